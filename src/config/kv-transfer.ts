@@ -1,0 +1,90 @@
+/**
+ * vLLM's KV transfer vocabulary: kv_transfer_params as they travel between router, P and D, and --kv-transfer-config as
+ * a user writes it. Field names are the wire's. Source: vLLM, vllm/config/kv_transfer.py and the NIXL connector.
+ */
+import { z } from 'zod';
+
+const blockIds = z.array(z.array(z.number().int().nonnegative()));
+
+/** Unknown keys pass through untouched: routers and other connectors add their own. */
+export const kvTransferParamsSchema = z.looseObject({
+  do_remote_decode: z.boolean().default(false),
+  do_remote_prefill: z.boolean().default(false),
+  remote_block_ids: blockIds.nullish(),
+  remote_engine_id: z.string().nullish(),
+  remote_request_id: z.string().nullish(),
+  remote_host: z.string().nullish(),
+  remote_port: z.number().int().nullish(),
+  tp_size: z.number().int().nullish(),
+  /** Tokens with valid KV at the holder. */
+  remote_num_tokens: z.number().int().nonnegative().nullish(),
+  /** Holder's clock, seconds; D only. */
+  remote_blocks_expiry_time: z.number().nullish(),
+  /** Ours: the holder's token ids, remote_num_tokens of them; a pull ends at the first one that differs. */
+  remote_token_ids: z.array(z.number().int().nonnegative()).nullish(),
+});
+
+export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
+
+const vllmFlag = z.union([
+  z.boolean(),
+  z.enum(['True', 'False', 'true', 'false']).transform((s) => /true/i.test(s)),
+]);
+
+const extraConfigSchema = z.strictObject({
+  bidirectional_kv_xfer: vllmFlag.default(false),
+  kv_recompute_threshold: z.coerce.number().int().nonnegative().default(64),
+  /** Seconds D holds a finished request's blocks for P. */
+  decoder_kv_blocks_ttl: z.number().positive().default(480),
+  /** Seconds P holds blocks for D; renewed by heartbeats. */
+  kv_lease_duration: z.number().positive().default(30),
+  enforce_handshake_compat: vllmFlag.default(true),
+  /** Accepted and without meaning here: there is one transport and one layout. */
+  backends: z.array(z.string()).optional(),
+  num_threads: z.number().int().optional(),
+  enable_cross_layers_blocks: vllmFlag.optional(),
+});
+
+export const kvTransferConfigSchema = z.strictObject({
+  kv_connector: z.enum(['NixlConnector', 'NixlPullConnector']).default('NixlConnector'),
+  engine_id: z.string().optional(),
+  kv_role: z.enum(['kv_producer', 'kv_consumer', 'kv_both']).default('kv_both'),
+  kv_load_failure_policy: z.enum(['fail', 'recompute']).default('fail'),
+  kv_connector_extra_config: extraConfigSchema.prefault({}),
+  /** Accepted and without meaning here, as for NIXL itself. */
+  kv_buffer_device: z.enum(['cuda', 'cpu']).optional(),
+  kv_buffer_size: z.number().optional(),
+  kv_rank: z.number().int().nullish(),
+  kv_parallel_size: z.number().int().optional(),
+  kv_ip: z.string().optional(),
+  kv_port: z.number().int().optional(),
+  enable_permute_local_kv: vllmFlag.optional(),
+});
+
+export type KvTransferConfig = z.infer<typeof kvTransferConfigSchema>;
+
+/** The connector's settings, in the units the code uses. */
+export interface ConnectorConfig {
+  bidirectional: boolean;
+  /** Tokens; a D→P pull of fewer is recomputed instead. 0 always pulls. */
+  recomputeThreshold: number;
+  decoderTtlMs: number;
+  leaseMs: number;
+  loadFailurePolicy: 'fail' | 'recompute';
+  enforceHandshakeCompat: boolean;
+  /** Pull no further than the first token that differs from the prompt. false is vLLM's behaviour. */
+  tokenCheck: boolean;
+}
+
+export function connectorConfig(config: KvTransferConfig, tokenCheck: boolean): ConnectorConfig {
+  const extra = config.kv_connector_extra_config;
+  return {
+    bidirectional: extra.bidirectional_kv_xfer,
+    recomputeThreshold: extra.kv_recompute_threshold,
+    decoderTtlMs: extra.decoder_kv_blocks_ttl * 1000,
+    leaseMs: extra.kv_lease_duration * 1000,
+    loadFailurePolicy: config.kv_load_failure_policy,
+    enforceHandshakeCompat: extra.enforce_handshake_compat,
+    tokenCheck,
+  };
+}

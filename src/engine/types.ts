@@ -1,0 +1,251 @@
+/**
+ * What the engine's policy (scheduler, KV cache manager) exchanges with the rest: requests in, batches out, and the
+ * interfaces of the things it is given. Policy only: nothing here knows a GPU, a thread or a byte.
+ */
+import type { KvTransferParams } from '../config/kv-transfer.ts';
+
+export type BlockId = number;
+
+/** Block ids by KV cache group: one inner list per group (vLLM's shape everywhere). Id 0 is the null block. */
+export type BlockIds = readonly (readonly BlockId[])[];
+
+export const NULL_BLOCK: BlockId = 0;
+
+/** Milliseconds on a clock that all threads share (performance.timeOrigin + performance.now()). */
+export interface Clock {
+  now(): number;
+  /** Resolves after the given milliseconds, or at once when the signal aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export interface SamplingParams {
+  /** Tokens to generate at most, >= 1. */
+  maxTokens: number;
+  /** End tokens are not sampled before this many tokens exist (vLLM's min_tokens). */
+  minTokens: number;
+  /** 0 is greedy. */
+  temperature: number;
+  /** 0 considers every token. */
+  topK: number;
+  /** 1 considers every token. */
+  topP: number;
+  /** Draws are keyed by (seed, output index) alone. */
+  seed: number;
+  stopTokenIds: readonly number[];
+  ignoreEos: boolean;
+}
+
+export interface EngineRequest {
+  requestId: string;
+  promptTokenIds: readonly number[];
+  sampling: SamplingParams;
+  kvTransferParams: KvTransferParams | null;
+  /** Goes into the first block's hash: requests with another salt never share blocks. */
+  cacheSalt: string | null;
+}
+
+/** One request's share of a step. */
+export interface ScheduledRequest {
+  requestId: string;
+  /** The tokens to compute, at positions startPosition, startPosition + 1, ... */
+  tokenIds: readonly number[];
+  startPosition: number;
+  /** The whole block table, long enough for startPosition + tokenIds.length tokens. */
+  blockIds: BlockIds;
+  /** Sample after the last of tokenIds; null while the prompt is not complete. */
+  sample: { params: SamplingParams; outputIndex: number; forbiddenTokenIds: readonly number[] } | null;
+}
+
+export interface ScheduledBatch {
+  step: number;
+  requests: readonly ScheduledRequest[];
+}
+
+export interface SampledToken {
+  requestId: string;
+  tokenId: number;
+  /** 64-bit digest of the row's logits, bit for bit, as 16 hex digits. */
+  logitsDigest: string;
+  /** The row itself, [vocab_size], where the executor was asked to keep it. */
+  logits: Float32Array | null;
+}
+
+/** Runs a batch. Rows are computed in order; KV is written before anything reads it. One call at a time. */
+export interface ModelExecutor {
+  execute(batch: ScheduledBatch): Promise<SampledToken[]>;
+}
+
+export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
+
+/** How a prompt's tokens came to have KV. hit + pulled + computed = prompt tokens, always. */
+export interface PromptAccount {
+  promptTokens: number;
+  localHitTokens: number;
+  pulledTokens: number;
+  /** Prompt rows that were dispatched. */
+  computedTokens: number;
+  /** Why nothing was pulled, e.g. '17 < threshold 64'; null when something was, or nothing was offered. */
+  noPullReason: string | null;
+}
+
+export interface RequestOutput {
+  requestId: string;
+  /** Tokens sampled in this step: one, or none when the request only ended. */
+  tokens: SampledToken[];
+  /** Set with the first token and from then on. */
+  prompt: PromptAccount | null;
+  finish: null | {
+    reason: FinishReason;
+    /** Set when reason is 'error'. */
+    error: string | null;
+    kvTransferParams: KvTransferParams | null;
+    numPreemptions: number;
+  };
+}
+
+/** What the scheduler sees of a request; the connector reads it, and keeps its own state elsewhere. */
+export interface ConnectorRequest {
+  readonly requestId: string;
+  readonly promptTokenIds: readonly number[];
+  /** Prompt and output. */
+  readonly allTokenIds: readonly number[];
+  readonly numComputedTokens: number;
+  readonly kvTransferParams: KvTransferParams | null;
+  readonly status: RequestStatus;
+}
+
+export type RequestStatus =
+  | 'waiting'
+  | 'waiting_for_remote_kvs'
+  | 'running'
+  | 'preempted'
+  | 'finished_stopped'
+  | 'finished_length_capped'
+  | 'finished_aborted'
+  | 'finished_error';
+
+/** One block to fetch: the pairing is by index from the start of the sequence, never by trimming a suffix. */
+export interface BlockPair {
+  group: number;
+  remote: BlockId;
+  local: BlockId;
+}
+
+export interface RemoteAddress {
+  engineId: string;
+  host: string;
+  port: number;
+}
+
+/** A pull that the worker side must start. No pairs: only the notification is sent, so that the holder frees. */
+export interface RecvRequest {
+  remote: RemoteAddress & {
+    requestId: string;
+    /** Holder's clock, seconds (vLLM's remote_blocks_expiry_time); null when the holder gave none. */
+    blocksExpiryTime: number | null;
+  };
+  pairs: readonly BlockPair[];
+  /** Tokens whose KV the pairs bring. */
+  numTokens: number;
+}
+
+/** What a finished request leaves for its reader. */
+export interface SendRequest {
+  blockIds: BlockIds;
+  /** Own clock, milliseconds. */
+  deadline: number;
+  /** 'prefill' holds P's blocks for D (lease, heartbeats); 'decode' holds D's blocks for P (plain TTL). */
+  direction: 'prefill' | 'decode';
+}
+
+/** Scheduler side to worker side, once a step. Drained when built. */
+export interface ConnectorMetadata {
+  reqsToRecv: ReadonlyMap<string, RecvRequest>;
+  reqsToSend: ReadonlyMap<string, SendRequest>;
+  /** Requests that this step schedules for the first time and that may later hold blocks. */
+  reqsInBatch: ReadonlySet<string>;
+  /** Requests that ended without leaving anything to send. */
+  reqsNotProcessed: ReadonlySet<string>;
+  /** Remote request ids to keep alive, by holder. */
+  heartbeats: readonly { remote: RemoteAddress; requestIds: readonly string[] }[];
+}
+
+/** How a pull ended. 'declined' and 'expired': the holder no longer has the blocks. 'dead': its engine ended. */
+export type TransferOutcome = 'done' | 'declined' | 'expired' | 'failed' | 'dead';
+
+/** Worker side to scheduler side, polled once a step. Each id is reported once. */
+export interface ConnectorOutput {
+  finishedSending: readonly string[];
+  finishedRecving: readonly string[];
+  /** Local blocks whose content did not arrive, with why. Their requests are in finishedRecving too. */
+  failedRecving: readonly {
+    requestId: string;
+    outcome: TransferOutcome;
+    message: string;
+    invalidBlockIds: BlockIds;
+  }[];
+}
+
+/**
+ * Scheduler side of a KV connector, vLLM's interface in camelCase (vllm/distributed/kv_transfer/kv_connector/v1/base.py).
+ * Synchronous: it decides, the worker side moves bytes.
+ */
+export interface KvConnectorScheduler {
+  onNewRequest(request: ConnectorRequest): void;
+  /**
+   * Tokens whose KV a remote can give beyond numComputedTokens (the local prefix hit). null: ask again next step.
+   * `async` true: the request waits (waiting_for_remote_kvs) until the worker side reports it.
+   */
+  getNumNewMatchedTokens(
+    request: ConnectorRequest,
+    numComputedTokens: number,
+  ): { tokens: number; async: boolean; noPullReason: string | null } | null;
+  /**
+   * Called after every successful allocation from the waiting queue. `blockIds` is the whole table, by group;
+   * the first numLocalComputedTokens are local hits.
+   */
+  updateStateAfterAlloc(
+    request: ConnectorRequest,
+    blockIds: BlockIds,
+    numLocalComputedTokens: number,
+    numExternalTokens: number,
+  ): void;
+  buildConnectorMeta(): ConnectorMetadata;
+  /** True while buildConnectorMeta would return something. */
+  hasPendingMeta(): boolean;
+  updateConnectorOutput(output: ConnectorOutput): void;
+  /** delayFree: the blocks stay allocated until the worker side reports the id in finishedSending. */
+  requestFinished(
+    request: ConnectorRequest,
+    blockIds: BlockIds,
+  ): { delayFree: boolean; kvTransferParams: KvTransferParams | null };
+}
+
+/** Worker side of a KV connector. */
+export interface KvConnectorWorker {
+  startLoadKv(metadata: ConnectorMetadata): void;
+  /** Expires what is due, then returns what ended since the last call. */
+  getFinished(): ConnectorOutput;
+  /**
+   * Drops the oldest hold of the given direction that nobody reads, and returns its request id; null when there is
+   * none. The drop is then reported in finishedSending like any other end; a later READ is answered 'declined'.
+   */
+  dropOldestHold(direction: 'prefill' | 'decode'): string | null;
+  /** Ends a hold at once, whoever it is for. No-op for an unknown id. */
+  releaseHold(requestId: string): void;
+  /** Who waits for what: for messages to the user, and for the page. */
+  holds(): readonly {
+    requestId: string;
+    blockIds: BlockIds;
+    direction: 'prefill' | 'decode';
+    deadline: number;
+    reading: boolean;
+  }[];
+  /** Resolves when getFinished() has something new, or a hold's deadline is due. */
+  waitForChange(signal: AbortSignal): Promise<void>;
+}
+
+export interface KvConnector {
+  scheduler: KvConnectorScheduler;
+  worker: KvConnectorWorker;
+}

@@ -1,0 +1,83 @@
+/** A decoder-only transformer, as numbers and as weights in the layout that the kernels read. */
+
+export interface RopeScaling {
+  type: 'llama3';
+  factor: number;
+  lowFreqFactor: number;
+  highFreqFactor: number;
+  originalMaxPositionEmbeddings: number;
+}
+
+export interface Architecture {
+  /** 'nano', 'recall', or the directory's name. */
+  name: string;
+  numLayers: number;
+  hiddenSize: number;
+  numHeads: number;
+  numKvHeads: number;
+  headDim: number;
+  intermediateSize: number;
+  vocabSize: number;
+  rmsNormEps: number;
+  ropeTheta: number;
+  ropeScaling: RopeScaling | null;
+  /** Longest sequence, prompt and output together. */
+  maxModelLen: number;
+  tieWordEmbeddings: boolean;
+  /** Biases of q, k, v (Qwen2); of o; of the MLP. */
+  qkvBias: boolean;
+  oBias: boolean;
+  mlpBias: boolean;
+  /** RMSNorm of each head of q and k before RoPE (Qwen3). */
+  qkNorm: boolean;
+  eosTokenIds: readonly number[];
+  bosTokenId: number | null;
+}
+
+export type WeightDtype = 'f16' | 'f32';
+
+/**
+ * A weight matrix [rows = inputs][columns = outputs], row-major, i.e. the transpose of a Hugging Face Linear.
+ * Rows and columns are both zero-padded to a multiple of 4: `data` has pad4(rows) * pad4(columns) elements.
+ * f16 elements are IEEE half floats in a Uint16Array.
+ */
+export type Matrix =
+  | { dtype: 'f16'; rows: number; columns: number; data: Uint16Array }
+  | { dtype: 'f32'; rows: number; columns: number; data: Float32Array };
+
+export interface LayerWeights {
+  inputNorm: Float32Array;
+  /** Columns: all q heads, then all k heads, then all v heads. */
+  qkv: Matrix;
+  qkvBias: Float32Array | null;
+  qNorm: Float32Array | null;
+  kNorm: Float32Array | null;
+  o: Matrix;
+  oBias: Float32Array | null;
+  postAttentionNorm: Float32Array;
+  /** Columns: gate, then up. */
+  gateUp: Matrix;
+  gateUpBias: Float32Array | null;
+  down: Matrix;
+  downBias: Float32Array | null;
+}
+
+/** Weights, produced layer by layer so that no second whole copy exists in memory. */
+export interface ModelWeights {
+  architecture: Architecture;
+  dtype: WeightDtype;
+  /** [hidden][vocab]: the embedding reads a column; with tied embeddings it is the LM head as well. */
+  embedding(): Promise<Matrix>;
+  /** null when tied. */
+  lmHead(): Promise<Matrix | null>;
+  finalNorm(): Promise<Float32Array>;
+  layer(index: number): Promise<LayerWeights>;
+}
+
+export const pad4 = (n: number): number => (n + 3) & ~3;
+
+/** Bytes of one block of one token group: all layers, K and V. */
+export function kvBlockBytes(architecture: Architecture, blockSize: number, kvDtype: WeightDtype): number {
+  const { numLayers, numKvHeads, headDim } = architecture;
+  return numLayers * 2 * numKvHeads * blockSize * headDim * (kvDtype === 'f16' ? 2 : 4);
+}

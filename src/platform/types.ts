@@ -1,0 +1,31 @@
+/** What differs between Node and the browser. Everything else takes one of these and runs unchanged on both. */
+
+/** Where a model's files come from: a directory, a dropped folder, a URL. */
+export interface FileSource {
+  /** For messages: a path or a URL. */
+  readonly location: string;
+  /** null when there is no such file. */
+  readText(name: string): Promise<string | null>;
+  size(name: string): Promise<number | null>;
+  /** A part of a file; throws ModelError when it cannot be read. */
+  readBytes(name: string, offset: number, length: number): Promise<Uint8Array>;
+}
+
+/** An engine's thread as seen from the thread that started it. */
+export interface EngineThread {
+  /** Plain postMessage / addEventListener('message'), as a MessagePort has. */
+  readonly port: MessagePort;
+  /** Called once, when the thread ended, cleanly or not. */
+  onExit(listener: (reason: string) => void): void;
+}
+
+export interface Platform {
+  readonly name: 'node' | 'browser';
+  /** One WGSL file of shaders/, by its name without extension. */
+  readShader(name: string): Promise<string>;
+  /** The GPU entry point; call in the thread that will own the device. Keep the result alive as long as its devices. */
+  createGpu(): Promise<GPU>;
+  /** The files of a model that ships with the project ('recall'), or of a directory or URL the user names. */
+  openModel(nameOrLocation: string): Promise<FileSource | null>;
+  startEngineThread(name: string): Promise<EngineThread>;
+}

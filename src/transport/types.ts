@@ -1,0 +1,102 @@
+/**
+ * Bytes between engines. The transport moves block contents through shared memory and messages (never block bytes in a
+ * message); it knows neither the GPU, which stands behind BlockMemory, nor what a block is for.
+ */
+import type { BlockId, BlockPair, RemoteAddress, TransferOutcome } from '../engine/types.ts';
+
+/** The paged KV of one engine, as bytes. A block is contiguous across the layers of its group. */
+export interface BlockMemory {
+  /** Bytes of one block, by group. */
+  readonly blockBytes: readonly number[];
+  /** Blocks in the pool, by group, the null block included. */
+  readonly numBlocks: readonly number[];
+  /**
+   * Copies the blocks, in order, from the device into mapped memory. Takes a place in a ring of staging buffers and
+   * waits for one when all are in use; release() gives it back. At most maxStagingBytes at once.
+   */
+  gather(group: number, blockIds: readonly BlockId[]): Promise<GatheredBlocks>;
+  /** A mapped buffer to fill with byteLength bytes; waits for a free one in the ring. */
+  stage(byteLength: number): Promise<StagedBlocks>;
+  readonly maxStagingBytes: number;
+}
+
+export interface GatheredBlocks {
+  bytes: Uint8Array;
+  release(): void;
+  /** Milliseconds the copy waited behind other work of the device, then copied and mapped. */
+  waitMs: number;
+  readbackMs: number;
+}
+
+export interface StagedBlocks {
+  bytes: Uint8Array;
+  /** Copies the bytes, in order, into these blocks on the device. Resolves when the device has done it. */
+  commit(group: number, blockIds: readonly BlockId[]): Promise<void>;
+  /** Gives the buffer back unused. */
+  discard(): void;
+}
+
+/** What both ends must agree on. The hash's factors follow vLLM's NIXL connector. */
+export interface EngineIdentity extends RemoteAddress {
+  compatibilityHash: string;
+  blockSize: number;
+  blockBytes: readonly number[];
+}
+
+export interface ReadRequest {
+  remote: RemoteAddress;
+  /** The holder's request whose blocks are read. */
+  remoteRequestId: string;
+  pairs: readonly BlockPair[];
+  /** Own request, for spans and messages. */
+  requestId: string;
+}
+
+/** Milliseconds of each stage, summed over chunks, on the host's clock; stages overlap, so they may exceed wallMs. */
+export interface TransferStages {
+  handshakeMs: number;
+  /** From the READ's posting until the holder's device began to copy the first chunk. */
+  waitMs: number;
+  readbackMs: number;
+  slabInMs: number;
+  /** Modelled time of a throttled link; 0 when the link is off. */
+  linkMs: number;
+  slabOutMs: number;
+  uploadMs: number;
+  notifyMs: number;
+}
+
+export interface TransferResult {
+  outcome: TransferOutcome;
+  message: string;
+  /** Counted where they are copied out of the slab. */
+  bytes: number;
+  blocks: number;
+  chunks: number;
+  /** Runs of neighbouring blocks that were copied as one, at the holder. */
+  descriptors: number;
+  wallMs: number;
+  stages: TransferStages;
+}
+
+/** A message from a reader to a holder, outside of any transfer. */
+export type PeerNotification =
+  | { kind: 'done_reading'; requestId: string }
+  | { kind: 'heartbeat'; requestIds: readonly string[] };
+
+/** Decides at the holder whether a READ may be served. */
+export type ReadGate = (
+  requestId: string,
+  blocks: readonly { group: number; blockId: BlockId }[],
+) =>
+  | { allow: true; finished: () => void }
+  | { allow: false; outcome: 'declined' | 'expired' | 'failed'; message: string };
+
+export interface Transport {
+  readonly identity: EngineIdentity;
+  /** Connects, shakes hands where needed, and reads. Never rejects: the result says how it ended. */
+  read(request: ReadRequest): Promise<TransferResult>;
+  notify(remote: RemoteAddress, notification: PeerNotification): void;
+  /** Seconds to subtract from the holder's clock to get ours (0 on one machine with a shared clock). */
+  clockOffsetSeconds(remote: RemoteAddress): Promise<number>;
+}
