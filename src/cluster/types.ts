@@ -1,0 +1,177 @@
+/** What a cluster offers to its users: the CLI, the server, the page and the library. */
+import type { ConnectorConfig } from '../config/kv-transfer.ts';
+import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
+import type { AdapterReport } from '../gpu/device.ts';
+import type { Span } from '../measure/spans.ts';
+import type { LinkSpec } from '../transport/link.ts';
+import type { TransferStages } from '../transport/types.ts';
+
+/**
+ * monolithic: one engine does both. unidirectional: P prefills, D pulls and decodes; P recomputes what D generated.
+ * bidirectional: P pulls back what D generated.
+ */
+export type Mode = 'monolithic' | 'unidirectional' | 'bidirectional';
+
+export const MODES: readonly Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
+
+export interface EngineOptions {
+  numBlocks: number;
+  enablePrefixCaching: boolean;
+}
+
+/** Tampers with what a reader writes, to prove that wrong KV is noticed. */
+export interface InjectedFault {
+  engine: 'prefill' | 'decode';
+  kind: 'drop-block' | 'swap-blocks' | 'shift-token' | 'flip-bit';
+}
+
+/** Everything a cluster is built from; src/config resolves what a user writes into this. */
+export interface ClusterOptions {
+  model: string;
+  /** Seed of generated weights; of no effect on a checkpoint. */
+  weightSeed: number;
+  weightDtype: 'f16' | 'f32';
+  kvDtype: 'f16' | 'f32';
+  mode: Mode;
+  blockSize: number;
+  prefill: EngineOptions;
+  decode: EngineOptions;
+  maxNumBatchedTokens: number;
+  maxNumSeqs: number;
+  maxModelLen: number;
+  /** `bidirectional` is set by the mode. */
+  connector: ConnectorConfig;
+  link: LinkSpec | null;
+  /** Checks every chunk's checksum at both ends. */
+  checksum: boolean;
+  /** Returns each token's logits row. */
+  keepLogits: boolean;
+  /** Fills new blocks with NaN, so that reading what was never written shows. */
+  poison: boolean;
+  fault: InjectedFault | null;
+}
+
+export interface EngineInfo {
+  engineId: string;
+  role: 'prefill' | 'decode';
+  numBlocks: number;
+  /** Bytes by purpose. */
+  memory: Readonly<Record<string, number>>;
+  /** Milliseconds. */
+  loadMs: number;
+  compileMs: number;
+  pipelines: number;
+}
+
+export interface ClusterInfo {
+  adapter: AdapterReport;
+  model: {
+    name: string;
+    parameters: number;
+    vocabSize: number;
+    maxModelLen: number;
+    kvBytesPerToken: number;
+    blockBytes: number;
+    eosTokenIds: readonly number[];
+  };
+  engines: readonly EngineInfo[];
+  /** Milliseconds from createCluster to ready. */
+  startMs: number;
+  link: LinkSpec | null;
+}
+
+export interface Message {
+  role: string;
+  content: string;
+}
+
+export interface GenerateRequest {
+  /** Turns with the same id are one conversation; null is a conversation of its own. */
+  conversationId: string | null;
+  /** The whole prompt, history included. Give this or messages. */
+  promptTokenIds?: readonly number[];
+  /**
+   * Whole conversation so far. What was generated before is kept as token ids, so an unchanged history is not
+   * tokenised again.
+   */
+  messages?: readonly Message[];
+  sampling?: Partial<SamplingParams>;
+  signal?: AbortSignal;
+}
+
+export interface TransferSummary {
+  bytes: number;
+  blocks: number;
+  ms: number;
+  /** Gigabytes a second, 10^9. */
+  gbps: number;
+  descriptors: number;
+  /** A modelled link slowed it down. */
+  throttled: boolean;
+  stages: TransferStages;
+}
+
+export interface TurnResult {
+  conversationId: string;
+  /** From 1 on. */
+  turn: number;
+  promptTokenIds: readonly number[];
+  outputTokenIds: readonly number[];
+  text: string;
+  finishReason: FinishReason;
+  /** Of the engine that prefilled: P, or the only one. */
+  prompt: PromptAccount;
+  /** Router's acceptance to the first token of D (of the only engine when monolithic), milliseconds. */
+  ttftMs: number;
+  /** Mean milliseconds between tokens after the first; null when there is only one. */
+  tpotMs: number | null;
+  latencyMs: number;
+  stagesMs: Readonly<Record<string, number>>;
+  transfer: { pToD: TransferSummary | null; dToP: TransferSummary | null };
+}
+
+export interface GeneratedToken {
+  tokenId: number;
+  /** Text that this token completed; may be empty inside a multi-byte character. */
+  text: string;
+  /** From 0 on. */
+  index: number;
+  logitsDigest: string;
+  logits: Float32Array | null;
+  /** With the last token. */
+  final: TurnResult | null;
+}
+
+export interface EngineStats {
+  engineId: string;
+  running: number;
+  waiting: number;
+  waitingForRemote: number;
+  heldRequests: number;
+  freeBlocks: number;
+  usedBlocks: number;
+  numBlocks: number;
+  preemptions: number;
+  steps: number;
+  /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
+  firstUseCompilations: number;
+}
+
+export interface Cluster {
+  readonly info: ClusterInfo;
+  readonly mode: Mode;
+  /** Tokens of a text in this model's vocabulary; no special tokens are added. */
+  encode(text: string): number[];
+  decode(tokenIds: readonly number[]): string;
+  /** Drains, releases every hold, resets the caches, asserts that only the null block is in use. */
+  setMode(mode: Mode): Promise<void>;
+  /** Throws RequestError for a request that cannot be served, EngineDeadError when an engine ended. */
+  generate(request: GenerateRequest): AsyncIterable<GeneratedToken>;
+  /** Releases what is held for the conversation and forgets it. */
+  endConversation(conversationId: string): Promise<void>;
+  stats(): Promise<readonly EngineStats[]>;
+  /** Throws InternalError when an engine's bookkeeping does not add up. */
+  checkIntegrity(): Promise<void>;
+  onSpan(listener: (span: Span) => void): () => void;
+  close(): Promise<void>;
+}

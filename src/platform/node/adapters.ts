@@ -1,0 +1,96 @@
+/** Which adapters this machine has, and which one a run uses. Probing happens in child processes: a driver is chosen for good. */
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { AdapterError } from '../../errors.ts';
+import { type Driver, driverPresent, selectDriver } from './drivers.ts';
+import { packageRoot } from './paths.ts';
+
+export interface ProbedAdapter {
+  driver: Driver;
+  vendor: string;
+  architecture: string;
+  description: string;
+  software: boolean;
+  features: string[];
+  subgroupMinSize: number | null;
+  subgroupMaxSize: number | null;
+  maxBufferSize: number;
+  maxStorageBufferBindingSize: number;
+}
+
+export type ProbeResult =
+  | { driver: Driver; adapter: ProbedAdapter; error: null }
+  | { driver: Driver; adapter: null; error: string };
+
+const run = promisify(execFile);
+
+/** Asks a child process what Dawn finds with this driver. Never rejects. */
+export async function probeDriver(driver: Driver, name: string | null = null): Promise<ProbeResult> {
+  if (!driverPresent(driver)) {
+    return { driver, adapter: null, error: 'not installed' };
+  }
+  const child = path.join(packageRoot, 'dist', 'src', 'platform', 'node', 'probe-child.js');
+  try {
+    const { stdout } = await run(process.execPath, [child, driver, name ?? ''], { timeout: 60_000 });
+    const line = stdout.trim().split('\n').at(-1) ?? '';
+    const answer = JSON.parse(line) as { adapter: ProbedAdapter | null; error: string | null };
+    if (answer.adapter) return { driver, adapter: answer.adapter, error: null };
+    return { driver, adapter: null, error: answer.error ?? 'Dawn accepts no adapter of this driver' };
+  } catch (error) {
+    const message = error instanceof Error ? error.message.split('\n')[0] : String(error);
+    return { driver, adapter: null, error: `the probe failed: ${message}` };
+  }
+}
+
+export async function probeAll(): Promise<ProbeResult[]> {
+  return Promise.all((['system', 'lavapipe', 'swiftshader'] as const).map((driver) => probeDriver(driver)));
+}
+
+let chosen: ProbedAdapter | null = null;
+
+/**
+ * Chooses the adapter for this process and sets it up: 'auto' takes a real GPU, else a lavapipe that Dawn accepts, else
+ * SwiftShader. Any other word is part of an adapter's name. Throws AdapterError that says what was found.
+ */
+export async function useAdapter(choice: string): Promise<ProbedAdapter> {
+  if (chosen) return chosen;
+  const result = await choose(choice);
+  if (!result.adapter) throw new AdapterError(explain(choice, result.error));
+  if (choice !== 'auto' && !['gpu', 'lavapipe', 'swiftshader'].includes(choice)) {
+    process.env.KVFERRY_DAWN_ADAPTER = choice;
+  }
+  await selectDriver(result.driver);
+  chosen = result.adapter;
+  return chosen;
+}
+
+async function choose(choice: string): Promise<ProbeResult> {
+  if (choice === 'lavapipe' || choice === 'swiftshader') return probeDriver(choice);
+  if (choice === 'gpu') {
+    const system = await probeDriver('system');
+    if (system.adapter?.software) {
+      return {
+        driver: 'system',
+        adapter: null,
+        error: `only a software adapter was found (${system.adapter.description})`,
+      };
+    }
+    return system;
+  }
+  if (choice !== 'auto') return probeDriver('system', choice);
+  const system = await probeDriver('system');
+  if (system.adapter && !system.adapter.software) return system;
+  const lavapipe = await probeDriver('lavapipe');
+  if (lavapipe.adapter) return lavapipe;
+  const swiftshader = await probeDriver('swiftshader');
+  return swiftshader.adapter || !system.adapter ? swiftshader : system;
+}
+
+function explain(choice: string, error: string): string {
+  const ways =
+    choice === 'auto'
+      ? 'run `kvferry doctor` to see what was tried'
+      : "run `kvferry doctor` to see this machine's adapters, or use --adapter auto";
+  return `no adapter for --adapter ${choice}: ${error}; ${ways}`;
+}

@@ -1,0 +1,19 @@
+/** Dawn in Node. The addon is loaded on first use, in the thread that calls. */
+
+/** Dawn's instance must outlive its devices: kept for as long as the thread. */
+let instance: GPU | null = null;
+
+export async function createNodeGpu(): Promise<GPU> {
+  if (instance) return instance;
+  const { create, globals } = await import('webgpu');
+  Object.assign(globalThis, globals);
+  const adapter = process.env.KVFERRY_DAWN_ADAPTER;
+  instance = create(adapter ? [`adapter=${adapter}`] : []);
+  return instance;
+}
+
+export const isSoftware = (info: GPUAdapterInfo): boolean =>
+  info.isFallbackAdapter === true ||
+  /llvmpipe|lavapipe|swiftshader|basic render/i.test(
+    `${info.vendor} ${info.architecture} ${info.device} ${info.description}`,
+  );

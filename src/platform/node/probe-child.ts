@@ -1,0 +1,35 @@
+/** Child process of the probe: selects one driver, asks Dawn for an adapter, prints one line of JSON. */
+import type { ProbedAdapter } from './adapters.ts';
+import { type Driver, selectDriver } from './drivers.ts';
+import { createNodeGpu, isSoftware } from './gpu.ts';
+
+async function probe(driver: Driver): Promise<ProbedAdapter | null> {
+  await selectDriver(driver);
+  const gpu = await createNodeGpu();
+  const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
+  if (!adapter) return null;
+  const { info, limits } = adapter;
+  return {
+    driver,
+    vendor: info.vendor,
+    architecture: info.architecture,
+    description: `${info.device} ${info.description}`.trim(),
+    software: isSoftware(info),
+    features: [...adapter.features].sort(),
+    subgroupMinSize: info.subgroupMinSize ?? null,
+    subgroupMaxSize: info.subgroupMaxSize ?? null,
+    maxBufferSize: limits.maxBufferSize,
+    maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,
+  };
+}
+
+const [driver, name] = process.argv.slice(2);
+if (name) process.env.KVFERRY_DAWN_ADAPTER = name;
+let answer: { adapter: ProbedAdapter | null; error: string | null };
+try {
+  const adapter = await probe(driver as Driver);
+  answer = { adapter, error: adapter ? null : 'Dawn accepts no adapter of this driver' };
+} catch (error) {
+  answer = { adapter: null, error: error instanceof Error ? error.message : String(error) };
+}
+process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0));
