@@ -1,0 +1,221 @@
+/**
+ * Weights of a preset from a seed: integer arithmetic and exact scaling only, so every machine, thread and engine gets
+ * the same bits for the same (preset, seed). Not meant to say anything sensible, but to behave like a model:
+ * - residual stream of about unit scale, each layer adding about as much as an embedding;
+ * - attention scores with a standard deviation of about 2, so that few tokens get most of the weight, and a changed
+ *   context changes the output;
+ * - final norm gains of either sign, so that tied embeddings do not make a token its own likeliest successor.
+ */
+import { floatToHalf, halfTable } from './half.ts';
+import {
+  type Architecture,
+  type LayerWeights,
+  type Matrix,
+  type ModelWeights,
+  pad4,
+  type WeightDtype,
+} from './types.ts';
+
+/** Smallest normal half: smaller values become 0, as some adapters flush subnormals. */
+const SMALLEST_NORMAL = 2 ** -14;
+const LOGIT_DEVIATION = 3;
+const SCORE_DEVIATION = 2;
+
+/** Where a run of a matrix's columns gets its values: uniform, with the given standard deviation. */
+interface ColumnRange {
+  columns: number;
+  deviation: number;
+}
+
+/** FNV-1a over UTF-16 units, then a finalizer. */
+function hashText(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return mix(hash);
+}
+
+/** A bijective 32-bit mixer ("lowbias32" by Chris Wellons, public domain). */
+function mix(x: number): number {
+  let h = x ^ (x >>> 16);
+  h = Math.imul(h, 0x21f0aaad);
+  h ^= h >>> 15;
+  h = Math.imul(h, 0x735a2d97);
+  return h ^ (h >>> 15);
+}
+
+/** From 16 random bits to half bits, uniform around 0 with this standard deviation. */
+function uniformTable(deviation: number): Uint16Array {
+  const span = deviation * Math.sqrt(3);
+  return Uint16Array.from({ length: 65536 }, (_, i) => {
+    const value = ((i - 32767.5) / 32768) * span;
+    return Math.abs(value) < SMALLEST_NORMAL ? 0 : floatToHalf(value);
+  });
+}
+
+function fillHalf(
+  out: Uint16Array,
+  start: number,
+  count: number,
+  counter: number,
+  key: number,
+  table: Uint16Array,
+) {
+  const pairs = new Uint32Array(out.buffer, out.byteOffset + start * 2, count >>> 1);
+  for (let i = 0; i < pairs.length; i++) {
+    let h = (counter + i) ^ key;
+    h ^= h >>> 16;
+    h = Math.imul(h, 0x21f0aaad);
+    h ^= h >>> 15;
+    h = Math.imul(h, 0x735a2d97);
+    h ^= h >>> 15;
+    pairs[i] = table[h & 0xffff]! | (table[h >>> 16]! << 16);
+  }
+}
+
+function fillFloat(
+  out: Float32Array,
+  start: number,
+  count: number,
+  counter: number,
+  key: number,
+  table: Float32Array,
+) {
+  for (let i = 0; i < count; i += 2) {
+    const h = mix((counter + (i >>> 1)) ^ key);
+    out[start + i] = table[h & 0xffff]!;
+    out[start + i + 1] = table[h >>> 16]!;
+  }
+}
+
+export class SeededWeights implements ModelWeights {
+  readonly architecture: Architecture;
+  readonly dtype: WeightDtype;
+  readonly seed: number;
+  #halfTables = new Map<number, Uint16Array>();
+  #floatTables = new Map<number, Float32Array>();
+
+  /** `architecture`: any shape; presets are the usual ones. `seed`: any integer. */
+  constructor(architecture: Architecture, seed: number, dtype: WeightDtype) {
+    this.architecture = architecture;
+    this.seed = seed;
+    this.dtype = dtype;
+  }
+
+  async embedding(): Promise<Matrix> {
+    return this.#matrix('embedding', this.architecture.hiddenSize, [
+      { columns: this.architecture.vocabSize, deviation: 1 },
+    ]);
+  }
+
+  async lmHead(): Promise<Matrix | null> {
+    if (this.architecture.tieWordEmbeddings) return null;
+    return this.#matrix('lmHead', this.architecture.hiddenSize, [
+      { columns: this.architecture.vocabSize, deviation: 1 },
+    ]);
+  }
+
+  async finalNorm(): Promise<Float32Array> {
+    const { hiddenSize } = this.architecture;
+    return this.#vector('finalNorm', hiddenSize, 0, LOGIT_DEVIATION / Math.sqrt(hiddenSize));
+  }
+
+  async layer(index: number): Promise<LayerWeights> {
+    const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, qkvBias, oBias, mlpBias, qkNorm } =
+      this.architecture;
+    const name = (tensor: string) => `layers.${index}.${tensor}`;
+    const qWidth = numHeads * headDim;
+    const kvWidth = numKvHeads * headDim;
+    const unit = 1 / Math.sqrt(hiddenSize);
+    const qkScale = Math.sqrt(SCORE_DEVIATION);
+    const headNorm = (tensor: string) => (qkNorm ? this.#vector(name(tensor), headDim, qkScale, 0.2) : null);
+    return {
+      inputNorm: this.#vector(name('inputNorm'), hiddenSize, 1, 0.15),
+      qkv: this.#matrix(name('qkv'), hiddenSize, [
+        { columns: qWidth + kvWidth, deviation: qkScale * unit },
+        { columns: kvWidth, deviation: unit },
+      ]),
+      qkvBias: qkvBias ? this.#vector(name('qkvBias'), qWidth + 2 * kvWidth, 0, 0.3) : null,
+      qNorm: headNorm('qNorm'),
+      kNorm: headNorm('kNorm'),
+      o: this.#matrix(name('o'), qWidth, [{ columns: hiddenSize, deviation: 2 / Math.sqrt(qWidth) }]),
+      oBias: oBias ? this.#vector(name('oBias'), hiddenSize, 0, 0.1) : null,
+      postAttentionNorm: this.#vector(name('postAttentionNorm'), hiddenSize, 1, 0.15),
+      gateUp: this.#matrix(name('gateUp'), hiddenSize, [
+        { columns: 2 * intermediateSize, deviation: 1.5 * unit },
+      ]),
+      gateUpBias: mlpBias ? this.#vector(name('gateUpBias'), 2 * intermediateSize, 0, 0.1) : null,
+      down: this.#matrix(name('down'), intermediateSize, [
+        { columns: hiddenSize, deviation: 0.7 / Math.sqrt(intermediateSize) },
+      ]),
+      downBias: mlpBias ? this.#vector(name('downBias'), hiddenSize, 0, 0.1) : null,
+    };
+  }
+
+  #key(tensor: string): number {
+    return hashText(`${this.architecture.name}/${this.seed}/${tensor}`);
+  }
+
+  #halfTable(deviation: number): Uint16Array {
+    let table = this.#halfTables.get(deviation);
+    if (!table) {
+      table = uniformTable(deviation);
+      this.#halfTables.set(deviation, table);
+    }
+    return table;
+  }
+
+  #floatTable(deviation: number): Float32Array {
+    let table = this.#floatTables.get(deviation);
+    if (!table) {
+      const widen = halfTable();
+      table = Float32Array.from(this.#halfTable(deviation), (bits) => widen[bits]!);
+      this.#floatTables.set(deviation, table);
+    }
+    return table;
+  }
+
+  /** Values around `mean`, each a half widened to float32. */
+  #vector(tensor: string, length: number, mean: number, deviation: number): Float32Array {
+    const values = new Float32Array(length + (length & 1));
+    fillFloat(values, 0, values.length, 0, this.#key(tensor), this.#floatTable(deviation));
+    const widen = halfTable();
+    return values.subarray(0, length).map((value) => widen[floatToHalf(mean + value)]!);
+  }
+
+  #matrix(tensor: string, rows: number, ranges: readonly ColumnRange[]): Matrix {
+    const columns = ranges.reduce((sum, range) => sum + range.columns, 0);
+    const stride = pad4(columns);
+    const key = this.#key(tensor);
+    const result: Matrix =
+      this.dtype === 'f16'
+        ? { dtype: 'f16', rows, columns, data: new Uint16Array(pad4(rows) * stride) }
+        : { dtype: 'f32', rows, columns, data: new Float32Array(pad4(rows) * stride) };
+    if (ranges.length === 1 && stride === columns) {
+      this.#fill(result, 0, rows * columns, key, ranges[0]!.deviation);
+      return result;
+    }
+    for (let row = 0; row < rows; row++) {
+      let start = row * stride;
+      for (const range of ranges) {
+        // Pairs start at even elements; an odd end spills into the next range, which overwrites it, or the padding.
+        const first = start & ~1;
+        const end = start + range.columns;
+        const kept = first < start ? result.data[first]! : null;
+        this.#fill(result, first, (end - first + 1) & ~1, key, range.deviation);
+        if (kept !== null) result.data[first] = kept;
+        start = end;
+      }
+      result.data.fill(0, row * stride + columns, (row + 1) * stride);
+    }
+    return result;
+  }
+
+  /** Elements start .. start + count, both even; an element's value depends on its place alone. */
+  #fill(matrix: Matrix, start: number, count: number, key: number, deviation: number): void {
+    if (matrix.dtype === 'f16') {
+      fillHalf(matrix.data, start, count, start >>> 1, key, this.#halfTable(deviation));
+    } else {
+      fillFloat(matrix.data, start, count, start >>> 1, key, this.#floatTable(deviation));
+    }
+  }
+}
