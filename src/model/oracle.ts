@@ -1,0 +1,230 @@
+/**
+ * The model in float64 on the CPU, with KV of its own: what the kernels are held against. Written to be plainly right;
+ * it shares the weights and the rope frequencies with the runner and nothing else.
+ */
+import { RequestError } from '../errors.ts';
+import { floatToHalf, halfTable } from './half.ts';
+import { attend, type DenseMatrix, denseMatrix, linear, rmsNorm, rotate, swiglu } from './oracle-math.ts';
+import { ropeFrequencies } from './rope.ts';
+import type { Architecture, LayerWeights, ModelWeights } from './types.ts';
+
+/** What K and V are rounded to when they are kept; f64 rounds nothing. */
+export type OracleKvDtype = 'f16' | 'f32' | 'f64';
+
+type DenseLayer = Omit<LayerWeights, 'qkv' | 'o' | 'gateUp' | 'down'> &
+  Record<'qkv' | 'o' | 'gateUp' | 'down', DenseMatrix>;
+
+export interface OracleWeights {
+  architecture: Architecture;
+  /** [vocab][hidden]. */
+  embedding: DenseMatrix;
+  lmHead: DenseMatrix;
+  finalNorm: Float32Array;
+  layers: readonly DenseLayer[];
+}
+
+/** Reads all weights once; several oracles can share them. */
+export async function loadOracleWeights(weights: ModelWeights): Promise<OracleWeights> {
+  const embedding = denseMatrix(await weights.embedding());
+  const lmHead = await weights.lmHead();
+  const layers: DenseLayer[] = [];
+  for (let index = 0; index < weights.architecture.numLayers; index++) {
+    const layer = await weights.layer(index);
+    layers.push({
+      ...layer,
+      qkv: denseMatrix(layer.qkv),
+      o: denseMatrix(layer.o),
+      gateUp: denseMatrix(layer.gateUp),
+      down: denseMatrix(layer.down),
+    });
+  }
+  return {
+    architecture: weights.architecture,
+    embedding,
+    lmHead: lmHead ? denseMatrix(lmHead) : embedding,
+    finalNorm: await weights.finalNorm(),
+    layers,
+  };
+}
+
+/** One head's keys or values, [position][headDim], with room to grow. */
+type HeadStore = Float64Array;
+
+export class Oracle {
+  readonly architecture: Architecture;
+  #weights: OracleWeights;
+  #kvDtype: OracleKvDtype;
+  #frequencies: Float64Array;
+  #capacity = 0;
+  #length = 0;
+  /** [layer * numKvHeads + head] */
+  #keys: HeadStore[] = [];
+  #values: HeadStore[] = [];
+
+  constructor(weights: OracleWeights, options: { kvDtype: OracleKvDtype }) {
+    this.architecture = weights.architecture;
+    this.#weights = weights;
+    this.#kvDtype = options.kvDtype;
+    this.#frequencies = ropeFrequencies(weights.architecture);
+  }
+
+  static async load(weights: ModelWeights, options: { kvDtype: OracleKvDtype }): Promise<Oracle> {
+    return new Oracle(await loadOracleWeights(weights), options);
+  }
+
+  /** Positions that have KV. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Keys (after RoPE) or values of one layer, each kv head as its own [length][headDim] view. */
+  keys(layer: number): readonly Float64Array[] {
+    return this.#views(this.#keys, layer);
+  }
+
+  values(layer: number): readonly Float64Array[] {
+    return this.#views(this.#values, layer);
+  }
+
+  /**
+   * Computes the tokens at startPosition, startPosition + 1, ...; KV from there on is dropped first. Returns the
+   * logits of every row, of the last row only, or none; each [vocabSize].
+   */
+  forward(
+    tokenIds: readonly number[],
+    options: { startPosition?: number; logits?: 'all' | 'last' | 'none' } = {},
+  ): Float64Array[] {
+    const { architecture, layers, embedding } = this.#weights;
+    const start = options.startPosition ?? this.#length;
+    const rows = tokenIds.length;
+    this.#check(tokenIds, start);
+    this.#grow(start + rows);
+    const x = new Float64Array(rows * architecture.hiddenSize);
+    tokenIds.forEach((id, row) => {
+      const from = id * architecture.hiddenSize;
+      x.set(embedding.data.subarray(from, from + architecture.hiddenSize), row * architecture.hiddenSize);
+    });
+    layers.forEach((layer, index) => {
+      this.#attention(x, rows, start, layer, index);
+      const normed = rmsNorm(x, layer.postAttentionNorm, architecture.rmsNormEps);
+      const gateUp = linear(normed, rows, layer.gateUp, layer.gateUpBias);
+      const activated = swiglu(gateUp, rows, architecture.intermediateSize);
+      add(x, linear(activated, rows, layer.down, layer.downBias));
+    });
+    this.#length = start + rows;
+    return this.#logits(x, rows, options.logits ?? 'last');
+  }
+
+  #attention(x: Float64Array, rows: number, start: number, layer: DenseLayer, index: number): void {
+    const { numHeads, numKvHeads, headDim, rmsNormEps } = this.architecture;
+    const width = (numHeads + 2 * numKvHeads) * headDim;
+    const group = numHeads / numKvHeads;
+    const normed = rmsNorm(x, layer.inputNorm, rmsNormEps);
+    const qkv = linear(normed, rows, layer.qkv, layer.qkvBias);
+    const head = (row: number, column: number) => {
+      const from = row * width + column * headDim;
+      return qkv.subarray(from, from + headDim);
+    };
+    for (let row = 0; row < rows; row++) {
+      for (let h = 0; h < numHeads + numKvHeads; h++) {
+        const norm = h < numHeads ? layer.qNorm : layer.kNorm;
+        if (norm) head(row, h).set(rmsNorm(head(row, h), norm, rmsNormEps));
+        rotate(head(row, h), start + row, this.#frequencies);
+      }
+      for (let h = 0; h < numKvHeads; h++) {
+        const at = (start + row) * headDim;
+        this.#keys[index * numKvHeads + h]!.set(this.#round(head(row, numHeads + h)), at);
+        this.#values[index * numKvHeads + h]!.set(this.#round(head(row, numHeads + numKvHeads + h)), at);
+      }
+    }
+    const context = new Float64Array(rows * numHeads * headDim);
+    for (let row = 0; row < rows; row++) {
+      for (let h = 0; h < numHeads; h++) {
+        const store = index * numKvHeads + Math.floor(h / group);
+        const from = (row * numHeads + h) * headDim;
+        const out = context.subarray(from, from + headDim);
+        attend(head(row, h), this.#keys[store]!, this.#values[store]!, start + row + 1, out);
+      }
+    }
+    add(x, linear(context, rows, layer.o, layer.oBias));
+  }
+
+  #logits(x: Float64Array, rows: number, wanted: 'all' | 'last' | 'none'): Float64Array[] {
+    const { hiddenSize, vocabSize, rmsNormEps } = this.architecture;
+    const first = wanted === 'all' ? 0 : wanted === 'last' ? rows - 1 : rows;
+    const normed = rmsNorm(x.subarray(first * hiddenSize), this.#weights.finalNorm, rmsNormEps);
+    const logits = linear(normed, rows - first, this.#weights.lmHead, null);
+    return Array.from({ length: rows - first }, (_, row) =>
+      logits.slice(row * vocabSize, (row + 1) * vocabSize),
+    );
+  }
+
+  #round(values: Float64Array): Float64Array {
+    if (this.#kvDtype === 'f64') return values;
+    if (this.#kvDtype === 'f32') return values.map(Math.fround);
+    const widen = halfTable();
+    return values.map((value) => widen[floatToHalf(value)]!);
+  }
+
+  #check(tokenIds: readonly number[], start: number): void {
+    const { vocabSize } = this.architecture;
+    if (tokenIds.length === 0) throw new RequestError('the oracle was given no tokens: give at least one');
+    if (start > this.#length) {
+      throw new RequestError(`the oracle has KV for ${this.#length} positions: it cannot start at ${start}`);
+    }
+    const bad = tokenIds.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
+    if (bad !== undefined)
+      throw new RequestError(`token id ${bad} is outside of the vocabulary of ${vocabSize}`);
+  }
+
+  #grow(positions: number): void {
+    if (positions <= this.#capacity) return;
+    const { numLayers, numKvHeads, headDim } = this.architecture;
+    this.#capacity = Math.max(positions, 2 * this.#capacity, 64);
+    const grown = (old: HeadStore | undefined) => {
+      const store = new Float64Array(this.#capacity * headDim);
+      if (old) store.set(old);
+      return store;
+    };
+    for (let i = 0; i < numLayers * numKvHeads; i++) {
+      this.#keys[i] = grown(this.#keys[i]);
+      this.#values[i] = grown(this.#values[i]);
+    }
+  }
+
+  #views(stores: HeadStore[], layer: number): Float64Array[] {
+    const { numKvHeads, headDim } = this.architecture;
+    return stores
+      .slice(layer * numKvHeads, (layer + 1) * numKvHeads)
+      .map((store) => store.subarray(0, this.#length * headDim));
+  }
+}
+
+/** Index of the largest value, the lowest one of equals. */
+export function argmax(values: ArrayLike<number>): number {
+  let best = 0;
+  for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i;
+  return best;
+}
+
+/** Appends greedy tokens to what the oracle holds until an end token (included) or maxTokens. */
+export function generateGreedy(
+  oracle: Oracle,
+  promptTokenIds: readonly number[],
+  maxTokens: number,
+  eosTokenIds: readonly number[] = [],
+): number[] {
+  const output: number[] = [];
+  let next = promptTokenIds;
+  while (output.length < maxTokens) {
+    const token = argmax(oracle.forward(next)[0]!);
+    output.push(token);
+    if (eosTokenIds.includes(token)) break;
+    next = [token];
+  }
+  return output;
+}
+
+function add(x: Float64Array, delta: Float64Array): void {
+  for (let i = 0; i < x.length; i++) x[i]! += delta[i]!;
+}
