@@ -1,0 +1,106 @@
+/**
+ * Building blocks of the user's settings: each accepts what a command line, a URL or a JSON file can carry, and its
+ * error message is the "wanted" half of a sentence. Says nothing about which settings exist: run-schema.ts does.
+ */
+import { closest, distance } from 'fastest-levenshtein';
+import { z } from 'zod';
+
+/** Which commands take a setting, and under which heading their help shows it. */
+export type FieldGroup = 'cluster' | 'sampling' | 'workload' | 'modes' | 'verify' | 'general';
+
+export interface FieldMeta {
+  /** One or two sentences: what it is, its unit, where its default comes from. */
+  description: string;
+  /** The value's name in help, e.g. 'TOKENS'; null for a switch. */
+  value: string | null;
+  /** The switch turns the setting off (`--no-…`) and is spelled so. */
+  negated?: boolean;
+  /** The value may be left out. */
+  valueOptional?: boolean;
+  group: FieldGroup;
+}
+
+const fromText = (value: unknown): unknown => {
+  if (typeof value !== 'string' || value.trim() === '') return value;
+  return Number(value);
+};
+
+interface Range {
+  min?: number;
+  /** Excluded. */
+  above?: number;
+  max?: number;
+}
+
+function ranged(schema: z.ZodNumber, { min, above, max }: Range, error: string): z.ZodNumber {
+  let result = schema;
+  if (min !== undefined) result = result.min(min, { error });
+  if (above !== undefined) result = result.gt(above, { error });
+  if (max !== undefined) result = result.max(max, { error });
+  return result;
+}
+
+/** `wanted` completes the sentence 'wanted …', e.g. 'a whole number, 0 or more'. */
+export function wholeNumber(wanted: string, range: Range) {
+  return z.preprocess(fromText, ranged(z.number({ error: wanted }).int({ error: wanted }), range, wanted));
+}
+
+export function anyNumber(wanted: string, range: Range) {
+  return z.preprocess(fromText, ranged(z.number({ error: wanted }), range, wanted));
+}
+
+/** Whatever can be written: a number of a JSON file is taken as it would be typed. */
+export function text(wanted: string) {
+  return z.preprocess(
+    (value) => (typeof value === 'number' ? String(value) : value),
+    z.string({ error: wanted }).min(1, { error: wanted }),
+  );
+}
+
+export function flag() {
+  const words: Record<string, boolean> = { true: true, false: false };
+  return z.preprocess(
+    (value) => (typeof value === 'string' ? (words[value] ?? value) : value),
+    z.boolean({ error: 'true or false' }),
+  );
+}
+
+export function oneOf<const T extends readonly [string, ...string[]]>(choices: T) {
+  return z.enum(choices, {
+    error: ({ input }) => `one of ${choices.join(', ')}${didYouMean(input, choices)}`,
+  });
+}
+
+/** Several of the choices, as a list or with commas between; repeated ones count once. */
+export function listOf<const T extends readonly [string, ...string[]]>(choices: T) {
+  const wanted = `one or more of ${choices.join(', ')} with commas between`;
+  const choice = z.enum(choices, { error: ({ input }) => `${wanted}${didYouMean(input, choices)}` });
+  return z.preprocess(
+    (value) => (typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value),
+    z
+      .array(choice, { error: wanted })
+      .min(1, { error: wanted })
+      .transform((list) => [...new Set(list)]),
+  );
+}
+
+/** ` (did you mean x?)`, or nothing when no known word is near. */
+export function didYouMean(found: unknown, known: readonly string[]): string {
+  const near = nearest(found, known);
+  return near === null ? '' : ` (did you mean ${near}?)`;
+}
+
+/** The known word that was probably meant; null when none is near. */
+export function nearest(found: unknown, known: readonly string[]): string | null {
+  if (typeof found !== 'string' || found === '' || known.length === 0) return null;
+  const word = found.toLowerCase();
+  const candidate = closest(word, [...known]);
+  const isPart =
+    candidate.length > 2 &&
+    (word.includes(candidate.toLowerCase()) || candidate.toLowerCase().includes(word));
+  return isPart || levenshteinShare(word, candidate.toLowerCase()) <= 0.4 ? candidate : null;
+}
+
+function levenshteinShare(a: string, b: string): number {
+  return distance(a, b) / Math.max(a.length, b.length);
+}

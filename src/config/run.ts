@@ -1,0 +1,152 @@
+/**
+ * From what a user wrote (options, a config file, a URL) to a whole, checked configuration, or to one sentence that says
+ * what was found, what was wanted and what to do. Needs no model and no adapter: what depends on them is decided later.
+ */
+import type { z } from 'zod';
+import { ConfigError } from '../errors.ts';
+import { didYouMean } from './fields.ts';
+import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
+import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+
+export { fieldMeta, type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+
+/** What the shipped conversation is run with unless the user says otherwise: so that pulled KV decides its answers. */
+export const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
+
+/** `--conversation shipped`, and what recall talks about when nothing else is asked for. */
+export const SHIPPED = 'shipped';
+
+const MADE_CONVERSATION_KEYS = [
+  'turns',
+  'systemTokens',
+  'userTokens',
+  'outputTokens',
+  'conversations',
+] as const;
+
+/** Settings that --kv-transfer-config can carry too, by vLLM's name. */
+const TWICE: readonly { key: RunKey; vllm: string; read: (config: KvTransferConfig) => number | string }[] = [
+  {
+    key: 'threshold',
+    vllm: 'kv_recompute_threshold',
+    read: (c) => c.kv_connector_extra_config.kv_recompute_threshold,
+  },
+  {
+    key: 'ttl',
+    vllm: 'decoder_kv_blocks_ttl',
+    read: (c) => c.kv_connector_extra_config.decoder_kv_blocks_ttl,
+  },
+  { key: 'lease', vllm: 'kv_lease_duration', read: (c) => c.kv_connector_extra_config.kv_lease_duration },
+  { key: 'loadFailurePolicy', vllm: 'kv_load_failure_policy', read: (c) => c.kv_load_failure_policy },
+];
+
+export const kebab = (key: string): string => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+export const camel = (name: string): string =>
+  name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/** How a key is written on the command line: `--p-blocks`, `--no-prefix-caching`. */
+export const optionName = (key: string): string => `--${kebab(key)}`;
+
+/**
+ * Checks an object of settings and fills in the rest. `label` says how the user wrote a key, for messages. The result is
+ * frozen, and parses to itself. Throws ConfigError.
+ */
+export function parseRunConfig(
+  input: unknown,
+  label: (key: string) => string = (key) => `'${key}'`,
+): RunConfig {
+  const result = runConfigSchema.safeParse(input ?? {});
+  if (!result.success) throw new ConfigError(sentence(result.error.issues[0]!, input, label));
+  const config: { -readonly [K in RunKey]: RunConfig[K] } = result.data;
+  const given = (key: RunKey): boolean =>
+    (input as Record<string, unknown> | null | undefined)?.[key] !== undefined;
+
+  if (config.conversation !== null) refuseMadeConversation(given, label);
+  else if (config.model === 'recall' && !MADE_CONVERSATION_KEYS.some(given)) config.conversation = SHIPPED;
+  if (config.conversation === SHIPPED) {
+    for (const key of ['threshold', 'prefixCaching'] as const) {
+      if (!given(key)) Object.assign(config, { [key]: SHIPPED_SETTINGS[key] });
+    }
+  }
+  if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
+  if (!given('maxNumSeqs')) config.maxNumSeqs = Math.min(config.maxNumSeqs, config.maxNumBatchedTokens);
+  if (config.maxNumBatchedTokens < config.maxNumSeqs) {
+    throw new ConfigError(
+      `${label('maxNumBatchedTokens')} is ${config.maxNumBatchedTokens} and ${label('maxNumSeqs')} is ${config.maxNumSeqs}: a step needs a token for each of its requests; raise the first or lower the second`,
+    );
+  }
+  return Object.freeze(config);
+}
+
+function refuseMadeConversation(given: (key: RunKey) => boolean, label: (key: string) => string): void {
+  const key = MADE_CONVERSATION_KEYS.find(given);
+  if (key === undefined) return;
+  throw new ConfigError(
+    `${label('conversation')} and ${label(key)} are both given: the second is for made conversations only; leave one of them out`,
+  );
+}
+
+/** vLLM's JSON fills the settings that it names; one that the user also gave differently is a contradiction. */
+function mergeTransferConfig(
+  config: { -readonly [K in RunKey]: RunConfig[K] },
+  given: (key: RunKey) => boolean,
+  label: (key: string) => string,
+): void {
+  const raw = config.kvTransferConfig!;
+  const parsed = kvTransferConfigSchema.parse(raw);
+  const extra = (raw.kv_connector_extra_config ?? {}) as Record<string, unknown>;
+  for (const { key, vllm, read } of TWICE) {
+    if (raw[vllm] === undefined && extra[vllm] === undefined) continue;
+    const value = read(parsed);
+    if (given(key) && config[key] !== value) {
+      throw new ConfigError(
+        `${label(key)} is ${config[key]} and ${vllm} in ${label('kvTransferConfig')} is ${value}: give one of them`,
+      );
+    }
+    Object.assign(config, { [key]: value });
+  }
+}
+
+type Issue = z.core.$ZodIssue;
+
+function sentence(issue: Issue, input: unknown, label: (key: string) => string): string {
+  if (issue.path.length === 0 && issue.code !== 'unrecognized_keys') {
+    return `the configuration is ${shown(input)}: wanted an object of settings, such as {"threshold": 64}`;
+  }
+  const key = issue.path[0] === undefined ? null : String(issue.path[0]);
+  const inside = issue.path.slice(1).map(String).join('.');
+  if (issue.code === 'unrecognized_keys') {
+    const unknown = issue.keys[0]!;
+    if (key === null) return unknownKey(unknown, label);
+    const known =
+      inside === 'kv_connector_extra_config' ? extraKeys : Object.keys(kvTransferConfigSchema.shape);
+    return `${label(key)} has an unknown field '${unknown}'${inside ? ` in ${inside}` : ''}: wanted one of ${known.join(', ')}${didYouMean(unknown, known)}`;
+  }
+  const found = shown(issue.path.reduce<unknown>(child, input));
+  const name = key === null ? 'the configuration' : label(key);
+  if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${issue.message}`;
+  return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key)}`;
+}
+
+const extraKeys = Object.keys(kvTransferConfigSchema.shape.kv_connector_extra_config.unwrap().shape);
+
+const child = (value: unknown, key: PropertyKey): unknown =>
+  typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : value;
+
+function unknownKey(unknown: string, label: (key: string) => string): string {
+  const hint = didYouMean(camel(unknown), runKeys);
+  const nearest = /did you mean (\w+)/.exec(hint)?.[1];
+  return `there is no setting ${label(unknown)}${nearest ? `: did you mean ${label(nearest)}?` : '; --help lists them'}`;
+}
+
+function leaveOut(key: string): string {
+  const fallback = runConfigSchema.shape[key as RunKey]?.parse(undefined);
+  if (fallback === null || fallback === false) return '; or leave it out';
+  return `; or leave it out for ${Array.isArray(fallback) ? 'all' : String(fallback)}`;
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'missing';
+  const text = typeof value === 'string' ? `'${value}'` : (JSON.stringify(value) ?? String(value));
+  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
+}
