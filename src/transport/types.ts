@@ -94,9 +94,30 @@ export type ReadGate = (
 
 export interface Transport {
   readonly identity: EngineIdentity;
-  /** Connects, shakes hands where needed, and reads. Never rejects: the result says how it ended. */
+  /**
+   * Connects, shakes hands where needed, and reads. Never rejects: the result says how it ended, and comes only when
+   * nothing of this READ can still write into the local blocks.
+   */
   read(request: ReadRequest): Promise<TransferResult>;
-  notify(remote: RemoteAddress, notification: PeerNotification): void;
-  /** Seconds to subtract from the holder's clock to get ours (0 on one machine with a shared clock). */
+  /** Fire and forget; shakes hands first where needed. Never throws. */
+  notify(remote: RemoteAddress, notification: PeerNotification, requestId?: string): void;
+  /**
+   * Seconds to subtract from the holder's clock to get ours (0 on one machine with a shared clock).
+   * Rejects with EngineDeadError or TransferError when no handshake is possible.
+   */
   clockOffsetSeconds(remote: RemoteAddress): Promise<number>;
+}
+
+/** What the holder's side of an engine decides and hears. Set once the engine's connector exists. */
+export interface TransportHandlers {
+  gate: ReadGate;
+  onNotification: (fromEngineId: string, notification: PeerNotification) => void;
+  /** A notification that could not be posted: it costs the holder its lease or TTL, nothing else. */
+  onNotifyFailed: (remote: RemoteAddress, notification: PeerNotification, message: string) => void;
+}
+
+/** A transport that also answers its peers. */
+export interface ServingTransport extends Transport {
+  /** Until a gate is set, READs are refused as 'failed'. */
+  setHandlers(handlers: Partial<TransportHandlers>): void;
 }

@@ -1,0 +1,54 @@
+/** Typed messages over a MessagePort. Knows when the other end is gone; does not know what messages mean. */
+import type { PeerMessage } from './messages.ts';
+
+export interface ChannelListener {
+  onMessage(message: PeerMessage): void;
+  /** The other end is gone, or sent what cannot be read. Called at most once, never after close(). */
+  onGone(reason: string): void;
+}
+
+export class Channel {
+  readonly #port: MessagePort;
+  readonly #listener: ChannelListener;
+  #open = true;
+
+  /** Takes the port over: nobody else may post to it or close it. */
+  constructor(port: MessagePort, listener: ChannelListener) {
+    this.#port = port;
+    this.#listener = listener;
+    port.addEventListener('message', this.#onMessage);
+    port.addEventListener('messageerror', this.#onMessageError);
+    port.addEventListener('close', this.#onClose);
+    port.start();
+  }
+
+  post(message: PeerMessage): void {
+    if (this.#open) this.#port.postMessage(message);
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#port.removeEventListener('message', this.#onMessage);
+    this.#port.removeEventListener('messageerror', this.#onMessageError);
+    this.#port.removeEventListener('close', this.#onClose);
+    this.#port.close();
+  }
+
+  #onMessage = (event: MessageEvent): void => {
+    const message: unknown = event.data;
+    if (message === null || typeof message !== 'object' || !('kind' in message)) {
+      this.#gone('it sent something that is no message of this protocol');
+      return;
+    }
+    this.#listener.onMessage(message as PeerMessage);
+  };
+
+  #onMessageError = (): void => this.#gone('it sent a message that cannot be read here');
+  #onClose = (): void => this.#gone('its end of the channel was closed');
+
+  #gone(reason: string): void {
+    this.close();
+    this.#listener.onGone(reason);
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * What two engines must agree on before block bytes of one mean anything to the other. The hash and its factors follow
+ * vLLM's NIXL connector (compute_nixl_compatibility_hash): block size is not part of it, and is checked apart.
+ */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import type { EngineIdentity } from './types.ts';
+
+/** Raised when messages or their meaning change. */
+export const CONNECTOR_VERSION = 1;
+/** Raised when the order of values within a block changes. */
+export const BLOCK_LAYOUT_VERSION = 1;
+
+export interface CompatibilityFactors {
+  /** What identifies the weights: a preset's name and seed, or a digest of the checkpoint. */
+  model: string;
+  weightDtype: string;
+  kvDtype: string;
+  numLayers: number;
+  numKvHeads: number;
+  headDim: number;
+  /** BLOCK_LAYOUT_VERSION when absent. */
+  blockLayoutVersion?: number;
+  /** CONNECTOR_VERSION when absent. */
+  connectorVersion?: number;
+}
+
+const withVersions = (factors: CompatibilityFactors): Required<CompatibilityFactors> => ({
+  blockLayoutVersion: BLOCK_LAYOUT_VERSION,
+  connectorVersion: CONNECTOR_VERSION,
+  ...factors,
+});
+
+/** sha256 of the factors, keys in alphabetical order, as 64 hex digits. */
+export function compatibilityHash(factors: CompatibilityFactors): string {
+  const sorted = Object.entries(withVersions(factors)).sort(([a], [b]) => (a < b ? -1 : 1));
+  return bytesToHex(sha256(utf8ToBytes(JSON.stringify(sorted))));
+}
+
+export interface HandshakeSide {
+  identity: EngineIdentity;
+  /** For the message only; the hash decides. */
+  factors: CompatibilityFactors | null;
+}
+
+/** Why the two cannot exchange blocks, in one sentence; null when they can. */
+export function incompatibility(
+  own: HandshakeSide,
+  theirs: HandshakeSide,
+  enforceHash: boolean,
+): string | null {
+  const a = own.identity;
+  const b = theirs.identity;
+  const who = `handshake of ${a.engineId} with ${b.engineId}`;
+  if (a.blockSize !== b.blockSize) {
+    return `${who}: block size differs (${a.blockSize} and ${b.blockSize} tokens); give both engines the same.`;
+  }
+  if (a.blockBytes.length !== b.blockBytes.length || a.blockBytes.some((n, i) => n !== b.blockBytes[i])) {
+    return `${who}: bytes of a block by group differ (${a.blockBytes.join(', ')} and ${b.blockBytes.join(', ')}); give both engines the same model and KV dtype.`;
+  }
+  if (a.compatibilityHash === b.compatibilityHash || !enforceHash) return null;
+  return `${who}: ${differences(own, theirs)}; give both engines the same, or set enforce_handshake_compat to false.`;
+}
+
+function differences(own: HandshakeSide, theirs: HandshakeSide): string {
+  const facts: string[] = [];
+  if (own.factors && theirs.factors) {
+    const here = withVersions(own.factors);
+    const there = withVersions(theirs.factors);
+    for (const key of Object.keys(here) as (keyof CompatibilityFactors)[]) {
+      if (here[key] !== there[key]) facts.push(`${key} is ${here[key]} here and ${there[key]} there`);
+    }
+  }
+  if (facts.length > 0) return facts.join(', ');
+  const short = (side: HandshakeSide) => side.identity.compatibilityHash.slice(0, 12);
+  return `compatibility hash is ${short(own)}… here and ${short(theirs)}… there`;
+}

@@ -1,0 +1,146 @@
+/**
+ * The reader's side of a handshake: one hello, one welcome, then a connection that lasts until the holder's end or a
+ * message that says the holder has forgotten it. Concurrent callers share one handshake.
+ */
+import { z } from 'zod';
+import type { Clock } from '../engine/types.ts';
+import { type HandshakeSide, incompatibility } from './compatibility.ts';
+import type { ToHolder, WelcomeMessage } from './messages.ts';
+import type { EngineIdentity } from './types.ts';
+
+export interface Connected {
+  epoch: number;
+  identity: EngineIdentity;
+  slab: SharedArrayBuffer;
+  slots: number;
+  slotBytes: number;
+  /** To subtract from the holder's clock to get ours. */
+  clockOffsetMs: number;
+}
+
+export type ConnectResult =
+  | { ok: true; connected: Connected }
+  | { ok: false; outcome: 'failed' | 'dead'; message: string };
+
+export interface HandshakeDeps {
+  own: HandshakeSide;
+  enforceHandshakeCompat: boolean;
+  maxChunkBytes: number;
+  clock: Clock;
+  nextEpoch: () => number;
+  post: (message: ToHolder) => void;
+}
+
+const count = z.number().int().positive();
+const sharedMemory = z.custom<SharedArrayBuffer>(
+  (value) => typeof SharedArrayBuffer !== 'undefined' && value instanceof SharedArrayBuffer,
+  'no shared memory',
+);
+const welcomeSchema = z.object({
+  identity: z.object({
+    engineId: z.string(),
+    host: z.string(),
+    port: z.number(),
+    compatibilityHash: z.string(),
+    blockSize: count,
+    blockBytes: z.array(count),
+  }),
+  slab: sharedMemory,
+  slots: count,
+  slotBytes: count,
+  now: z.number(),
+});
+
+type State =
+  | { kind: 'idle' }
+  | {
+      kind: 'shaking';
+      epoch: number;
+      sentAt: number;
+      promise: Promise<ConnectResult>;
+      resolve: (result: ConnectResult) => void;
+    }
+  | { kind: 'connected'; connected: Connected }
+  | { kind: 'dead'; message: string };
+
+export class Handshake {
+  readonly #deps: HandshakeDeps;
+  #state: State = { kind: 'idle' };
+
+  constructor(deps: HandshakeDeps) {
+    this.#deps = deps;
+  }
+
+  get connected(): Connected | null {
+    return this.#state.kind === 'connected' ? this.#state.connected : null;
+  }
+
+  /** Never rejects. A failed handshake is tried again by the next call. */
+  connect(): Promise<ConnectResult> {
+    const state = this.#state;
+    if (state.kind === 'connected') return Promise.resolve({ ok: true, connected: state.connected });
+    if (state.kind === 'dead') return Promise.resolve({ ok: false, outcome: 'dead', message: state.message });
+    if (state.kind === 'shaking') return state.promise;
+    const epoch = this.#deps.nextEpoch();
+    const { promise, resolve } = withResolvers<ConnectResult>();
+    this.#state = { kind: 'shaking', epoch, sentAt: this.#deps.clock.now(), promise, resolve };
+    const { identity, factors } = this.#deps.own;
+    this.#deps.post({
+      kind: 'hello',
+      epoch,
+      identity,
+      factors,
+      maxChunkBytes: this.#deps.maxChunkBytes,
+    });
+    return promise;
+  }
+
+  onWelcome(message: WelcomeMessage): void {
+    const state = this.#state;
+    if (state.kind !== 'shaking' || state.epoch !== message.epoch) return;
+    const result = this.#judge(message, state.sentAt);
+    this.#state = result.ok ? { kind: 'connected', connected: result.connected } : { kind: 'idle' };
+    state.resolve(result);
+  }
+
+  /** The holder no longer knows the connection: the next connect() shakes hands again. */
+  forget(): void {
+    if (this.#state.kind === 'connected') this.#state = { kind: 'idle' };
+  }
+
+  /** The holder ended: all later connects, and the one under way, are 'dead'. */
+  end(message: string): void {
+    const state = this.#state;
+    this.#state = { kind: 'dead', message };
+    if (state.kind === 'shaking') state.resolve({ ok: false, outcome: 'dead', message });
+  }
+
+  #judge(message: WelcomeMessage, sentAt: number): ConnectResult {
+    const failed = (why: string): ConnectResult => ({ ok: false, outcome: 'failed', message: why });
+    const parsed = welcomeSchema.safeParse(message);
+    if (!parsed.success) {
+      const { path, message: wrong } = parsed.error.issues[0]!;
+      return failed(`the handshake's reply cannot be read: ${path.join('.')}: ${wrong}.`);
+    }
+    const { identity, slab, slots, slotBytes, now } = parsed.data;
+    if (slab.byteLength < slots * slotBytes) {
+      return failed(
+        `the handshake's reply cannot be read: its slab has ${slab.byteLength} bytes, not ${slots} x ${slotBytes}.`,
+      );
+    }
+    const theirs = { identity, factors: message.factors };
+    const why = incompatibility(this.#deps.own, theirs, this.#deps.enforceHandshakeCompat);
+    if (why) return failed(why);
+    const clockOffsetMs = now - (sentAt + this.#deps.clock.now()) / 2;
+    const { epoch } = message;
+    return { ok: true, connected: { epoch, identity, slab, slots, slotBytes, clockOffsetMs } };
+  }
+}
+
+export function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((r) => {
+    resolve = r;
+  });
+  return { promise, resolve };
+}

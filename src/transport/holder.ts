@@ -1,0 +1,264 @@
+/**
+ * The holder's half towards one reader: answers its handshake with a slab, and serves its READs: gather on the device,
+ * copy into a slab slot, message. Which READs may be served is the gate's business; serving never waits for own reads.
+ */
+import type { BlockId, Clock, TransferOutcome } from '../engine/types.ts';
+import { invariant } from '../errors.ts';
+import type { SpanSink } from '../measure/spans.ts';
+import { checksum } from './checksum.ts';
+import { type ChunkPlan, cutIntoChunks } from './chunks.ts';
+import type { HandshakeSide } from './compatibility.ts';
+import { LinkQueue, type LinkSpec } from './link.ts';
+import { mergeRuns } from './merge-runs.ts';
+import type { HelloMessage, ReadMessage, ToHolder, ToReader } from './messages.ts';
+import { createSlab, SlotRing, slotView } from './slab.ts';
+import { emitStage, hostLane, linkLane, type StageName } from './stage-spans.ts';
+import type { BlockMemory, GatheredBlocks, ReadGate } from './types.ts';
+
+/** Gathers that a transfer has under way or waiting for a slot. */
+const GATHERS_IN_FLIGHT = 2;
+
+export interface HolderDeps {
+  own: HandshakeSide;
+  /** Name of the reader, for lanes. */
+  readerId: string;
+  memory: BlockMemory;
+  clock: Clock;
+  gate: () => ReadGate;
+  onSpan: SpanSink;
+  link: LinkSpec | null;
+  maxChunkBytes: number;
+  slots: number;
+  checksum: boolean;
+  beforeChunkPosted: ((bytes: Uint8Array, chunk: { transferId: string; index: number }) => void) | null;
+  post: (message: ToReader) => void;
+}
+
+interface Connection {
+  epoch: number;
+  slab: SharedArrayBuffer;
+  slotBytes: number;
+  maxChunkBytes: number;
+  ring: SlotRing;
+  link: LinkQueue | null;
+  transfers: Map<string, AbortController>;
+}
+
+interface Serving {
+  connection: Connection;
+  read: ReadMessage;
+  signal: AbortSignal;
+}
+
+interface GatheredChunk {
+  chunk: ChunkPlan;
+  index: number;
+  gathered: GatheredBlocks;
+  startMs: number;
+  slot: number;
+}
+
+export class HolderHalf {
+  readonly #deps: HolderDeps;
+  #connection: Connection | null = null;
+
+  constructor(deps: HolderDeps) {
+    this.#deps = deps;
+  }
+
+  onMessage(message: ToHolder): void {
+    if (message.kind === 'hello') {
+      this.#welcome(message);
+      return;
+    }
+    const connection = this.#connection;
+    if (connection?.epoch !== message.epoch) {
+      if (message.kind === 'read') this.#end(message, 'dead', 'the holder no longer knows this connection.');
+      return;
+    }
+    if (message.kind === 'credit') connection.ring.release(message.slot);
+    else if (message.kind === 'cancel') connection.transfers.get(message.transferId)?.abort();
+    else void this.#serve(connection, message);
+  }
+
+  /** Stops serving and drops the slab; blocks stay pinned until the device has finished with them. */
+  close(): void {
+    const connection = this.#connection;
+    this.#connection = null;
+    for (const transfer of connection?.transfers.values() ?? []) transfer.abort();
+  }
+
+  /** For tests and integrity checks. */
+  get slotsInUse(): number {
+    return this.#connection?.ring.inUse ?? 0;
+  }
+
+  #welcome(hello: HelloMessage): void {
+    this.close();
+    const { own, slots, memory, link, clock } = this.#deps;
+    const maxChunkBytes = Math.min(this.#deps.maxChunkBytes, hello.maxChunkBytes);
+    const largest = Math.max(maxChunkBytes, ...memory.blockBytes);
+    const slotBytes = Math.ceil(largest / 8) * 8;
+    const slab = createSlab({ slots, slotBytes });
+    this.#connection = {
+      epoch: hello.epoch,
+      slab,
+      slotBytes,
+      maxChunkBytes,
+      ring: new SlotRing(slots),
+      link: link && new LinkQueue(link, clock),
+      transfers: new Map(),
+    };
+    const { identity, factors } = own;
+    const { epoch } = hello;
+    this.#deps.post({ kind: 'welcome', epoch, identity, factors, slab, slots, slotBytes, now: clock.now() });
+  }
+
+  async #serve(connection: Connection, read: ReadMessage): Promise<void> {
+    const wrong = this.#impossible(read);
+    if (wrong) return this.#end(read, 'failed', wrong);
+    const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
+    let decision: ReturnType<ReadGate>;
+    try {
+      decision = this.#deps.gate()(read.remoteRequestId, blocks);
+    } catch (error) {
+      return this.#end(read, 'failed', `the holder could not decide on the READ: ${messageOf(error)}`);
+    }
+    if (!decision.allow) return this.#end(read, decision.outcome, decision.message);
+
+    const transfer = new AbortController();
+    connection.transfers.set(read.transferId, transfer);
+    let failure: string | null = null;
+    try {
+      await this.#sendChunks({ connection, read, signal: transfer.signal });
+    } catch (error) {
+      failure = `the holder could not give its blocks: ${messageOf(error)}`;
+    }
+    connection.transfers.delete(read.transferId);
+    decision.finished();
+    if (transfer.signal.aborted) return;
+    this.#end(read, failure === null ? 'done' : 'failed', failure ?? '');
+  }
+
+  async #sendChunks(serving: Serving): Promise<void> {
+    const { connection, read, signal } = serving;
+    const chunks = cutIntoChunks(read.blockIds, this.#deps.memory.blockBytes, connection.maxChunkBytes);
+    const gathers = new Map<number, Promise<{ gathered: GatheredBlocks; startMs: number }>>();
+    let last: Promise<unknown> = Promise.resolve();
+    try {
+      for (const [index, chunk] of chunks.entries()) {
+        for (let ahead = index; ahead < Math.min(index + GATHERS_IN_FLIGHT, chunks.length); ahead++) {
+          if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!)));
+        }
+        const { gathered, startMs } = await gathers.get(index)!;
+        const slot = await connection.ring.acquire(signal);
+        if (slot === null) return;
+        gathers.delete(index);
+        last = handled(
+          Promise.all([last, this.#sendChunk(serving, { chunk, index, gathered, startMs, slot })]),
+        );
+      }
+      await last;
+    } finally {
+      // Blocks may be reused once the READ has ended: wait for what the device still copies.
+      for (const gather of await Promise.allSettled(gathers.values())) {
+        if (gather.status === 'fulfilled') gather.value.gathered.release();
+      }
+    }
+  }
+
+  async #gather(chunk: ChunkPlan): Promise<{ gathered: GatheredBlocks; startMs: number }> {
+    const startMs = this.#deps.clock.now();
+    return { gathered: await this.#deps.memory.gather(chunk.group, chunk.blockIds), startMs };
+  }
+
+  /** Takes over the gathered bytes and the slot. Copies at once, without a link posts at once; resolves when posted. */
+  async #sendChunk(serving: Serving, part: GatheredChunk): Promise<void> {
+    const { connection, read, signal } = serving;
+    const { chunk, index, gathered, startMs, slot } = part;
+    const { onSpan, own, readerId } = this.#deps;
+    const holderId = own.identity.engineId;
+    const { transferId, requestId } = read;
+    const bytes = chunk.byteLength;
+    const span = (name: StageName, lane: string, start: number, end: number) =>
+      emitStage(onSpan, {
+        ...{ name, lane, startMs: start, endMs: end },
+        ...{ requestId, transferId, chunk: index, bytes },
+      });
+
+    const { sum, slabInStart, slabInEnd } = this.#copyIn(serving, part);
+    const { waitMs, readbackMs } = gathered;
+    // The first chunk's wait begins when the reader posted the READ.
+    const waitStart = index === 0 ? Math.min(read.postedAt, startMs) : startMs;
+    const readbackStart = startMs + waitMs;
+    span('wait', hostLane(holderId), waitStart, readbackStart);
+    span('readback', hostLane(holderId), readbackStart, readbackStart + readbackMs);
+    span('slab in', hostLane(holderId), slabInStart, slabInEnd);
+
+    const post = (linkMs: number) =>
+      this.#deps.post({
+        kind: 'chunk',
+        ...{ epoch: connection.epoch, transferId, index, slot, byteLength: bytes },
+        ...{ group: chunk.group, first: chunk.first, count: chunk.blockIds.length },
+        ...{ waitMs: readbackStart - waitStart, readbackMs, slabInMs: slabInEnd - slabInStart, linkMs },
+        ...{ checksum: sum, descriptors: mergeRuns(chunk.blockIds).length },
+      });
+    if (!connection.link) return post(0);
+    const delivery = await connection.link.deliver(bytes, signal);
+    if (!delivery) return connection.ring.release(slot);
+    span('link', linkLane(holderId, readerId), delivery.startMs, delivery.arrivalMs);
+    post(delivery.arrivalMs - delivery.startMs);
+  }
+
+  #copyIn({ connection, read }: Serving, { chunk, index, gathered, slot }: GatheredChunk) {
+    const { clock, beforeChunkPosted } = this.#deps;
+    try {
+      const source = gathered.bytes.subarray(0, chunk.byteLength);
+      invariant(
+        source.length === chunk.byteLength,
+        () => `gathered ${source.length} of ${chunk.byteLength} bytes`,
+      );
+      const sum = this.#deps.checksum ? checksum(source) : null;
+      const slabInStart = clock.now();
+      const target = slotView(connection.slab, connection.slotBytes, slot, chunk.byteLength);
+      target.set(source);
+      const slabInEnd = clock.now();
+      beforeChunkPosted?.(target, { transferId: read.transferId, index });
+      return { sum, slabInStart, slabInEnd };
+    } catch (error) {
+      connection.ring.release(slot);
+      throw error;
+    } finally {
+      gathered.release();
+    }
+  }
+
+  /** Why a READ cannot be meant, in one sentence; null when it can. */
+  #impossible(read: ReadMessage): string | null {
+    const { numBlocks } = this.#deps.memory;
+    if (this.#connection?.transfers.has(read.transferId)) return `transfer ${read.transferId} is under way.`;
+    if (read.blockIds.length > numBlocks.length) {
+      return `the READ names KV cache group ${read.blockIds.length - 1}; the holder has ${numBlocks.length} group(s).`;
+    }
+    for (const [group, ids] of read.blockIds.entries()) {
+      const wrong = ids.find((id: BlockId) => !(Number.isInteger(id) && id > 0 && id < numBlocks[group]!));
+      if (wrong !== undefined) {
+        return `the READ names block ${wrong} of group ${group}; the holder's blocks are 1 to ${numBlocks[group]! - 1}.`;
+      }
+    }
+    return null;
+  }
+
+  #end(read: ReadMessage, outcome: TransferOutcome, message: string): void {
+    const { epoch, transferId } = read;
+    this.#deps.post({ kind: 'read_ended', epoch, transferId, outcome, message });
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Keeps a promise that is awaited later, or never, from counting as unhandled meanwhile. */
+function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
+}

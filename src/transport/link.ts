@@ -1,0 +1,120 @@
+/**
+ * The link model: makes an ordered pair's chunks arrive no sooner than a link of the given rate and latency would bring
+ * them. It only delays: bytes are copied as always, and a link faster than this machine's copies changes nothing.
+ */
+import { distance } from 'fastest-levenshtein';
+import type { Clock } from '../engine/types.ts';
+import { ConfigError } from '../errors.ts';
+
+export interface LinkSpec {
+  /** As the user wrote it. */
+  name: string;
+  /** One way; the other way has as much again. */
+  bytesPerSecond: number;
+  /** Milliseconds, added to every chunk; chunks in a row overlap in it. */
+  latencyMs: number;
+}
+
+/** Nominal line rates, one way, and a small message's one-way latency. */
+export const LINK_PRESETS: Readonly<Record<string, { bytesPerSecond: number; latencyMs: number }>> = {
+  /** NVLink 4: 900 GB/s both ways together. */
+  nvlink: { bytesPerSecond: 450e9, latencyMs: 0.001 },
+  /** 400 Gbit/s InfiniBand NDR or RoCE. */
+  'rdma-400g': { bytesPerSecond: 50e9, latencyMs: 0.002 },
+  /** PCIe 5.0 x16, rounded. */
+  pcie: { bytesPerSecond: 64e9, latencyMs: 0.001 },
+  '100gbe': { bytesPerSecond: 12.5e9, latencyMs: 0.01 },
+  '10gbe': { bytesPerSecond: 1.25e9, latencyMs: 0.02 },
+  '1gbe': { bytesPerSecond: 125e6, latencyMs: 0.05 },
+};
+
+const RATE = /^(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*(?:([kmgt]i?)?(b|byte|bytes|bit)?)?(?:\/s)?$/;
+const LATENCY = /^(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*(ns|us|µs|ms|s)$/;
+const SCALE: Readonly<Record<string, number>> = {
+  k: 1e3,
+  m: 1e6,
+  g: 1e9,
+  t: 1e12,
+  ki: 2 ** 10,
+  mi: 2 ** 20,
+  gi: 2 ** 30,
+  ti: 2 ** 40,
+};
+const MILLISECONDS: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1000 };
+
+/**
+ * A preset's name or bytes a second, then optionally a latency with its unit: `10gbe`, `10e6`, `1gb/s,50us`, `400gbit/s`.
+ * Without a latency a preset has its own and a rate has none. ConfigError otherwise.
+ */
+export function parseLink(text: string): LinkSpec {
+  const [ratePart = '', latencyPart, ...rest] = text
+    .toLowerCase()
+    .split(',')
+    .map((part) => part.trim());
+  if (rest.length > 0) throw linkError(text, 'there is more than one comma in it');
+  const preset = Object.hasOwn(LINK_PRESETS, ratePart) ? LINK_PRESETS[ratePart]! : null;
+  const bytesPerSecond = preset?.bytesPerSecond ?? parseRate(text, ratePart);
+  const latencyMs = latencyPart === undefined ? (preset?.latencyMs ?? 0) : parseLatency(text, latencyPart);
+  return { name: text, bytesPerSecond, latencyMs };
+}
+
+function parseRate(text: string, rate: string): number {
+  const match = RATE.exec(rate);
+  if (!match) throw linkError(text, `'${rate}' is neither a preset nor a rate`, rate);
+  const [, digits, scale, unit] = match;
+  const value = (Number(digits) * (scale ? SCALE[scale]! : 1)) / (unit === 'bit' ? 8 : 1);
+  if (!(value > 0 && Number.isFinite(value))) throw linkError(text, 'its rate must be more than 0 bytes/s');
+  return value;
+}
+
+function parseLatency(text: string, latency: string): number {
+  const match = LATENCY.exec(latency);
+  if (!match) throw linkError(text, `'${latency}' is no latency with a unit (ns, us, ms, s)`);
+  return Number(match[1]) * MILLISECONDS[match[2]!]!;
+}
+
+function linkError(text: string, what: string, typo?: string): ConfigError {
+  const names = Object.keys(LINK_PRESETS);
+  const nearest = typo
+    ? names
+        .toSorted((a, b) => distance(a, typo) - distance(b, typo))
+        .find((name) => distance(name, typo) <= 3)
+    : undefined;
+  return new ConfigError(
+    `link '${text}': ${what}; ${nearest ? `did you mean ${nearest}? ` : ''}use ${names.join(', ')} or <bytes/s>[,<latency>], such as 10e6,1ms.`,
+  );
+}
+
+/** One direction of a link. First in, first out: a chunk occupies it for bytes / rate, then takes the latency. */
+export class LinkQueue {
+  readonly #spec: LinkSpec;
+  readonly #clock: Clock;
+  /** When the last chunk taken has left the sender. */
+  #freeAt = 0;
+  #lastDelivery: Promise<unknown> = Promise.resolve();
+
+  constructor(spec: LinkSpec, clock: Clock) {
+    this.#spec = spec;
+    this.#clock = clock;
+  }
+
+  /**
+   * Takes a chunk now; resolves at its arrival, in order. null when the signal aborts first: the time that the
+   * chunk occupied the link is gone all the same.
+   */
+  deliver(byteLength: number, signal: AbortSignal): Promise<{ startMs: number; arrivalMs: number } | null> {
+    const startMs = Math.max(this.#clock.now(), this.#freeAt);
+    this.#freeAt = startMs + (byteLength / this.#spec.bytesPerSecond) * 1000;
+    const arrivalMs = this.#freeAt + this.#spec.latencyMs;
+    const delivery = this.#lastDelivery.then(async () => {
+      // A timer may fire a little early: an arrival may not.
+      for (let left = arrivalMs - this.#clock.now(); left > 0; left = arrivalMs - this.#clock.now()) {
+        if (signal.aborted) return null;
+        await this.#clock.sleep(left, signal);
+      }
+      return signal.aborted ? null : { startMs, arrivalMs };
+    });
+    this.#lastDelivery = delivery.catch(() => null);
+    return delivery;
+  }
+}

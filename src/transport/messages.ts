@@ -1,0 +1,106 @@
+/**
+ * Everything that two engines say to each other about blocks. Block bytes are never in a message: a chunk's message
+ * names the slab slot where its bytes lie. Each ordered pair (holder -> reader) has a slab and an epoch of its own;
+ * the reader picks the epoch, and messages of another one mean nothing to the receiver.
+ */
+import type { BlockId, TransferOutcome } from '../engine/types.ts';
+import type { CompatibilityFactors } from './compatibility.ts';
+import type { EngineIdentity, PeerNotification } from './types.ts';
+
+/** Reader to holder, once per connection: asks for a slab. */
+export interface HelloMessage {
+  kind: 'hello';
+  epoch: number;
+  identity: EngineIdentity;
+  factors: CompatibilityFactors | null;
+  /** The reader stages no more than this at once (or one block, if that is more). */
+  maxChunkBytes: number;
+}
+
+/** Holder to reader. The slab is the holder's own, made for this connection. */
+export interface WelcomeMessage {
+  kind: 'welcome';
+  epoch: number;
+  identity: EngineIdentity;
+  factors: CompatibilityFactors | null;
+  slab: SharedArrayBuffer;
+  slots: number;
+  slotBytes: number;
+  /** Holder's clock, milliseconds. */
+  now: number;
+}
+
+/** Reader to holder. */
+export interface ReadMessage {
+  kind: 'read';
+  epoch: number;
+  transferId: string;
+  /** The holder's request whose blocks are asked for. */
+  remoteRequestId: string;
+  /** The reader's request, for spans. */
+  requestId: string;
+  /** By group, in the order in which the bytes are wanted. */
+  blockIds: readonly (readonly BlockId[])[];
+  /** Reader's clock, milliseconds. */
+  postedAt: number;
+}
+
+/** Holder to reader: blocks [first, first + count) of the group's list lie in the slot. */
+export interface ChunkMessage {
+  kind: 'chunk';
+  epoch: number;
+  transferId: string;
+  /** 0, 1, ... within the transfer. */
+  index: number;
+  slot: number;
+  byteLength: number;
+  group: number;
+  first: number;
+  count: number;
+  waitMs: number;
+  readbackMs: number;
+  slabInMs: number;
+  /** 0 when the link is off. */
+  linkMs: number;
+  /** Of the bytes before they went into the slab; null when checksums are off. */
+  checksum: number | null;
+  /** Runs of neighbouring blocks. */
+  descriptors: number;
+}
+
+/** Reader to holder: the slot's bytes have been taken. Sent for every chunk, also one that nobody wants any more. */
+export interface CreditMessage {
+  kind: 'credit';
+  epoch: number;
+  slot: number;
+}
+
+/** Reader to holder: the rest is no longer wanted. */
+export interface CancelMessage {
+  kind: 'cancel';
+  epoch: number;
+  transferId: string;
+}
+
+/** Holder to reader, last of its transfer. 'done': all chunks have been posted before. */
+export interface ReadEndedMessage {
+  kind: 'read_ended';
+  epoch: number;
+  transferId: string;
+  outcome: TransferOutcome;
+  message: string;
+}
+
+/** Either way, outside of any transfer. */
+export interface NotificationMessage {
+  kind: 'notification';
+  notification: PeerNotification;
+  /** Sender's request that it is about, for spans; null for heartbeats. */
+  requestId: string | null;
+  /** Sender's clock, milliseconds. */
+  postedAt: number;
+}
+
+export type ToHolder = HelloMessage | ReadMessage | CreditMessage | CancelMessage;
+export type ToReader = WelcomeMessage | ChunkMessage | ReadEndedMessage;
+export type PeerMessage = ToHolder | ToReader | NotificationMessage;

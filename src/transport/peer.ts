@@ -1,0 +1,77 @@
+/** One other engine: the channel to it, our half as its reader, our half as its holder, and whether it lives. */
+import type { RemoteAddress } from '../engine/types.ts';
+import { Channel } from './channel.ts';
+import type { HolderHalf } from './holder.ts';
+import type { NotificationMessage, PeerMessage } from './messages.ts';
+import type { ReaderHalf } from './reader.ts';
+
+export interface PeerDeps {
+  port: MessagePort;
+  address: RemoteAddress;
+  makeReader: (post: (message: PeerMessage) => void) => ReaderHalf;
+  makeHolder: (post: (message: PeerMessage) => void) => HolderHalf;
+  onNotification: (message: NotificationMessage) => void;
+  /** The peer ended by itself: its end of the channel is gone. */
+  onGone: () => void;
+}
+
+export class Peer {
+  readonly address: RemoteAddress;
+  readonly reader: ReaderHalf;
+  readonly holder: HolderHalf;
+  readonly #channel: Channel;
+  readonly #onNotification: (message: NotificationMessage) => void;
+  /** Why it is dead; null while it lives. */
+  #deadBecause: string | null = null;
+
+  constructor(deps: PeerDeps) {
+    this.address = deps.address;
+    this.#onNotification = deps.onNotification;
+    const post = (message: PeerMessage) => this.#channel.post(message);
+    this.reader = deps.makeReader(post);
+    this.holder = deps.makeHolder(post);
+    this.#channel = new Channel(deps.port, {
+      onMessage: (message) => this.#dispatch(message),
+      onGone: (reason) => {
+        this.end(`engine '${deps.address.engineId}' ended: ${reason}.`);
+        deps.onGone();
+      },
+    });
+  }
+
+  get deadBecause(): string | null {
+    return this.#deadBecause;
+  }
+
+  notify(message: NotificationMessage): void {
+    this.#channel.post(message);
+  }
+
+  /** Ends all transfers both ways, drops the slabs and closes the channel. Idempotent. */
+  end(reason: string): void {
+    if (this.#deadBecause !== null) return;
+    this.#deadBecause = reason;
+    this.#channel.close();
+    this.reader.end(reason);
+    this.holder.close();
+  }
+
+  #dispatch(message: PeerMessage): void {
+    switch (message.kind) {
+      case 'hello':
+      case 'read':
+      case 'credit':
+      case 'cancel':
+        this.holder.onMessage(message);
+        break;
+      case 'welcome':
+      case 'chunk':
+      case 'read_ended':
+        this.reader.onMessage(message);
+        break;
+      case 'notification':
+        this.#onNotification(message);
+        break;
+    }
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * The reader's half towards one holder: shakes hands, posts READs, and takes chunks out of the slab into own blocks.
+ * A transfer's result comes only when nothing of it can still write into the reader's blocks.
+ */
+import type { BlockId, Clock } from '../engine/types.ts';
+import { TransferError } from '../errors.ts';
+import type { SpanSink } from '../measure/spans.ts';
+import { checksum } from './checksum.ts';
+import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
+import type { ChunkMessage, ReadEndedMessage, ToReader } from './messages.ts';
+import { slotView } from './slab.ts';
+import { emitStage, hostLane, type StageName } from './stage-spans.ts';
+import { emptyResult, Transfer } from './transfer.ts';
+import type { BlockMemory, ReadRequest, StagedBlocks, TransferResult } from './types.ts';
+
+export interface ReaderDeps extends HandshakeDeps {
+  memory: BlockMemory;
+  clock: Clock;
+  onSpan: SpanSink;
+  nextTransferId: () => string;
+}
+
+export class ReaderHalf {
+  readonly handshake: Handshake;
+  readonly #deps: ReaderDeps;
+  readonly #transfers = new Map<string, Transfer>();
+
+  constructor(deps: ReaderDeps) {
+    this.#deps = deps;
+    this.handshake = new Handshake(deps);
+  }
+
+  async read(request: ReadRequest): Promise<TransferResult> {
+    const { clock, memory, post } = this.#deps;
+    const startedAt = clock.now();
+    const wasConnected = this.handshake.connected !== null;
+    const result = await this.handshake.connect();
+    const elapsed = clock.now() - startedAt;
+    if (!result.ok) return emptyResult(result.outcome, result.message, elapsed);
+    const { connected } = result;
+    const { engineId, host, port } = request.remote;
+    if (connected.identity.engineId !== engineId) {
+      const message = `expected engine '${engineId}' at ${host}:${port}, found '${connected.identity.engineId}': the blocks meant are gone.`;
+      return emptyResult('failed', message, elapsed);
+    }
+    if (this.handshake.connected !== connected) {
+      return emptyResult(
+        'dead',
+        `the connection to '${engineId}' ended before the READ was posted.`,
+        elapsed,
+      );
+    }
+    const transferId = this.#deps.nextTransferId();
+    const groups = memory.blockBytes.length;
+    const transfer = new Transfer(transferId, request, groups, startedAt, () => clock.now());
+    if (!wasConnected) transfer.stages.handshakeMs = elapsed;
+    this.#transfers.set(transferId, transfer);
+    post({
+      kind: 'read',
+      epoch: connected.epoch,
+      transferId,
+      remoteRequestId: request.remoteRequestId,
+      requestId: request.requestId,
+      blockIds: transfer.remoteIds,
+      postedAt: clock.now(),
+    });
+    const ended = await transfer.result;
+    this.#transfers.delete(transferId);
+    return ended;
+  }
+
+  onMessage(message: ToReader): void {
+    if (message.kind === 'welcome') this.handshake.onWelcome(message);
+    else if (message.epoch !== this.handshake.connected?.epoch) return;
+    else if (message.kind === 'chunk') void this.#takeChunk(message, this.handshake.connected);
+    else this.#readEnded(message);
+  }
+
+  /** The holder is gone: every transfer ends 'dead', as soon as copies under way are done. */
+  end(message: string): void {
+    this.handshake.end(message);
+    for (const transfer of this.#transfers.values()) transfer.end('dead', message);
+  }
+
+  #readEnded(message: ReadEndedMessage): void {
+    const transfer = this.#transfers.get(message.transferId);
+    if (message.outcome === 'done') transfer?.allPosted();
+    else if (message.outcome !== 'dead') transfer?.end(message.outcome, message.message);
+    else {
+      this.handshake.forget();
+      for (const each of this.#transfers.values()) each.end('dead', message.message);
+    }
+  }
+
+  async #takeChunk(chunk: ChunkMessage, connected: Connected): Promise<void> {
+    const { slot, transferId, epoch } = chunk;
+    const transfer = this.#transfers.get(transferId);
+    if (!transfer || transfer.ended) {
+      this.#deps.post({ kind: 'credit', epoch, slot });
+      return;
+    }
+    const place = transfer.takeChunk(chunk, this.#deps.memory.blockBytes);
+    if ('wrong' in place) {
+      this.#deps.post({ kind: 'credit', epoch, slot });
+      this.#fail(transfer, `what the holder sent cannot be meant: ${place.wrong}.`);
+      return;
+    }
+    let committed = false;
+    try {
+      const staged = await this.#copyOut(chunk, connected, transfer);
+      if (staged) {
+        await this.#commit(chunk, transfer, staged, place.localIds);
+        committed = true;
+      }
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      this.#fail(transfer, error instanceof TransferError ? why : `the blocks could not be stored: ${why}`);
+    }
+    transfer.chunkDone(chunk, committed);
+  }
+
+  /** Slab to staging memory; the slot goes back whatever happens. null when the transfer ended meanwhile. */
+  async #copyOut(
+    chunk: ChunkMessage,
+    connected: Connected,
+    transfer: Transfer,
+  ): Promise<StagedBlocks | null> {
+    const { slot, epoch, byteLength } = chunk;
+    const { clock, memory, post } = this.#deps;
+    try {
+      if (slot >= connected.slots || byteLength > connected.slotBytes) {
+        throw new TransferError(`chunk ${chunk.index} does not lie in a slot of the slab.`);
+      }
+      const source = slotView(connected.slab, connected.slotBytes, slot, byteLength);
+      if (chunk.checksum !== null && checksum(source) !== chunk.checksum) {
+        throw new TransferError(
+          `checksum differs in chunk ${chunk.index}: its bytes were changed on the way.`,
+        );
+      }
+      const staged = await memory.stage(byteLength);
+      if (transfer.ended) {
+        staged.discard();
+        return null;
+      }
+      const startMs = clock.now();
+      copyInto(staged, source);
+      const endMs = clock.now();
+      transfer.bytes += source.byteLength;
+      transfer.stages.slabOutMs += endMs - startMs;
+      this.#span('slab out', chunk, transfer, startMs, endMs);
+      return staged;
+    } finally {
+      post({ kind: 'credit', epoch, slot });
+    }
+  }
+
+  async #commit(
+    chunk: ChunkMessage,
+    transfer: Transfer,
+    staged: StagedBlocks,
+    localIds: readonly BlockId[],
+  ): Promise<void> {
+    const startMs = this.#deps.clock.now();
+    await staged.commit(chunk.group, localIds);
+    const endMs = this.#deps.clock.now();
+    transfer.stages.uploadMs += endMs - startMs;
+    this.#span('upload', chunk, transfer, startMs, endMs);
+  }
+
+  #fail(transfer: Transfer, message: string): void {
+    if (transfer.ended) return;
+    transfer.end('failed', message);
+    const epoch = this.handshake.connected?.epoch;
+    if (epoch !== undefined) {
+      this.#deps.post({ kind: 'cancel', epoch, transferId: transfer.transferId });
+    }
+  }
+
+  #span(name: StageName, chunk: ChunkMessage, transfer: Transfer, startMs: number, endMs: number): void {
+    emitStage(this.#deps.onSpan, {
+      ...{ name, lane: hostLane(this.#deps.own.identity.engineId), startMs, endMs },
+      ...{ requestId: transfer.request.requestId, transferId: transfer.transferId },
+      ...{ chunk: chunk.index, bytes: chunk.byteLength },
+    });
+  }
+}
+
+function copyInto(staged: StagedBlocks, source: Uint8Array): void {
+  try {
+    staged.bytes.set(source);
+  } catch (error) {
+    staged.discard();
+    throw error;
+  }
+}

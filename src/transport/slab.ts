@@ -1,0 +1,80 @@
+/**
+ * The shared memory between a holder and one of its readers: equal slots in a SharedArrayBuffer. The holder alone keeps
+ * count of who uses which slot; the reader gives slots back by credit messages.
+ */
+import { ConfigError } from '../errors.ts';
+
+export interface SlabShape {
+  slots: number;
+  slotBytes: number;
+}
+
+export function createSlab({ slots, slotBytes }: SlabShape): SharedArrayBuffer {
+  if (typeof SharedArrayBuffer === 'undefined') {
+    throw new ConfigError(
+      'SharedArrayBuffer is missing here, and blocks travel through it: serve the page with ' +
+        'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp.',
+    );
+  }
+  return new SharedArrayBuffer(slots * slotBytes);
+}
+
+/** The first byteLength bytes of a slot. */
+export function slotView(
+  slab: SharedArrayBuffer,
+  slotBytes: number,
+  slot: number,
+  byteLength: number,
+): Uint8Array {
+  return new Uint8Array(slab, slot * slotBytes, byteLength);
+}
+
+/** Free slots, given out in the order asked for: transfers that ask for one slot at a time share the slab by turns. */
+export class SlotRing {
+  readonly #free: number[];
+  readonly #inUse = new Set<number>();
+  readonly #waiters = new Set<(slot: number) => void>();
+
+  constructor(slots: number) {
+    this.#free = Array.from({ length: slots }, (_, slot) => slot);
+  }
+
+  /** null when the signal aborts before a slot is free. */
+  acquire(signal: AbortSignal): Promise<number | null> {
+    if (signal.aborted) return Promise.resolve(null);
+    const slot = this.#free.shift();
+    if (slot !== undefined) {
+      this.#inUse.add(slot);
+      return Promise.resolve(slot);
+    }
+    return new Promise((resolve) => {
+      const onAbort = () => {
+        this.#waiters.delete(take);
+        resolve(null);
+      };
+      const take = (freed: number) => {
+        signal.removeEventListener('abort', onAbort);
+        resolve(freed);
+      };
+      this.#waiters.add(take);
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  /** No-op for a slot that is not in use. */
+  release(slot: number): void {
+    if (!this.#inUse.has(slot)) return;
+    const [first] = this.#waiters;
+    if (first) {
+      this.#waiters.delete(first);
+      first(slot);
+    } else {
+      this.#inUse.delete(slot);
+      this.#free.push(slot);
+    }
+  }
+
+  get inUse(): number {
+    return this.#inUse.size;
+  }
+}

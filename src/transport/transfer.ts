@@ -1,0 +1,128 @@
+/** One READ as its reader accounts for it: what was asked for, what has come, and how it ended. Moves no bytes. */
+import type { BlockId, TransferOutcome } from '../engine/types.ts';
+import { withResolvers } from './handshake.ts';
+import type { ChunkMessage } from './messages.ts';
+import type { ReadRequest, TransferResult, TransferStages } from './types.ts';
+
+export function noStages(): TransferStages {
+  const none = { handshakeMs: 0, waitMs: 0, readbackMs: 0, slabInMs: 0 };
+  return { ...none, linkMs: 0, slabOutMs: 0, uploadMs: 0, notifyMs: 0 };
+}
+
+/** A transfer that ended before it began. */
+export function emptyResult(outcome: TransferOutcome, message: string, wallMs: number): TransferResult {
+  return { outcome, message, bytes: 0, blocks: 0, chunks: 0, descriptors: 0, wallMs, stages: noStages() };
+}
+
+export class Transfer {
+  readonly transferId: string;
+  readonly request: ReadRequest;
+  readonly remoteIds: readonly (readonly BlockId[])[];
+  /** When nothing of this transfer can write into local blocks any more. */
+  readonly result: Promise<TransferResult>;
+  readonly stages: TransferStages = noStages();
+  bytes = 0;
+
+  readonly #localIds: readonly (readonly BlockId[])[];
+  readonly #resolve: (result: TransferResult) => void;
+  readonly #now: () => number;
+  readonly #startedAt: number;
+  readonly #seen = new Set<number>();
+  #blocks = 0;
+  #descriptors = 0;
+  #chunksInWork = 0;
+  #allPosted = false;
+  #end: { outcome: TransferOutcome; message: string } | null = null;
+
+  constructor(
+    transferId: string,
+    request: ReadRequest,
+    groups: number,
+    startedAt: number,
+    now: () => number,
+  ) {
+    this.transferId = transferId;
+    this.request = request;
+    this.#startedAt = startedAt;
+    this.#now = now;
+    const byGroup = Array.from({ length: groups }, (_, g) => request.pairs.filter((p) => p.group === g));
+    this.remoteIds = byGroup.map((pairs) => pairs.map((p) => p.remote));
+    this.#localIds = byGroup.map((pairs) => pairs.map((p) => p.local));
+    const { promise, resolve } = withResolvers<TransferResult>();
+    this.result = promise;
+    this.#resolve = resolve;
+  }
+
+  /** Its end is decided; the result may still wait for copies under way. */
+  get ended(): boolean {
+    return this.#end !== null;
+  }
+
+  /** The first end counts. */
+  end(outcome: TransferOutcome, message: string): void {
+    this.#end ??= { outcome, message };
+    this.#settle();
+  }
+
+  /** The holder has posted all chunks. */
+  allPosted(): void {
+    this.#allPosted = true;
+    this.#settle();
+  }
+
+  /** Where the chunk's bytes belong, or why they cannot be meant. Every chunk taken must be closed by chunkDone(). */
+  takeChunk(
+    chunk: ChunkMessage,
+    blockBytes: readonly number[],
+  ): { localIds: readonly BlockId[] } | { wrong: string } {
+    const { index, group, first, count, byteLength } = chunk;
+    const localIds = this.#localIds[group]?.slice(first, first + count) ?? [];
+    if (localIds.length !== count || count < 1) {
+      return { wrong: `chunk ${index} names blocks ${first} to ${first + count - 1} of group ${group}` };
+    }
+    if (byteLength !== count * blockBytes[group]!) {
+      return {
+        wrong: `chunk ${index} has ${byteLength} bytes for ${count} block(s) of ${blockBytes[group]}`,
+      };
+    }
+    if (this.#seen.has(index)) return { wrong: `chunk ${index} came twice` };
+    this.#seen.add(index);
+    this.#chunksInWork += 1;
+    return { localIds };
+  }
+
+  /** The chunk's blocks are on the device (committed), or the chunk was given up. */
+  chunkDone(chunk: ChunkMessage, committed: boolean): void {
+    this.#chunksInWork -= 1;
+    if (committed) {
+      this.#blocks += chunk.count;
+      this.#descriptors += chunk.descriptors;
+      if (chunk.index === 0) this.stages.waitMs += chunk.waitMs;
+      this.stages.readbackMs += chunk.readbackMs;
+      this.stages.slabInMs += chunk.slabInMs;
+      this.stages.linkMs += chunk.linkMs;
+    }
+    this.#settle();
+  }
+
+  #settle(): void {
+    if (this.#chunksInWork > 0) return;
+    if (this.#end === null && this.#allPosted) {
+      const wanted = this.request.pairs.length;
+      this.#end =
+        this.#blocks === wanted
+          ? { outcome: 'done', message: '' }
+          : { outcome: 'failed', message: `the holder sent ${this.#blocks} of ${wanted} blocks.` };
+    }
+    if (this.#end === null) return;
+    this.#resolve({
+      ...this.#end,
+      bytes: this.bytes,
+      blocks: this.#blocks,
+      chunks: this.#seen.size,
+      descriptors: this.#descriptors,
+      wallMs: this.#now() - this.#startedAt,
+      stages: this.stages,
+    });
+  }
+}

@@ -1,0 +1,250 @@
+/**
+ * One engine's transport: all its peers, found by (host, port). Reads from any of them and serves any of them, both ways
+ * at once. Knows nothing of requests' lives: the gate decides what may be read, the connector what to read.
+ */
+import type { BlockPair, Clock, RemoteAddress } from '../engine/types.ts';
+import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
+import type { SpanSink } from '../measure/spans.ts';
+import type { CompatibilityFactors } from './compatibility.ts';
+import { HolderHalf } from './holder.ts';
+import type { LinkSpec } from './link.ts';
+import type { NotificationMessage } from './messages.ts';
+import { Peer } from './peer.ts';
+import { ReaderHalf } from './reader.ts';
+import { emitStage, linkLane } from './stage-spans.ts';
+import { emptyResult } from './transfer.ts';
+import type {
+  BlockMemory,
+  EngineIdentity,
+  PeerNotification,
+  ReadRequest,
+  ServingTransport,
+  TransferResult,
+  TransportHandlers,
+} from './types.ts';
+
+export interface TransportDeps {
+  identity: EngineIdentity;
+  /** What identity.compatibilityHash was made of: names what differs in a failed handshake. */
+  factors?: CompatibilityFactors | null;
+  memory: BlockMemory;
+  clock: Clock;
+  handlers?: Partial<TransportHandlers>;
+  /** A peer ended by itself (its end of the channel is gone), before peerDied() said so. */
+  onPeerGone?: (address: RemoteAddress) => void;
+  onSpan?: SpanSink;
+  /** null or absent: unthrottled. */
+  link?: LinkSpec | null;
+  /** Largest chunk; at least one block is sent. Default 1 MiB. */
+  chunkBytes?: number;
+  /** Chunks in the slab at once, in each direction of a pair. Default 4. */
+  slots?: number;
+  /** Compare a checksum of each chunk at both ends. Default false. */
+  checksum?: boolean;
+  /** Default true. */
+  enforceHandshakeCompat?: boolean;
+  /** Sees, and may spoil, each chunk in the slab before its reader does: for negative controls. */
+  beforeChunkPosted?: (bytes: Uint8Array, chunk: { transferId: string; index: number }) => void;
+}
+
+export interface PeerTransport extends ServingTransport {
+  /** Takes the port over. An earlier peer at this (host, port) is ended first; the new one shakes hands anew. */
+  addPeer(port: MessagePort, address: RemoteAddress): void;
+  /** Ends every transfer with this engine as 'dead' at once. Later reads from it are 'dead' too. */
+  peerDied(engineId: string, reason?: string): void;
+  /** Ends everything; later reads are 'dead'. Idempotent. */
+  close(): void;
+  /** Slab slots that hold a chunk nobody has given back yet, over all readers. */
+  slotsInUse(): number;
+}
+
+export const DEFAULT_CHUNK_BYTES = 2 ** 20;
+export const DEFAULT_SLOTS = 4;
+
+/** ConfigError when a number makes no sense or the memory cannot stage one block. */
+export function createTransport(deps: TransportDeps): PeerTransport {
+  const { chunkBytes = DEFAULT_CHUNK_BYTES, slots = DEFAULT_SLOTS, memory } = deps;
+  for (const [name, value] of Object.entries({ chunkBytes, slots })) {
+    if (!(Number.isInteger(value) && value > 0)) {
+      throw new ConfigError(`transport: ${name} is ${value}; it must be a whole number of at least 1.`);
+    }
+  }
+  const largestBlock = Math.max(...memory.blockBytes);
+  if (memory.maxStagingBytes < largestBlock) {
+    throw new ConfigError(
+      `transport: one block has ${largestBlock} bytes, but the engine stages ${memory.maxStagingBytes} at most; use smaller blocks or larger staging buffers.`,
+    );
+  }
+  return new MessagePortTransport(deps, Math.min(chunkBytes, memory.maxStagingBytes), slots);
+}
+
+class MessagePortTransport implements PeerTransport {
+  readonly identity: EngineIdentity;
+  readonly #deps: TransportDeps;
+  readonly #maxChunkBytes: number;
+  readonly #slots: number;
+  readonly #handlers: TransportHandlers;
+  /** By 'host:port'. A dead peer stays, to say that it is dead. */
+  readonly #peers = new Map<string, Peer>();
+  #closed = false;
+  #lastEpoch = 0;
+  #lastTransfer = 0;
+
+  constructor(deps: TransportDeps, maxChunkBytes: number, slots: number) {
+    this.identity = deps.identity;
+    this.#deps = deps;
+    this.#maxChunkBytes = maxChunkBytes;
+    this.#slots = slots;
+    this.#handlers = {
+      gate: () => ({ allow: false, outcome: 'failed', message: 'the holder is not ready to serve reads.' }),
+      onNotification: () => {},
+      onNotifyFailed: () => {},
+      ...deps.handlers,
+    };
+  }
+
+  setHandlers(handlers: Partial<TransportHandlers>): void {
+    Object.assign(this.#handlers, handlers);
+  }
+
+  addPeer(port: MessagePort, address: RemoteAddress): void {
+    if (this.#closed) {
+      port.close();
+      return;
+    }
+    this.#peers.get(keyOf(address))?.end(`engine '${address.engineId}' was connected anew.`);
+    const peer = new Peer({
+      port,
+      address,
+      makeReader: (post) =>
+        new ReaderHalf({
+          ...this.#halves(),
+          enforceHandshakeCompat: this.#deps.enforceHandshakeCompat ?? true,
+          nextEpoch: () => ++this.#lastEpoch,
+          nextTransferId: () => `${this.identity.engineId}-${++this.#lastTransfer}`,
+          post,
+        }),
+      makeHolder: (post) =>
+        new HolderHalf({
+          ...this.#halves(),
+          readerId: address.engineId,
+          gate: () => this.#handlers.gate,
+          link: this.#deps.link ?? null,
+          slots: this.#slots,
+          checksum: this.#deps.checksum ?? false,
+          beforeChunkPosted: this.#deps.beforeChunkPosted ?? null,
+          post,
+        }),
+      onNotification: (message) => this.#onNotification(address, message),
+      onGone: () => this.#deps.onPeerGone?.(address),
+    });
+    this.#peers.set(keyOf(address), peer);
+  }
+
+  peerDied(engineId: string, reason = 'its thread ended'): void {
+    for (const peer of this.#peers.values()) {
+      if (peer.address.engineId === engineId) peer.end(`engine '${engineId}' ended: ${reason}.`);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const peer of this.#peers.values())
+      peer.end(`engine '${this.identity.engineId}' closed its transport.`);
+  }
+
+  slotsInUse(): number {
+    return [...this.#peers.values()].reduce((sum, peer) => sum + peer.holder.slotsInUse, 0);
+  }
+
+  async read(request: ReadRequest): Promise<TransferResult> {
+    const wrong = this.#impossible(request.pairs);
+    if (wrong) return emptyResult('failed', wrong, 0);
+    if (request.pairs.length === 0) return emptyResult('done', '', 0);
+    const found = this.#find(request.remote);
+    if (!found.ok) return emptyResult(found.outcome, found.message, 0);
+    return found.peer.reader.read(request);
+  }
+
+  notify(remote: RemoteAddress, notification: PeerNotification, requestId?: string): void {
+    const postedAt = this.#deps.clock.now();
+    const message: NotificationMessage = {
+      kind: 'notification',
+      notification,
+      requestId: requestId ?? null,
+      postedAt,
+    };
+    void this.#connect(remote).then((result) => {
+      const found = result.ok ? result.connected.identity.engineId : remote.engineId;
+      if (!result.ok) this.#handlers.onNotifyFailed(remote, notification, result.message);
+      else if (found === remote.engineId) result.peer.notify(message);
+      else {
+        const why = `expected engine '${remote.engineId}' at ${keyOf(remote)}, found '${found}'.`;
+        this.#handlers.onNotifyFailed(remote, notification, why);
+      }
+    });
+  }
+
+  async clockOffsetSeconds(remote: RemoteAddress): Promise<number> {
+    const result = await this.#connect(remote);
+    if (result.ok) return result.connected.clockOffsetMs / 1000;
+    throw result.outcome === 'dead' ? new EngineDeadError(result.message) : new TransferError(result.message);
+  }
+
+  #halves() {
+    return {
+      own: { identity: this.identity, factors: this.#deps.factors ?? null },
+      memory: this.#deps.memory,
+      clock: this.#deps.clock,
+      onSpan: this.#deps.onSpan ?? (() => {}),
+      maxChunkBytes: this.#maxChunkBytes,
+    };
+  }
+
+  async #connect(remote: RemoteAddress) {
+    const found = this.#find(remote);
+    if (!found.ok) return found;
+    const result = await found.peer.reader.handshake.connect();
+    return result.ok ? { ...result, peer: found.peer } : result;
+  }
+
+  #find(
+    remote: RemoteAddress,
+  ): { ok: true; peer: Peer } | { ok: false; outcome: 'failed' | 'dead'; message: string } {
+    const no = (outcome: 'failed' | 'dead', message: string) => ({ ok: false as const, outcome, message });
+    if (this.#closed) return no('dead', `engine '${this.identity.engineId}' closed its transport.`);
+    const peer = this.#peers.get(keyOf(remote));
+    if (!peer) {
+      const known = [...this.#peers.keys()].join(', ') || 'none';
+      return no('failed', `no engine is known at ${keyOf(remote)} (known: ${known}).`);
+    }
+    return peer.deadBecause === null ? { ok: true, peer } : no('dead', peer.deadBecause);
+  }
+
+  #impossible(pairs: readonly BlockPair[]): string | null {
+    const { numBlocks } = this.#deps.memory;
+    for (const { group, local } of pairs) {
+      const blocks = numBlocks[group];
+      if (blocks === undefined) return `a pair names KV cache group ${group}; there are ${numBlocks.length}.`;
+      if (!(Number.isInteger(local) && local > 0 && local < blocks)) {
+        return `a pair names local block ${local} of group ${group}; there are blocks 1 to ${blocks - 1}.`;
+      }
+    }
+    return null;
+  }
+
+  #onNotification(from: RemoteAddress, message: NotificationMessage): void {
+    const { notification, requestId, postedAt } = message;
+    const { clock, onSpan } = this.#deps;
+    if (notification.kind === 'done_reading' && onSpan) {
+      emitStage(onSpan, {
+        ...{ name: 'notify', lane: linkLane(from.engineId, this.identity.engineId) },
+        ...{ startMs: postedAt, endMs: clock.now(), requestId },
+        ...{ transferId: notification.requestId, chunk: 0, bytes: 0 },
+      });
+    }
+    this.#handlers.onNotification(from.engineId, notification);
+  }
+}
+
+const keyOf = ({ host, port }: { host: string; port: number }): string => `${host}:${port}`;
