@@ -71,3 +71,4 @@ export function unknownPreset(name: string): ModelError {
     `there is no model '${name}': wanted a preset (${presetNames.join(', ')}) or a directory with config.json; did you mean '${nearest}'?`,
   );
 }
+export { countParameters } from './tensor-names.ts';

@@ -1,0 +1,234 @@
+/**
+ * Weights of a Hugging Face checkpoint in the layout that the kernels read: Linears transposed, q/k/v and gate/up side by
+ * side, converted to the engine's dtype. Names and shapes of all tensors are checked before the first byte is read.
+ */
+import { z } from 'zod';
+import { ModelError } from '../errors.ts';
+import type { FileSource } from '../platform/types.ts';
+import { floatToHalf, halfTable } from './half.ts';
+import { pathOf, readJson } from './json-file.ts';
+import { bfloatTable, SafetensorsFile, type TensorInfo } from './safetensors.ts';
+import { expectedTensors, ignoredTensor } from './tensor-names.ts';
+import {
+  type Architecture,
+  type LayerWeights,
+  type Matrix,
+  type ModelWeights,
+  pad4,
+  type WeightDtype,
+} from './types.ts';
+
+/** Elements read and converted at once. */
+const CHUNK_ELEMENTS = 4 * 1024 * 1024;
+/** Columns that are written side by side while a matrix is transposed: one cache line. */
+const TILE = 32;
+/** All ones: infinity or NaN. */
+const HALF_EXPONENT = 0x7c00;
+
+const indexSchema = z.looseObject({ weight_map: z.record(z.string(), z.string()) });
+
+interface Located {
+  file: SafetensorsFile;
+  tensor: TensorInfo;
+}
+
+export class CheckpointWeights implements ModelWeights {
+  readonly architecture: Architecture;
+  readonly dtype: WeightDtype;
+  #tensors: ReadonlyMap<string, Located>;
+
+  private constructor(architecture: Architecture, dtype: WeightDtype, tensors: ReadonlyMap<string, Located>) {
+    this.architecture = architecture;
+    this.dtype = dtype;
+    this.#tensors = tensors;
+  }
+
+  /** Throws ModelError when a tensor is missing, unknown or of another shape than the architecture wants. */
+  static async open(
+    files: FileSource,
+    architecture: Architecture,
+    dtype: WeightDtype,
+  ): Promise<CheckpointWeights> {
+    const tensors = await locateTensors(files);
+    for (const [name, shape] of expectedTensors(architecture)) {
+      const located = tensors.get(name);
+      if (!located) {
+        throw new ModelError(
+          `${files.location} has no tensor ${name}, which its config.json asks for: copy the model's files again`,
+        );
+      }
+      const found = located.tensor.shape;
+      if (found.join() !== shape.join()) {
+        throw new ModelError(
+          `${located.file.path}: tensor ${name} has shape [${found.join(', ')}], wanted [${shape.join(', ')}] by config.json`,
+        );
+      }
+    }
+    const known = new Set(expectedTensors(architecture).map(([name]) => name));
+    for (const [name, { file }] of tensors) {
+      if (!known.has(name) && !ignoredTensor(name, architecture)) {
+        throw new ModelError(
+          `${file.path}: tensor ${name} has no place in the model that config.json describes: correct config.json`,
+        );
+      }
+    }
+    return new CheckpointWeights(architecture, dtype, tensors);
+  }
+
+  embedding(): Promise<Matrix> {
+    return this.#matrix(['model.embed_tokens.weight']);
+  }
+
+  async lmHead(): Promise<Matrix | null> {
+    return this.architecture.tieWordEmbeddings ? null : this.#matrix(['lm_head.weight']);
+  }
+
+  finalNorm(): Promise<Float32Array> {
+    return this.#vector(['model.norm.weight']);
+  }
+
+  async layer(index: number): Promise<LayerWeights> {
+    const { qkvBias, oBias, mlpBias, qkNorm } = this.architecture;
+    const at = (part: string) => `model.layers.${index}.${part}`;
+    const qkv = ['q', 'k', 'v'].map((p) => at(`self_attn.${p}_proj`));
+    const gateUp = ['gate', 'up'].map((p) => at(`mlp.${p}_proj`));
+    const weights = (names: readonly string[]) => this.#matrix(names.map((name) => `${name}.weight`));
+    const biases = (names: readonly string[]) => this.#vector(names.map((name) => `${name}.bias`));
+    return {
+      inputNorm: await this.#vector([at('input_layernorm.weight')]),
+      qkv: await weights(qkv),
+      qkvBias: qkvBias ? await biases(qkv) : null,
+      qNorm: qkNorm ? await this.#vector([at('self_attn.q_norm.weight')]) : null,
+      kNorm: qkNorm ? await this.#vector([at('self_attn.k_norm.weight')]) : null,
+      o: await weights([at('self_attn.o_proj')]),
+      oBias: oBias ? await biases([at('self_attn.o_proj')]) : null,
+      postAttentionNorm: await this.#vector([at('post_attention_layernorm.weight')]),
+      gateUp: await weights(gateUp),
+      gateUpBias: mlpBias ? await biases(gateUp) : null,
+      down: await weights([at('mlp.down_proj')]),
+      downBias: mlpBias ? await biases([at('mlp.down_proj')]) : null,
+    };
+  }
+
+  /** One-dimensional tensors, one after the other. */
+  async #vector(names: readonly string[]): Promise<Float32Array> {
+    const parts: number[] = [];
+    for (const name of names) {
+      const { file, tensor } = this.#tensors.get(name)!;
+      const data = await file.read(tensor, 0, tensor.shape[0]!);
+      parts.push(...(convert(data, tensor, 'f32', file.path) as Float32Array));
+    }
+    return Float32Array.from(parts);
+  }
+
+  /** [outputs][inputs] tensors, transposed and side by side. */
+  async #matrix(names: readonly string[]): Promise<Matrix> {
+    const parts = names.map((name) => this.#tensors.get(name)!);
+    const rows = parts[0]!.tensor.shape[1]!;
+    const columns = parts.reduce((sum, { tensor }) => sum + tensor.shape[0]!, 0);
+    const elements = pad4(rows) * pad4(columns);
+    const matrix: Matrix =
+      this.dtype === 'f16'
+        ? { dtype: 'f16', rows, columns, data: new Uint16Array(elements) }
+        : { dtype: 'f32', rows, columns, data: new Float32Array(elements) };
+    let column = 0;
+    for (const { file, tensor } of parts) {
+      const outputs = tensor.shape[0]!;
+      const step = Math.max(TILE, Math.floor(CHUNK_ELEMENTS / rows));
+      for (let first = 0; first < outputs; first += step) {
+        const count = Math.min(step, outputs - first);
+        const data = await file.read(tensor, first * rows, count * rows);
+        transposeInto(matrix, column + first, convert(data, tensor, this.dtype, file.path), count);
+      }
+      column += outputs;
+    }
+    return matrix;
+  }
+}
+
+/** All tensors of model.safetensors, or of the shards that model.safetensors.index.json names. */
+async function locateTensors(files: FileSource): Promise<ReadonlyMap<string, Located>> {
+  const located = new Map<string, Located>();
+  if ((await files.size('model.safetensors')) !== null) {
+    const file = await SafetensorsFile.open(files, 'model.safetensors');
+    for (const tensor of file.tensors.values()) located.set(tensor.name, { file, tensor });
+    return located;
+  }
+  const indexName = 'model.safetensors.index.json';
+  const index = await readJson(files, indexName, indexSchema);
+  if (!index) {
+    throw new ModelError(
+      `${files.location} has neither model.safetensors nor ${indexName}: wanted safetensors weights; convert other formats first`,
+    );
+  }
+  const shards = new Map<string, SafetensorsFile>();
+  for (const [name, shard] of Object.entries(index.weight_map)) {
+    if (!/^[\w.-]+$/.test(shard)) {
+      throw new ModelError(
+        `${pathOf(files, indexName)} names the shard '${shard}': wanted a plain file name`,
+      );
+    }
+    let file = shards.get(shard);
+    if (!file) {
+      file = await SafetensorsFile.open(files, shard);
+      shards.set(shard, file);
+    }
+    located.set(name, { file, tensor: file.tensor(name) });
+  }
+  return located;
+}
+
+/** Stored elements in the wanted dtype. Throws ModelError for a value that is not finite there. */
+function convert(
+  data: Uint16Array | Float32Array,
+  tensor: TensorInfo,
+  dtype: WeightDtype,
+  path: string,
+): Uint16Array | Float32Array {
+  const widen = tensor.dtype === 'F16' ? halfTable() : tensor.dtype === 'BF16' ? bfloatTable() : null;
+  if (dtype === 'f32') {
+    const out = new Float32Array(data.length);
+    for (let i = 0; i < data.length; i++) {
+      const value = widen ? widen[data[i]!]! : data[i]!;
+      if (!Number.isFinite(value)) throw badValue(value, tensor, dtype, path);
+      out[i] = value;
+    }
+    return out;
+  }
+  const out = new Uint16Array(data.length);
+  for (let i = 0; i < data.length; i++) {
+    const value = widen ? widen[data[i]!]! : data[i]!;
+    const half = floatToHalf(value);
+    if ((half & HALF_EXPONENT) === HALF_EXPONENT) throw badValue(value, tensor, dtype, path);
+    out[i] = half;
+  }
+  return out;
+}
+
+function badValue(value: number, tensor: TensorInfo, dtype: WeightDtype, path: string): ModelError {
+  return Number.isFinite(value)
+    ? new ModelError(
+        `${path}: tensor ${tensor.name} has the value ${value}, beyond what ${dtype} holds (65,504): load the model with f32 weights (--weight-dtype f32)`,
+      )
+    : new ModelError(
+        `${path}: tensor ${tensor.name} has the value ${value}: wanted finite numbers; copy the file again`,
+      );
+}
+
+/** `source` is [count][matrix.rows]: each of its rows becomes a column, the first one `column`. */
+function transposeInto(
+  matrix: Matrix,
+  column: number,
+  source: Uint16Array | Float32Array,
+  count: number,
+): void {
+  const { rows, data } = matrix;
+  const stride = pad4(matrix.columns);
+  for (let tile = 0; tile < count; tile += TILE) {
+    const end = Math.min(tile + TILE, count);
+    for (let row = 0; row < rows; row++) {
+      const at = row * stride + column;
+      for (let n = tile; n < end; n++) data[at + n] = source[n * rows + row]!;
+    }
+  }
+}

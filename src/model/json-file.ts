@@ -1,0 +1,42 @@
+/** JSON from a model's directory, checked against a schema; each fault one sentence with the file and the key. */
+import { z } from 'zod';
+import { ModelError } from '../errors.ts';
+import type { FileSource } from '../platform/types.ts';
+
+export const pathOf = (files: FileSource, name: string): string =>
+  `${files.location.replace(/\/+$/, '')}/${name}`;
+
+/** null when there is no such file. Throws ModelError when it is not JSON or not as the schema wants. */
+export async function readJson<T>(files: FileSource, name: string, schema: z.ZodType<T>): Promise<T | null> {
+  const text = await files.readText(name);
+  if (text === null) return null;
+  return parseJson(text, pathOf(files, name), schema);
+}
+
+export async function requireJson<T>(files: FileSource, name: string, schema: z.ZodType<T>): Promise<T> {
+  const value = await readJson(files, name, schema);
+  if (value === null) {
+    throw new ModelError(`${files.location} has no ${name}: wanted a Hugging Face model directory with one`);
+  }
+  return value;
+}
+
+/** `where` names the text in errors. */
+export function parseJson<T>(text: string, where: string, schema: z.ZodType<T>): T {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new ModelError(`${where} is not JSON (${(error as Error).message}): copy the file again`, {
+      cause: error,
+    });
+  }
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0]!;
+  const key = issue.path.join('.') || 'the whole file';
+  throw new ModelError(`${where}: ${key}: ${issue.message}`, { cause: parsed.error });
+}
+
+/** An object of any content. */
+export const anyObject = z.record(z.string(), z.unknown());

@@ -1,0 +1,157 @@
+/**
+ * Reads the safetensors format: 8 bytes of header length (little-endian), a JSON header, then the tensors' bytes.
+ * Strict: a file whose header and bytes do not account for each other is refused as a whole. Reads no tensor until asked.
+ */
+import { z } from 'zod';
+import { ModelError } from '../errors.ts';
+import type { FileSource } from '../platform/types.ts';
+import { halfTable } from './half.ts';
+import { parseJson, pathOf } from './json-file.ts';
+
+/** The reference implementation's limit. */
+const MAX_HEADER_BYTES = 100_000_000;
+
+const bytesPerElement: Readonly<Record<string, number>> = {
+  ...{ F64: 8, I64: 8, U64: 8, F32: 4, I32: 4, U32: 4, F16: 2, BF16: 2, I16: 2, U16: 2 },
+  ...{ I8: 1, U8: 1, BOOL: 1, F8_E4M3: 1, F8_E5M2: 1 },
+};
+
+const offset = z.int().nonnegative();
+const entrySchema = z.strictObject({
+  dtype: z.string(),
+  shape: z.array(z.int().nonnegative()),
+  data_offsets: z.tuple([offset, offset]),
+});
+const headerSchema = z
+  .looseObject({ __metadata__: z.record(z.string(), z.string()).optional() })
+  .transform(({ __metadata__: _, ...entries }) => entries)
+  .pipe(z.record(z.string(), entrySchema));
+
+export interface TensorInfo {
+  name: string;
+  dtype: string;
+  shape: readonly number[];
+  /** Of its first byte in the file. */
+  fileOffset: number;
+  byteLength: number;
+}
+
+export class SafetensorsFile {
+  /** For messages. */
+  readonly path: string;
+  readonly tensors: ReadonlyMap<string, TensorInfo>;
+  #files: FileSource;
+  #name: string;
+
+  private constructor(files: FileSource, name: string, tensors: ReadonlyMap<string, TensorInfo>) {
+    this.path = pathOf(files, name);
+    this.tensors = tensors;
+    this.#files = files;
+    this.#name = name;
+  }
+
+  /** Throws ModelError when the file is missing, truncated or inconsistent. */
+  static async open(files: FileSource, name: string): Promise<SafetensorsFile> {
+    const path = pathOf(files, name);
+    const size = await files.size(name);
+    if (size === null) throw new ModelError(`${path} does not exist: copy the model's files again`);
+    if (size < 8)
+      throw new ModelError(`${path} has ${size} bytes: wanted a safetensors file, which has at least 8`);
+    const start = await files.readBytes(name, 0, 8);
+    const headerBytes = Number(new DataView(start.buffer, start.byteOffset, 8).getBigUint64(0, true));
+    if (headerBytes > MAX_HEADER_BYTES || headerBytes > size - 8) {
+      throw new ModelError(
+        `${path} announces a header of ${headerBytes} bytes but has ${size} bytes: it is truncated or no safetensors file; copy it again`,
+      );
+    }
+    const text = new TextDecoder().decode(await files.readBytes(name, 8, headerBytes));
+    const header = parseJson(text, `the header of ${path}`, headerSchema);
+    const dataStart = 8 + headerBytes;
+    const tensors = Object.entries(header).map(
+      ([
+        tensor,
+        {
+          dtype,
+          shape,
+          data_offsets: [begin, end],
+        },
+      ]) => {
+        const width = bytesPerElement[dtype];
+        if (!width) throw new ModelError(`${path}: tensor ${tensor} has the unknown dtype ${dtype}`);
+        const wanted = shape.reduce((product, n) => product * n, width);
+        if (end - begin !== wanted) {
+          throw new ModelError(
+            `${path}: tensor ${tensor} of ${dtype} [${shape.join(', ')}] has ${end - begin} bytes, wanted ${wanted}: copy the file again`,
+          );
+        }
+        return { name: tensor, dtype, shape, fileOffset: dataStart + begin, byteLength: wanted };
+      },
+    );
+    checkCoverage(tensors, dataStart, size, path);
+    return new SafetensorsFile(files, name, new Map(tensors.map((tensor) => [tensor.name, tensor])));
+  }
+
+  /** Throws ModelError when there is none of this name. */
+  tensor(name: string): TensorInfo {
+    const tensor = this.tensors.get(name);
+    if (!tensor)
+      throw new ModelError(`${this.path} has no tensor ${name}: the model's files do not fit together`);
+    return tensor;
+  }
+
+  /** Elements [first, first + count) of a tensor of F16 or BF16 (bit patterns) or F32. */
+  async read(tensor: TensorInfo, first: number, elements: number): Promise<Uint16Array | Float32Array> {
+    if (tensor.dtype !== 'F32' && tensor.dtype !== 'F16' && tensor.dtype !== 'BF16') {
+      throw new ModelError(
+        `${this.path}: tensor ${tensor.name} has dtype ${tensor.dtype}: wanted F32, F16 or BF16`,
+      );
+    }
+    const width = tensor.dtype === 'F32' ? 4 : 2;
+    const bytes = await this.#files.readBytes(
+      this.#name,
+      tensor.fileOffset + first * width,
+      elements * width,
+    );
+    const aligned = bytes.byteOffset % width === 0 ? bytes : bytes.slice();
+    return width === 4
+      ? new Float32Array(aligned.buffer, aligned.byteOffset, elements)
+      : new Uint16Array(aligned.buffer, aligned.byteOffset, elements);
+  }
+
+  /** A whole tensor as float32, whatever it is stored in. */
+  async readFloats(name: string): Promise<Float32Array> {
+    const tensor = this.tensor(name);
+    const elements = tensor.shape.reduce((product, n) => product * n, 1);
+    const data = await this.read(tensor, 0, elements);
+    if (data instanceof Float32Array) return data;
+    const widen = tensor.dtype === 'F16' ? halfTable() : bfloatTable();
+    return Float32Array.from(data, (bits) => widen[bits]!);
+  }
+}
+
+/** The value of each bfloat16 pattern. */
+let bfloats: Float32Array | null = null;
+export function bfloatTable(): Float32Array {
+  bfloats ??= new Float32Array(Uint32Array.from({ length: 65536 }, (_, bits) => bits << 16).buffer);
+  return bfloats;
+}
+
+/** The format wants the tensors to fill the rest of the file without holes or overlaps. */
+function checkCoverage(tensors: readonly TensorInfo[], dataStart: number, size: number, path: string): void {
+  let end = dataStart;
+  for (const tensor of tensors.toSorted(
+    (a, b) => a.fileOffset - b.fileOffset || a.byteLength - b.byteLength,
+  )) {
+    if (tensor.fileOffset !== end) {
+      throw new ModelError(
+        `${path}: tensor ${tensor.name} begins at byte ${tensor.fileOffset}, wanted ${end}: tensors overlap or leave a hole; copy the file again`,
+      );
+    }
+    end += tensor.byteLength;
+  }
+  if (end !== size) {
+    throw new ModelError(
+      `${path} has ${size} bytes, wanted ${end} by its header: it is truncated or has a tail; copy it again`,
+    );
+  }
+}

@@ -1,0 +1,51 @@
+/** Which tensors a checkpoint of an architecture has, by Hugging Face's names. */
+import type { Architecture } from './types.ts';
+
+/** Names with the shapes they must have, Linears as [outputs, inputs]. */
+export function expectedTensors(architecture: Architecture): [name: string, shape: number[]][] {
+  const { hiddenSize, vocabSize, numHeads, numKvHeads, headDim, intermediateSize, numLayers } = architecture;
+  const { qkvBias, oBias, mlpBias, qkNorm, tieWordEmbeddings } = architecture;
+  const qWidth = numHeads * headDim;
+  const kvWidth = numKvHeads * headDim;
+  const tensors: [string, number[]][] = [
+    ['model.embed_tokens.weight', [vocabSize, hiddenSize]],
+    ['model.norm.weight', [hiddenSize]],
+  ];
+  if (!tieWordEmbeddings) tensors.push(['lm_head.weight', [vocabSize, hiddenSize]]);
+  for (let index = 0; index < numLayers; index++) {
+    const add = (name: string, shape: number[]) => tensors.push([`model.layers.${index}.${name}`, shape]);
+    const linear = (name: string, outputs: number, inputs: number, bias: boolean) => {
+      add(`${name}.weight`, [outputs, inputs]);
+      if (bias) add(`${name}.bias`, [outputs]);
+    };
+    add('input_layernorm.weight', [hiddenSize]);
+    linear('self_attn.q_proj', qWidth, hiddenSize, qkvBias);
+    linear('self_attn.k_proj', kvWidth, hiddenSize, qkvBias);
+    linear('self_attn.v_proj', kvWidth, hiddenSize, qkvBias);
+    if (qkNorm) {
+      add('self_attn.q_norm.weight', [headDim]);
+      add('self_attn.k_norm.weight', [headDim]);
+    }
+    linear('self_attn.o_proj', hiddenSize, qWidth, oBias);
+    add('post_attention_layernorm.weight', [hiddenSize]);
+    linear('mlp.gate_proj', intermediateSize, hiddenSize, mlpBias);
+    linear('mlp.up_proj', intermediateSize, hiddenSize, mlpBias);
+    linear('mlp.down_proj', hiddenSize, intermediateSize, mlpBias);
+  }
+  return tensors;
+}
+
+/** Numbers in a checkpoint of this architecture; tied embeddings count once. */
+export function countParameters(architecture: Architecture): number {
+  return expectedTensors(architecture).reduce(
+    (sum, [, shape]) => sum + shape.reduce((product, n) => product * n, 1),
+    0,
+  );
+}
+
+/** Tensors that some checkpoints carry and nobody reads. */
+export function ignoredTensor(name: string, architecture: Architecture): boolean {
+  return (
+    name.endsWith('.rotary_emb.inv_freq') || (name === 'lm_head.weight' && architecture.tieWordEmbeddings)
+  );
+}
