@@ -1,0 +1,57 @@
+/**
+ * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last turn,
+ * which are used once and forgotten when they are too old. The defaults are those of vLLM's disagg_proxy_multiturn.py.
+ */
+import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { Clock } from '../engine/types.ts';
+import type { Message } from './types.ts';
+
+/** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
+export const ROUTER_TTL_MS = 450_000;
+
+export interface Conversation {
+  id: string;
+  turns: number;
+  /** Prompt and output of the last turn. */
+  historyIds: readonly number[];
+  /** The messages that historyIds stands for, the last answer included; null when the prompts came as token ids. */
+  messages: readonly Message[] | null;
+  /** What D holds for the next turn's P. */
+  kv: { params: KvTransferParams; decodeEngineId: string; atMs: number } | null;
+}
+
+export class ConversationCache {
+  #conversations = new Map<string, Conversation>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get(id: string): Conversation {
+    let conversation = this.#conversations.get(id);
+    if (!conversation) {
+      conversation = { id, turns: 0, historyIds: [], messages: null, kv: null };
+      this.#conversations.set(id, conversation);
+    }
+    return conversation;
+  }
+
+  /** Takes D's parameters out: they are good for one turn. `stale` ones must be released at their holder. */
+  takeKv(conversation: Conversation): { fresh: boolean; kv: NonNullable<Conversation['kv']> } | null {
+    const { kv } = conversation;
+    conversation.kv = null;
+    if (!kv) return null;
+    return { fresh: this.#clock.now() - kv.atMs < ROUTER_TTL_MS, kv };
+  }
+
+  forget(id: string): Conversation | null {
+    const conversation = this.#conversations.get(id) ?? null;
+    this.#conversations.delete(id);
+    return conversation;
+  }
+
+  clear(): void {
+    this.#conversations.clear();
+  }
+}

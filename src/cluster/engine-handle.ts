@@ -1,0 +1,151 @@
+/**
+ * An engine as the router's thread sees it: typed calls, streams of outputs, and an end. When the thread dies, every
+ * open call and stream is rejected at once (comlink alone would leave them waiting for ever).
+ */
+import type { EngineRequest, RemoteAddress } from '../engine/types.ts';
+import { EngineDeadError, fromWire } from '../errors.ts';
+import type { Span } from '../measure/spans.ts';
+import type { Platform } from '../platform/types.ts';
+import type { TransferResult } from '../transport/types.ts';
+import type { EngineApi, EngineEvent, EngineStart, EngineStarted } from './messages.ts';
+import { OutputStream } from './output-stream.ts';
+import { type Remote, transfer, wrap } from './rpc.ts';
+
+export interface ObservedTransfer {
+  remoteEngineId: string;
+  result: TransferResult;
+}
+
+export class EngineHandle {
+  readonly engineId: string;
+  readonly address: RemoteAddress;
+  readonly role: 'prefill' | 'decode';
+  started!: EngineStarted;
+  #api: Remote<EngineApi>;
+  #death: Error | null = null;
+  #deathListeners = new Set<(error: Error) => void>();
+  #streams = new Map<string, OutputStream>();
+  #transfers = new Map<string, ObservedTransfer[]>();
+  #spanListeners = new Set<(span: Span) => void>();
+
+  private constructor(core: EngineStart['core'], role: 'prefill' | 'decode', port: MessagePort) {
+    this.engineId = core.engineId;
+    this.address = { engineId: core.engineId, host: core.host, port: core.port };
+    this.role = role;
+    this.#api = wrap<EngineApi>(port);
+  }
+
+  static async start(platform: Platform, start: EngineStart, role: 'prefill' | 'decode'): Promise<EngineHandle> {
+    const thread = await platform.startEngineThread(start.core.engineId);
+    const handle = new EngineHandle(start.core, role, thread.port);
+    thread.onExit((reason) => handle.#die(new EngineDeadError(`engine ${handle.engineId} ended: ${reason}`)));
+    const events = new MessageChannel();
+    events.port1.addEventListener('message', (event) => handle.#receive(event.data as EngineEvent));
+    events.port1.start();
+    handle.onDeath(() => events.port1.close());
+    try {
+      handle.started = await handle.call((api) => api.start(start, transfer(events.port2, [events.port2])));
+    } catch (error) {
+      await handle.shutdown();
+      throw error;
+    }
+    return handle;
+  }
+
+  get dead(): boolean {
+    return this.#death !== null;
+  }
+
+  /** A call that rejects with EngineDeadError when the engine ends before it answers. */
+  call<T>(invoke: (api: Remote<EngineApi>) => Promise<T>): Promise<T> {
+    if (this.#death) return Promise.reject(this.#death);
+    return new Promise((resolve, reject) => {
+      this.#deathListeners.add(reject);
+      invoke(this.#api)
+        .then(resolve, reject)
+        .finally(() => this.#deathListeners.delete(reject));
+    });
+  }
+
+  /** Runs at once when the engine is dead already. */
+  onDeath(listener: (error: Error) => void): void {
+    if (this.#death) listener(this.#death);
+    else this.#deathListeners.add(listener);
+  }
+
+  onSpan(listener: (span: Span) => void): () => void {
+    this.#spanListeners.add(listener);
+    return () => this.#spanListeners.delete(listener);
+  }
+
+  /** Rejects with RequestError when the engine refuses the request. */
+  async submit(request: EngineRequest): Promise<OutputStream> {
+    const stream = new OutputStream(request.requestId);
+    this.#streams.set(request.requestId, stream);
+    try {
+      await this.call((api) => api.addRequest(request));
+    } catch (error) {
+      this.#streams.delete(request.requestId);
+      throw error;
+    }
+    return stream;
+  }
+
+  /** Forgets the stream; safe for an ended request or a dead engine. */
+  async abort(requestId: string): Promise<void> {
+    this.#streams.delete(requestId);
+    if (!this.#death) await this.call((api) => api.abortRequest(requestId)).catch(() => {});
+  }
+
+  /** The transfers that the request caused so far; forgets them. */
+  takeTransfers(requestId: string): ObservedTransfer[] {
+    const list = this.#transfers.get(requestId) ?? [];
+    this.#transfers.delete(requestId);
+    return list;
+  }
+
+  /** Ends the engine cleanly; resolves when its thread is gone. Safe to call twice. */
+  async shutdown(): Promise<void> {
+    if (this.#death) return;
+    const gone = new Promise<void>((resolve) => this.onDeath(() => resolve()));
+    this.call((api) => api.shutdown()).catch(() => {});
+    await gone;
+  }
+
+  #receive(event: EngineEvent): void {
+    switch (event.kind) {
+      case 'outputs':
+        for (const output of event.outputs) {
+          const stream = this.#streams.get(output.requestId);
+          if (output.finish) this.#streams.delete(output.requestId);
+          stream?.push(output, event.atMs);
+        }
+        break;
+      case 'transfer': {
+        const list = this.#transfers.get(event.requestId) ?? [];
+        list.push({ remoteEngineId: event.remoteEngineId, result: event.result });
+        this.#transfers.set(event.requestId, list);
+        break;
+      }
+      case 'spans':
+        for (const span of event.spans) for (const listener of this.#spanListeners) listener(span);
+        break;
+      case 'dead':
+        this.#fail(fromWire(event.error));
+        break;
+    }
+  }
+
+  #die(error: Error): void {
+    if (this.#death) return;
+    this.#death = error;
+    this.#fail(error);
+    for (const listener of this.#deathListeners) listener(error);
+    this.#deathListeners.clear();
+  }
+
+  #fail(error: Error): void {
+    for (const stream of this.#streams.values()) stream.fail(error);
+    this.#streams.clear();
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * The boundary between the router's thread and an engine's thread, whole: calls go over comlink (control only), events
+ * come back over a port of their own. Block bytes and tokens of prompts cross once; KV never does.
+ */
+import type { EngineCoreConfig } from '../config/engine.ts';
+import type { EngineRequest, RemoteAddress, RequestOutput } from '../engine/types.ts';
+import type { WireError } from '../errors.ts';
+import type { AdapterReport } from '../gpu/device.ts';
+import type { Span } from '../measure/spans.ts';
+import type { LinkSpec } from '../transport/link.ts';
+import type { TransferResult } from '../transport/types.ts';
+import type { EngineStats, InjectedFault } from './types.ts';
+
+export interface EngineStart {
+  core: EngineCoreConfig;
+  model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
+  link: LinkSpec | null;
+  checksum: boolean;
+  keepLogits: boolean;
+  poison: boolean;
+  fault: InjectedFault['kind'] | null;
+}
+
+export interface EngineStarted {
+  adapter: AdapterReport;
+  /** Bytes by purpose. */
+  memory: Record<string, number>;
+  blockBytes: number;
+  parameters: number;
+  /** Milliseconds. */
+  loadMs: number;
+  compileMs: number;
+  pipelines: number;
+}
+
+/** What an engine's thread offers. Every call may reject with a KvferryError. */
+export interface EngineApi {
+  start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
+  addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
+  peerDied(engineId: string): Promise<void>;
+  addRequest(request: EngineRequest): Promise<void>;
+  abortRequest(requestId: string): Promise<void>;
+  /** Ends one hold, or all; unknown ids are ignored. */
+  releaseHolds(requestIds: readonly string[] | 'all'): Promise<void>;
+  /** Resolves when nothing runs, waits, is held or under way. */
+  drain(): Promise<void>;
+  /** Drains, then builds the policy anew around the same device, weights and peers. */
+  reconfigure(core: EngineCoreConfig): Promise<void>;
+  stats(): Promise<EngineStats>;
+  checkIntegrity(): Promise<void>;
+  waitingReason(requestId: string): Promise<string | null>;
+  /** Checksums of blocks as they are on the device, for comparing both ends of a transfer. */
+  readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
+  /** Ends the loop, the transport and the device; the thread ends after the answer. */
+  shutdown(): Promise<void>;
+}
+
+export type EngineEvent =
+  | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
+  | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
+  | { kind: 'spans'; spans: Span[] }
+  /** The device was lost or the loop failed; nothing more will come. */
+  | { kind: 'dead'; error: WireError };

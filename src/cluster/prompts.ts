@@ -1,0 +1,59 @@
+/** A turn's prompt as token ids. History stays as the ids that the engines saw; only what is new is tokenised. */
+import { ConfigError, RequestError } from '../errors.ts';
+import type { TextModel } from '../model/load.ts';
+import type { Conversation } from './conversations.ts';
+import type { GenerateRequest, Message } from './types.ts';
+
+export class PromptBuilder {
+  readonly #text: TextModel;
+
+  constructor(text: TextModel) {
+    this.#text = text;
+  }
+
+  build(request: GenerateRequest, conversation: Conversation): readonly number[] {
+    if (request.promptTokenIds && request.messages) {
+      throw new RequestError('a request has both promptTokenIds and messages: give one of them');
+    }
+    if (request.promptTokenIds) return request.promptTokenIds;
+    const { messages } = request;
+    if (!messages || messages.length === 0) {
+      throw new RequestError('a request has neither promptTokenIds nor messages: give one of them');
+    }
+    if (messages.at(-1)?.role === 'assistant') {
+      throw new RequestError('the conversation ends with the assistant: the last message must be one to answer');
+    }
+    const before = conversation.messages;
+    if (before && extendsHistory(messages, before)) {
+      return this.#text.chat.nextTurnPrompt({
+        historyIds: conversation.historyIds,
+        messagesBefore: before,
+        newMessages: messages.slice(before.length),
+      }).promptTokenIds;
+    }
+    return this.#text.tokenizer.encode(this.#text.chat.renderPrompt(messages, true));
+  }
+
+  /** The answer as a message's content: without the tokens that end a turn. */
+  answerText(text: string): string {
+    for (const id of this.#text.architecture.eosTokenIds) {
+      const end = this.#text.tokenizer.decode([id]);
+      if (end && text.endsWith(end)) return text.slice(0, -end.length);
+    }
+    return text;
+  }
+}
+
+function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {
+  return (
+    messages.length > before.length &&
+    before.every((message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content)
+  );
+}
+
+/** For callers that check a conversation before anything runs. */
+export function checkConversation(messages: readonly Message[]): void {
+  if (messages.at(-1)?.role === 'assistant') {
+    throw new ConfigError('the conversation ends with the assistant: it must end with a message to answer');
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * One turn: P prefills (pulling from D what D has), D takes over and streams. The sequence is that of vLLM's
+ * disagg_proxy_multiturn.py; P's one sampled token is discarded, D samples it again.
+ */
+import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { Clock, EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
+import { InternalError, RequestError } from '../errors.ts';
+import type { EngineHandle } from './engine-handle.ts';
+import type { TimedOutput } from './output-stream.ts';
+
+export interface Turn {
+  requestId: string;
+  promptTokenIds: readonly number[];
+  sampling: SamplingParams;
+  cacheSalt: string | null;
+  /** D's parameters of the last turn; null when nothing can be pulled. */
+  remote: KvTransferParams | null;
+}
+
+/** Times are on the shared clock, milliseconds. */
+export interface TurnTrace {
+  acceptedMs: number;
+  prefillDoneMs: number | null;
+  prefillAccount: PromptAccount | null;
+  /** kv_transfer_params that D returned with its last token. */
+  decodeParams: KvTransferParams | null;
+}
+
+const MISS: KvTransferParams = {
+  do_remote_decode: true,
+  do_remote_prefill: false,
+  remote_engine_id: null,
+  remote_block_ids: null,
+  remote_host: null,
+  remote_port: null,
+};
+
+/** Both in one engine. */
+export async function* monolithicTurn(engine: EngineHandle, turn: Turn, clock: Clock, trace: TurnTrace): AsyncGenerator<TimedOutput> {
+  trace.acceptedMs = clock.now();
+  for await (const timed of engineOutputs(engine, request(turn, turn.requestId, turn.sampling, null))) {
+    trace.prefillAccount ??= timed.output.prompt;
+    yield timed;
+  }
+}
+
+/** P, then D. `prefillDoneMs` is set when P handed over. */
+export async function* disaggregatedTurn(
+  prefill: EngineHandle,
+  decode: EngineHandle,
+  turn: Turn,
+  clock: Clock,
+  trace: TurnTrace,
+): AsyncGenerator<TimedOutput> {
+  trace.acceptedMs = clock.now();
+  const toPrefill = turn.remote ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false } : MISS;
+  const once = { ...turn.sampling, maxTokens: 1, minTokens: 0 };
+  const prefillId = `${turn.requestId}-p`;
+  let handover: KvTransferParams | null = null;
+  for await (const { output, atMs } of engineOutputs(prefill, request(turn, prefillId, once, toPrefill))) {
+    if (!output.finish) continue;
+    trace.prefillDoneMs = atMs;
+    trace.prefillAccount = output.prompt;
+    handover = output.finish.kvTransferParams;
+  }
+  if (!handover) throw new InternalError(`${prefill.engineId} finished ${prefillId} without kv_transfer_params`);
+
+  let taken = false;
+  try {
+    for await (const timed of engineOutputs(decode, request(turn, `${turn.requestId}-d`, turn.sampling, handover))) {
+      taken = true;
+      trace.decodeParams = timed.output.finish?.kvTransferParams ?? null;
+      yield timed;
+    }
+  } finally {
+    // D never began: nobody else would tell P that its blocks are free.
+    if (!taken && !prefill.dead) await prefill.call((api) => api.releaseHolds([prefillId])).catch(() => {});
+  }
+}
+
+function request(
+  turn: Turn,
+  requestId: string,
+  sampling: SamplingParams,
+  kvTransferParams: KvTransferParams | null,
+): EngineRequest {
+  return { requestId, promptTokenIds: turn.promptTokenIds, sampling, kvTransferParams, cacheSalt: turn.cacheSalt };
+}
+
+/** Aborts the request at its engine when the reader stops early or anything fails. */
+async function* engineOutputs(engine: EngineHandle, engineRequest: EngineRequest): AsyncGenerator<TimedOutput> {
+  const stream = await engine.submit(engineRequest);
+  let ended = false;
+  try {
+    for await (const timed of stream) {
+      ended = timed.output.finish !== null;
+      throwIfFailed(engine, timed.output);
+      yield timed;
+    }
+  } finally {
+    if (!ended) await engine.abort(engineRequest.requestId);
+  }
+}
+
+function throwIfFailed(engine: EngineHandle, output: RequestOutput): void {
+  if (output.finish?.reason === 'error') {
+    throw new RequestError(`${engine.engineId}: ${output.finish.error ?? 'the request failed'}`);
+  }
+}

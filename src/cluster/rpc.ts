@@ -1,0 +1,20 @@
+/** Comlink, taught to carry this project's errors whole. Import it wherever comlink is used, on both ends. */
+import * as Comlink from 'comlink';
+import { fromWire, toWire, type WireError } from '../errors.ts';
+
+interface Thrown {
+  value: unknown;
+}
+
+const stock = Comlink.transferHandlers.get('throw');
+if (!stock) throw new Error('comlink has no handler for thrown errors: another version than this was written for');
+
+Comlink.transferHandlers.set('throw', {
+  canHandle: stock.canHandle,
+  serialize: (thrown: unknown) => [toWire((thrown as Thrown).value), []],
+  deserialize: (wire: unknown): never => {
+    throw fromWire(wire as WireError);
+  },
+} as Comlink.TransferHandler<unknown, unknown>);
+
+export { expose, proxy, type Remote, transfer, wrap } from 'comlink';

@@ -1,0 +1,87 @@
+/** Whole clusters for tests: nano by default, in worker threads, on the adapter that KVFERRY_ADAPTER names. */
+import { EngineCluster } from '../../src/cluster/cluster.ts';
+import type { ClusterOptions, GeneratedToken, GenerateRequest, TurnResult } from '../../src/cluster/types.ts';
+import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+
+export const testOptions: ClusterOptions = {
+  model: 'nano',
+  weightSeed: 1,
+  weightDtype: 'f16',
+  kvDtype: 'f16',
+  mode: 'bidirectional',
+  blockSize: 16,
+  prefill: { numBlocks: 128, enablePrefixCaching: false },
+  decode: { numBlocks: 128, enablePrefixCaching: true },
+  maxNumBatchedTokens: 64,
+  maxNumSeqs: 8,
+  maxModelLen: 1024,
+  connector: {
+    bidirectional: true,
+    recomputeThreshold: 0,
+    decoderTtlMs: 480_000,
+    leaseMs: 30_000,
+    loadFailurePolicy: 'recompute',
+    enforceHandshakeCompat: true,
+    tokenCheck: true,
+  },
+  link: null,
+  checksum: true,
+  keepLogits: false,
+  poison: true,
+  fault: null,
+};
+
+/** Starts a cluster, hands it over, checks its books, and closes it whatever happened. */
+export async function withCluster<T>(
+  options: Partial<ClusterOptions>,
+  use: (cluster: EngineCluster) => Promise<T>,
+): Promise<T> {
+  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  const cluster = await EngineCluster.start(nodePlatform, { ...testOptions, ...options });
+  try {
+    const result = await use(cluster);
+    await cluster.checkIntegrity();
+    return result;
+  } finally {
+    await cluster.close();
+  }
+}
+
+export interface Answer {
+  tokens: GeneratedToken[];
+  result: TurnResult;
+}
+
+export async function generate(cluster: EngineCluster, request: GenerateRequest): Promise<Answer> {
+  const tokens: GeneratedToken[] = [];
+  for await (const token of cluster.generate(request)) tokens.push(token);
+  return { tokens, result: tokens.at(-1)!.final! };
+}
+
+/** Turn by turn: each prompt is the history so far and some new ids, derived from the seed. */
+export async function converse(
+  cluster: EngineCluster,
+  conversationId: string,
+  turns: number,
+  options: { seed?: number; newTokens?: number; outputTokens?: number; temperature?: number } = {},
+): Promise<Answer[]> {
+  const { seed = 7, newTokens = 21, outputTokens = 12, temperature = 0 } = options;
+  const answers: Answer[] = [];
+  let history: number[] = [];
+  for (let turn = 0; turn < turns; turn++) {
+    const fresh = Array.from(
+      { length: newTokens },
+      (_, i) => 10 + ((seed * 7919 + turn * 104_729 + i * 31) % 400),
+    );
+    const promptTokenIds = [...history, ...fresh];
+    const sampling = { maxTokens: outputTokens, temperature, seed, ignoreEos: true };
+    const answer = await generate(cluster, { conversationId, promptTokenIds, sampling });
+    answers.push(answer);
+    history = [...promptTokenIds, ...answer.result.outputTokenIds];
+  }
+  return answers;
+}
+
+/** What must not depend on where KV came from. */
+export const fingerprint = (answers: readonly Answer[]): string[] =>
+  answers.flatMap(({ tokens }) => tokens.map((token) => `${token.tokenId}:${token.logitsDigest}`));

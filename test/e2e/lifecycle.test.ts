@@ -1,0 +1,115 @@
+import { describe, expect, it } from 'vitest';
+import { EngineDeadError, RequestError } from '../../src/errors.ts';
+import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
+
+describe('holds', () => {
+  it('pools too small for all holds: the oldest D>P hold is dropped, P recomputes, the tokens stay right', async () => {
+    const small = {
+      prefill: { numBlocks: 14, enablePrefixCaching: true },
+      decode: { numBlocks: 14, enablePrefixCaching: true },
+    };
+    const talk = (options: object) =>
+      withCluster({ ...options, maxNumSeqs: 2 }, async (cluster) => {
+        const seen: string[] = [];
+        const histories = new Map<string, number[]>();
+        for (let turn = 0; turn < 3; turn++) {
+          for (const id of ['a', 'b', 'c']) {
+            const fresh = Array.from(
+              { length: 18 },
+              (_, i) => 10 + ((id.charCodeAt(0) * 57 + turn * 31 + i * 13) % 400),
+            );
+            const promptTokenIds = [...(histories.get(id) ?? []), ...fresh];
+            const answer = await generate(cluster, {
+              conversationId: id,
+              promptTokenIds,
+              sampling: { maxTokens: 10, ignoreEos: true },
+            });
+            histories.set(id, [...promptTokenIds, ...answer.result.outputTokenIds]);
+            seen.push(...fingerprint([answer]));
+          }
+        }
+        return seen;
+      });
+    const roomy = await talk({ mode: 'monolithic' });
+    expect(await talk(small)).toEqual(roomy);
+  });
+
+  it('many conversations at once through small pools all end, with the tokens of one engine alone', async () => {
+    const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const talk = (options: object) =>
+      withCluster(options, async (cluster) =>
+        (await Promise.all(ids.map((id, i) => converse(cluster, id, 3, { seed: i + 1 })))).map(fingerprint),
+      );
+    const alone = await talk({ mode: 'monolithic' });
+    const small = { numBlocks: 20, enablePrefixCaching: true };
+    expect(await talk({ prefill: small, decode: small })).toEqual(alone);
+  });
+
+  it('endConversation releases what D holds', async () => {
+    await withCluster({}, async (cluster) => {
+      await converse(cluster, 'c', 1);
+      const held = async () => (await cluster.stats()).map((engine) => engine.heldRequests);
+      expect((await held())[1]).toBe(1);
+      await cluster.endConversation('c');
+      await expect.poll(held).toEqual([0, 0]);
+    });
+  });
+
+  it('a turn that its reader leaves gives its blocks back on both engines', async () => {
+    await withCluster({}, async (cluster) => {
+      const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
+      for await (const _ of cluster.generate({
+        conversationId: 'c',
+        promptTokenIds,
+        sampling: { maxTokens: 200, ignoreEos: true },
+      }))
+        break;
+      const used = async () => (await cluster.stats()).map((engine) => engine.usedBlocks);
+      await expect.poll(used).toEqual([0, 0]);
+    });
+  });
+});
+
+describe('ends', () => {
+  it('a request that cannot be served is refused with a sentence, and the next one works', async () => {
+    await withCluster({}, async (cluster) => {
+      const tooLong = Array.from({ length: 2000 }, () => 10);
+      await expect(generate(cluster, { conversationId: null, promptTokenIds: tooLong })).rejects.toThrow(
+        RequestError,
+      );
+      await expect(generate(cluster, { conversationId: null, promptTokenIds: [] })).rejects.toThrow(
+        RequestError,
+      );
+      expect((await converse(cluster, 'c', 1))[0]!.tokens).toHaveLength(12);
+    });
+  });
+
+  it('a dead engine rejects its callers at once', async () => {
+    await withCluster({}, async (cluster) => {
+      const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
+      const turn = generate(cluster, {
+        conversationId: 'c',
+        promptTokenIds,
+        sampling: { maxTokens: 500, ignoreEos: true },
+      });
+      const failed = expect(turn).rejects.toThrow(EngineDeadError);
+      await cluster.engine('decode').shutdown();
+      await failed;
+      await expect(converse(cluster, 'd', 1)).rejects.toThrow(EngineDeadError);
+    }).catch((error) => expect(error).toBeInstanceOf(EngineDeadError)); // the closing check finds the engine dead
+  });
+
+  it('starts and ends 20 times in the middle of work', async () => {
+    for (let i = 0; i < 20; i++) {
+      await withCluster({ model: 'nano', poison: false, prefill: testOptions.prefill }, async (cluster) => {
+        const turn = converse(cluster, 'c', 3, { newTokens: 60, outputTokens: 40 }).catch(
+          (error: unknown) => error,
+        );
+        await new Promise((resolve) => setTimeout(resolve, i * 10));
+        await cluster.close();
+        const ended = await turn;
+        if (ended instanceof Error) expect(ended).toBeInstanceOf(EngineDeadError);
+      }).catch((error) => expect(error).toBeInstanceOf(EngineDeadError));
+    }
+  }, 300_000);
+});

@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import type { Mode } from '../../src/cluster/types.ts';
+import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
+
+const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
+
+describe('a conversation in the three modes', () => {
+  for (const [weightDtype, kvDtype] of [
+    ['f16', 'f16'],
+    ['f32', 'f32'],
+  ] as const) {
+    for (const temperature of [0, 1]) {
+      it(`gives the same tokens and logits, bit for bit (${weightDtype} weights, ${kvDtype} KV, temperature ${temperature})`, async () => {
+        await withCluster({ weightDtype, kvDtype }, async (cluster) => {
+          const seen: string[][] = [];
+          for (const mode of modes) {
+            await cluster.setMode(mode);
+            const answers = await converse(cluster, 'c', 4, { temperature });
+            seen.push(fingerprint(answers));
+            for (const { result } of answers) {
+              const { prompt } = result;
+              expect(prompt.localHitTokens + prompt.pulledTokens + prompt.computedTokens).toBe(
+                result.promptTokenIds.length,
+              );
+            }
+            const pulled = answers.map(({ result }) => result.prompt.pulledTokens);
+            if (mode === 'bidirectional') {
+              // D holds all but its last token: prompt + output - 1.
+              expect(pulled).toEqual([0, 21 + 11, 54 + 11, 87 + 11]);
+            } else expect(pulled).toEqual([0, 0, 0, 0]);
+          }
+          expect(seen[1]).toEqual(seen[0]);
+          expect(seen[2]).toEqual(seen[0]);
+          expect(new Set(seen[0]).size).toBeGreaterThan(10);
+        });
+      });
+    }
+  }
+
+  it('moves exactly the bytes that the formula predicts', async () => {
+    await withCluster({}, async (cluster) => {
+      const answers = await converse(cluster, 'c', 3);
+      const { blockBytes } = cluster.info.model;
+      const turns = answers.map(({ result }) => result.transfer);
+      // 32 of D's tokens are 2 blocks, 65 are 5; D pulls what it does not have itself: all of P's blocks in turn 1.
+      expect(turns[0]!.dToP).toBeNull();
+      expect(turns[0]!.pToD).toMatchObject({ blocks: 2, bytes: 2 * blockBytes });
+      expect(turns[1]!.dToP).toMatchObject({ blocks: 2, bytes: 2 * blockBytes });
+      expect(turns[2]!.dToP).toMatchObject({ blocks: 5, bytes: 5 * blockBytes });
+    });
+  });
+
+  it('pulls at the threshold and recomputes one token below it', async () => {
+    const at = { ...testOptions.connector, recomputeThreshold: 32 };
+    const above = { ...testOptions.connector, recomputeThreshold: 33 };
+    const second = async (connector: typeof at) =>
+      withCluster({ connector }, async (cluster) => (await converse(cluster, 'c', 2))[1]!.result.prompt);
+    expect(await second(at)).toMatchObject({ pulledTokens: 32, noPullReason: null });
+    expect(await second(above)).toMatchObject({ pulledTokens: 0, noPullReason: '32 < threshold 33' });
+  });
+
+  it('pulls no further than the first token that differs from the history', async () => {
+    await withCluster({}, async (cluster) => {
+      const [first] = await converse(cluster, 'c', 1);
+      const history = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds];
+      const edited = [...history.slice(0, 25), (history[25]! + 1) % 500, ...history.slice(26), 40, 41, 42];
+      const sampling = { maxTokens: 8, ignoreEos: true };
+      const pulled = await generate(cluster, { conversationId: 'c', promptTokenIds: edited, sampling });
+      expect(pulled.result.prompt.pulledTokens).toBe(25);
+      await cluster.setMode('monolithic');
+      const alone = await generate(cluster, { conversationId: 'd', promptTokenIds: edited, sampling });
+      expect(fingerprint([pulled])).toEqual(fingerprint([alone]));
+    });
+  });
+
+  it("gives wrong logits when vLLM's behaviour is asked for and the history was edited", async () => {
+    const connector = { ...testOptions.connector, tokenCheck: false };
+    await withCluster({ connector }, async (cluster) => {
+      const [first] = await converse(cluster, 'c', 1);
+      const history = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds];
+      const edited = [...history.slice(0, 5), (history[5]! + 1) % 500, ...history.slice(6), 40, 41, 42];
+      const sampling = { maxTokens: 8, ignoreEos: true };
+      const pulled = await generate(cluster, { conversationId: 'c', promptTokenIds: edited, sampling });
+      expect(pulled.result.prompt.pulledTokens).toBe(32);
+      await cluster.setMode('monolithic');
+      const alone = await generate(cluster, { conversationId: 'd', promptTokenIds: edited, sampling });
+      expect(fingerprint([pulled])).not.toEqual(fingerprint([alone]));
+    });
+  });
+});
+
+describe('damaged KV is noticed', () => {
+  for (const kind of ['drop-block', 'swap-blocks', 'shift-token', 'flip-bit'] as const) {
+    it(`${kind} changes the logits`, async () => {
+      const right = await withCluster({}, (cluster) => converse(cluster, 'c', 2, { newTokens: 40 }));
+      const wrong = await withCluster({ fault: { engine: 'prefill', kind }, poison: false }, (cluster) =>
+        converse(cluster, 'c', 2, { newTokens: 40 }),
+      );
+      expect(fingerprint(wrong.slice(0, 1))).toEqual(fingerprint(right.slice(0, 1)));
+      expect(fingerprint(wrong)).not.toEqual(fingerprint(right));
+    });
+  }
+});

@@ -1,0 +1,112 @@
+/** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
+import type { EngineStart, EngineStarted } from '../src/cluster/messages.ts';
+import type { EngineCoreDeps } from '../src/engine/engine-core.ts';
+import { GpuDevice } from '../src/gpu/device.ts';
+import { GpuKvMemory } from '../src/gpu/kv-memory.ts';
+import type { SpanSink } from '../src/measure/spans.ts';
+import { loadModel } from '../src/model/load.ts';
+import { countParameters } from '../src/model/presets.ts';
+import { ModelRunner } from '../src/model/runner.ts';
+import { type Architecture, kvBlockBytes } from '../src/model/types.ts';
+import { systemClock } from '../src/platform/clock.ts';
+import type { Platform } from '../src/platform/types.ts';
+import { compatibilityHash } from '../src/transport/compatibility.ts';
+import { withFault } from '../src/transport/faults.ts';
+import { createTransport, type PeerTransport } from '../src/transport/transport.ts';
+
+export interface EngineParts {
+  gpu: GpuDevice;
+  kv: GpuKvMemory;
+  runner: ModelRunner;
+  transport: PeerTransport;
+  eosTokenIds: readonly number[];
+  coreDeps: Omit<EngineCoreDeps, 'config' | 'connector'>;
+  started: EngineStarted;
+}
+
+/** Throws AdapterError, ModelError or ConfigError; the device is destroyed then. */
+export async function buildEngine(platform: Platform, start: EngineStart, onSpan: SpanSink): Promise<EngineParts> {
+  const begun = systemClock.now();
+  const { core } = start;
+  const { blockSize, numBlocks, kvDtype } = core.cache;
+  const files = await platform.openModel(start.model.name);
+  const { weights } = await loadModel({
+    name: start.model.name,
+    files,
+    dtype: start.model.weightDtype,
+    seed: start.model.weightSeed,
+  });
+  const { architecture } = weights;
+  const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
+  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: numBlocks * blockBytes });
+  try {
+    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
+    const runner = await ModelRunner.create({
+      gpu,
+      readShader: platform.readShader,
+      weights,
+      kv,
+      limits: { ...core.scheduler, blockSize },
+      kvDtype,
+      keepLogits: start.keepLogits,
+      maxSubmitMs: 30,
+      clock: systemClock,
+      onSpan,
+    });
+    const loadMs = systemClock.now() - begun;
+    const { compileMs, pipelines } = await runner.warmUp();
+    const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
+    const transport = createTransport({
+      identity: {
+        engineId: core.engineId,
+        host: core.host,
+        port: core.port,
+        compatibilityHash: compatibilityHash(hashFactors(start, architecture)),
+        blockSize,
+        blockBytes: [blockBytes],
+      },
+      memory: start.fault ? withFault(kv, start.fault, tokenBytes) : kv,
+      clock: systemClock,
+      link: start.link,
+      checksum: start.checksum,
+      enforceHandshakeCompat: core.connector?.enforceHandshakeCompat ?? true,
+      onSpan,
+    });
+    return {
+      gpu,
+      kv,
+      runner,
+      transport,
+      eosTokenIds: architecture.eosTokenIds,
+      coreDeps: {
+        executor: runner,
+        clock: systemClock,
+        ...(start.poison ? { onNewBlocks: (group: number, ids: readonly number[]) => kv.poison(group, ids) } : {}),
+      },
+      started: {
+        adapter: gpu.report,
+        memory: runner.memoryBudget(),
+        blockBytes,
+        parameters: countParameters(architecture),
+        loadMs,
+        compileMs,
+        pipelines,
+      },
+    };
+  } catch (error) {
+    gpu.destroy();
+    throw error;
+  }
+}
+
+/** What must be equal at both ends for a block to mean the same. */
+function hashFactors(start: EngineStart, architecture: Architecture) {
+  return {
+    model: `${architecture.name}@${start.model.weightSeed}`,
+    weightDtype: start.model.weightDtype,
+    kvDtype: start.core.cache.kvDtype,
+    numLayers: architecture.numLayers,
+    numKvHeads: architecture.numKvHeads,
+    headDim: architecture.headDim,
+  };
+}

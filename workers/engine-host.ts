@@ -1,0 +1,230 @@
+/** An engine in its thread: builds it, runs its loop, and serves its typed interface. Wiring only; policy and kernels are elsewhere. */
+import type { EngineApi, EngineEvent, EngineStart, EngineStarted } from '../src/cluster/messages.ts';
+import type { EngineStats } from '../src/cluster/types.ts';
+import type { EngineCoreConfig } from '../src/config/engine.ts';
+import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
+import { NixlWorkerSide } from '../src/connector/worker-side.ts';
+import { EngineCore } from '../src/engine/engine-core.ts';
+import type { EngineRequest, RemoteAddress } from '../src/engine/types.ts';
+import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
+import type { Span } from '../src/measure/spans.ts';
+import { systemClock } from '../src/platform/clock.ts';
+import type { Platform } from '../src/platform/types.ts';
+import type { PeerTransport } from '../src/transport/transport.ts';
+import { buildEngine, type EngineParts } from './build-engine.ts';
+
+export class EngineHost implements EngineApi {
+  readonly #platform: Platform;
+  /** Ends the thread; called once the answer to shutdown() had time to leave. */
+  readonly #exit: () => void;
+  #events: MessagePort | null = null;
+  #parts: EngineParts | null = null;
+  #core: EngineCore | null = null;
+  #worker: NixlWorkerSide | null = null;
+  #spans: Span[] = [];
+  #closing = new AbortController();
+  #loop: Promise<void> = Promise.resolve();
+  #wake: () => void = () => {};
+  /** Set while the policy is being rebuilt: the loop must not step. */
+  #paused = false;
+
+  constructor(platform: Platform, exit: () => void) {
+    this.#platform = platform;
+    this.#exit = exit;
+  }
+
+  async start(start: EngineStart, events: MessagePort): Promise<EngineStarted> {
+    this.#events = events;
+    const parts = await buildEngine(this.#platform, start, (span) => this.#spans.push(span));
+    this.#parts = parts;
+    this.#buildPolicy(start.core);
+    parts.gpu.lost.then((reason) => this.#fail(new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`)));
+    this.#loop = this.#run();
+    return parts.started;
+  }
+
+  async addPeer(peer: RemoteAddress, port: MessagePort): Promise<void> {
+    this.#transport().addPeer(port, peer);
+  }
+
+  async peerDied(engineId: string): Promise<void> {
+    this.#transport().peerDied(engineId);
+  }
+
+  async addRequest(request: EngineRequest): Promise<void> {
+    this.#engine().addRequest(request);
+    this.#wake();
+  }
+
+  async abortRequest(requestId: string): Promise<void> {
+    this.#engine().abortRequest(requestId);
+    this.#wake();
+  }
+
+  async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {
+    const worker = this.#worker;
+    if (!worker) return;
+    const ids = requestIds === 'all' ? worker.holds().map((hold) => hold.requestId) : requestIds;
+    for (const id of ids) worker.releaseHold(id);
+    this.#wake();
+  }
+
+  async drain(): Promise<void> {
+    const engine = this.#engine();
+    while (engine.hasWork() && !this.#closing.signal.aborted) await systemClock.sleep(1, this.#closing.signal);
+  }
+
+  async reconfigure(core: EngineCoreConfig): Promise<void> {
+    await this.drain();
+    const engine = this.#engine();
+    engine.checkIntegrity();
+    this.#paused = true;
+    try {
+      invariant(engine.stats().usedBlocks === 0, () => `${core.engineId} still uses ${engine.stats().usedBlocks} blocks after it drained`);
+      this.#buildPolicy(core);
+    } finally {
+      this.#paused = false;
+      this.#wake();
+    }
+  }
+
+  async stats(): Promise<EngineStats> {
+    const parts = this.#built();
+    return { engineId: parts.transport.identity.engineId, ...this.#engine().stats(), firstUseCompilations: parts.runner.firstUseCompilations() };
+  }
+
+  async checkIntegrity(): Promise<void> {
+    this.#engine().checkIntegrity();
+  }
+
+  async waitingReason(requestId: string): Promise<string | null> {
+    return this.#engine().waitingReason(requestId);
+  }
+
+  async readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]> {
+    const { kv } = this.#built();
+    const copies: Uint8Array[] = [];
+    for (const id of blockIds) {
+      const gathered = await kv.gather(0, [id]);
+      copies.push(gathered.bytes.slice());
+      gathered.release();
+    }
+    return copies;
+  }
+
+  async shutdown(): Promise<void> {
+    this.#closing.abort();
+    this.#wake();
+    this.#parts?.transport.close();
+    // The device first: a step under way then ends with an error instead of holding the loop.
+    this.#parts?.runner.destroy();
+    this.#parts?.kv.destroy();
+    this.#parts?.gpu.destroy();
+    await this.#loop;
+    this.#parts = null;
+    this.#core = null;
+    this.#events?.close();
+    this.#exit();
+  }
+
+  #buildPolicy(core: EngineCoreConfig): void {
+    const parts = this.#built();
+    const config = { ...core, eosTokenIds: parts.eosTokenIds };
+    if (config.connector) {
+      const scheduler = new NixlSchedulerSide({
+        config: config.connector,
+        engineId: core.engineId,
+        host: core.host,
+        port: core.port,
+        blockSize: core.cache.blockSize,
+        clock: systemClock,
+      });
+      this.#worker = new NixlWorkerSide({
+        config: config.connector,
+        transport: parts.transport,
+        clock: systemClock,
+        onTransfer: ({ requestId, remote, result }) =>
+          this.#send({ kind: 'transfer', requestId, remoteEngineId: remote.engineId, result, atMs: systemClock.now() }),
+      });
+      this.#core = new EngineCore({ ...parts.coreDeps, config, connector: { scheduler, worker: this.#worker } });
+    } else {
+      this.#worker = null;
+      this.#core = new EngineCore({ ...parts.coreDeps, config, connector: null });
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    try {
+      while (!signal.aborted) {
+        if (!this.#paused && this.#core?.canStep()) {
+          const outputs = await this.#core.step();
+          if (outputs.length > 0) this.#send({ kind: 'outputs', outputs, atMs: systemClock.now() });
+          this.#flushSpans();
+          await nextTask();
+        } else {
+          this.#flushSpans();
+          await this.#idle(signal);
+        }
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Until a call, a transfer, a notification or a deadline may have changed what a step would do. */
+  async #idle(signal: AbortSignal): Promise<void> {
+    const stop = new AbortController();
+    const called = new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    if (signal.aborted) return;
+    const changed = this.#worker?.waitForChange(stop.signal) ?? new Promise<void>(() => {});
+    await Promise.race([called, changed]);
+    stop.abort();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
+    this.#wake();
+    this.#send({ kind: 'dead', error: toWire(error) });
+    this.#parts?.transport.close();
+  }
+
+  #flushSpans(): void {
+    if (this.#spans.length === 0) return;
+    this.#send({ kind: 'spans', spans: this.#spans });
+    this.#spans = [];
+  }
+
+  #send(event: EngineEvent): void {
+    this.#events?.postMessage(event);
+  }
+
+  #built(): EngineParts {
+    if (!this.#parts) throw new EngineDeadError('the engine is not running: start it first');
+    return this.#parts;
+  }
+
+  #engine(): EngineCore {
+    if (!this.#core || this.#closing.signal.aborted) throw new EngineDeadError('the engine is not running: start it anew');
+    return this.#core;
+  }
+
+  #transport(): PeerTransport {
+    return this.#built().transport;
+  }
+}
+
+const channel = new MessageChannel();
+let resume: (() => void) | null = null;
+channel.port1.onmessage = () => resume?.();
+
+/** Lets messages in between two steps; a timer would cost a millisecond or more. */
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => {
+    resume = resolve;
+    channel.port2.postMessage(null);
+  });
+}
