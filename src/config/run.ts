@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
-import { didYouMean } from './fields.ts';
+import { didYouMean, nearest } from './fields.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
 import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
 
@@ -61,7 +61,7 @@ export function parseRunConfig(
   const given = (key: RunKey): boolean =>
     (input as Record<string, unknown> | null | undefined)?.[key] !== undefined;
 
-  if (config.conversation !== null) refuseMadeConversation(given, label);
+  if (config.conversation !== null) refuseMadeConversation(config, given, label);
   else if (config.model === 'recall' && !MADE_CONVERSATION_KEYS.some(given)) config.conversation = SHIPPED;
   if (config.conversation === SHIPPED) {
     for (const key of ['threshold', 'prefixCaching'] as const) {
@@ -78,8 +78,14 @@ export function parseRunConfig(
   return Object.freeze(config);
 }
 
-function refuseMadeConversation(given: (key: RunKey) => boolean, label: (key: string) => string): void {
-  const key = MADE_CONVERSATION_KEYS.find(given);
+function refuseMadeConversation(
+  config: RunConfig,
+  given: (key: RunKey) => boolean,
+  label: (key: string) => string,
+): void {
+  const key = MADE_CONVERSATION_KEYS.find(
+    (key) => given(key) && config[key] !== runConfigSchema.shape[key].parse(undefined),
+  );
   if (key === undefined) return;
   throw new ConfigError(
     `${label('conversation')} and ${label(key)} are both given: the second is for made conversations only; leave one of them out`,
@@ -134,9 +140,8 @@ const child = (value: unknown, key: PropertyKey): unknown =>
   typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : value;
 
 function unknownKey(unknown: string, label: (key: string) => string): string {
-  const hint = didYouMean(camel(unknown), runKeys);
-  const nearest = /did you mean (\w+)/.exec(hint)?.[1];
-  return `there is no setting ${label(unknown)}${nearest ? `: did you mean ${label(nearest)}?` : '; --help lists them'}`;
+  const near = nearest(camel(unknown), runKeys);
+  return `there is no setting ${label(unknown)}${near === null ? '; --help lists them' : `: did you mean ${label(near)}?`}`;
 }
 
 function leaveOut(key: string): string {

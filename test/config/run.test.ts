@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest';
+import { camel, fieldMeta, kebab, parseRunConfig, runKeys } from '../../src/config/run.ts';
+import { ConfigError } from '../../src/errors.ts';
+
+const message = (input: unknown): string => {
+  try {
+    parseRunConfig(input);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as Error).message;
+  }
+  throw new Error('nothing was refused');
+};
+
+describe('the schema', () => {
+  test('names go to the command line and back', () => {
+    for (const key of runKeys) expect(camel(kebab(key))).toBe(key);
+    expect(kebab('maxNumBatchedTokens')).toBe('max-num-batched-tokens');
+    expect(kebab('pBlocks')).toBe('p-blocks');
+  });
+
+  test('every setting says what it is and belongs to a heading', () => {
+    for (const key of runKeys) {
+      expect(fieldMeta(key).description.length, key).toBeGreaterThan(10);
+      expect(fieldMeta(key).group, key).toBeDefined();
+    }
+  });
+
+  test("vLLM's defaults", () => {
+    const config = parseRunConfig({ model: 'nano' });
+    expect(config).toMatchObject({
+      threshold: 64,
+      ttl: 480,
+      lease: 30,
+      blockSize: 16,
+      loadFailurePolicy: 'fail',
+      prefixCaching: true,
+      maxNumBatchedTokens: 2048,
+      maxNumSeqs: 128,
+      mode: ['monolithic', 'unidirectional', 'bidirectional'],
+      conversation: null,
+    });
+  });
+
+  test('a configuration is frozen and parses to itself', () => {
+    for (const input of [
+      {},
+      { model: 'tiny', turns: 3 },
+      { kvTransferConfig: '{"kv_connector":"NixlConnector"}' },
+    ]) {
+      const config = parseRunConfig(input);
+      expect(Object.isFrozen(config)).toBe(true);
+      expect(parseRunConfig(JSON.parse(JSON.stringify(config)))).toEqual(config);
+    }
+  });
+
+  test('values may come as text', () => {
+    expect(
+      parseRunConfig({
+        model: 'nano',
+        threshold: '0',
+        temperature: '0.5',
+        prefixCaching: 'false',
+        mode: 'bidirectional,monolithic,bidirectional',
+      }),
+    ).toMatchObject({
+      threshold: 0,
+      temperature: 0.5,
+      prefixCaching: false,
+      mode: ['bidirectional', 'monolithic'],
+    });
+  });
+});
+
+describe('what follows from what', () => {
+  test('recall talks about the shipped conversation, with its settings', () => {
+    expect(parseRunConfig({})).toMatchObject({
+      conversation: 'shipped',
+      threshold: 32,
+      prefixCaching: false,
+    });
+    expect(parseRunConfig({ threshold: 64 })).toMatchObject({ conversation: 'shipped', threshold: 64 });
+    expect(parseRunConfig({ prefixCaching: true })).toMatchObject({ threshold: 32, prefixCaching: true });
+    expect(parseRunConfig({ turns: 3 })).toMatchObject({
+      conversation: null,
+      threshold: 64,
+      prefixCaching: true,
+    });
+    expect(parseRunConfig({ conversation: 'mine.json' })).toMatchObject({
+      threshold: 64,
+      prefixCaching: true,
+    });
+  });
+
+  test("vLLM's JSON fills the settings that it names", () => {
+    const kvTransferConfig = {
+      kv_connector: 'NixlConnector',
+      kv_role: 'kv_both',
+      kv_load_failure_policy: 'recompute',
+      kv_connector_extra_config: { bidirectional_kv_xfer: 'True', kv_recompute_threshold: 128 },
+    };
+    const config = parseRunConfig({ model: 'nano', kvTransferConfig: JSON.stringify(kvTransferConfig) });
+    expect(config).toMatchObject({
+      threshold: 128,
+      loadFailurePolicy: 'recompute',
+      ttl: 480,
+      kvTransferConfig,
+    });
+    expect(parseRunConfig({ threshold: 128, kvTransferConfig }).threshold).toBe(128);
+  });
+
+  test('fewer tokens a step than requests: the default gives way', () => {
+    expect(parseRunConfig({ maxNumBatchedTokens: 32 }).maxNumSeqs).toBe(32);
+    expect(message({ maxNumBatchedTokens: 32, maxNumSeqs: 64 })).toContain("'maxNumSeqs' is 64");
+  });
+});
+
+describe('one sentence for bad input', () => {
+  test.each([
+    [{ treshold: 5 }, "there is no setting 'treshold': did you mean 'threshold'?"],
+    [{ 'block-size': 16 }, "there is no setting 'block-size': did you mean 'blockSize'?"],
+    [{ zzzzzzzz: 5 }, "there is no setting 'zzzzzzzz'; --help lists them"],
+    [
+      { threshold: -5 },
+      "'threshold' is -5: wanted a whole number of tokens, 0 or more; or leave it out for 64",
+    ],
+    [
+      { threshold: 'many' },
+      "'threshold' is 'many': wanted a whole number of tokens, 0 or more; or leave it out for 64",
+    ],
+    [
+      { threshold: 1.5 },
+      "'threshold' is 1.5: wanted a whole number of tokens, 0 or more; or leave it out for 64",
+    ],
+    [{ blockSize: 17 }, "'blockSize' is 17: wanted one of 8, 16, 32, 64, 128 tokens; or leave it out for 16"],
+    [
+      { pBlocks: 1 },
+      "'pBlocks' is 1: wanted a whole number of blocks, 2 or more (one is the null block); or leave it out",
+    ],
+    [
+      { mode: 'bidirectionl' },
+      "'mode' is 'bidirectionl': wanted one or more of monolithic, unidirectional, bidirectional with commas between (did you mean bidirectional?); or leave it out for all",
+    ],
+    [
+      { kvDtype: 'f15' },
+      "'kvDtype' is 'f15': wanted one of f16, f32 (did you mean f16?); or leave it out for f16",
+    ],
+    [{ topP: 0 }, "'topP' is 0: wanted a number above 0, up to 1; or leave it out for 1"],
+    [
+      { kvTransferConfig: '{' },
+      `'kvTransferConfig' is '{': wanted vLLM's JSON object, such as '{"kv_connector":"NixlConnector"}'; or leave it out`,
+    ],
+    [
+      { threshold: 10, kvTransferConfig: { kv_connector_extra_config: { kv_recompute_threshold: 64 } } },
+      "'threshold' is 10 and kv_recompute_threshold in 'kvTransferConfig' is 64: give one of them",
+    ],
+    [
+      { conversation: 'a.json', turns: 3 },
+      "'conversation' and 'turns' are both given: the second is for made conversations only; leave one of them out",
+    ],
+    [[1], 'the configuration is [1]: wanted an object of settings, such as {"threshold": 64}'],
+  ])('%j', (input, expected) => {
+    expect(message(input)).toBe(expected);
+  });
+
+  test("a field that vLLM's JSON does not have, at either depth", () => {
+    expect(message({ kvTransferConfig: { kv_conector: 'x' } })).toMatch(
+      /unknown field 'kv_conector'.*did you mean kv_connector\?/,
+    );
+    expect(
+      message({ kvTransferConfig: { kv_connector_extra_config: { kv_recompute_treshold: 1 } } }),
+    ).toMatch(
+      /unknown field 'kv_recompute_treshold' in kv_connector_extra_config.*did you mean kv_recompute_threshold\?/,
+    );
+    expect(
+      message({ kvTransferConfig: { kv_connector_extra_config: { decoder_kv_blocks_ttl: -1 } } }),
+    ).toMatch(/decoder_kv_blocks_ttl in 'kvTransferConfig' is -1: /);
+  });
+});
