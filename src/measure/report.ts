@@ -1,0 +1,171 @@
+/**
+ * The report of a run: what `kvferry run --json` writes. Every field is described where it is defined. Times are
+ * milliseconds of a clock that ran; bytes are counted where they are copied. Does not make reports: summary.ts and
+ * comparison.ts do.
+ */
+import { z } from 'zod';
+
+const count = z.number().int().nonnegative();
+const ms = z.number().nonnegative();
+
+const transferSchema = z
+  .strictObject({
+    bytes: count.describe('Bytes copied out of the shared slab.'),
+    blocks: count.describe('KV blocks moved.'),
+    ms: ms.describe("From the READ's posting to the notification, milliseconds."),
+    gbps: z
+      .number()
+      .nonnegative()
+      .nullable()
+      .describe('Gigabytes (10^9 bytes) a second; null when nothing was moved.'),
+    descriptors: count.describe('Runs of neighbouring blocks that the holder copied as one.'),
+    throttled: z
+      .boolean()
+      .describe('A modelled link slowed it down: its time and rate are not those of this machine.'),
+  })
+  .describe('What a turn moved in one direction; zeros when it moved nothing.');
+
+export const turnSchema = z.strictObject({
+  conversation_id: z.string().describe('Turns with the same id are one conversation.'),
+  turn: z.number().int().positive().describe('From 1 on.'),
+  prompt_tokens: count.describe('local_hit_tokens + pulled_tokens + computed_tokens, always.'),
+  local_hit_tokens: count.describe("Prompt tokens whose KV was in the prefilling engine's own prefix cache."),
+  pulled_tokens: count.describe('Prompt tokens whose KV P pulled from D.'),
+  computed_tokens: count.describe('Prompt rows that the prefilling engine dispatched.'),
+  no_pull_reason: z
+    .string()
+    .nullable()
+    .describe('Why nothing was pulled; null when something was, or nothing offered.'),
+  output_tokens: count.describe('Tokens generated, an end token included.'),
+  output_token_ids: z.array(count).describe('Their ids.'),
+  logits_digests: z
+    .array(z.string())
+    .describe('A 64-bit digest of the logits behind each of them, as 16 hex digits.'),
+  text: z.string().nullable().describe('The answer, where the conversation is text.'),
+  finish_reason: z
+    .enum(['stop', 'length', 'abort', 'error'])
+    .describe('stop: an end token. length: the limit.'),
+  ttft_ms: ms.describe(
+    "From the router's acceptance to the first token of D (of the only engine when monolithic).",
+  ),
+  tpot_ms: ms.nullable().describe('Mean time between tokens after the first; null when there is only one.'),
+  latency_ms: ms.describe("From the router's acceptance to the last token."),
+  stages_ms: z
+    .record(z.string(), z.number())
+    .describe('Where the time to the first token went, stage by stage.'),
+  transfer: z.strictObject({
+    p_to_d: transferSchema.describe("P's KV of the prompt, to D."),
+    d_to_p: transferSchema.describe('KV that D holds of earlier turns, back to P.'),
+  }),
+});
+
+const statisticsSchema = z
+  .strictObject({ mean: z.number(), p50: z.number(), p90: z.number(), max: z.number() })
+  .describe('Quantiles interpolate linearly.');
+
+export const runSchema = z.strictObject({
+  mode: z.enum(['monolithic', 'unidirectional', 'bidirectional']),
+  turns: z.array(turnSchema).describe('In the order in which they ended.'),
+  summary: z.strictObject({
+    ttft_ms: statisticsSchema.nullable().describe('Over all turns.'),
+    ttft_first_turn_ms: statisticsSchema.nullable().describe('Over first turns, which no mode can speed up.'),
+    ttft_later_turns_ms: statisticsSchema
+      .nullable()
+      .describe('Over turns from the second on; null without any.'),
+    tpot_ms: statisticsSchema.nullable().describe('Over turns with more than one output token.'),
+    latency_ms: statisticsSchema.nullable().describe('Over all turns.'),
+    prompt_tokens: count.describe('Sum over turns.'),
+    local_hit_tokens: count.describe('Sum over turns.'),
+    pulled_tokens: count.describe('Sum over turns.'),
+    computed_tokens: count.describe('Sum over turns.'),
+    output_tokens: count.describe('Sum over turns.'),
+    bytes_p_to_d: count.describe('Sum over turns.'),
+    bytes_d_to_p: count.describe('Sum over turns.'),
+    first_use_compilations: count.describe(
+      'Pipelines compiled while the mode ran: 0, or its times include compiling.',
+    ),
+    preemptions: count.describe('Requests that lost their blocks and were computed again.'),
+    wall_ms: ms.describe('From the first turn to the last, of this mode.'),
+  }),
+});
+
+export const disagreementSchema = z.strictObject({
+  mode: z.string().describe('The mode that differs.'),
+  reference: z.string().describe('The mode that it was compared with.'),
+  conversation_id: z.string(),
+  turn: z.number().int().positive(),
+  token_index: count.describe('Place in the output, from 0 on.'),
+  what: z.enum(['token', 'logits', 'length']).describe('logits: the same token from logits of other bits.'),
+});
+
+export const comparisonSchema = z.strictObject({
+  tokens_identical: z.boolean().describe('Every mode gave the same token ids.'),
+  logits_identical: z.boolean().describe('Every digest of logits is the same too.'),
+  compared_tokens: count.describe('Output tokens of the first mode.'),
+  max_logit_difference: z
+    .number()
+    .nonnegative()
+    .nullable()
+    .describe(
+      '0 when all digests are equal; else from kept logits, up to the first token that differs; null when unknown.',
+    ),
+  first_disagreement: disagreementSchema.nullable(),
+  ttft_speedup: z
+    .strictObject({ mean: z.number(), p50: z.number() })
+    .nullable()
+    .describe(
+      'unidirectional / bidirectional, TTFT of turns from the second on; null unless both ran and have such turns.',
+    ),
+  computed_tokens_saved: z
+    .number()
+    .int()
+    .nullable()
+    .describe('Prompt rows of unidirectional less those of bidirectional; null unless both ran.'),
+});
+
+export const reportSchema = z.strictObject({
+  kvferry: z.string().describe("The program's version."),
+  adapter: z.strictObject({
+    name: z.string(),
+    backend: z.string().describe('The API below WebGPU, e.g. vulkan.'),
+    software: z.boolean().describe('It computes on the CPU.'),
+    features: z.array(z.string()),
+  }),
+  model: z.strictObject({
+    name: z.string(),
+    parameters: count,
+    vocab_size: count,
+    max_model_len: count.describe('Longest prompt and output together, tokens.'),
+    kv_bytes_per_token: count,
+    block_bytes: count.describe('Bytes of a KV block, all layers.'),
+  }),
+  config: z.record(z.string(), z.unknown()).describe('Every setting, as a config file would have it.'),
+  link: z
+    .strictObject({ name: z.string(), bytes_per_second: z.number(), latency_ms: z.number() })
+    .nullable()
+    .describe('The modelled link; null when transfers ran as fast as this machine copies.'),
+  start_up: z
+    .strictObject({
+      total_ms: ms.describe('Until the engines took requests.'),
+      engines: z.array(
+        z.strictObject({
+          engine_id: z.string(),
+          role: z.enum(['prefill', 'decode']),
+          num_blocks: count.describe('KV blocks in the pool, the null block included.'),
+          load_ms: ms.describe('Weights made or read, and uploaded.'),
+          compile_ms: ms.describe('Shaders compiled and warmed up.'),
+          pipelines: count,
+        }),
+      ),
+    })
+    .describe('Apart from all other times.'),
+  runs: z.array(runSchema).describe('One a mode, in the order in which they ran.'),
+  comparison: comparisonSchema.nullable().describe('null when only one mode ran.'),
+});
+
+export type TransferReport = z.infer<typeof transferSchema>;
+export type TurnReport = z.infer<typeof turnSchema>;
+export type RunReport = z.infer<typeof runSchema>;
+export type Disagreement = z.infer<typeof disagreementSchema>;
+export type Comparison = z.infer<typeof comparisonSchema>;
+export type Report = z.infer<typeof reportSchema>;

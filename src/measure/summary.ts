@@ -1,0 +1,40 @@
+/** From a mode's turns to its summary. */
+import type { RunReport, TurnReport } from './report.ts';
+import { summarise } from './statistics.ts';
+
+export interface RunFacts {
+  firstUseCompilations: number;
+  preemptions: number;
+  wallMs: number;
+}
+
+export function summariseRun(
+  mode: RunReport['mode'],
+  turns: readonly TurnReport[],
+  facts: RunFacts,
+): RunReport {
+  const sum = (value: (turn: TurnReport) => number): number =>
+    turns.reduce((total, turn) => total + value(turn), 0);
+  const ttft = (list: readonly TurnReport[]) => summarise(list.map((turn) => turn.ttft_ms));
+  return {
+    mode,
+    turns: [...turns],
+    summary: {
+      ttft_ms: ttft(turns),
+      ttft_first_turn_ms: ttft(turns.filter(({ turn }) => turn === 1)),
+      ttft_later_turns_ms: ttft(turns.filter(({ turn }) => turn > 1)),
+      tpot_ms: summarise(turns.flatMap(({ tpot_ms }) => (tpot_ms === null ? [] : [tpot_ms]))),
+      latency_ms: summarise(turns.map(({ latency_ms }) => latency_ms)),
+      prompt_tokens: sum((turn) => turn.prompt_tokens),
+      local_hit_tokens: sum((turn) => turn.local_hit_tokens),
+      pulled_tokens: sum((turn) => turn.pulled_tokens),
+      computed_tokens: sum((turn) => turn.computed_tokens),
+      output_tokens: sum((turn) => turn.output_tokens),
+      bytes_p_to_d: sum((turn) => turn.transfer.p_to_d.bytes),
+      bytes_d_to_p: sum((turn) => turn.transfer.d_to_p.bytes),
+      first_use_compilations: facts.firstUseCompilations,
+      preemptions: facts.preemptions,
+      wall_ms: facts.wallMs,
+    },
+  };
+}
