@@ -1,0 +1,235 @@
+/**
+ * Worker side of the NIXL connector: starts pulls, reports how they ended, and keeps what others will pull from here.
+ * Rules: vLLM, nixl/pull_worker.py and base_worker.py. Decides nothing about what to pull, and frees no block itself.
+ */
+import type { ConnectorConfig } from '../config/kv-transfer.ts';
+import type {
+  BlockId,
+  Clock,
+  ConnectorMetadata,
+  ConnectorOutput,
+  KvConnectorWorker,
+  RecvRequest,
+  SendRequest,
+  TransferOutcome,
+} from '../engine/types.ts';
+import { EngineDeadError, invariant } from '../errors.ts';
+import { emptyResult } from '../transport/transfer.ts';
+import type { PeerNotification, ServingTransport, TransferResult } from '../transport/types.ts';
+import { HoldTable } from './holds.ts';
+
+/** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
+export const EXPIRY_MARGIN_SECONDS = 5;
+
+export interface TransferInfo {
+  /** Own request. */
+  requestId: string;
+  /** What the blocks were held as: 'prefill' is P's for D, 'decode' is D's for P. */
+  direction: SendRequest['direction'];
+  remote: RecvRequest['remote'];
+  /** Tokens whose KV was asked for. */
+  numTokens: number;
+  result: TransferResult;
+}
+
+export interface WorkerSideDeps {
+  config: ConnectorConfig;
+  /** The constructor makes itself its gate and its listener. */
+  transport: ServingTransport;
+  clock: Clock;
+  /** Called once for every pull that had blocks to fetch, however it ended, before its request is reported. */
+  onTransfer?: (info: TransferInfo) => void;
+}
+
+export interface WorkerSideCounters {
+  /** Pulls that ended well. */
+  transfers: number;
+  /** Pulls that ended 'failed' or 'dead'. */
+  numFailedTransfers: number;
+  numFailedNotifications: number;
+  /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */
+  numKvExpired: number;
+}
+
+export class NixlWorkerSide implements KvConnectorWorker {
+  readonly counters: WorkerSideCounters = {
+    transfers: 0,
+    numFailedTransfers: 0,
+    numFailedNotifications: 0,
+    numKvExpired: 0,
+  };
+  readonly #config: ConnectorConfig;
+  readonly #transport: ServingTransport;
+  readonly #clock: Clock;
+  readonly #onTransfer: (info: TransferInfo) => void;
+  readonly #holds: HoldTable;
+  #finishedSending: string[] = [];
+  #finishedRecving: string[] = [];
+  #failedRecving: ConnectorOutput['failedRecving'][number][] = [];
+  readonly #waiters = new Set<() => void>();
+
+  constructor(deps: WorkerSideDeps) {
+    this.#config = deps.config;
+    this.#transport = deps.transport;
+    this.#clock = deps.clock;
+    this.#onTransfer = deps.onTransfer ?? (() => {});
+    this.#holds = new HoldTable({
+      clock: deps.clock,
+      extensionMs: (deps.config.leaseMs * 2) / 3,
+      onEnd: (requestId, end) => {
+        if (end === 'expired') this.counters.numKvExpired += 1;
+        this.#finishedSending.push(requestId);
+        this.#wake();
+      },
+      onChange: () => this.#wake(),
+    });
+    deps.transport.setHandlers({
+      gate: this.#holds.gate,
+      onNotification: (_from, notification) => this.#onNotification(notification),
+      onNotifyFailed: () => {
+        this.counters.numFailedNotifications += 1;
+      },
+    });
+  }
+
+  startLoadKv(metadata: ConnectorMetadata): void {
+    for (const [requestId, recv] of metadata.reqsToRecv) void this.#receive(requestId, recv);
+    for (const requestId of metadata.reqsInBatch) this.#holds.process(requestId);
+    for (const requestId of metadata.reqsNotProcessed) {
+      invariant(
+        !metadata.reqsToSend.has(requestId),
+        () => `request '${requestId}' leaves blocks to send and is reported as leaving none`,
+      );
+      this.#holds.notProcessed(requestId);
+    }
+    for (const [requestId, send] of metadata.reqsToSend) this.#holds.hold(requestId, send);
+    for (const { remote, requestIds } of metadata.heartbeats) {
+      this.#transport.notify(remote, { kind: 'heartbeat', requestIds });
+    }
+  }
+
+  getFinished(): ConnectorOutput {
+    this.#holds.expire();
+    const output: ConnectorOutput = {
+      finishedSending: this.#finishedSending,
+      finishedRecving: this.#finishedRecving,
+      failedRecving: this.#failedRecving,
+    };
+    this.#finishedSending = [];
+    this.#finishedRecving = [];
+    this.#failedRecving = [];
+    return output;
+  }
+
+  dropOldestHold(direction: SendRequest['direction']): string | null {
+    return this.#holds.dropOldest(direction);
+  }
+
+  /** While the blocks are being read, the hold ends with the READ. */
+  releaseHold(requestId: string): void {
+    this.#holds.release(requestId);
+  }
+
+  holds() {
+    return this.#holds.list();
+  }
+
+  async waitForChange(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#hasNews()) {
+      const wake = new AbortController();
+      const onWake = () => wake.abort();
+      this.#waiters.add(onWake);
+      signal.addEventListener('abort', onWake);
+      const deadline = this.#holds.nextDeadline();
+      if (deadline !== null) await this.#clock.sleep(deadline - this.#clock.now(), wake.signal);
+      else await new Promise((resolve) => wake.signal.addEventListener('abort', resolve));
+      this.#waiters.delete(onWake);
+      signal.removeEventListener('abort', onWake);
+    }
+  }
+
+  #hasNews(): boolean {
+    const deadline = this.#holds.nextDeadline();
+    if (deadline !== null && deadline <= this.#clock.now()) return true;
+    const reported = [this.#finishedSending, this.#finishedRecving, this.#failedRecving];
+    return reported.some((list) => list.length > 0);
+  }
+
+  #wake(): void {
+    for (const waiter of this.#waiters) waiter();
+  }
+
+  #onNotification(notification: PeerNotification): void {
+    if (notification.kind === 'done_reading') this.#holds.doneReading(notification.requestId);
+    else for (const requestId of notification.requestIds) this.#holds.heartbeat(requestId);
+  }
+
+  async #receive(requestId: string, recv: RecvRequest): Promise<void> {
+    const { remote, pairs, numTokens } = recv;
+    const done = () => {
+      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId }, requestId);
+    };
+    if (pairs.length === 0) {
+      done();
+      return;
+    }
+    const startedAt = this.#clock.now();
+    const refusal = await this.#refusal(recv);
+    const checkedMs = this.#clock.now() - startedAt;
+    const result = refusal ?? (await this.#read(requestId, recv));
+    // The expiry's check may have had to shake hands: its time is part of the pull.
+    result.stages.handshakeMs += checkedMs;
+    result.wallMs += checkedMs;
+    if (result.outcome === 'done') {
+      const postedAt = this.#clock.now();
+      done();
+      result.stages.notifyMs = this.#clock.now() - postedAt;
+    }
+    this.#count(result.outcome);
+    const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
+    this.#onTransfer({ requestId, direction, remote, numTokens, result });
+    if (result.outcome !== 'done') {
+      const { outcome, message } = result;
+      this.#failedRecving.push({ requestId, outcome, message, invalidBlockIds: this.#localIds(recv) });
+    }
+    this.#finishedRecving.push(requestId);
+    this.#wake();
+  }
+
+  #read(requestId: string, { remote, pairs }: RecvRequest): Promise<TransferResult> {
+    return this.#transport.read({ remote, remoteRequestId: remote.requestId, pairs, requestId });
+  }
+
+  /** Why the pull must not begin: its blocks may be reused before it is over. null when it may. */
+  async #refusal({ remote }: RecvRequest): Promise<TransferResult | null> {
+    const { blocksExpiryTime } = remote;
+    if (!this.#config.bidirectional || blocksExpiryTime === null) return null;
+    try {
+      const expiry = blocksExpiryTime - (await this.#transport.clockOffsetSeconds(remote));
+      const left = expiry - this.#clock.now() / 1000;
+      if (left > EXPIRY_MARGIN_SECONDS) return null;
+      this.counters.numKvExpired += 1;
+      const message =
+        left > 0
+          ? `request '${remote.requestId}' is held for ${left.toFixed(1)} s more, and a read needs a margin of ${EXPIRY_MARGIN_SECONDS} s.`
+          : `request '${remote.requestId}' was held until ${(-left).toFixed(1)} s ago.`;
+      return emptyResult('expired', message, 0);
+    } catch (error) {
+      const outcome = error instanceof EngineDeadError ? 'dead' : 'failed';
+      const message = error instanceof Error ? error.message : String(error);
+      return emptyResult(outcome, message, 0);
+    }
+  }
+
+  #count(outcome: TransferOutcome): void {
+    if (outcome === 'done') this.counters.transfers += 1;
+    else if (outcome === 'failed' || outcome === 'dead') this.counters.numFailedTransfers += 1;
+  }
+
+  #localIds({ pairs }: RecvRequest): BlockId[][] {
+    const groups = this.#transport.identity.blockBytes.length;
+    return Array.from({ length: groups }, (_, group) => {
+      return pairs.filter((pair) => pair.group === group).map((pair) => pair.local);
+    });
+  }
+}
