@@ -47,6 +47,9 @@ export type PresetName = keyof typeof shapes;
 
 export const presetNames = Object.keys(shapes) as readonly PresetName[];
 
+/** A trained model that ships with the project, as a directory. */
+const shippedModel = 'recall';
+
 export function isPreset(name: string): name is PresetName {
   return Object.hasOwn(shapes, name);
 }
@@ -66,9 +69,10 @@ export function presetArchitecture(name: string): Architecture {
 }
 
 export function unknownPreset(name: string): ModelError {
-  const nearest = closest(name.toLowerCase(), [...presetNames]);
+  const known = [shippedModel, ...presetNames];
+  const nearest = closest(name.toLowerCase(), known);
   return new ModelError(
-    `there is no model '${name}': wanted a preset (${presetNames.join(', ')}) or a directory with config.json; did you mean '${nearest}'?`,
+    `there is no model '${name}': wanted one of ${known.join(', ')}, or a directory with config.json; did you mean '${nearest}'?`,
   );
 }
 export { countParameters } from './tensor-names.ts';

@@ -1,0 +1,159 @@
+/**
+ * Messages to a prompt, by the model's chat template; and a next turn's prompt that keeps the history as the token ids
+ * that the engines saw, since text that a model generated need not encode to the ids that it sampled.
+ */
+import { Template } from '@huggingface/jinja';
+import { z } from 'zod';
+import { ModelError, RequestError } from '../errors.ts';
+import type { FileSource } from '../platform/types.ts';
+import { pathOf, readJson } from './json-file.ts';
+import { type Tokenizer, tokenText } from './tokenizer.ts';
+
+export interface ChatMessage {
+  /** 'system', 'user' or 'assistant'; which of them a model knows is its template's choice. */
+  role: string;
+  content: string;
+}
+
+export interface NextTurn {
+  /** Prompt and generated tokens of the last turn, with or without a closing end token. */
+  historyIds: readonly number[];
+  /** All messages so far; the last one is the assistant's, with the text of what was generated. */
+  messagesBefore: readonly ChatMessage[];
+  /** What follows it. */
+  newMessages: readonly ChatMessage[];
+}
+
+export interface NextTurnPrompt {
+  promptTokenIds: number[];
+  /** False: the template rewrites earlier messages, so the whole prompt was rendered and encoded anew. */
+  keepsHistory: boolean;
+}
+
+const configSchema = z.looseObject({
+  chat_template: z
+    .union([z.string(), z.array(z.object({ name: z.string(), template: z.string() }))])
+    .nullish(),
+});
+
+/** Stands for an answer while a template is rendered around it; no template and no tokenizer treats it specially. */
+const ANSWER = 'kvferryAnswerGoesHere';
+
+export class ChatTemplate {
+  #template: Template | null;
+  #variables: Readonly<Record<string, string>>;
+  #tokenizer: Tokenizer;
+  #endTokenIds: ReadonlySet<number>;
+  #location: string;
+
+  private constructor(
+    template: Template | null,
+    variables: Readonly<Record<string, string>>,
+    tokenizer: Tokenizer,
+    endTokenIds: readonly number[],
+    location: string,
+  ) {
+    this.#template = template;
+    this.#variables = variables;
+    this.#tokenizer = tokenizer;
+    this.#endTokenIds = new Set(endTokenIds);
+    this.#location = location;
+  }
+
+  /** From chat_template.jinja, or tokenizer_config.json. A model without one can still be given token ids. */
+  static async load(
+    files: FileSource,
+    tokenizer: Tokenizer,
+    endTokenIds: readonly number[],
+  ): Promise<ChatTemplate> {
+    const config = (await readJson(files, 'tokenizer_config.json', configSchema)) ?? {};
+    const listed = config.chat_template;
+    const source =
+      (await files.readText('chat_template.jinja')) ??
+      (Array.isArray(listed) ? listed.find(({ name }) => name === 'default')?.template : listed) ??
+      null;
+    const variables: Record<string, string> = {};
+    for (const name of ['bos_token', 'eos_token', 'unk_token', 'pad_token']) {
+      const text = tokenText((config as Record<string, unknown>)[name]);
+      if (text !== null) variables[name] = text;
+    }
+    let template: Template | null = null;
+    try {
+      if (source !== null) template = new Template(source);
+    } catch (error) {
+      throw new ModelError(
+        `the chat template of ${pathOf(files, 'tokenizer_config.json')} cannot be read (${(error as Error).message}): correct it`,
+        { cause: error },
+      );
+    }
+    return new ChatTemplate(template, variables, tokenizer, endTokenIds, files.location);
+  }
+
+  /** False: renderPrompt and nextTurnPrompt throw. */
+  get exists(): boolean {
+    return this.#template !== null;
+  }
+
+  /** The prompt as text. Throws RequestError when the template refuses the messages, ModelError when there is none. */
+  renderPrompt(messages: readonly ChatMessage[], addGenerationPrompt: boolean): string {
+    if (!this.#template) {
+      throw new ModelError(
+        `${this.#location} has no chat template: give prompts as token ids, or use a chat model`,
+      );
+    }
+    try {
+      return this.#template.render({
+        ...this.#variables,
+        messages: messages.map(({ role, content }) => ({ role, content })),
+        add_generation_prompt: addGenerationPrompt,
+      });
+    } catch (error) {
+      throw new RequestError(`the model's chat template refuses the messages: ${(error as Error).message}`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** The first turn's prompt, or any that starts from messages alone. */
+  encodePrompt(messages: readonly ChatMessage[]): number[] {
+    return this.#tokenizer.encode(this.renderPrompt(messages, true));
+  }
+
+  /** historyIds, then the ids of what the template puts after the assistant's answer. */
+  nextTurnPrompt(turn: NextTurn): NextTurnPrompt {
+    const tail = this.#textAfterAnswer(turn);
+    if (tail === null) {
+      const promptTokenIds = this.encodePrompt([...turn.messagesBefore, ...turn.newMessages]);
+      return { promptTokenIds, keepsHistory: false };
+    }
+    const tailIds = this.#tokenizer.encode(tail);
+    // The model may have ended its turn itself; the template's end of the same turn must not be a second one.
+    const closed = this.#isEnd(turn.historyIds.at(-1)) && this.#isEnd(tailIds[0]);
+    return { promptTokenIds: [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)], keepsHistory: true };
+  }
+
+  #isEnd(tokenId: number | undefined): boolean {
+    return tokenId !== undefined && this.#endTokenIds.has(tokenId);
+  }
+
+  /** null when the template does not simply continue the last turn's prompt and answer. */
+  #textAfterAnswer({ messagesBefore, newMessages }: NextTurn): string | null {
+    const answer = messagesBefore.at(-1);
+    if (answer?.role !== 'assistant') {
+      throw new RequestError(
+        `the messages before a next turn end with '${answer?.role ?? 'nothing'}': wanted the assistant's answer`,
+      );
+    }
+    const asked = messagesBefore.slice(0, -1);
+    const before = this.renderPrompt(asked, true);
+    const marked = this.renderPrompt([...asked, { ...answer, content: ANSWER }, ...newMessages], true);
+    if (!marked.startsWith(before + ANSWER)) return null;
+    const tail = marked.slice(before.length + ANSWER.length);
+    const whole = this.renderPrompt([...messagesBefore, ...newMessages], true);
+    if (whole.length < before.length + tail.length) return null;
+    if (!whole.startsWith(before) || !whole.endsWith(tail)) return null;
+    const rendered = whole.slice(before.length, whole.length - tail.length);
+    // Templates may trim an answer; anything more is a rewrite.
+    return rendered.trim() === answer.content.trim() ? tail : null;
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * A tokenizer for models with random weights, of any vocabulary size: every id is one character of its own, so every
+ * sequence of ids survives the way through text and back, and any text encodes (foreign characters as one unknown id).
+ * BPE without merges, in the files of a Hugging Face directory; no added tokens, which ordinary ids could spell.
+ */
+import { presetArchitecture, presetTokenIds } from './presets.ts';
+import type { Architecture } from './types.ts';
+
+/** The special ids' characters: control pictures, in the order of presetTokenIds. */
+const specialCharacters = {
+  endOfTurn: '\u2404',
+  user: '\u2405',
+  assistant: '\u2406',
+  system: '\u2401',
+  unknown: '\u241a',
+} as const satisfies Record<keyof typeof presetTokenIds, string>;
+
+/**
+ * Code points of the ordinary ids, first to last, in the order in which a growing vocabulary takes them: what NFC and
+ * NFKC leave alone and what never combines with a neighbour. Named by ranges, not by Unicode properties, so that every
+ * JavaScript engine makes the same vocabulary.
+ */
+// biome-ignore format: a table
+const ranges: readonly (readonly [number, number])[] = [
+  [0x20, 0x7e], [0x0a, 0x0a], [0x09, 0x09], // printable ASCII, newline, tab
+  [0xa1, 0xa7], [0xa9, 0xa9], [0xab, 0xac], [0xae, 0xae], [0xb0, 0xb1], [0xb6, 0xb7], [0xbb, 0xbb], [0xbf, 0xff], // Latin-1
+  [0x100, 0x131], [0x134, 0x13e], [0x141, 0x148], [0x14a, 0x17e], [0x180, 0x1c3], [0x1cd, 0x1f0], [0x1f4, 0x2ad], // Latin
+  [0x388, 0x38a], [0x38c, 0x38c], [0x38e, 0x3a1], [0x3a3, 0x3cf], // Greek
+  [0x400, 0x481], [0x48a, 0x52f], // Cyrillic
+  [0x3041, 0x3096], [0x30a1, 0x30fa], // kana
+  [0x4e00, 0x9fa5], // Han
+  [0xac00, 0xd7a3], // Hangul
+  [0x3400, 0x4db5], [0x20000, 0x2a6d6], [0x2a700, 0x2b734], [0x2b740, 0x2b81d], [0x2b820, 0x2cea1], // rarer Han
+  [0xf0000, 0xffffd], // private use
+];
+
+const chatTemplate = [
+  '{% for message in messages %}',
+  `{% if message['role'] == 'system' %}{{ '${specialCharacters.system}' + message['content'] }}`,
+  `{% elif message['role'] == 'user' %}{{ '${specialCharacters.user}' + message['content'] }}`,
+  `{% elif message['role'] == 'assistant' %}{{ '${specialCharacters.assistant}' + message['content'] + '${specialCharacters.endOfTurn}' }}`,
+  `{% else %}{{ raise_exception('the roles are system, user and assistant, not ' + message['role']) }}{% endif %}`,
+  '{% endfor %}',
+  `{% if add_generation_prompt %}{{ '${specialCharacters.assistant}' }}{% endif %}`,
+].join('');
+
+/** The character of each id. */
+export function presetCharacters(vocabSize: number): string[] {
+  const characters: string[] = [];
+  for (const [name, id] of Object.entries(presetTokenIds)) {
+    characters[id] = specialCharacters[name as keyof typeof presetTokenIds];
+  }
+  for (const [first, last] of ranges) {
+    for (let point = first; point <= last && characters.length < vocabSize; point++) {
+      characters.push(String.fromCodePoint(point));
+    }
+  }
+  return characters;
+}
+
+/**
+ * Files by name: tokenizer.json, tokenizer_config.json with the chat template, and a config.json of the model's shape.
+ * Enough for transformers' AutoTokenizer. Throws ModelError for a name that is no preset.
+ */
+export function presetTokenizerFiles(name: string): Record<string, string> {
+  const architecture = presetArchitecture(name);
+  return {
+    'tokenizer.json': `${JSON.stringify(tokenizerJson(architecture.vocabSize))}\n`,
+    'tokenizer_config.json': `${JSON.stringify(tokenizerConfig(architecture), null, 2)}\n`,
+    'config.json': `${JSON.stringify(modelConfig(architecture), null, 2)}\n`,
+  };
+}
+
+function tokenizerJson(vocabSize: number) {
+  return {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: [],
+    normalizer: null,
+    pre_tokenizer: null,
+    post_processor: null,
+    decoder: { type: 'Fuse' },
+    model: {
+      type: 'BPE',
+      dropout: null,
+      unk_token: specialCharacters.unknown,
+      continuing_subword_prefix: null,
+      end_of_word_suffix: null,
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: false,
+      vocab: Object.fromEntries(presetCharacters(vocabSize).map((character, id) => [character, id])),
+      merges: [],
+    },
+  };
+}
+
+function tokenizerConfig(architecture: Architecture) {
+  return {
+    tokenizer_class: 'PreTrainedTokenizerFast',
+    clean_up_tokenization_spaces: false,
+    eos_token: specialCharacters.endOfTurn,
+    unk_token: specialCharacters.unknown,
+    model_max_length: architecture.maxModelLen,
+    chat_template: chatTemplate,
+  };
+}
+
+function modelConfig(architecture: Architecture) {
+  const { ropeScaling } = architecture;
+  const family = architecture.qkvBias ? 'Qwen2' : 'Llama';
+  return {
+    architectures: [`${family}ForCausalLM`],
+    model_type: family.toLowerCase(),
+    vocab_size: architecture.vocabSize,
+    hidden_size: architecture.hiddenSize,
+    num_hidden_layers: architecture.numLayers,
+    num_attention_heads: architecture.numHeads,
+    num_key_value_heads: architecture.numKvHeads,
+    head_dim: architecture.headDim,
+    intermediate_size: architecture.intermediateSize,
+    hidden_act: 'silu',
+    rms_norm_eps: architecture.rmsNormEps,
+    rope_theta: architecture.ropeTheta,
+    rope_scaling: ropeScaling && {
+      rope_type: ropeScaling.type,
+      factor: ropeScaling.factor,
+      low_freq_factor: ropeScaling.lowFreqFactor,
+      high_freq_factor: ropeScaling.highFreqFactor,
+      original_max_position_embeddings: ropeScaling.originalMaxPositionEmbeddings,
+    },
+    max_position_embeddings: architecture.maxModelLen,
+    tie_word_embeddings: architecture.tieWordEmbeddings,
+    bos_token_id: null,
+    eos_token_id: presetTokenIds.endOfTurn,
+  };
+}

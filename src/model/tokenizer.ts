@@ -1,0 +1,113 @@
+/** Text to token ids and back, by a directory's tokenizer.json. */
+import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
+import { ModelError } from '../errors.ts';
+import type { FileSource } from '../platform/types.ts';
+import { anyObject, pathOf, readJson, requireJson } from './json-file.ts';
+
+/** Text of a growing list of tokens, piece by piece. */
+export interface StreamDecoder {
+  /** The text that this token completes; '' while a character is incomplete. */
+  push(tokenId: number): string;
+  /** What was held back. */
+  end(): string;
+}
+
+export class Tokenizer {
+  #tokenizer: HuggingFaceTokenizer;
+  #specialIds: ReadonlySet<number>;
+
+  private constructor(tokenizer: HuggingFaceTokenizer, specialIds: ReadonlySet<number>) {
+    this.#tokenizer = tokenizer;
+    this.#specialIds = specialIds;
+  }
+
+  /** Reads tokenizer.json and tokenizer_config.json. Throws ModelError. `vocabSize` is the model's. */
+  static async load(files: FileSource, vocabSize: number): Promise<Tokenizer> {
+    const json = await requireJson(files, 'tokenizer.json', anyObject);
+    const config = (await readJson(files, 'tokenizer_config.json', anyObject)) ?? {};
+    const where = pathOf(files, 'tokenizer.json');
+    let tokenizer: HuggingFaceTokenizer;
+    try {
+      tokenizer = new HuggingFaceTokenizer(json, config);
+    } catch (error) {
+      throw new ModelError(
+        `${where} cannot be used (${(error as Error).message}): wanted a tokenizer.json of Hugging Face's tokenizers`,
+        {
+          cause: error,
+        },
+      );
+    }
+    const size = tokenizer.model?.vocab.length ?? 0;
+    if (size > vocabSize) {
+      throw new ModelError(
+        `${where} has ${size} token ids but the model's vocabulary has ${vocabSize}: they are not of the same model`,
+      );
+    }
+    const special = [...tokenizer.get_added_tokens_decoder().values()].filter((token) => token.special);
+    const named = ['eos_token', 'bos_token', 'pad_token'].flatMap((key) => {
+      const id = tokenizer.token_to_id(tokenText(config[key]) ?? '');
+      return id === undefined ? [] : [id];
+    });
+    return new Tokenizer(tokenizer, new Set([...special.map((token) => token.id), ...named]));
+  }
+
+  /** No special tokens are added; those that the text spells are recognised. */
+  encode(text: string): number[] {
+    if (text === '') return [];
+    return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
+  }
+
+  /** Ids that are no token (a model's vocabulary may be larger than its tokenizer's) give no text. */
+  decode(tokenIds: readonly number[], options: { skipSpecialTokens?: boolean } = {}): string {
+    const known = tokenIds.filter(
+      (id) =>
+        this.#tokenizer.id_to_token(id) !== undefined &&
+        !(options.skipSpecialTokens && this.#specialIds.has(id)),
+    );
+    return known.length === 0 ? '' : this.#tokenizer.decode(known, { skip_special_tokens: false });
+  }
+
+  /** One token's text on its own; part of a character shows as U+FFFD. */
+  idToText(tokenId: number): string {
+    return this.decode([tokenId]);
+  }
+
+  streamDecoder(): StreamDecoder {
+    return streamDecoder((ids) => this.decode(ids));
+  }
+}
+
+/** No character of UTF-8 is spread over more tokens than it has bytes. */
+const MAX_CHARACTER_TOKENS = 4;
+
+/**
+ * Decodes a window that begins with tokens already given out, since a token's text may depend on those before it, and
+ * waits while the window ends in an incomplete character.
+ */
+function streamDecoder(decode: (ids: readonly number[]) => string): StreamDecoder {
+  let given: number[] = [];
+  let pending: number[] = [];
+  const advance = (count: number): string => {
+    const now = pending.slice(0, count);
+    const text = decode([...given, ...now]).slice(decode(given).length);
+    given = now;
+    pending = pending.slice(count);
+    return text;
+  };
+  return {
+    push(tokenId) {
+      pending.push(tokenId);
+      if (!decode([...given, ...pending]).endsWith('\ufffd')) return advance(pending.length);
+      // Longer than any character: what comes before its last tokens can never become one.
+      return pending.length > MAX_CHARACTER_TOKENS ? advance(pending.length - MAX_CHARACTER_TOKENS + 1) : '';
+    },
+    end: () => advance(pending.length),
+  };
+}
+
+/** A token of tokenizer_config.json: a string, or an object with its content. */
+export function tokenText(token: unknown): string | null {
+  if (typeof token === 'string') return token;
+  const content = (token as { content?: unknown } | null | undefined)?.content;
+  return typeof content === 'string' ? content : null;
+}
