@@ -1,0 +1,319 @@
+/** Engines without a GPU for the transport's tests: blocks in plain memory, clocks that tests move. */
+import type { BlockId, BlockPair, Clock, RemoteAddress } from '../../src/engine/types.ts';
+import { compatibilityHash } from '../../src/transport/compatibility.ts';
+import { createTransport, type PeerTransport, type TransportDeps } from '../../src/transport/transport.ts';
+import type {
+  BlockMemory,
+  EngineIdentity,
+  GatheredBlocks,
+  ReadGate,
+  StagedBlocks,
+} from '../../src/transport/types.ts';
+
+export const FACTORS = {
+  model: 'nano@1',
+  weightDtype: 'f16',
+  kvDtype: 'f16',
+  numLayers: 2,
+  numKvHeads: 2,
+  headDim: 16,
+} as const;
+
+export const realClock: Clock = {
+  now: () => performance.timeOrigin + performance.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', end);
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      signal?.addEventListener('abort', end);
+      if (signal?.aborted) end();
+    }),
+};
+
+/** Time stands still until a test moves it. */
+export class ManualClock implements Clock {
+  #now: number;
+  readonly #sleepers = new Set<{ at: number; wake: () => void }>();
+
+  constructor(now = 1_000_000) {
+    this.#now = now;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (ms <= 0 || signal?.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const sleeper = {
+        at: this.#now + ms,
+        wake: () => {
+          this.#sleepers.delete(sleeper);
+          signal?.removeEventListener('abort', sleeper.wake);
+          resolve();
+        },
+      };
+      this.#sleepers.add(sleeper);
+      signal?.addEventListener('abort', sleeper.wake);
+    });
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+    for (const sleeper of [...this.#sleepers]) if (sleeper.at <= this.#now) sleeper.wake();
+  }
+
+  /** Moves to the next sleeper's time; false when nobody sleeps. */
+  skip(): boolean {
+    const next = Math.min(...[...this.#sleepers].map((sleeper) => sleeper.at));
+    if (!Number.isFinite(next)) return false;
+    this.advance(Math.max(0, next - this.#now));
+    return true;
+  }
+}
+
+/** Lets messages between ports arrive: a few turns of the event loop. */
+export async function turns(count = 20): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Runs the work while a manual clock jumps from sleeper to sleeper. */
+export async function withSkippedTime<T>(clock: ManualClock, work: Promise<T>): Promise<T> {
+  let ended = false;
+  const end = () => {
+    ended = true;
+  };
+  work.then(end, end);
+  while (!ended) {
+    await turns(3);
+    clock.skip();
+  }
+  return work;
+}
+
+/** First come, first served, like the real staging rings. */
+class Places {
+  #free: number;
+  readonly #waiters: (() => void)[] = [];
+
+  constructor(free: number) {
+    this.#free = free;
+  }
+
+  async take(): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiters.push(resolve));
+  }
+
+  give(): void {
+    const next = this.#waiters.shift();
+    if (next) next();
+    else this.#free += 1;
+  }
+}
+
+export interface TestMemoryOptions {
+  blockBytes?: number[];
+  numBlocks?: number[];
+  /** Buffers for gathers, and as many for stages. */
+  ring?: number;
+  /** Awaited inside each gather and commit. */
+  delay?: () => Promise<void>;
+}
+
+export class TestMemory implements BlockMemory {
+  readonly blockBytes: readonly number[];
+  readonly numBlocks: readonly number[];
+  readonly maxStagingBytes: number;
+  /** The pool, by group. */
+  readonly pools: Uint8Array[];
+  gathersInFlight = 0;
+  mostGathersInFlight = 0;
+  stagesInFlight = 0;
+  gathers = 0;
+  commits = 0;
+  onGather: ((group: number, ids: readonly BlockId[]) => void | Promise<void>) | null = null;
+  onStage: (() => void | Promise<void>) | null = null;
+  onCommit: ((group: number, ids: readonly BlockId[]) => void | Promise<void>) | null = null;
+  readonly #delay: () => Promise<void>;
+  readonly #gatherRing: Places;
+  readonly #stageRing: Places;
+
+  constructor({ blockBytes = [96], numBlocks = [40], ring = 4, delay }: TestMemoryOptions = {}) {
+    this.blockBytes = blockBytes;
+    this.numBlocks = numBlocks;
+    this.maxStagingBytes = 2 ** 24;
+    this.pools = blockBytes.map((bytes, group) => new Uint8Array(bytes * numBlocks[group]!));
+    this.#delay = delay ?? (async () => {});
+    this.#gatherRing = new Places(ring);
+    this.#stageRing = new Places(ring);
+  }
+
+  fillRandom(seed: number): this {
+    let state = seed >>> 0 || 1;
+    for (const pool of this.pools) {
+      for (let i = 0; i < pool.length; i++) {
+        state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+        pool[i] = state >>> 24;
+      }
+    }
+    return this;
+  }
+
+  block(group: number, id: BlockId): Uint8Array {
+    const bytes = this.blockBytes[group]!;
+    return this.pools[group]!.subarray(id * bytes, (id + 1) * bytes);
+  }
+
+  async gather(group: number, blockIds: readonly BlockId[]): Promise<GatheredBlocks> {
+    await this.#gatherRing.take();
+    this.gathers += 1;
+    this.gathersInFlight += 1;
+    this.mostGathersInFlight = Math.max(this.mostGathersInFlight, this.gathersInFlight);
+    const release = () => {
+      this.gathersInFlight -= 1;
+      this.#gatherRing.give();
+    };
+    try {
+      await this.onGather?.(group, blockIds);
+      await this.#delay();
+      const bytes = new Uint8Array(blockIds.length * this.blockBytes[group]!);
+      for (const [i, id] of blockIds.entries()) bytes.set(this.block(group, id), i * this.blockBytes[group]!);
+      return { bytes, release, waitMs: 0, readbackMs: 0 };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  async stage(byteLength: number): Promise<StagedBlocks> {
+    await this.#stageRing.take();
+    this.stagesInFlight += 1;
+    const done = () => {
+      this.stagesInFlight -= 1;
+      this.#stageRing.give();
+    };
+    try {
+      await this.onStage?.();
+    } catch (error) {
+      done();
+      throw error;
+    }
+    const bytes = new Uint8Array(byteLength);
+    const commit = async (group: number, ids: readonly BlockId[]) => {
+      try {
+        await this.onCommit?.(group, ids);
+        await this.#delay();
+        const size = this.blockBytes[group]!;
+        for (const [i, id] of ids.entries())
+          this.block(group, id).set(bytes.subarray(i * size, (i + 1) * size));
+        this.commits += 1;
+      } finally {
+        done();
+      }
+    };
+    return { bytes, commit, discard: done };
+  }
+}
+
+export interface TestEngine {
+  transport: PeerTransport;
+  memory: TestMemory;
+  address: RemoteAddress;
+  /** READs allowed and not yet finished, and how often finished() was called. */
+  pins: { held: number; finished: number };
+}
+
+export interface TestEngineOptions extends Partial<Omit<TransportDeps, 'memory' | 'identity'>> {
+  memory?: TestMemory;
+  identityChanges?: Partial<EngineIdentity>;
+}
+
+let lastPort = 5600;
+
+export function makeEngine(engineId: string, options: TestEngineOptions = {}): TestEngine {
+  const { memory = new TestMemory().fillRandom(engineId.length), identityChanges, ...deps } = options;
+  const address = { engineId, host: 'localhost', port: ++lastPort };
+  const identity: EngineIdentity = {
+    ...address,
+    compatibilityHash: compatibilityHash(deps.factors ?? FACTORS),
+    blockSize: 16,
+    blockBytes: memory.blockBytes,
+    ...identityChanges,
+  };
+  const pins = { held: 0, finished: 0 };
+  const gate: ReadGate = () => {
+    pins.held += 1;
+    const finished = () => {
+      pins.held -= 1;
+      pins.finished += 1;
+    };
+    return { allow: true, finished };
+  };
+  const transport = createTransport({
+    identity,
+    factors: FACTORS,
+    memory,
+    clock: realClock,
+    chunkBytes: 256,
+    checksum: true,
+    handlers: { gate },
+    ...deps,
+  });
+  return { transport, memory, address, pins };
+}
+
+export function connect(a: TestEngine, b: TestEngine): void {
+  const { port1, port2 } = new MessageChannel();
+  a.transport.addPeer(port1, b.address);
+  b.transport.addPeer(port2, a.address);
+}
+
+export interface Pair {
+  reader: TestEngine;
+  holder: TestEngine;
+  close(): void;
+}
+
+export function makePair(
+  options: TestEngineOptions & { reader?: TestEngineOptions; holder?: TestEngineOptions } = {},
+): Pair {
+  const { reader: readerOptions, holder: holderOptions, ...both } = options;
+  const holder = makeEngine('holder', { ...both, ...holderOptions });
+  const reader = makeEngine('reader', { memory: new TestMemory(), ...both, ...readerOptions });
+  connect(reader, holder);
+  const close = () => {
+    reader.transport.close();
+    holder.transport.close();
+  };
+  return { reader, holder, close };
+}
+
+export function pairsOf(remote: readonly BlockId[], local: readonly BlockId[], group = 0): BlockPair[] {
+  return remote.map((id, i) => ({ group, remote: id, local: local[i]! }));
+}
+
+export function read(reader: TestEngine, holder: TestEngine, pairs: readonly BlockPair[], id = 'req') {
+  return reader.transport.read({
+    remote: holder.address,
+    remoteRequestId: `${id}@holder`,
+    pairs,
+    requestId: id,
+  });
+}
+
+/** Pairs whose blocks differ between the two memories. */
+export function differing(reader: TestMemory, holder: TestMemory, pairs: readonly BlockPair[]): BlockPair[] {
+  return pairs.filter(({ group, remote, local }) => {
+    const want = holder.block(group, remote);
+    return reader.block(group, local).some((byte, i) => byte !== want[i]);
+  });
+}
+
+export const range = (first: number, count: number): number[] =>
+  Array.from({ length: count }, (_, i) => first + i);
