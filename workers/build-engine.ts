@@ -10,8 +10,12 @@ import { ModelRunner } from '../src/model/runner.ts';
 import { type Architecture, kvBlockBytes } from '../src/model/types.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
-import { compatibilityHash } from '../src/transport/compatibility.ts';
-import { withFault } from '../src/transport/faults.ts';
+import {
+  CONNECTOR_VERSION,
+  type CompatibilityFactors,
+  compatibilityHash,
+} from '../src/transport/compatibility.ts';
+import { flipOneBit, withFault } from '../src/transport/faults.ts';
 import { createTransport, type PeerTransport } from '../src/transport/transport.ts';
 
 export interface EngineParts {
@@ -25,7 +29,11 @@ export interface EngineParts {
 }
 
 /** Throws AdapterError, ModelError or ConfigError; the device is destroyed then. */
-export async function buildEngine(platform: Platform, start: EngineStart, onSpan: SpanSink): Promise<EngineParts> {
+export async function buildEngine(
+  platform: Platform,
+  start: EngineStart,
+  onSpan: SpanSink,
+): Promise<EngineParts> {
   const begun = systemClock.now();
   const { core } = start;
   const { blockSize, numBlocks, kvDtype } = core.cache;
@@ -55,17 +63,21 @@ export async function buildEngine(platform: Platform, start: EngineStart, onSpan
     });
     const loadMs = systemClock.now() - begun;
     const { compileMs, pipelines } = await runner.warmUp();
+    const factors = hashFactors(start, architecture);
+    const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
     const transport = createTransport({
       identity: {
         engineId: core.engineId,
         host: core.host,
         port: core.port,
-        compatibilityHash: compatibilityHash(hashFactors(start, architecture)),
+        compatibilityHash: compatibilityHash(factors),
         blockSize,
         blockBytes: [blockBytes],
       },
-      memory: start.fault ? withFault(kv, start.fault, tokenBytes) : kv,
+      factors,
+      memory: fault && fault !== 'flip-bit' ? withFault(kv, fault, tokenBytes) : kv,
+      ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
       clock: systemClock,
       link: start.link,
       checksum: start.checksum,
@@ -81,7 +93,9 @@ export async function buildEngine(platform: Platform, start: EngineStart, onSpan
       coreDeps: {
         executor: runner,
         clock: systemClock,
-        ...(start.poison ? { onNewBlocks: (group: number, ids: readonly number[]) => kv.poison(group, ids) } : {}),
+        ...(start.poison
+          ? { onNewBlocks: (group: number, ids: readonly number[]) => kv.poison(group, ids) }
+          : {}),
       },
       started: {
         adapter: gpu.report,
@@ -100,7 +114,7 @@ export async function buildEngine(platform: Platform, start: EngineStart, onSpan
 }
 
 /** What must be equal at both ends for a block to mean the same. */
-function hashFactors(start: EngineStart, architecture: Architecture) {
+function hashFactors(start: EngineStart, architecture: Architecture): CompatibilityFactors {
   return {
     model: `${architecture.name}@${start.model.weightSeed}`,
     weightDtype: start.model.weightDtype,
@@ -108,5 +122,7 @@ function hashFactors(start: EngineStart, architecture: Architecture) {
     numLayers: architecture.numLayers,
     numKvHeads: architecture.numKvHeads,
     headDim: architecture.headDim,
+    blockLayoutVersion: 1,
+    connectorVersion: CONNECTOR_VERSION,
   };
 }

@@ -5,12 +5,14 @@ import type { EngineCoreConfig } from '../src/config/engine.ts';
 import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
 import { NixlWorkerSide } from '../src/connector/worker-side.ts';
 import { EngineCore } from '../src/engine/engine-core.ts';
-import type { EngineRequest, RemoteAddress } from '../src/engine/types.ts';
+import type { BlockPair, EngineRequest, RemoteAddress } from '../src/engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
 import type { Span } from '../src/measure/spans.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
+import { type ByHandTimes, copyInByHand, copyOutByHand } from '../src/transport/by-hand.ts';
 import type { PeerTransport } from '../src/transport/transport.ts';
+import type { TransferResult } from '../src/transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
 
 export class EngineHost implements EngineApi {
@@ -38,7 +40,9 @@ export class EngineHost implements EngineApi {
     const parts = await buildEngine(this.#platform, start, (span) => this.#spans.push(span));
     this.#parts = parts;
     this.#buildPolicy(start.core);
-    parts.gpu.lost.then((reason) => this.#fail(new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`)));
+    parts.gpu.lost.then((reason) =>
+      this.#fail(new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`)),
+    );
     this.#loop = this.#run();
     return parts.started;
   }
@@ -71,7 +75,8 @@ export class EngineHost implements EngineApi {
 
   async drain(): Promise<void> {
     const engine = this.#engine();
-    while (engine.hasWork() && !this.#closing.signal.aborted) await systemClock.sleep(1, this.#closing.signal);
+    while (engine.hasWork() && !this.#closing.signal.aborted)
+      await systemClock.sleep(1, this.#closing.signal);
   }
 
   async reconfigure(core: EngineCoreConfig): Promise<void> {
@@ -80,7 +85,10 @@ export class EngineHost implements EngineApi {
     engine.checkIntegrity();
     this.#paused = true;
     try {
-      invariant(engine.stats().usedBlocks === 0, () => `${core.engineId} still uses ${engine.stats().usedBlocks} blocks after it drained`);
+      invariant(
+        engine.stats().usedBlocks === 0,
+        () => `${core.engineId} still uses ${engine.stats().usedBlocks} blocks after it drained`,
+      );
       this.#buildPolicy(core);
     } finally {
       this.#paused = false;
@@ -90,7 +98,11 @@ export class EngineHost implements EngineApi {
 
   async stats(): Promise<EngineStats> {
     const parts = this.#built();
-    return { engineId: parts.transport.identity.engineId, ...this.#engine().stats(), firstUseCompilations: parts.runner.firstUseCompilations() };
+    return {
+      engineId: parts.transport.identity.engineId,
+      ...this.#engine().stats(),
+      firstUseCompilations: parts.runner.firstUseCompilations(),
+    };
   }
 
   async checkIntegrity(): Promise<void> {
@@ -110,6 +122,24 @@ export class EngineHost implements EngineApi {
       gathered.release();
     }
     return copies;
+  }
+
+  async serveAnyBlock(): Promise<void> {
+    this.#transport().setHandlers({ gate: () => ({ allow: true, finished: () => {} }) });
+  }
+
+  async measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult> {
+    return this.#transport().read({ remote, remoteRequestId: 'measure', requestId: 'measure', pairs });
+  }
+
+  async copyByHand(
+    direction: 'out' | 'in',
+    slab: SharedArrayBuffer,
+    blockIds: readonly number[],
+    chunkBytes: number,
+  ): Promise<ByHandTimes> {
+    const copy = direction === 'out' ? copyOutByHand : copyInByHand;
+    return copy(this.#built().kv, slab, blockIds, chunkBytes, systemClock);
   }
 
   async shutdown(): Promise<void> {
@@ -144,9 +174,19 @@ export class EngineHost implements EngineApi {
         transport: parts.transport,
         clock: systemClock,
         onTransfer: ({ requestId, remote, result }) =>
-          this.#send({ kind: 'transfer', requestId, remoteEngineId: remote.engineId, result, atMs: systemClock.now() }),
+          this.#send({
+            kind: 'transfer',
+            requestId,
+            remoteEngineId: remote.engineId,
+            result,
+            atMs: systemClock.now(),
+          }),
       });
-      this.#core = new EngineCore({ ...parts.coreDeps, config, connector: { scheduler, worker: this.#worker } });
+      this.#core = new EngineCore({
+        ...parts.coreDeps,
+        config,
+        connector: { scheduler, worker: this.#worker },
+      });
     } else {
       this.#worker = null;
       this.#core = new EngineCore({ ...parts.coreDeps, config, connector: null });
@@ -208,7 +248,8 @@ export class EngineHost implements EngineApi {
   }
 
   #engine(): EngineCore {
-    if (!this.#core || this.#closing.signal.aborted) throw new EngineDeadError('the engine is not running: start it anew');
+    if (!this.#core || this.#closing.signal.aborted)
+      throw new EngineDeadError('the engine is not running: start it anew');
     return this.#core;
   }
 

@@ -1,7 +1,7 @@
 /** A prefill engine and a decode engine (or more of each) behind one generate(). Wiring and turn book-keeping; the turn itself is router.ts. */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { Clock, SamplingParams } from '../engine/types.ts';
-import { InternalError, RequestError } from '../errors.ts';
+import type { Clock, FinishReason, SamplingParams } from '../engine/types.ts';
+import { RequestError } from '../errors.ts';
 import type { Span } from '../measure/spans.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
 import { kvBlockBytes } from '../model/types.ts';
@@ -10,10 +10,11 @@ import type { Platform } from '../platform/types.ts';
 import { type Conversation, ConversationCache } from './conversations.ts';
 import { EngineHandle } from './engine-handle.ts';
 import { engineStart } from './options.ts';
+import type { TimedOutput } from './output-stream.ts';
 import { PromptBuilder } from './prompts.ts';
-import { disaggregatedTurn, monolithicTurn, type Turn, type TurnTrace } from './router.ts';
+import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
 import { transfer } from './rpc.ts';
-import { summarise, turnStages } from './turn-result.ts';
+import { ServedTurn } from './served-turn.ts';
 import type {
   Cluster,
   ClusterInfo,
@@ -72,11 +73,20 @@ export class EngineCluster implements Cluster {
   }
 
   /** Starts the engines side by side. Throws KvferryError, with nothing left running. */
-  static async start(platform: Platform, options: ClusterOptions, clock: Clock = systemClock): Promise<EngineCluster> {
+  static async start(
+    platform: Platform,
+    options: ClusterOptions,
+    clock: Clock = systemClock,
+  ): Promise<EngineCluster> {
     const begun = clock.now();
     const text = await loadTokenizer(options.model, await platform.openModel(options.model));
-    const starts = (['prefill', 'decode'] as const).map((role) => ({ role, start: engineStart(options, role, options.mode) }));
-    const settled = await Promise.allSettled(starts.map(({ role, start }) => EngineHandle.start(platform, start, role)));
+    const starts = (['prefill', 'decode'] as const).map((role) => ({
+      role,
+      start: engineStart(options, role, options.mode),
+    }));
+    const settled = await Promise.allSettled(
+      starts.map(({ role, start }) => EngineHandle.start(platform, start, role)),
+    );
     const engines = settled.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     try {
       for (const result of settled) if (result.status === 'rejected') throw result.reason;
@@ -103,101 +113,78 @@ export class EngineCluster implements Cluster {
   }
 
   async setMode(mode: Mode): Promise<void> {
-    if (this.#active > 0) throw new RequestError(`${this.#active} turns are under way: wait for them before the mode changes`);
+    if (this.#active > 0)
+      throw new RequestError(`${this.#active} turns are under way: wait for them before the mode changes`);
     this.#conversations.clear();
     await Promise.all(this.#engines().map((engine) => engine.call((api) => api.releaseHolds('all'))));
-    await Promise.all(this.#engines().map((engine) => engine.call((api) => api.reconfigure(this.#core(engine, mode)))));
+    await Promise.all(
+      this.#engines().map((engine) => engine.call((api) => api.reconfigure(this.#core(engine, mode)))),
+    );
     this.#mode = mode;
   }
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
+    const acceptedMs = this.#clock.now();
     const conversation = this.#conversations.get(request.conversationId ?? `anonymous-${++this.#requests}`);
-    const promptTokenIds = this.#prompts.build(request, conversation);
-    const sampling = { ...DEFAULT_SAMPLING, ...request.sampling };
-    const prefill = this.#pick('prefill');
-    const decode = this.#pick('decode');
     const turn: Turn = {
       requestId: `${conversation.id}#${conversation.turns + 1}.${++this.#requests}`,
-      promptTokenIds,
-      sampling,
+      promptTokenIds: this.#prompts.build(request, conversation),
+      sampling: { ...DEFAULT_SAMPLING, ...request.sampling },
       cacheSalt: null,
       remote: await this.#takeRemote(conversation),
     };
-    const trace: TurnTrace = { acceptedMs: this.#clock.now(), prefillDoneMs: null, prefillAccount: null, decodeParams: null };
+    const served = new ServedTurn(
+      turn,
+      conversation,
+      this.#pick('prefill'),
+      this.#pick('decode'),
+      acceptedMs,
+    );
     const outputs =
       this.#mode === 'monolithic'
-        ? monolithicTurn(decode, turn, this.#clock, trace)
-        : disaggregatedTurn(prefill, decode, turn, this.#clock, trace);
+        ? monolithicTurn(served.decode, turn, served.trace)
+        : disaggregatedTurn(served.prefill, served.decode, turn, served.trace);
     this.#active++;
     try {
-      yield* this.#stream(request, conversation, turn, trace, outputs, prefill, decode);
+      yield* this.#stream(request, served, outputs);
     } finally {
       this.#active--;
+      served.forgetTransfers();
     }
   }
 
   async *#stream(
     request: GenerateRequest,
-    conversation: Conversation,
-    turn: Turn,
-    trace: TurnTrace,
-    outputs: ReturnType<typeof monolithicTurn>,
-    prefill: EngineHandle,
-    decode: EngineHandle,
+    served: ServedTurn,
+    outputs: AsyncIterable<TimedOutput>,
   ): AsyncGenerator<GeneratedToken> {
     const streamText = this.#text.tokenizer.streamDecoder();
-    const outputTokenIds: number[] = [];
-    let text = '';
-    let firstMs: number | null = null;
     for await (const { output, atMs } of outputs) {
       request.signal?.throwIfAborted();
-      firstMs ??= atMs;
       for (const [i, token] of output.tokens.entries()) {
-        outputTokenIds.push(token.tokenId);
-        const last = output.finish !== null && i === output.tokens.length - 1;
-        const piece = streamText.push(token.tokenId) + (last ? streamText.end() : '');
-        text += piece;
-        const final = last ? this.#finish(conversation, turn, trace, outputTokenIds, text, firstMs, atMs, output.finish!.reason, prefill, decode, request) : null;
-        yield { tokenId: token.tokenId, text: piece, index: outputTokenIds.length - 1, logitsDigest: token.logitsDigest, logits: token.logits, final };
+        const finish = i === output.tokens.length - 1 ? output.finish : null;
+        const text = streamText.push(token.tokenId) + (finish ? streamText.end() : '');
+        const index = served.add(token.tokenId, text, atMs);
+        const final = finish ? this.#finish(request, served, finish.reason, atMs) : null;
+        const { tokenId, logitsDigest, logits } = token;
+        yield { tokenId, text, index, logitsDigest, logits, final };
       }
     }
   }
 
-  #finish(
-    conversation: Conversation,
-    turn: Turn,
-    trace: TurnTrace,
-    outputTokenIds: readonly number[],
-    text: string,
-    firstMs: number,
-    lastMs: number,
-    finishReason: TurnResult['finishReason'],
-    prefill: EngineHandle,
-    decode: EngineHandle,
-    request: GenerateRequest,
-  ): TurnResult {
-    const throttled = this.#options.link !== null;
-    const dToP = summarise(prefill.takeTransfers(`${turn.requestId}-p`), throttled);
-    const pToD = summarise(decode.takeTransfers(`${turn.requestId}-d`), throttled);
-    if (!trace.prefillAccount) throw new InternalError(`${turn.requestId} ended without an account of its prompt`);
+  /** The conversation moves on, and the turn becomes its result. */
+  #finish(request: GenerateRequest, served: ServedTurn, reason: FinishReason, atMs: number): TurnResult {
+    const { conversation, turn, trace, decode } = served;
     conversation.turns++;
-    conversation.historyIds = [...turn.promptTokenIds, ...outputTokenIds];
-    conversation.messages = request.messages ? [...request.messages, { role: 'assistant', content: this.#prompts.answerText(text) }] : null;
-    conversation.kv = trace.decodeParams ? { params: trace.decodeParams, decodeEngineId: decode.engineId, atMs: lastMs } : null;
-    return {
-      conversationId: conversation.id,
-      turn: conversation.turns,
-      promptTokenIds: turn.promptTokenIds,
-      outputTokenIds: [...outputTokenIds],
-      text,
-      finishReason,
-      prompt: trace.prefillAccount,
-      ttftMs: firstMs - trace.acceptedMs,
-      tpotMs: outputTokenIds.length > 1 ? (lastMs - firstMs) / (outputTokenIds.length - 1) : null,
-      latencyMs: lastMs - trace.acceptedMs,
-      stagesMs: turnStages(trace, firstMs, dToP, pToD),
-      transfer: { pToD, dToP },
+    conversation.historyIds = [...turn.promptTokenIds, ...served.outputTokenIds];
+    const answer = { role: 'assistant', content: this.#prompts.answerText(served.text) };
+    conversation.messages = request.messages ? [...request.messages, answer] : null;
+    conversation.kv = trace.decodeParams && {
+      params: trace.decodeParams,
+      decodeEngineId: decode.engineId,
+      atMs,
     };
+    return served.result(reason, this.#options.link !== null);
   }
 
   async endConversation(conversationId: string): Promise<void> {
@@ -279,7 +266,12 @@ async function connectAll(engines: readonly EngineHandle[]): Promise<void> {
   }
 }
 
-function describe(options: ClusterOptions, engines: readonly EngineHandle[], text: TextModel, startMs: number): ClusterInfo {
+function describe(
+  options: ClusterOptions,
+  engines: readonly EngineHandle[],
+  text: TextModel,
+  startMs: number,
+): ClusterInfo {
   const { architecture } = text;
   const first = engines[0]!.started;
   return {

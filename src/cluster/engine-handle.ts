@@ -35,7 +35,11 @@ export class EngineHandle {
     this.#api = wrap<EngineApi>(port);
   }
 
-  static async start(platform: Platform, start: EngineStart, role: 'prefill' | 'decode'): Promise<EngineHandle> {
+  static async start(
+    platform: Platform,
+    start: EngineStart,
+    role: 'prefill' | 'decode',
+  ): Promise<EngineHandle> {
     const thread = await platform.startEngineThread(start.core.engineId);
     const handle = new EngineHandle(start.core, role, thread.port);
     thread.onExit((reason) => handle.#die(new EngineDeadError(`engine ${handle.engineId} ended: ${reason}`)));

@@ -3,10 +3,11 @@
  * come back over a port of their own. Block bytes and tokens of prompts cross once; KV never does.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { EngineRequest, RemoteAddress, RequestOutput } from '../engine/types.ts';
+import type { BlockPair, EngineRequest, RemoteAddress, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { Span } from '../measure/spans.ts';
+import type { ByHandTimes } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineStats, InjectedFault } from './types.ts';
@@ -49,8 +50,19 @@ export interface EngineApi {
   stats(): Promise<EngineStats>;
   checkIntegrity(): Promise<void>;
   waitingReason(requestId: string): Promise<string | null>;
-  /** Checksums of blocks as they are on the device, for comparing both ends of a transfer. */
+  /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
+  /** Measurements on an idle engine: serve any block to any reader, until reconfigure(). */
+  serveAnyBlock(): Promise<void>;
+  /** Measurements on an idle engine: a whole transfer, into blocks that nobody uses. */
+  measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult>;
+  /** Measurements on an idle engine: this end's stages one after the other, into or out of the slab. */
+  copyByHand(
+    direction: 'out' | 'in',
+    slab: SharedArrayBuffer,
+    blockIds: readonly number[],
+    chunkBytes: number,
+  ): Promise<ByHandTimes>;
   /** Ends the loop, the transport and the device; the thread ends after the answer. */
   shutdown(): Promise<void>;
 }

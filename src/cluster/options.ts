@@ -35,6 +35,13 @@ export function engineStart(options: ClusterOptions, role: 'prefill' | 'decode',
     checksum: options.checksum,
     keepLogits: options.keepLogits,
     poison: options.poison,
-    fault: options.fault?.engine === role ? options.fault.kind : null,
+    fault: faultOf(options.fault, role),
   };
+}
+
+/** A flipped bit in the slab is the holder's doing; all else is done where the reader writes. */
+function faultOf(fault: ClusterOptions['fault'], role: 'prefill' | 'decode'): EngineStart['fault'] {
+  if (!fault) return null;
+  const atReader = fault.kind !== 'flip-bit';
+  return (fault.engine === role) === atReader ? fault.kind : null;
 }

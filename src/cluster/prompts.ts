@@ -21,7 +21,9 @@ export class PromptBuilder {
       throw new RequestError('a request has neither promptTokenIds nor messages: give one of them');
     }
     if (messages.at(-1)?.role === 'assistant') {
-      throw new RequestError('the conversation ends with the assistant: the last message must be one to answer');
+      throw new RequestError(
+        'the conversation ends with the assistant: the last message must be one to answer',
+      );
     }
     const before = conversation.messages;
     if (before && extendsHistory(messages, before)) {
@@ -47,7 +49,9 @@ export class PromptBuilder {
 function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {
   return (
     messages.length > before.length &&
-    before.every((message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content)
+    before.every(
+      (message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content,
+    )
   );
 }
 

@@ -3,7 +3,7 @@
  * disagg_proxy_multiturn.py; P's one sampled token is discarded, D samples it again.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
-import type { Clock, EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
+import type { EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
 import { InternalError, RequestError } from '../errors.ts';
 import type { EngineHandle } from './engine-handle.ts';
 import type { TimedOutput } from './output-stream.ts';
@@ -36,8 +36,11 @@ const MISS: KvTransferParams = {
 };
 
 /** Both in one engine. */
-export async function* monolithicTurn(engine: EngineHandle, turn: Turn, clock: Clock, trace: TurnTrace): AsyncGenerator<TimedOutput> {
-  trace.acceptedMs = clock.now();
+export async function* monolithicTurn(
+  engine: EngineHandle,
+  turn: Turn,
+  trace: TurnTrace,
+): AsyncGenerator<TimedOutput> {
   for await (const timed of engineOutputs(engine, request(turn, turn.requestId, turn.sampling, null))) {
     trace.prefillAccount ??= timed.output.prompt;
     yield timed;
@@ -49,10 +52,8 @@ export async function* disaggregatedTurn(
   prefill: EngineHandle,
   decode: EngineHandle,
   turn: Turn,
-  clock: Clock,
   trace: TurnTrace,
 ): AsyncGenerator<TimedOutput> {
-  trace.acceptedMs = clock.now();
   const toPrefill = turn.remote ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false } : MISS;
   const once = { ...turn.sampling, maxTokens: 1, minTokens: 0 };
   const prefillId = `${turn.requestId}-p`;
@@ -63,11 +64,15 @@ export async function* disaggregatedTurn(
     trace.prefillAccount = output.prompt;
     handover = output.finish.kvTransferParams;
   }
-  if (!handover) throw new InternalError(`${prefill.engineId} finished ${prefillId} without kv_transfer_params`);
+  if (!handover)
+    throw new InternalError(`${prefill.engineId} finished ${prefillId} without kv_transfer_params`);
 
   let taken = false;
   try {
-    for await (const timed of engineOutputs(decode, request(turn, `${turn.requestId}-d`, turn.sampling, handover))) {
+    for await (const timed of engineOutputs(
+      decode,
+      request(turn, `${turn.requestId}-d`, turn.sampling, handover),
+    )) {
       taken = true;
       trace.decodeParams = timed.output.finish?.kvTransferParams ?? null;
       yield timed;
@@ -84,11 +89,20 @@ function request(
   sampling: SamplingParams,
   kvTransferParams: KvTransferParams | null,
 ): EngineRequest {
-  return { requestId, promptTokenIds: turn.promptTokenIds, sampling, kvTransferParams, cacheSalt: turn.cacheSalt };
+  return {
+    requestId,
+    promptTokenIds: turn.promptTokenIds,
+    sampling,
+    kvTransferParams,
+    cacheSalt: turn.cacheSalt,
+  };
 }
 
 /** Aborts the request at its engine when the reader stops early or anything fails. */
-async function* engineOutputs(engine: EngineHandle, engineRequest: EngineRequest): AsyncGenerator<TimedOutput> {
+async function* engineOutputs(
+  engine: EngineHandle,
+  engineRequest: EngineRequest,
+): AsyncGenerator<TimedOutput> {
   const stream = await engine.submit(engineRequest);
   let ended = false;
   try {

@@ -7,7 +7,8 @@ interface Thrown {
 }
 
 const stock = Comlink.transferHandlers.get('throw');
-if (!stock) throw new Error('comlink has no handler for thrown errors: another version than this was written for');
+if (!stock)
+  throw new Error('comlink has no handler for thrown errors: another version than this was written for');
 
 Comlink.transferHandlers.set('throw', {
   canHandle: stock.canHandle,

@@ -3,6 +3,7 @@ import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { Span } from '../measure/spans.ts';
+import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferStages } from '../transport/types.ts';
 
@@ -19,10 +20,10 @@ export interface EngineOptions {
   enablePrefixCaching: boolean;
 }
 
-/** Tampers with what a reader writes, to prove that wrong KV is noticed. */
+/** Tampers with what the named engine reads, to prove that wrong KV is noticed. */
 export interface InjectedFault {
   engine: 'prefill' | 'decode';
-  kind: 'drop-block' | 'swap-blocks' | 'shift-token' | 'flip-bit';
+  kind: FaultKind;
 }
 
 /** Everything a cluster is built from; src/config resolves what a user writes into this. */

@@ -1,14 +1,16 @@
 /**
- * Deliberate damage, for proving that wrong KV is noticed: wraps the memory that a reader writes into. Only the first
- * committed chunk is damaged. Never part of normal work.
+ * Deliberate damage, for proving that wrong KV is noticed: to what a reader writes into its blocks, or to a chunk in the
+ * slab. Only the first chunk that can be damaged is. Never part of normal work.
  */
 import type { BlockId } from '../engine/types.ts';
 import type { BlockMemory, StagedBlocks } from './types.ts';
 
-export type FaultKind = 'drop-block' | 'swap-blocks' | 'shift-token' | 'flip-bit';
+/** At the reader, when it commits: a block not written, two exchanged, one moved by a token. In the slab: one bit flipped. */
+export type ReaderFault = 'drop-block' | 'swap-blocks' | 'shift-token';
+export type FaultKind = ReaderFault | 'flip-bit';
 
 /** `tokenBytes`: bytes of one slot of one head, the distance by which 'shift-token' moves a block's content. */
-export function withFault(memory: BlockMemory, kind: FaultKind, tokenBytes: number): BlockMemory {
+export function withFault(memory: BlockMemory, kind: ReaderFault, tokenBytes: number): BlockMemory {
   let armed = true;
   return {
     blockBytes: memory.blockBytes,
@@ -32,12 +34,12 @@ export function withFault(memory: BlockMemory, kind: FaultKind, tokenBytes: numb
   };
 }
 
-const canDamage = (kind: FaultKind, blockIds: readonly BlockId[]): boolean =>
+const canDamage = (kind: ReaderFault, blockIds: readonly BlockId[]): boolean =>
   kind === 'swap-blocks' ? blockIds.length >= 2 : blockIds.length >= 1;
 
 function damage(
   staged: StagedBlocks,
-  kind: FaultKind,
+  kind: ReaderFault,
   group: number,
   blockIds: readonly BlockId[],
   blockBytes: number,
@@ -54,10 +56,16 @@ function damage(
     case 'shift-token':
       bytes.copyWithin(tokenBytes, 0, blockBytes - tokenBytes);
       break;
-    case 'flip-bit':
-      // A high exponent bit of the first key: the damage that a single bit can do.
-      bytes[1] = bytes[1]! ^ 0x40;
-      break;
   }
   return staged.commit(group, blockIds);
+}
+
+/** For the holder's transport: flips one bit of the first chunk, between the checksums of both ends. */
+export function flipOneBit(): (bytes: Uint8Array) => void {
+  let armed = true;
+  return (bytes) => {
+    // The high exponent bit of the first key's first value, f16 or the low half of an f32.
+    if (armed) bytes[1] = bytes[1]! ^ 0x40;
+    armed = false;
+  };
 }

@@ -93,11 +93,18 @@ describe('damaged KV is noticed', () => {
   for (const kind of ['drop-block', 'swap-blocks', 'shift-token', 'flip-bit'] as const) {
     it(`${kind} changes the logits`, async () => {
       const right = await withCluster({}, (cluster) => converse(cluster, 'c', 2, { newTokens: 40 }));
-      const wrong = await withCluster({ fault: { engine: 'prefill', kind }, poison: false }, (cluster) =>
-        converse(cluster, 'c', 2, { newTokens: 40 }),
-      );
+      const damaged = { fault: { engine: 'prefill', kind }, poison: false, checksum: false } as const;
+      const wrong = await withCluster(damaged, (cluster) => converse(cluster, 'c', 2, { newTokens: 40 }));
       expect(fingerprint(wrong.slice(0, 1))).toEqual(fingerprint(right.slice(0, 1)));
       expect(fingerprint(wrong)).not.toEqual(fingerprint(right));
     });
   }
+
+  it('a checksum finds a bit that flipped in the slab; the turn is computed again and comes out right', async () => {
+    const right = await withCluster({}, (cluster) => converse(cluster, 'c', 2, { newTokens: 40 }));
+    const damaged = { fault: { engine: 'prefill', kind: 'flip-bit' }, checksum: true } as const;
+    const mended = await withCluster(damaged, (cluster) => converse(cluster, 'c', 2, { newTokens: 40 }));
+    expect(fingerprint(mended)).toEqual(fingerprint(right));
+    expect(mended[1]!.result.prompt.pulledTokens).toBe(0);
+  });
 });

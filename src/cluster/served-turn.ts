@@ -1,0 +1,132 @@
+/** One turn while it is served, and what is reported of it. */
+import type { FinishReason } from '../engine/types.ts';
+import { InternalError } from '../errors.ts';
+import type { TransferStages } from '../transport/types.ts';
+import type { Conversation } from './conversations.ts';
+import type { EngineHandle, ObservedTransfer } from './engine-handle.ts';
+import type { Turn, TurnTrace } from './router.ts';
+import type { TransferSummary, TurnResult } from './types.ts';
+
+const noStages: TransferStages = {
+  handshakeMs: 0,
+  waitMs: 0,
+  readbackMs: 0,
+  slabInMs: 0,
+  linkMs: 0,
+  slabOutMs: 0,
+  uploadMs: 0,
+  notifyMs: 0,
+};
+
+export class ServedTurn {
+  readonly turn: Turn;
+  readonly conversation: Conversation;
+  readonly prefill: EngineHandle;
+  readonly decode: EngineHandle;
+  readonly trace: TurnTrace;
+  readonly outputTokenIds: number[] = [];
+  text = '';
+  #firstMs = 0;
+  #lastMs = 0;
+
+  constructor(
+    turn: Turn,
+    conversation: Conversation,
+    prefill: EngineHandle,
+    decode: EngineHandle,
+    acceptedMs: number,
+  ) {
+    this.turn = turn;
+    this.conversation = conversation;
+    this.prefill = prefill;
+    this.decode = decode;
+    this.trace = { acceptedMs, prefillDoneMs: null, prefillAccount: null, decodeParams: null };
+  }
+
+  /** Returns the token's index in the answer. */
+  add(tokenId: number, text: string, atMs: number): number {
+    if (this.outputTokenIds.length === 0) this.#firstMs = atMs;
+    this.#lastMs = atMs;
+    this.text += text;
+    return this.outputTokenIds.push(tokenId) - 1;
+  }
+
+  /** For a turn that ended without a result. */
+  forgetTransfers(): void {
+    this.#takeTransfers(false);
+  }
+
+  #takeTransfers(throttled: boolean): TurnResult['transfer'] {
+    return {
+      dToP: summarise(this.prefill.takeTransfers(`${this.turn.requestId}-p`), throttled),
+      pToD: summarise(this.decode.takeTransfers(`${this.turn.requestId}-d`), throttled),
+    };
+  }
+
+  /** Call once, after the last token. */
+  result(finishReason: FinishReason, throttled: boolean): TurnResult {
+    const { turn, trace, conversation, outputTokenIds } = this;
+    if (!trace.prefillAccount)
+      throw new InternalError(`${turn.requestId} ended without an account of its prompt`);
+    const { dToP, pToD } = this.#takeTransfers(throttled);
+    const tokens = outputTokenIds.length;
+    return {
+      conversationId: conversation.id,
+      turn: conversation.turns,
+      promptTokenIds: turn.promptTokenIds,
+      outputTokenIds: [...outputTokenIds],
+      text: this.text,
+      finishReason,
+      prompt: trace.prefillAccount,
+      ttftMs: this.#firstMs - trace.acceptedMs,
+      tpotMs: tokens > 1 ? (this.#lastMs - this.#firstMs) / (tokens - 1) : null,
+      latencyMs: this.#lastMs - trace.acceptedMs,
+      stagesMs: turnStages(trace, this.#firstMs, dToP, pToD),
+      transfer: { pToD, dToP },
+    };
+  }
+}
+
+/** null when nothing was moved. */
+function summarise(transfers: readonly ObservedTransfer[], throttled: boolean): TransferSummary | null {
+  const done = transfers
+    .map((t) => t.result)
+    .filter((result) => result.outcome === 'done' && result.bytes > 0);
+  if (done.length === 0) return null;
+  const sum = (value: (result: (typeof done)[number]) => number): number =>
+    done.reduce((total, r) => total + value(r), 0);
+  const stages = { ...noStages };
+  for (const key of Object.keys(stages) as (keyof TransferStages)[]) stages[key] = sum((r) => r.stages[key]);
+  const bytes = sum((r) => r.bytes);
+  const ms = sum((r) => r.wallMs);
+  return {
+    bytes,
+    blocks: sum((r) => r.blocks),
+    ms,
+    gbps: ms > 0 ? bytes / ms / 1e6 : 0,
+    descriptors: sum((r) => r.descriptors),
+    throttled,
+    stages,
+  };
+}
+
+/**
+ * Where the time to the first token went, milliseconds. The parts follow each other and add up to TTFT:
+ * pull_d_to_p, prefill, hand_over_p_to_d, first_decode_step (with the waits for each engine's next step in them).
+ */
+function turnStages(
+  trace: TurnTrace,
+  firstTokenMs: number,
+  dToP: TransferSummary | null,
+  pToD: TransferSummary | null,
+): Record<string, number> {
+  if (trace.prefillDoneMs === null) return { prefill: firstTokenMs - trace.acceptedMs };
+  const pull = dToP?.ms ?? 0;
+  const handOver = pToD?.ms ?? 0;
+  return {
+    pull_d_to_p: pull,
+    prefill: trace.prefillDoneMs - trace.acceptedMs - pull,
+    hand_over_p_to_d: handOver,
+    first_decode_step: firstTokenMs - trace.prefillDoneMs - handOver,
+  };
+}
