@@ -1,0 +1,42 @@
+/** Conversations of random token ids with given sizes: the same seed makes the same ones. */
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import { ConfigError } from '../errors.ts';
+import type { TokenConversation } from './types.ts';
+
+export interface MadeSizes {
+  conversations: number;
+  turns: number;
+  /** Tokens before the first turn, the same in every conversation. */
+  systemTokens: number;
+  userTokens: number;
+  outputTokens: number;
+}
+
+/** Ids below this one mark turns and their ends in the presets' vocabularies. */
+const LOWEST_TOKEN_ID = 8;
+
+export function makeConversations(sizes: MadeSizes, vocabSize: number, seed: number): TokenConversation[] {
+  if (vocabSize <= LOWEST_TOKEN_ID) {
+    throw new ConfigError(
+      `a vocabulary of ${vocabSize} tokens: a made conversation wants more than ${LOWEST_TOKEN_ID}; use --conversation FILE`,
+    );
+  }
+  const random = xoroshiro128plus(seed);
+  const ids = (count: number): number[] =>
+    Array.from({ length: count }, () => uniformInt(random, LOWEST_TOKEN_ID, vocabSize - 1));
+  const system = ids(sizes.systemTokens);
+  return Array.from({ length: sizes.conversations }, (_, index) => ({
+    kind: 'tokens',
+    id: `made-${index + 1}`,
+    turns: Array.from({ length: sizes.turns }, (_, turn) => [
+      ...(turn === 0 ? system : []),
+      ...ids(sizes.userTokens),
+    ]),
+    outputTokens: sizes.outputTokens,
+  }));
+}
+
+/** Tokens of the longest made conversation when it is over. */
+export const madeLength = (sizes: MadeSizes): number =>
+  sizes.systemTokens + sizes.turns * (sizes.userTokens + sizes.outputTokens);

@@ -1,0 +1,23 @@
+/**
+ * The conversation that comes with the project, in words that the recall model was trained on: the user says a fact,
+ * the assistant tells two stories, and is asked about what it told. Six of the eight answers hang on KV that the decode
+ * engine computed. About 290 tokens in all.
+ */
+import type { TextConversation } from './types.ts';
+
+const user = (content: string) => [{ role: 'user', content }];
+
+export const shippedConversation: TextConversation = {
+  kind: 'text',
+  id: 'shipped',
+  turns: [
+    user('My name is Ada and my boat is mira.'),
+    user('Tell me a story about Gus and a bear.'),
+    user('What color was the bear?'),
+    user('Who came?'),
+    user('Tell me a story about Zorblax and a horse.'),
+    user('What did Zorblax find?'),
+    user('Where did Zorblax live?'),
+    user('What do you know about me?'),
+  ],
+};
