@@ -4,10 +4,10 @@ import type { EngineCoreDeps } from '../src/engine/engine-core.ts';
 import { GpuDevice } from '../src/gpu/device.ts';
 import { GpuKvMemory } from '../src/gpu/kv-memory.ts';
 import type { SpanSink } from '../src/measure/spans.ts';
-import { loadModel } from '../src/model/load.ts';
+import { loadWeights } from '../src/model/load.ts';
 import { countParameters } from '../src/model/presets.ts';
 import { ModelRunner } from '../src/model/runner.ts';
-import { type Architecture, kvBlockBytes } from '../src/model/types.ts';
+import { type Architecture, kvBlockBytes, largestMatrixBytes } from '../src/model/types.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
 import {
@@ -38,7 +38,7 @@ export async function buildEngine(
   const { core } = start;
   const { blockSize, numBlocks, kvDtype } = core.cache;
   const files = await platform.openModel(start.model.name);
-  const { weights } = await loadModel({
+  const weights = await loadWeights({
     name: start.model.name,
     files,
     dtype: start.model.weightDtype,
@@ -46,7 +46,11 @@ export async function buildEngine(
   });
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
-  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: numBlocks * blockBytes });
+  const largest = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, start.model.weightDtype));
+  const gpu = await GpuDevice.open(await platform.createGpu(), {
+    storageBindingBytes: largest,
+    bufferBytes: largest,
+  });
   try {
     const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
     const runner = await ModelRunner.create({

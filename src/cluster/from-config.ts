@@ -1,0 +1,58 @@
+/** From a user's configuration to a cluster's options: fills in what depends on the model and the adapter. */
+import { type ConnectorConfig, connectorConfig, kvTransferConfigSchema } from '../config/kv-transfer.ts';
+import type { RunConfig } from '../config/run.ts';
+import { ConfigError } from '../errors.ts';
+import type { Architecture } from '../model/types.ts';
+import { parseLink } from '../transport/link.ts';
+import type { ClusterOptions } from './types.ts';
+
+/** Longest sequence when the user names none: no more than the issue of memory allows on any machine. */
+const DEFAULT_MAX_MODEL_LEN = 8192;
+
+export function clusterOptions(
+  config: RunConfig,
+  architecture: Architecture,
+  software: boolean,
+): ClusterOptions {
+  const maxModelLen = config.maxModelLen ?? Math.min(architecture.maxModelLen, DEFAULT_MAX_MODEL_LEN);
+  if (maxModelLen > architecture.maxModelLen) {
+    throw new ConfigError(
+      `--max-model-len is ${maxModelLen}, but ${architecture.name} goes up to ${architecture.maxModelLen} tokens: give that or less`,
+    );
+  }
+  const roomForTwo = 2 * Math.ceil(maxModelLen / config.blockSize) + 1;
+  return {
+    model: config.model,
+    weightSeed: config.seed,
+    weightDtype: config.weightDtype,
+    kvDtype: config.kvDtype,
+    mode: config.mode.at(-1) ?? 'bidirectional',
+    blockSize: config.blockSize,
+    prefill: { numBlocks: config.pBlocks ?? roomForTwo, enablePrefixCaching: config.prefixCaching },
+    decode: { numBlocks: config.dBlocks ?? roomForTwo, enablePrefixCaching: true },
+    // A software adapter computes 2,048 rows in seconds; the other requests should not wait for that.
+    maxNumBatchedTokens: config.maxNumBatchedTokens ?? (software ? 256 : 2048),
+    maxNumSeqs: config.maxNumSeqs,
+    maxModelLen,
+    connector: connector(config),
+    link: config.link === null ? null : parseLink(config.link),
+    checksum: false,
+    keepLogits: false,
+    poison: false,
+    fault: null,
+  };
+}
+
+function connector(config: RunConfig): ConnectorConfig {
+  const base = connectorConfig(
+    kvTransferConfigSchema.parse(config.kvTransferConfig ?? {}),
+    config.tokenCheck,
+  );
+  return {
+    ...base,
+    recomputeThreshold: config.threshold,
+    decoderTtlMs: config.ttl * 1000,
+    leaseMs: config.lease * 1000,
+    loadFailurePolicy: config.loadFailurePolicy,
+  };
+}
