@@ -113,8 +113,9 @@ const cluster = {
       "When pulled KV does not arrive: fail the request, or compute it. vLLM's kv_load_failure_policy and default.",
     value: 'fail|recompute',
   }),
-  maxNumBatchedTokens: positive('tokens').default(2048).meta({
-    description: "Rows a step computes at most. vLLM's max_num_batched_tokens and default.",
+  maxNumBatchedTokens: positive('tokens').nullable().default(null).meta({
+    description:
+      "Rows a step computes at most. vLLM's max_num_batched_tokens. Left out: 2048 as in vLLM, 256 on a software adapter.",
     value: 'TOKENS',
   }),
   maxNumSeqs: positive('requests').default(128).meta({
@@ -215,6 +216,9 @@ export const runConfigSchema = z.strictObject({
 
 export type RunConfig = Readonly<z.infer<typeof runConfigSchema>>;
 export type RunKey = keyof RunConfig;
+
+/** What a caller may give: any part of it. */
+export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined };
 
 export const runKeys = Object.keys(runConfigSchema.shape) as readonly RunKey[];
 

@@ -8,7 +8,14 @@ import { didYouMean, nearest } from './fields.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
 import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
 
-export { fieldMeta, type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+export {
+  fieldMeta,
+  type RunConfig,
+  type RunConfigInput,
+  type RunKey,
+  runConfigSchema,
+  runKeys,
+} from './run-schema.ts';
 
 /** What the shipped conversation is run with unless the user says otherwise: so that pulled KV decides its answers. */
 export const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
@@ -69,12 +76,7 @@ export function parseRunConfig(
     }
   }
   if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
-  if (!given('maxNumSeqs')) config.maxNumSeqs = Math.min(config.maxNumSeqs, config.maxNumBatchedTokens);
-  if (config.maxNumBatchedTokens < config.maxNumSeqs) {
-    throw new ConfigError(
-      `${label('maxNumBatchedTokens')} is ${config.maxNumBatchedTokens} and ${label('maxNumSeqs')} is ${config.maxNumSeqs}: a step needs a token for each of its requests; raise the first or lower the second`,
-    );
-  }
+  checkStepSize(config, given('maxNumSeqs'), label);
   return Object.freeze(config);
 }
 
@@ -111,6 +113,22 @@ function mergeTransferConfig(
     }
     Object.assign(config, { [key]: value });
   }
+}
+
+/** A step has a token for each of its requests at least. A default gives way to what the user gave. */
+function checkStepSize(
+  config: { -readonly [K in RunKey]: RunConfig[K] },
+  seqsGiven: boolean,
+  label: (key: string) => string,
+): void {
+  const tokens = config.maxNumBatchedTokens;
+  if (tokens === null || tokens >= config.maxNumSeqs) return;
+  if (seqsGiven) {
+    throw new ConfigError(
+      `${label('maxNumBatchedTokens')} is ${tokens} and ${label('maxNumSeqs')} is ${config.maxNumSeqs}: a step needs a token for each of its requests; raise the first or lower the second`,
+    );
+  }
+  config.maxNumSeqs = tokens;
 }
 
 type Issue = z.core.$ZodIssue;

@@ -35,7 +35,7 @@ describe('the schema', () => {
       blockSize: 16,
       loadFailurePolicy: 'fail',
       prefixCaching: true,
-      maxNumBatchedTokens: 2048,
+      maxNumBatchedTokens: null,
       maxNumSeqs: 128,
       mode: ['monolithic', 'unidirectional', 'bidirectional'],
       conversation: null,
