@@ -213,6 +213,8 @@ export interface KvConnectorScheduler {
   buildConnectorMeta(): ConnectorMetadata;
   /** True while buildConnectorMeta would return something. */
   hasPendingMeta(): boolean;
+  /** When hasPendingMeta() becomes true by itself (a heartbeat), milliseconds; null when it does not. */
+  nextMetaDueMs(): number | null;
   updateConnectorOutput(output: ConnectorOutput): void;
   /** delayFree: the blocks stay allocated until the worker side reports the id in finishedSending. */
   requestFinished(

@@ -1,0 +1,45 @@
+/**
+ * The hash chain over full blocks: block i's hash covers its tokens and everything before them, so equal hashes mean
+ * equal KV. Same rule as vLLM (vllm/v1/core/kv_cache_utils.py, hash_block_tokens), with an encoding of our own.
+ */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+
+/** Hex digits of the digest. */
+export type BlockHash = string;
+
+export interface BlockHasher {
+  /** Parent of every first block. */
+  readonly root: BlockHash;
+  /** `cacheSalt` belongs to the first block only: null for the others, which inherit it through their parent. */
+  hash(parent: BlockHash, tokenIds: readonly number[], cacheSalt: string | null): BlockHash;
+}
+
+/** The same seed gives the same hashes everywhere. `digest` is replaced in tests. */
+export function createBlockHasher(
+  seed: string,
+  digest: (bytes: Uint8Array) => Uint8Array = sha256,
+): BlockHasher {
+  return {
+    root: bytesToHex(digest(utf8ToBytes(seed))),
+    hash: (parent, tokenIds, cacheSalt) => bytesToHex(digest(encode(parent, tokenIds, cacheSalt))),
+  };
+}
+
+/** Parent digits, token ids as little-endian u32, then a marker and the salt. Blocks have one length, so this is unambiguous. */
+function encode(parent: BlockHash, tokenIds: readonly number[], cacheSalt: string | null): Uint8Array {
+  const salt = cacheSalt === null ? null : utf8ToBytes(cacheSalt);
+  const tokensAt = parent.length;
+  const saltAt = tokensAt + 4 * tokenIds.length;
+  const bytes = new Uint8Array(saltAt + (salt ? 1 + salt.length : 0));
+  for (let i = 0; i < parent.length; i++) bytes[i] = parent.charCodeAt(i);
+  const view = new DataView(bytes.buffer);
+  tokenIds.forEach((id, i) => {
+    view.setUint32(tokensAt + 4 * i, id, true);
+  });
+  if (salt) {
+    bytes[saltAt] = 1;
+    bytes.set(salt, saltAt + 1);
+  }
+  return bytes;
+}

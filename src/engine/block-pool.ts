@@ -1,0 +1,139 @@
+/**
+ * The blocks of one KV cache group: who is free, who is referenced how often, and which hash names which block.
+ * vLLM's BlockPool: block 0 is the null block, eviction is lazy (a freed block can be hit until it is allocated again),
+ * equal blocks are not merged. Knows ids and hashes, never requests or contents.
+ */
+import { invariant } from '../errors.ts';
+import type { BlockHash } from './block-hash.ts';
+import { FreeQueue } from './free-queue.ts';
+import { type BlockId, NULL_BLOCK } from './types.ts';
+
+export class BlockPool {
+  readonly numBlocks: number;
+  readonly #free: FreeQueue;
+  readonly #refCount: Int32Array;
+  readonly #hashOf: (BlockHash | null)[];
+  readonly #byHash = new Map<BlockHash, Set<BlockId>>();
+  readonly #onRemoved: (hash: BlockHash) => void;
+
+  /** `onRemoved` is told of each hash of which no block is left. */
+  constructor(numBlocks: number, onRemoved: (hash: BlockHash) => void = () => {}) {
+    this.numBlocks = numBlocks;
+    this.#free = new FreeQueue(numBlocks);
+    for (let id = NULL_BLOCK + 1; id < numBlocks; id++) this.#free.append(id);
+    this.#refCount = new Int32Array(numBlocks);
+    this.#hashOf = new Array<BlockHash | null>(numBlocks).fill(null);
+    this.#onRemoved = onRemoved;
+  }
+
+  /** Blocks a request can get at best: all but the null block. */
+  get numUsable(): number {
+    return this.numBlocks - 1;
+  }
+
+  get numFree(): number {
+    return this.#free.size;
+  }
+
+  isFree(id: BlockId): boolean {
+    return this.#free.has(id);
+  }
+
+  hashOf(id: BlockId): BlockHash | null {
+    return this.#hashOf[id] ?? null;
+  }
+
+  /** The block that was cached first under this hash. */
+  getCached(hash: BlockHash): BlockId | null {
+    const ids = this.#byHash.get(hash);
+    return ids ? ids.values().next().value! : null;
+  }
+
+  /** Takes `count` blocks from the front of the free queue; their old contents are forgotten here. */
+  allocate(count: number): BlockId[] {
+    invariant(count <= this.numFree, () => `${count} blocks were taken from ${this.numFree} free ones`);
+    const ids: BlockId[] = [];
+    for (let i = 0; i < count; i++) {
+      const id = this.#free.shift()!;
+      this.evict(id);
+      this.#refCount[id] = 1;
+      ids.push(id);
+    }
+    return ids;
+  }
+
+  /** One more reference for each: a prefix hit. */
+  touch(ids: Iterable<BlockId>): void {
+    for (const id of ids) {
+      if (id === NULL_BLOCK) continue;
+      if (this.#refCount[id] === 0) this.#free.remove(id);
+      this.#refCount[id]!++;
+    }
+  }
+
+  /** One reference less for each, last block first, so that a chain's tail is evicted before its head. */
+  free(ids: readonly BlockId[]): void {
+    for (const id of ids.toReversed()) {
+      if (id === NULL_BLOCK) continue;
+      invariant(this.#refCount[id]! > 0, () => `block ${id} was freed more often than it was taken`);
+      if (--this.#refCount[id]! === 0) this.#free.append(id);
+    }
+  }
+
+  /** Names a full block, once. False when it has this name already. */
+  cache(id: BlockId, hash: BlockHash): boolean {
+    if (this.#hashOf[id] === hash) return false;
+    invariant(this.#hashOf[id] === null, () => `block ${id} was cached under a second hash`);
+    this.#hashOf[id] = hash;
+    const ids = this.#byHash.get(hash);
+    if (ids) ids.add(id);
+    else this.#byHash.set(hash, new Set([id]));
+    return true;
+  }
+
+  /** Takes a block's name away; it keeps its references and its place in the free queue. */
+  evict(id: BlockId): void {
+    const hash = this.#hashOf[id];
+    if (hash === null || hash === undefined) return;
+    this.#hashOf[id] = null;
+    const ids = this.#byHash.get(hash)!;
+    ids.delete(id);
+    if (ids.size > 0) return;
+    this.#byHash.delete(hash);
+    this.#onRemoved(hash);
+  }
+
+  /** Forgets every hash, without telling onRemoved. Only while no block is in use. */
+  clearHashes(): void {
+    invariant(this.numFree === this.numUsable, () => 'the prefix cache was cleared while blocks are in use');
+    this.#hashOf.fill(null);
+    this.#byHash.clear();
+  }
+
+  /** Throws InternalError unless reference counts are as expected and queue, counts and hashes agree. */
+  checkIntegrity(expectedRefCounts: ReadonlyMap<BlockId, number>): void {
+    const free = new Set(this.#free.toArray());
+    invariant(!free.has(NULL_BLOCK), () => 'the null block is in the free queue');
+    invariant(this.#hashOf[NULL_BLOCK] === null, () => 'the null block has a hash');
+    for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++) {
+      const refs = this.#refCount[id]!;
+      const expected = expectedRefCounts.get(id) ?? 0;
+      invariant(refs === expected, () => `block ${id} counts ${refs} references, tables hold ${expected}`);
+      invariant(
+        free.has(id) === (refs === 0),
+        () => `block ${id} has ${refs} references and is ${free.has(id) ? '' : 'not '}in the free queue`,
+      );
+      const hash = this.#hashOf[id] ?? null;
+      invariant(
+        hash === null || this.#byHash.get(hash)?.has(id),
+        () => `block ${id} has a hash that does not lead back to it`,
+      );
+    }
+    for (const [hash, ids] of this.#byHash) {
+      invariant(ids.size > 0, () => `hash ${hash} names no block`);
+      for (const id of ids) {
+        invariant(this.#hashOf[id] === hash, () => `hash ${hash} names block ${id}, which has another`);
+      }
+    }
+  }
+}

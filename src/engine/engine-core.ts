@@ -1,0 +1,269 @@
+/**
+ * One engine: a step is collect, schedule, run, postprocess. Joins the scheduler with the executor and the connector's
+ * worker side. Owns no loop: its thread calls step() while canStep(), and waitForChange() otherwise.
+ */
+import type { EngineCoreConfig } from '../config/engine.ts';
+import { invariant, RequestError } from '../errors.ts';
+import { checkRequest } from './admission.ts';
+import { type BlockHasher, createBlockHasher } from './block-hash.ts';
+import { checkQueues } from './integrity.ts';
+import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
+import { Outcomes } from './outcomes.ts';
+import { Request } from './request.ts';
+import { RequestQueues } from './request-queues.ts';
+import { Scheduler } from './scheduler.ts';
+import type {
+  BlockId,
+  BlockIds,
+  Clock,
+  ConnectorOutput,
+  EngineRequest,
+  KvConnector,
+  ModelExecutor,
+  RequestOutput,
+  RequestStatus,
+} from './types.ts';
+import { waitingReason } from './waiting-reason.ts';
+
+export interface EngineCoreDeps {
+  config: EngineCoreConfig;
+  executor: ModelExecutor;
+  /** null: an engine that neither sends nor pulls. */
+  connector: KvConnector | null;
+  clock: Clock;
+  /** Ids of newly allocated blocks (no prefix hits), before anything is written to them: tests fill them with NaN. */
+  onNewBlocks?: (group: number, ids: readonly BlockId[]) => void;
+  onCacheEvent?: (event: CacheEvent) => void;
+  /** For tests: another digest in the block hash chain. */
+  hasher?: BlockHasher;
+}
+
+export interface EngineCoreStats {
+  running: number;
+  waiting: number;
+  waitingForRemote: number;
+  /** Ended requests whose blocks stay: for a reader, or until a load into them ended. */
+  heldRequests: number;
+  freeBlocks: number;
+  /** The null block does not count. */
+  usedBlocks: number;
+  /** The null block counts. */
+  numBlocks: number;
+  preemptions: number;
+  steps: number;
+  /** Tokens asked for, and found, at each request's first admission. */
+  prefixCache: { queries: number; hits: number };
+  externalPrefixCache: { queries: number; hits: number };
+}
+
+/** How soon a stalled engine looks again: a read that pinned a hold may have ended without a report. */
+const STALL_RETRY_MS = 1000;
+
+export class EngineCore {
+  readonly #deps: EngineCoreDeps;
+  readonly #cache: KvCacheManager;
+  readonly #queues = new RequestQueues();
+  readonly #scheduler: Scheduler;
+  readonly #outcomes: Outcomes;
+  /** Reported by the worker side, not yet taken by a step. */
+  #arrived: ConnectorOutput[] = [];
+  #steps = 0;
+  #stepping = false;
+
+  constructor(deps: EngineCoreDeps) {
+    this.#deps = deps;
+    const { config, onNewBlocks, onCacheEvent } = deps;
+    const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
+    this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks, onCacheEvent });
+    const connector = deps.connector?.scheduler ?? null;
+    const shared = { config, queues: this.#queues, cache: this.#cache, connector };
+    this.#scheduler = new Scheduler({ ...shared, dropOldestHold: () => this.#dropOldestHold() });
+    this.#outcomes = new Outcomes(shared);
+  }
+
+  /** Throws RequestError when the request cannot be served; a holder that it names is then told to free. */
+  addRequest(request: EngineRequest): void {
+    if (this.#queues.known.has(request.requestId)) {
+      throw new RequestError(
+        `request ${request.requestId}: an earlier one with this id has not ended: choose another id`,
+      );
+    }
+    const entry = new Request(request);
+    try {
+      checkRequest(request, this.#deps.config, this.#cache.numUsable);
+    } catch (error) {
+      entry.status = 'finished_error';
+      this.#deps.connector?.scheduler.requestFinished(entry, this.#cache.blockIds(entry));
+      throw error;
+    }
+    this.#outcomes.added(entry);
+  }
+
+  /** No-op for an unknown or finished request. Its end comes out of the next step. */
+  abortRequest(requestId: string): void {
+    this.#outcomes.aborted(requestId);
+  }
+
+  /** Something is left to do or to wait for, holds included. */
+  hasWork(): boolean {
+    const pending = this.#deps.connector?.scheduler.hasPendingMeta() ?? false;
+    return this.#queues.known.size > 0 || this.#outcomes.hasEndings || pending || this.#arrived.length > 0;
+  }
+
+  /** A step now would do something. Otherwise only waitForChange, addRequest or abortRequest changes that. */
+  canStep(): boolean {
+    this.#poll();
+    const { running, waiting, loaded, stalled } = this.#queues;
+    if (this.#arrived.length > 0 || this.#outcomes.hasEndings || running.length > 0) return true;
+    if (waiting.length + loaded.length > 0 && !stalled) return true;
+    return this.#deps.connector?.scheduler.hasPendingMeta() ?? false;
+  }
+
+  /**
+   * One round. Rejects only when the executor does, after which the engine is not to be used. A hold is known to the
+   * worker side before the output that names it is returned, since the reader may come at once.
+   */
+  async step(): Promise<RequestOutput[]> {
+    invariant(!this.#stepping, () => 'a step was begun before the last one ended');
+    this.#stepping = true;
+    try {
+      this.#poll();
+      this.#takeArrived();
+      const batch = this.#scheduler.schedule(this.#steps++);
+      this.#flushMeta();
+      const sampled = batch.requests.length > 0 ? await this.#deps.executor.execute(batch) : [];
+      const outputs = this.#outcomes.ran(batch, sampled);
+      this.#flushMeta();
+      return [...outputs, ...this.#outcomes.takeEndings()];
+    } finally {
+      this.#stepping = false;
+    }
+  }
+
+  /**
+   * Resolves when canStep() may have become true by itself: a transfer or a read ended, a hold or a heartbeat is due.
+   * Without a connector nothing does: then only the signal ends it.
+   */
+  async waitForChange(signal: AbortSignal): Promise<void> {
+    const { connector, clock } = this.#deps;
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    const aborted = new Promise<void>((resolve) => {
+      if (either.aborted) resolve();
+      else either.addEventListener('abort', () => resolve(), { once: true });
+    });
+    const waits: Promise<void>[] = [aborted];
+    if (connector) {
+      waits.push(connector.worker.waitForChange(either));
+      const due = connector.scheduler.nextMetaDueMs();
+      if (due !== null) waits.push(clock.sleep(Math.max(0, due - clock.now()), either));
+      if (this.#queues.stalled) {
+        const retry = () => {
+          this.#queues.stalled = false;
+        };
+        waits.push(clock.sleep(STALL_RETRY_MS, either).then(retry));
+      }
+    }
+    await Promise.race(waits);
+    stop.abort();
+  }
+
+  /** Forgets all cached prefixes. vLLM's rule: false, and nothing done, unless only the null block is in use. */
+  resetPrefixCache(): boolean {
+    return this.#cache.resetPrefixCache();
+  }
+
+  /** Tokens of a sequence whose KV is cached here, in full blocks; changes nothing. */
+  lookupPrefix(tokenIds: readonly number[], cacheSalt: string | null): number {
+    return this.#cache.lookupPrefix(tokenIds, cacheSalt);
+  }
+
+  /** null for an unknown (or ended and freed) request. */
+  requestState(requestId: string): RequestState | null {
+    const request = this.#queues.known.get(requestId);
+    if (!request) return null;
+    const { status, numComputedTokens, numPreemptions, heldFor } = request;
+    return { status, numComputedTokens, numPreemptions, heldFor, blockIds: this.#cache.blockIds(request) };
+  }
+
+  /** Why a request does not run; null when it does, or is unknown. */
+  waitingReason(requestId: string): string | null {
+    const worker = this.#deps.connector?.worker ?? null;
+    return waitingReason(requestId, this.#queues, this.#cache, this.#deps.config, worker);
+  }
+
+  /** Throws InternalError when queues, tables, reference counts, free list, hashes or holds do not agree. */
+  checkIntegrity(): void {
+    this.#cache.checkIntegrity();
+    checkQueues(this.#queues, this.#cache);
+    const reported = new Set(this.#arrived.flatMap((output) => output.finishedSending));
+    for (const { requestId, blockIds } of this.#deps.connector?.worker.holds() ?? []) {
+      if (reported.has(requestId)) continue;
+      const request = this.#queues.known.get(requestId);
+      invariant(request?.heldFor === 'reader', () => `${requestId} is held by the worker side alone`);
+      const table = this.#cache.blockIds(request);
+      blockIds.forEach((ids, group) => {
+        const own = new Set(table[group]);
+        const stray = ids.find((id) => !own.has(id));
+        invariant(stray === undefined, () => `${requestId} holds block ${stray}, which is not in its table`);
+      });
+    }
+  }
+
+  stats(): EngineCoreStats {
+    const { waiting, loading, loaded, running, held } = this.#queues.byName();
+    const { preemptions, prefixCache, externalPrefixCache } = this.#scheduler.counters;
+    const freeBlocks = this.#cache.numFree;
+    return {
+      running: running.length,
+      waiting: waiting.length + loaded.length,
+      waitingForRemote: loading.length,
+      heldRequests: held.length,
+      freeBlocks,
+      usedBlocks: this.#cache.numUsable - freeBlocks,
+      numBlocks: this.#deps.config.cache.numBlocks,
+      preemptions,
+      steps: this.#steps,
+      prefixCache: { ...prefixCache },
+      externalPrefixCache: { ...externalPrefixCache },
+    };
+  }
+
+  #poll(): void {
+    const output = this.#deps.connector?.worker.getFinished();
+    if (!output) return;
+    const { finishedSending, finishedRecving, failedRecving } = output;
+    if (finishedSending.length + finishedRecving.length + failedRecving.length > 0)
+      this.#arrived.push(output);
+  }
+
+  #takeArrived(): void {
+    const arrived = this.#arrived;
+    this.#arrived = [];
+    for (const output of arrived) this.#outcomes.transferred(output);
+  }
+
+  /** Only D's holds for P: P can compute what it does not get, while D cannot go on without P's. */
+  #dropOldestHold(): boolean {
+    if (this.#deps.connector?.worker.dropOldestHold('decode') == null) return false;
+    this.#poll();
+    this.#takeArrived();
+    return true;
+  }
+
+  #flushMeta(): void {
+    const { connector } = this.#deps;
+    if (connector?.scheduler.hasPendingMeta()) {
+      connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());
+    }
+  }
+}
+
+export interface RequestState {
+  status: RequestStatus;
+  /** Tokens with KV in its blocks; while a load is under way, those that will have it. */
+  numComputedTokens: number;
+  numPreemptions: number;
+  heldFor: 'load' | 'reader' | null;
+  blockIds: BlockIds;
+}

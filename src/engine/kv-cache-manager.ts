@@ -1,0 +1,246 @@
+/**
+ * Block tables and the prefix cache: which blocks a request has, which it can share, and when a block gets its hash.
+ * vLLM's KVCacheManager for full attention groups; ids are per group throughout, a table may hold null ids.
+ * Knows nothing of contents, queues or connectors.
+ */
+import type { CacheConfig } from '../config/engine.ts';
+import { invariant } from '../errors.ts';
+import type { BlockHash, BlockHasher } from './block-hash.ts';
+import { BlockPool } from './block-pool.ts';
+import type { Request } from './request.ts';
+import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
+
+/** Prefix cache changes, in the terms of vLLM's KV events. */
+export type CacheEvent =
+  | {
+      kind: 'stored';
+      group: number;
+      blockHashes: readonly BlockHash[];
+      parentBlockHash: BlockHash | null;
+      tokenIds: readonly number[];
+      blockSize: number;
+    }
+  | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[] }
+  | { kind: 'cleared' };
+
+export interface KvCacheDeps {
+  config: CacheConfig;
+  hasher: BlockHasher;
+  numGroups?: number;
+  /** Ids of newly allocated blocks (no prefix hits), before anything is written to them. */
+  onNewBlocks?: ((group: number, ids: readonly BlockId[]) => void) | undefined;
+  onCacheEvent?: ((event: CacheEvent) => void) | undefined;
+}
+
+/** A local prefix hit: blocks by group, not yet referenced. Valid until the next allocation. */
+export interface PrefixHit {
+  blockIds: BlockIds;
+  numTokens: number;
+}
+
+export class KvCacheManager {
+  readonly blockSize: number;
+  readonly #pools: readonly BlockPool[];
+  readonly #deps: KvCacheDeps;
+  /** Request id to table, by group, and the number of its blocks that were offered to the cache. */
+  readonly #tables = new Map<string, { groups: BlockId[][]; numCachedBlocks: number }>();
+
+  constructor(deps: KvCacheDeps) {
+    this.#deps = deps;
+    this.blockSize = deps.config.blockSize;
+    this.#pools = Array.from({ length: deps.numGroups ?? 1 }, (_, group) => {
+      const removed = (hash: BlockHash) =>
+        this.#deps.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
+      return new BlockPool(deps.config.numBlocks, removed);
+    });
+  }
+
+  /** Blocks that one request can get at best in every group. */
+  get numUsable(): number {
+    return Math.min(...this.#pools.map((pool) => pool.numUsable));
+  }
+
+  get numFree(): number {
+    return Math.min(...this.#pools.map((pool) => pool.numFree));
+  }
+
+  blocksFor(numTokens: number): number {
+    return Math.ceil(numTokens / this.blockSize);
+  }
+
+  hasBlocks(request: Request): boolean {
+    return this.#tables.has(request.requestId);
+  }
+
+  /** The request's table; no blocks when it has none. */
+  blockIds(request: Request): BlockIds {
+    return this.#tables.get(request.requestId)?.groups ?? this.#pools.map(() => []);
+  }
+
+  /** The longest cached prefix in full blocks, at most one token short of the whole: the last must run to give logits. */
+  getComputedBlocks(request: Request): PrefixHit {
+    const none = { blockIds: this.#pools.map(() => []), numTokens: 0 };
+    if (!this.#deps.config.enablePrefixCaching) return none;
+    const maxBlocks = Math.floor((request.numTokens - 1) / this.blockSize);
+    this.#extendHashes(request, maxBlocks);
+    return this.#longestHit(request.blockHashes.slice(0, maxBlocks));
+  }
+
+  /** Tokens of a sequence that are cached, in full blocks; changes nothing. */
+  lookupPrefix(tokenIds: readonly number[], cacheSalt: string | null): number {
+    if (!this.#deps.config.enablePrefixCaching) return 0;
+    const hashes: BlockHash[] = [];
+    extendHashes(hashes, tokenIds, cacheSalt, this.blockSize, this.#deps.hasher, Number.POSITIVE_INFINITY);
+    return this.#longestHit(hashes).numTokens;
+  }
+
+  /** Free blocks by group that would be taken, were this hit referenced and the table grown to hold numTokens. */
+  blocksNeeded(request: Request, numTokens: number, hit: PrefixHit | null): number[] {
+    return this.#pools.map((pool, group) => {
+      const have = hit ? hit.blockIds[group]! : this.blockIds(request)[group]!;
+      const revived = hit ? have.filter((id) => pool.isFree(id)).length : 0;
+      return Math.max(0, this.blocksFor(numTokens) - have.length) + revived;
+    });
+  }
+
+  /** Whether that many blocks are free in every group. */
+  canAllocate(needed: readonly number[]): boolean {
+    return this.#pools.every((pool, group) => needed[group]! <= pool.numFree);
+  }
+
+  /**
+   * Grows the request's table to hold numTokens, first taking over `hit`. False, with nothing changed, when there are not
+   * enough free blocks. `delayCaching`: KV comes from elsewhere, so nothing new gets a hash until cacheBlocks is called.
+   */
+  allocateSlots(request: Request, numTokens: number, hit: PrefixHit | null, delayCaching = false): boolean {
+    if (!this.canAllocate(this.blocksNeeded(request, numTokens, hit))) return false;
+    let table = this.#tables.get(request.requestId);
+    invariant(!table || !hit, () => `${request.requestId}: a prefix hit for a request that has blocks`);
+    if (!table) {
+      table = { groups: this.#pools.map(() => []), numCachedBlocks: 0 };
+      this.#tables.set(request.requestId, table);
+    }
+    this.#pools.forEach((pool, group) => {
+      const ids = table.groups[group]!;
+      if (hit) {
+        pool.touch(hit.blockIds[group]!);
+        ids.push(...hit.blockIds[group]!);
+      }
+      const fresh = pool.allocate(Math.max(0, this.blocksFor(numTokens) - ids.length));
+      ids.push(...fresh);
+      if (fresh.length > 0) this.#deps.onNewBlocks?.(group, fresh);
+    });
+    if (hit) table.numCachedBlocks = hit.numTokens / this.blockSize;
+    if (!delayCaching) this.cacheBlocks(request, numTokens);
+    return true;
+  }
+
+  /** Gives hashes to the full blocks among the first numTokens. Their KV must be there before anyone can read it. */
+  cacheBlocks(request: Request, numTokens: number): void {
+    if (!this.#deps.config.enablePrefixCaching) return;
+    const table = this.#tables.get(request.requestId);
+    invariant(table, () => `${request.requestId} has no blocks to cache`);
+    const from = table.numCachedBlocks;
+    const to = Math.floor(Math.min(numTokens, request.numTokens) / this.blockSize);
+    if (to <= from) return;
+    this.#extendHashes(request, to);
+    const hashes = request.blockHashes.slice(from, to);
+    this.#pools.forEach((pool, group) => {
+      const stored = hashes.filter((hash, i) => {
+        const id = table.groups[group]![from + i]!;
+        return id !== NULL_BLOCK && pool.cache(id, hash);
+      });
+      if (stored.length > 0) this.#emitStored(request, group, from, to);
+    });
+    table.numCachedBlocks = to;
+  }
+
+  /** Gives every block of the request back; no-op without blocks. */
+  free(request: Request): void {
+    const table = this.#tables.get(request.requestId);
+    if (!table) return;
+    this.#tables.delete(request.requestId);
+    this.#pools.forEach((pool, group) => {
+      pool.free(table.groups[group]!);
+    });
+  }
+
+  /** vLLM's rule: false unless only the null block is in use. */
+  resetPrefixCache(): boolean {
+    if (this.#pools.some((pool) => pool.numFree !== pool.numUsable)) return false;
+    for (const pool of this.#pools) pool.clearHashes();
+    this.#deps.onCacheEvent?.({ kind: 'cleared' });
+    return true;
+  }
+
+  /** Throws InternalError unless tables, reference counts, free queues and hashes agree. */
+  checkIntegrity(): void {
+    this.#pools.forEach((pool, group) => {
+      const refs = new Map<BlockId, number>();
+      for (const { groups } of this.#tables.values()) {
+        for (const id of groups[group]!) if (id !== NULL_BLOCK) refs.set(id, (refs.get(id) ?? 0) + 1);
+      }
+      pool.checkIntegrity(refs);
+    });
+  }
+
+  /** Request ids that have a table. */
+  owners(): Iterable<string> {
+    return this.#tables.keys();
+  }
+
+  /** Full attention: left to right, in every group, up to the first miss. */
+  #longestHit(hashes: readonly BlockHash[]): PrefixHit {
+    const blockIds: BlockId[][] = this.#pools.map(() => []);
+    let numBlocks = 0;
+    for (const hash of hashes) {
+      const ids = this.#pools.map((pool) => pool.getCached(hash));
+      if (ids.includes(null)) break;
+      ids.forEach((id, group) => {
+        blockIds[group]!.push(id!);
+      });
+      numBlocks++;
+    }
+    return { blockIds, numTokens: numBlocks * this.blockSize };
+  }
+
+  #extendHashes(request: Request, numBlocks: number): void {
+    const { hasher } = this.#deps;
+    extendHashes(
+      request.blockHashes,
+      request.allTokenIds,
+      request.cacheSalt,
+      this.blockSize,
+      hasher,
+      numBlocks,
+    );
+  }
+
+  #emitStored(request: Request, group: number, from: number, to: number): void {
+    this.#deps.onCacheEvent?.({
+      kind: 'stored',
+      group,
+      blockHashes: request.blockHashes.slice(from, to),
+      parentBlockHash: request.blockHashes[from - 1] ?? null,
+      tokenIds: request.allTokenIds.slice(from * this.blockSize, to * this.blockSize),
+      blockSize: this.blockSize,
+    });
+  }
+}
+
+/** Appends the hashes of further full blocks, up to numBlocks in all. */
+function extendHashes(
+  hashes: BlockHash[],
+  tokenIds: readonly number[],
+  cacheSalt: string | null,
+  blockSize: number,
+  hasher: BlockHasher,
+  numBlocks: number,
+): void {
+  const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
+  for (let i = hashes.length; i < full; i++) {
+    const parent = hashes[i - 1] ?? hasher.root;
+    const tokens = tokenIds.slice(i * blockSize, (i + 1) * blockSize);
+    hashes.push(hasher.hash(parent, tokens, i === 0 ? cacheSalt : null));
+  }
+}

@@ -1,0 +1,43 @@
+/** Where each request stands. The scheduler moves requests on, Outcomes takes them out; nothing is decided here. */
+import type { Request } from './request.ts';
+
+export type QueueName = 'waiting' | 'loading' | 'loaded' | 'running' | 'held';
+
+export class RequestQueues {
+  /** All that are not forgotten: also finished ones whose blocks are held. */
+  readonly known = new Map<string, Request>();
+  /** First come, first served; preempted ones at the front. None has blocks. */
+  readonly waiting: Request[] = [];
+  /** Blocks allocated, KV on its way. */
+  readonly loading = new Set<Request>();
+  /** KV came, not yet running. They have blocks, so they come before the waiting. */
+  readonly loaded: Request[] = [];
+  /** In order of admission. */
+  readonly running: Request[] = [];
+  /** The last plan got nobody on and nothing changed since: only a change from outside helps. */
+  stalled = false;
+
+  /** Loads count, so that a request has its place when its KV came. */
+  get numAdmitted(): number {
+    return this.running.length + this.loading.size + this.loaded.length;
+  }
+
+  /** Takes the request out of whichever queue it is in; it stays known. */
+  remove(request: Request): void {
+    this.loading.delete(request);
+    for (const queue of [this.waiting, this.loaded, this.running]) {
+      const index = queue.indexOf(request);
+      if (index >= 0) queue.splice(index, 1);
+    }
+  }
+
+  byName(): Record<QueueName, readonly Request[]> {
+    return {
+      waiting: this.waiting,
+      loading: [...this.loading],
+      loaded: this.loaded,
+      running: this.running,
+      held: [...this.known.values()].filter((request) => request.heldFor !== null),
+    };
+  }
+}

@@ -1,0 +1,108 @@
+/** One request as the scheduler keeps it. Holds no policy: the scheduler and the cache manager change it. */
+import { invariant } from '../errors.ts';
+import type { BlockHash } from './block-hash.ts';
+import type {
+  ConnectorRequest,
+  EngineRequest,
+  PromptAccount,
+  RequestStatus,
+  SamplingParams,
+} from './types.ts';
+
+export class Request implements ConnectorRequest {
+  readonly requestId: string;
+  readonly promptTokenIds: readonly number[];
+  readonly sampling: SamplingParams;
+  readonly kvTransferParams: EngineRequest['kvTransferParams'];
+  readonly cacheSalt: string | null;
+  status: RequestStatus = 'waiting';
+  /** Tokens with KV in the request's blocks; while a load is under way, those that will have it. */
+  numComputedTokens = 0;
+  numPreemptions = 0;
+  /** Hashes of its full blocks, as far as anyone asked; the cache manager extends it. */
+  readonly blockHashes: BlockHash[] = [];
+  /** Why a finished request's blocks stay: a load still writes into them, or a reader may fetch them. */
+  heldFor: 'load' | 'reader' | null = null;
+  /** Fixed by the first token. */
+  prompt: PromptAccount | null = null;
+  readonly #allTokenIds: number[];
+  /** The prefill under way. */
+  #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
+  #noPullReason: string | null = null;
+
+  constructor(request: EngineRequest) {
+    this.requestId = request.requestId;
+    this.promptTokenIds = request.promptTokenIds;
+    this.sampling = request.sampling;
+    this.kvTransferParams = request.kvTransferParams;
+    this.cacheSalt = request.cacheSalt;
+    this.#allTokenIds = [...request.promptTokenIds];
+  }
+
+  get allTokenIds(): readonly number[] {
+    return this.#allTokenIds;
+  }
+
+  get numTokens(): number {
+    return this.#allTokenIds.length;
+  }
+
+  get numOutputTokens(): number {
+    return this.#allTokenIds.length - this.promptTokenIds.length;
+  }
+
+  /** Of the prefill under way. */
+  get localHitTokens(): number {
+    return this.#prefill.localHitTokens;
+  }
+
+  get isFinished(): boolean {
+    return this.status.startsWith('finished_');
+  }
+
+  appendOutput(tokenId: number): void {
+    this.#allTokenIds.push(tokenId);
+  }
+
+  /** A prefill starts with this many tokens hit and this many on their way. */
+  beginPrefill(localHitTokens: number, pulledTokens: number, noPullReason: string | null): void {
+    this.numComputedTokens = localHitTokens + pulledTokens;
+    this.#prefill = { localHitTokens, pulledTokens, computedTokens: 0 };
+    if (noPullReason !== null) this.#noPullReason = noPullReason;
+  }
+
+  /** Forgets the prefill under way: its blocks are gone. */
+  restart(reason: string): void {
+    this.numComputedTokens = 0;
+    if (this.#prefill.pulledTokens > 0) this.#noPullReason = reason;
+    this.#prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
+  }
+
+  /** Fewer tokens than promised have KV: a load failed in part, or the last token must run to give logits. */
+  shortenLoad(numComputedTokens: number, reason: string | null): void {
+    this.numComputedTokens = numComputedTokens;
+    this.#prefill.pulledTokens = numComputedTokens - this.#prefill.localHitTokens;
+    invariant(this.#prefill.pulledTokens >= 0, () => `${this.requestId}: a load was cut into the local hit`);
+    if (reason !== null) this.#noPullReason = reason;
+  }
+
+  /** The tokens [numComputedTokens, numComputedTokens + count) ran. */
+  advance(count: number): void {
+    const promptLeft = Math.max(0, this.promptTokenIds.length - this.numComputedTokens);
+    this.#prefill.computedTokens += Math.min(count, promptLeft);
+    this.numComputedTokens += count;
+  }
+
+  /** Closes the account of the prompt; call before the first output token is appended. */
+  closePrompt(): void {
+    const promptTokens = this.promptTokenIds.length;
+    const { localHitTokens, pulledTokens, computedTokens } = this.#prefill;
+    invariant(
+      localHitTokens + pulledTokens + computedTokens === promptTokens,
+      () =>
+        `${this.requestId}: ${localHitTokens} hit + ${pulledTokens} pulled + ${computedTokens} computed is not ${promptTokens}`,
+    );
+    const noPullReason = pulledTokens > 0 ? null : this.#noPullReason;
+    this.prompt = { promptTokens, localHitTokens, pulledTokens, computedTokens, noPullReason };
+  }
+}

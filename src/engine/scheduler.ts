@@ -1,0 +1,216 @@
+/**
+ * Who runs in the next step, with which tokens and blocks. vLLM's V1 scheduler: continuous batching with chunked
+ * prefill, preemption of the last that was admitted, loads of remote KV beside what runs. Synchronous and serial.
+ * Moves no bytes and runs no model; what follows from results is in outcomes.ts.
+ */
+import type { EngineCoreConfig } from '../config/engine.ts';
+import { invariant } from '../errors.ts';
+import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
+import type { Request } from './request.ts';
+import type { RequestQueues } from './request-queues.ts';
+import { forbiddenTokenIds } from './stop.ts';
+import type { KvConnectorScheduler, ScheduledBatch, ScheduledRequest } from './types.ts';
+
+export interface SchedulerDeps {
+  config: EngineCoreConfig;
+  queues: RequestQueues;
+  cache: KvCacheManager;
+  connector: KvConnectorScheduler | null;
+  /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
+  dropOldestHold: () => boolean;
+}
+
+interface StepPlan {
+  tokenBudget: number;
+  requests: ScheduledRequest[];
+}
+
+export class Scheduler {
+  readonly counters = {
+    preemptions: 0,
+    prefixCache: { queries: 0, hits: 0 },
+    externalPrefixCache: { queries: 0, hits: 0 },
+  };
+  readonly #deps: SchedulerDeps;
+  readonly #queues: RequestQueues;
+
+  constructor(deps: SchedulerDeps) {
+    this.#deps = deps;
+    this.#queues = deps.queues;
+  }
+
+  schedule(step: number): ScheduledBatch {
+    const plan: StepPlan = { tokenBudget: this.#deps.config.scheduler.maxNumBatchedTokens, requests: [] };
+    this.#queues.stalled = false;
+    const preempted = this.#scheduleRunning(plan);
+    if (!preempted) {
+      this.#queues.stalled = true;
+      if (this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
+    }
+    return { step, requests: plan.requests };
+  }
+
+  /** True when somebody had to be preempted. */
+  #scheduleRunning(plan: StepPlan): boolean {
+    const before = this.counters.preemptions;
+    for (let i = 0; i < this.#queues.running.length && plan.tokenBudget > 0; i++) {
+      const request = this.#queues.running[i]!;
+      const numNewTokens = Math.min(request.numTokens - request.numComputedTokens, plan.tokenBudget);
+      if (!this.#growRunning(request, request.numComputedTokens + numNewTokens)) break;
+      this.#plan(request, numNewTokens, plan);
+    }
+    return this.counters.preemptions > before;
+  }
+
+  /** Gets blocks for a running request, if need be from those admitted later. False: it was preempted itself. */
+  #growRunning(request: Request, numTokens: number): boolean {
+    while (!this.#deps.cache.allocateSlots(request, numTokens, null)) {
+      const alone = this.#queues.running.length === 1 && this.#queues.loading.size === 0;
+      if (alone && this.#deps.dropOldestHold()) continue;
+      const victim = this.#queues.running.pop()!;
+      this.#preempt(victim);
+      if (victim === request) return false;
+    }
+    return true;
+  }
+
+  /** True when none is left. */
+  #scheduleLoaded(plan: StepPlan): boolean {
+    while (this.#queues.loaded.length > 0 && plan.tokenBudget > 0) {
+      const request = this.#queues.loaded[0]!;
+      const { numTokens, numComputedTokens } = request;
+      const numNewTokens = Math.min(numTokens - numComputedTokens, plan.tokenBudget);
+      if (!this.#deps.cache.allocateSlots(request, numComputedTokens + numNewTokens, null)) {
+        if (this.#makeRoom()) continue;
+        return false;
+      }
+      this.#queues.loaded.shift();
+      this.#deps.connector?.updateStateAfterAlloc(
+        request,
+        this.#deps.cache.blockIds(request),
+        numComputedTokens,
+        0,
+      );
+      this.#run(request, numNewTokens, plan);
+    }
+    return this.#queues.loaded.length === 0;
+  }
+
+  #scheduleWaiting(plan: StepPlan): void {
+    const { cache, connector } = this.#deps;
+    const { maxNumSeqs } = this.#deps.config.scheduler;
+    let index = 0;
+    while (
+      index < this.#queues.waiting.length &&
+      plan.tokenBudget > 0 &&
+      this.#queues.numAdmitted < maxNumSeqs
+    ) {
+      const request = this.#queues.waiting[index]!;
+      const hit = cache.getComputedBlocks(request);
+      const match = connector
+        ? connector.getNumNewMatchedTokens(request, hit.numTokens)
+        : { tokens: 0, async: false, noPullReason: null };
+      if (!match) {
+        this.#queues.stalled = false;
+        index++;
+        continue;
+      }
+      const load = match.tokens > 0;
+      invariant(!load || match.async, () => `${request.requestId}: a synchronous load is not supported`);
+      const computed = hit.numTokens + match.tokens;
+      const numNewTokens = load ? 0 : Math.min(request.numTokens - computed, plan.tokenBudget);
+      if (!this.#wholeFits(request, hit)) {
+        if (this.#makeRoom()) continue;
+        return;
+      }
+      const allocated = cache.allocateSlots(request, computed + numNewTokens, hit, load);
+      invariant(allocated, () => `${request.requestId}: fits whole, but not in part`);
+      this.#queues.waiting.splice(index, 1);
+      this.#countQueries(request, hit.numTokens, match.tokens);
+      request.beginPrefill(hit.numTokens, match.tokens, match.noPullReason);
+      connector?.updateStateAfterAlloc(request, cache.blockIds(request), hit.numTokens, match.tokens);
+      if (load) this.#load(request);
+      else this.#run(request, numNewTokens, plan);
+    }
+  }
+
+  /**
+   * Whether all the request's tokens fit beside what those admitted before still need for theirs: a request let in on
+   * its first chunk alone would be preempted again, or block with a loaded prefix what others wait for.
+   */
+  #wholeFits(request: Request, hit: PrefixHit): boolean {
+    const { cache } = this.#deps;
+    const needed = cache.blocksNeeded(request, request.numTokens, hit);
+    for (const admitted of [...this.#queues.running, ...this.#queues.loading]) {
+      cache.blocksNeeded(admitted, admitted.numTokens, null).forEach((count, group) => {
+        needed[group]! += count;
+      });
+    }
+    return cache.canAllocate(needed);
+  }
+
+  /**
+   * When nothing runs and nothing arrives, only giving something up gets anyone on: first blocks that are held for a
+   * reader who has not begun, then what the last of the loaded requests has.
+   */
+  #makeRoom(): boolean {
+    if (this.#queues.running.length > 0 || this.#queues.loading.size > 0) return false;
+    if (this.#deps.dropOldestHold()) return true;
+    if (this.#queues.loaded.length < 2) return false;
+    this.#preempt(this.#queues.loaded.pop()!);
+    return true;
+  }
+
+  #load(request: Request): void {
+    request.status = 'waiting_for_remote_kvs';
+    this.#queues.loading.add(request);
+    this.#queues.stalled = false;
+  }
+
+  #run(request: Request, numNewTokens: number, plan: StepPlan): void {
+    request.status = 'running';
+    this.#queues.running.push(request);
+    this.#plan(request, numNewTokens, plan);
+  }
+
+  #plan(request: Request, numNewTokens: number, plan: StepPlan): void {
+    const start = request.numComputedTokens;
+    const complete = start + numNewTokens === request.numTokens;
+    plan.requests.push({
+      requestId: request.requestId,
+      tokenIds: request.allTokenIds.slice(start, start + numNewTokens),
+      startPosition: start,
+      blockIds: this.#deps.cache.blockIds(request).map((ids) => [...ids]),
+      sample: complete
+        ? {
+            params: request.sampling,
+            outputIndex: request.numOutputTokens,
+            forbiddenTokenIds: forbiddenTokenIds(request, this.#deps.config.eosTokenIds),
+          }
+        : null,
+    });
+    plan.tokenBudget -= numNewTokens;
+    this.#queues.stalled = false;
+  }
+
+  /** All its blocks go; it starts over before anyone else gets in. */
+  #preempt(request: Request): void {
+    this.#deps.cache.free(request);
+    request.status = 'preempted';
+    request.numPreemptions++;
+    request.restart('what was pulled was lost to a preemption');
+    this.#queues.waiting.unshift(request);
+    this.counters.preemptions++;
+  }
+
+  /** Once a request: what a preempted one finds of its own is no hit worth counting. */
+  #countQueries(request: Request, localHitTokens: number, externalTokens: number): void {
+    if (request.numPreemptions > 0) return;
+    const { prefixCache, externalPrefixCache } = this.counters;
+    prefixCache.queries += request.numTokens;
+    prefixCache.hits += localHitTokens;
+    if (!this.#deps.connector) return;
+    externalPrefixCache.queries += request.numTokens - localHitTokens;
+    externalPrefixCache.hits += externalTokens;
+  }
+}
