@@ -160,10 +160,10 @@ export class HolderHalf {
       }
       await last;
     } finally {
-      // Blocks may be reused once the READ has ended: wait for what the device still copies.
-      for (const gather of await Promise.allSettled(gathers.values())) {
-        if (gather.status === 'fulfilled') gather.value.gathered.release();
-      }
+      // Blocks may be reused once the READ has ended: wait for what the device still copies. Each gives its staging
+      // buffer back by itself, for the next may be waiting for just that one.
+      const release = ({ gathered }: { gathered: GatheredBlocks }) => gathered.release();
+      await Promise.all([...gathers.values()].map((gather) => gather.then(release, () => {})));
     }
   }
 

@@ -1,0 +1,454 @@
+/** How a READ ends when it does not end well: always with an outcome and a sentence, never with a rejection or a hang. */
+import { afterEach, describe, expect, it } from 'vitest';
+import type { CompatibilityFactors } from '../../src/transport/compatibility.ts';
+import type { PeerMessage, WelcomeMessage } from '../../src/transport/messages.ts';
+import {
+  connect,
+  differing,
+  FACTORS,
+  makeEngine,
+  makePair,
+  type Pair,
+  pairsOf,
+  range,
+  read,
+  TestMemory,
+  turns,
+} from './helpers.ts';
+
+const open: Pair[] = [];
+const pair = (options?: Parameters<typeof makePair>[0]): Pair => {
+  const made = makePair(options);
+  open.push(made);
+  return made;
+};
+afterEach(() => {
+  for (const { close } of open.splice(0)) close();
+});
+const some = pairsOf(range(1, 10), range(1, 10));
+
+describe("the gate's answer", () => {
+  for (const outcome of ['declined', 'expired', 'failed'] as const) {
+    it(`'${outcome}' is the outcome, and no block is touched`, async () => {
+      const { reader, holder } = pair();
+      holder.transport.setHandlers({
+        gate: () => ({ allow: false, outcome, message: `because ${outcome}` }),
+      });
+      expect(await read(reader, holder, some)).toMatchObject({
+        outcome,
+        message: `because ${outcome}`,
+        bytes: 0,
+      });
+      expect(holder.memory.gathers).toBe(0);
+    });
+  }
+
+  it('that throws is a failure of this READ alone', async () => {
+    const { reader, holder } = pair();
+    holder.transport.setHandlers({
+      gate: () => {
+        throw new Error('no such table');
+      },
+    });
+    const result = await read(reader, holder, some);
+    expect(result.outcome).toBe('failed');
+    expect(result.message).toContain('no such table');
+  });
+
+  it('is asked with the blocks by group; before there is a gate, READs fail', async () => {
+    const { reader, holder } = pair();
+    let asked: unknown = null;
+    holder.transport.setHandlers({
+      gate: (requestId, blocks) => {
+        asked = { requestId, blocks };
+        return { allow: false, outcome: 'declined', message: '' };
+      },
+    });
+    await read(reader, holder, pairsOf([7, 3], [1, 2]), 'x');
+    expect(asked).toEqual({
+      requestId: 'x@holder',
+      blocks: [
+        { group: 0, blockId: 7 },
+        { group: 0, blockId: 3 },
+      ],
+    });
+    const ungated = pair({ handlers: {} });
+    const result = await read(ungated.reader, ungated.holder, some);
+    expect(result).toMatchObject({ outcome: 'failed', message: 'the holder is not ready to serve reads.' });
+  });
+});
+
+describe('failed', () => {
+  it('when a gather fails, with the pins given back', async () => {
+    const { reader, holder } = pair();
+    holder.memory.onGather = (_group, ids) => {
+      if (ids.includes(5)) throw new Error('device lost');
+    };
+    const result = await read(reader, holder, some);
+    expect(result.outcome).toBe('failed');
+    expect(result.message).toContain('device lost');
+    expect(holder.pins).toEqual({ held: 0, finished: 1 });
+    await turns();
+    expect(holder.memory.gathersInFlight).toBe(0);
+    expect(holder.transport.slotsInUse()).toBe(0);
+  });
+
+  for (const step of ['onStage', 'onCommit'] as const) {
+    it(`when the reader's ${step} fails; the holder stops and the connection goes on`, async () => {
+      const { reader, holder } = pair({ chunkBytes: 96, slots: 1 });
+      let calls = 0;
+      reader.memory[step] = () => {
+        calls += 1;
+        if (calls === 3) throw new Error('out of memory');
+      };
+      const result = await read(reader, holder, pairsOf(range(1, 30), range(1, 30)));
+      expect(result.outcome).toBe('failed');
+      expect(result.message).toContain('out of memory');
+      await turns(40);
+      expect(holder.pins).toEqual({ held: 0, finished: 1 });
+      expect(holder.memory.gathers).toBeLessThan(30);
+      expect(holder.transport.slotsInUse()).toBe(0);
+      expect(reader.memory.stagesInFlight).toBe(0);
+      expect((await read(reader, holder, some)).outcome).toBe('done');
+    });
+  }
+
+  it('comes only when no copy of the transfer can still write', async () => {
+    const { reader, holder } = pair({ chunkBytes: 96 });
+    const waiting: (() => void)[] = [];
+    let calls = 0;
+    reader.memory.onCommit = () => {
+      calls += 1;
+      if (calls === 2) throw new Error('broken');
+      return new Promise<void>((resolve) => waiting.push(resolve));
+    };
+    let ended = false;
+    const result = read(reader, holder, some).then((r) => {
+      ended = true;
+      return r;
+    });
+    await turns(60);
+    expect(calls).toBeGreaterThanOrEqual(2);
+    expect(ended).toBe(false);
+    for (const go of waiting) go();
+    expect((await result).outcome).toBe('failed');
+  });
+
+  it('when a bit was flipped in the slab and checksums are on', async () => {
+    const flip = (bytes: Uint8Array, chunk: { index: number }) => {
+      if (chunk.index === 2) bytes[17]! ^= 4;
+    };
+    const { reader, holder } = pair({ beforeChunkPosted: flip });
+    const result = await read(reader, holder, some);
+    expect(result.outcome).toBe('failed');
+    expect(result.message).toContain('checksum differs in chunk 2');
+    // The control: without checksums the same flip goes unseen.
+    const blind = pair({ beforeChunkPosted: flip, checksum: false });
+    expect((await read(blind.reader, blind.holder, some)).outcome).toBe('done');
+    expect(differing(blind.reader.memory, blind.holder.memory, some).length).toBe(1);
+  });
+
+  it('when blocks are named that do not exist, here or there, the null block included', async () => {
+    const { reader, holder } = pair();
+    const message = async (pairs: typeof some) => {
+      const result = await read(reader, holder, pairs);
+      expect(result.outcome).toBe('failed');
+      return result.message;
+    };
+    expect(await message(pairsOf([40], [1]))).toContain('block 40 of group 0');
+    expect(await message(pairsOf([0], [1]))).toContain('block 0 of group 0');
+    expect(await message(pairsOf([1], [40]))).toContain('local block 40 of group 0');
+    expect(await message(pairsOf([1], [0]))).toContain('local block 0 of group 0');
+    expect(await message(pairsOf([1], [1], 3))).toContain('group 3');
+  });
+
+  it('when nobody is at the address, or somebody else', async () => {
+    const { reader, holder } = pair();
+    const nobody = { ...holder, address: { ...holder.address, port: 1 } };
+    expect((await read(reader, nobody, some)).message).toContain(
+      'no engine is known at localhost:1 (known: localhost:',
+    );
+    const other = { ...holder, address: { ...holder.address, engineId: 'another' } };
+    const result = await read(reader, other, some);
+    expect(result).toMatchObject({ outcome: 'failed' });
+    expect(result.message).toContain("expected engine 'another'");
+    expect(result.message).toContain("found 'holder'");
+    // Asking for the wrong engine does not spoil the connection to the right one.
+    expect((await read(reader, holder, some)).outcome).toBe('done');
+  });
+});
+
+describe('the handshake', () => {
+  const changes: [keyof CompatibilityFactors, string | number][] = [
+    ['model', 'nano@2'],
+    ['weightDtype', 'f32'],
+    ['kvDtype', 'f32'],
+    ['numLayers', 3],
+    ['numKvHeads', 1],
+    ['headDim', 32],
+    ['blockLayoutVersion', 99],
+    ['connectorVersion', 99],
+  ];
+  for (const [factor, value] of changes) {
+    it(`refuses another ${factor} and names both sides', unless told not to enforce`, async () => {
+      const factors = { ...FACTORS, [factor]: value };
+      const { reader, holder } = pair({ holder: { factors } });
+      const result = await read(reader, holder, some);
+      expect(result.outcome).toBe('failed');
+      expect(result.message).toMatch(new RegExp(`${factor} is \\S+ here and ${value} there`));
+      expect(holder.memory.gathers).toBe(0);
+      const lax = pair({ holder: { factors }, enforceHandshakeCompat: false });
+      expect((await read(lax.reader, lax.holder, some)).outcome).toBe('done');
+    });
+  }
+
+  it('always refuses another block size or other block bytes', async () => {
+    const size = pair({ holder: { identityChanges: { blockSize: 32 } }, enforceHandshakeCompat: false });
+    const result = await read(size.reader, size.holder, some);
+    expect(result).toMatchObject({ outcome: 'failed' });
+    expect(result.message).toContain('block size differs (16 and 32 tokens)');
+    const bytes = pair({
+      holder: { memory: new TestMemory({ blockBytes: [128] }) },
+      enforceHandshakeCompat: false,
+    });
+    expect((await read(bytes.reader, bytes.holder, some)).message).toContain('differ (96 and 128)');
+  });
+
+  it('happens once for many READs, and again after a failed one', async () => {
+    const { reader, holder } = pair({ holder: { factors: { ...FACTORS, model: 'other' } } });
+    const results = await Promise.all(range(0, 3).map(() => read(reader, holder, some)));
+    expect(results.map((result) => result.outcome)).toEqual(['failed', 'failed', 'failed']);
+    expect((await read(reader, holder, some)).message).toContain('model is nano@1 here and other there');
+  });
+
+  it('gives the offset of the clocks: about nothing on one machine', async () => {
+    const { reader, holder } = pair();
+    expect(Math.abs(await reader.transport.clockOffsetSeconds(holder.address))).toBeLessThan(1);
+    const skewed = pair({
+      holder: { clock: { now: () => Date.now() + 3_600_000, sleep: async () => {} } },
+      reader: { clock: { now: () => Date.now(), sleep: async () => {} } },
+    });
+    expect(await skewed.reader.transport.clockOffsetSeconds(skewed.holder.address)).toBeCloseTo(3600, 0);
+    await expect(reader.transport.clockOffsetSeconds({ ...holder.address, port: 1 })).rejects.toThrow(
+      'no engine is known',
+    );
+  });
+
+  const broken: [string, (welcome: WelcomeMessage) => unknown][] = [
+    ['without an identity', ({ identity: _, ...rest }) => rest],
+    [
+      'with an identity of the wrong kind',
+      (w) => ({ ...w, identity: { ...w.identity, blockBytes: 'many' } }),
+    ],
+    ['without shared memory', (w) => ({ ...w, slab: new ArrayBuffer(8) })],
+    ['with too small a slab', (w) => ({ ...w, slots: 1000 })],
+  ];
+  for (const [what, spoil] of broken) {
+    it(`fails on a reply ${what}`, async () => {
+      const reader = makeEngine('reader');
+      const holder = makeEngine('holder');
+      const [toReader, toHolder] = interposed(reader, holder, (message) =>
+        message.kind === 'welcome' ? spoil(message) : message,
+      );
+      const result = await read(reader, holder, some);
+      expect(result.outcome).toBe('failed');
+      expect(result.message).toContain("the handshake's reply cannot be read");
+      for (const port of [toReader, toHolder]) port.close();
+    });
+  }
+});
+
+/** Connects the two through a third party that may change what the holder says. */
+function interposed(
+  reader: ReturnType<typeof makeEngine>,
+  holder: ReturnType<typeof makeEngine>,
+  change: (message: PeerMessage) => unknown,
+): [MessagePort, MessagePort] {
+  const a = new MessageChannel();
+  const b = new MessageChannel();
+  reader.transport.addPeer(a.port1, holder.address);
+  holder.transport.addPeer(b.port1, reader.address);
+  a.port2.onmessage = ({ data }) => b.port2.postMessage(data);
+  b.port2.onmessage = ({ data }) => {
+    const changed = change(data);
+    if (changed !== null) a.port2.postMessage(changed);
+  };
+  return [a.port2, b.port2];
+}
+
+describe('a chunk that cannot be meant', () => {
+  const spoils: [string, (message: PeerMessage) => unknown][] = [
+    ['of blocks nobody asked for', (m) => (m.kind === 'chunk' ? { ...m, first: 100 } : m)],
+    ['of the wrong length', (m) => (m.kind === 'chunk' ? { ...m, byteLength: 1 } : m)],
+    ['outside of the slab', (m) => (m.kind === 'chunk' ? { ...m, slot: 1000 } : m)],
+    ['twice', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m)],
+    ['lost on the way', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m)],
+  ];
+  for (const [what, spoil] of spoils) {
+    it(`${what} fails the transfer`, async () => {
+      const reader = makeEngine('reader');
+      const holder = makeEngine('holder');
+      const ports = interposed(reader, holder, spoil);
+      expect((await read(reader, holder, some)).outcome).toBe('failed');
+      for (const port of ports) port.close();
+    });
+  }
+
+  it('of another epoch or of an unknown transfer is dropped, and its slot given back', async () => {
+    const reader = makeEngine('reader');
+    const holder = makeEngine('holder');
+    const toHolder: PeerMessage[] = [];
+    const a = new MessageChannel();
+    const b = new MessageChannel();
+    reader.transport.addPeer(a.port1, holder.address);
+    holder.transport.addPeer(b.port1, reader.address);
+    b.port2.onmessage = ({ data }) => {
+      if (data.kind === 'chunk') {
+        a.port2.postMessage({ ...data, epoch: data.epoch + 1, slot: 2 });
+        a.port2.postMessage({ ...data, transferId: 'nobody', slot: 3 });
+      }
+      a.port2.postMessage(data);
+    };
+    a.port2.onmessage = ({ data }) => {
+      toHolder.push(data);
+      b.port2.postMessage(data);
+    };
+    expect((await read(reader, holder, pairsOf([1], [1]))).outcome).toBe('done');
+    await turns();
+    const credits = toHolder.flatMap((message) => (message.kind === 'credit' ? [message.slot] : []));
+    expect(credits.toSorted()).toEqual([0, 3]);
+    for (const port of [a.port2, b.port2]) port.close();
+  });
+});
+
+describe('dead', () => {
+  /** A READ that is stuck half-way: some chunks stored, one gather waiting. */
+  async function halfway() {
+    const made = pair({ chunkBytes: 96 });
+    const { reader, holder } = made;
+    let go: () => void = () => {};
+    holder.memory.onGather = (_group, ids) => {
+      if (ids.includes(5))
+        return new Promise<void>((resolve) => {
+          go = resolve;
+        });
+    };
+    const result = read(reader, holder, some);
+    await turns(40);
+    expect(holder.pins.held).toBe(1);
+    return { reader, holder, result, go: () => go() };
+  }
+
+  it('at once when the reader is told that the holder died', async () => {
+    const { reader, result } = await halfway();
+    reader.transport.peerDied('holder', 'device lost');
+    expect(await result).toMatchObject({ outcome: 'dead', message: "engine 'holder' ended: device lost." });
+  });
+
+  it("when the holder's end of the channel closes, without anybody being told", async () => {
+    const { reader, holder, result } = await halfway();
+    holder.transport.close();
+    expect((await result).outcome).toBe('dead');
+    expect((await read(reader, holder, some)).outcome).toBe('dead');
+  });
+
+  it("unpins the blocks when the reader's engine dies, once the device has finished with them", async () => {
+    const { reader, holder, result, go } = await halfway();
+    holder.transport.peerDied('reader');
+    await turns();
+    expect(holder.pins).toEqual({ held: 1, finished: 0 });
+    go();
+    await turns();
+    expect(holder.pins).toEqual({ held: 0, finished: 1 });
+    expect(holder.memory.gathersInFlight).toBe(0);
+    expect((await result).outcome).toBe('dead');
+    reader.transport.close();
+  });
+
+  it('when the transport closes, now and later', async () => {
+    const { reader, holder, result } = await halfway();
+    reader.transport.close();
+    expect((await result).outcome).toBe('dead');
+    expect((await read(reader, holder, some)).outcome).toBe('dead');
+    await expect(reader.transport.clockOffsetSeconds(holder.address)).rejects.toMatchObject({
+      code: 'engine_dead',
+    });
+  });
+
+  it('during the handshake', async () => {
+    const reader = makeEngine('reader');
+    const { port1, port2 } = new MessageChannel();
+    const holder = makeEngine('holder');
+    reader.transport.addPeer(port1, holder.address);
+    const result = read(reader, holder, some);
+    await turns();
+    port2.close();
+    expect((await result).outcome).toBe('dead');
+  });
+
+  it('is the last word of the former connection only: a new one is a new epoch', async () => {
+    const { reader, holder, result, go } = await halfway();
+    reader.transport.peerDied('holder');
+    await result;
+    connect(reader, holder);
+    holder.memory.onGather = null;
+    go();
+    const again = await read(reader, holder, some);
+    expect(again).toMatchObject({ outcome: 'done', blocks: 10 });
+    expect(differing(reader.memory, holder.memory, some)).toEqual([]);
+    await turns();
+    expect(holder.pins.held).toBe(0);
+    expect(holder.transport.slotsInUse()).toBe(0);
+  });
+
+  it('leaves transfers with other engines alone', async () => {
+    const { reader, result } = await halfway();
+    const third = makeEngine('third');
+    connect(reader, third);
+    const other = read(reader, third, pairsOf(range(1, 9), range(20, 9)));
+    reader.transport.peerDied('holder');
+    expect((await result).outcome).toBe('dead');
+    expect((await other).outcome).toBe('done');
+    third.transport.close();
+  });
+});
+
+describe('notifications', () => {
+  it('reach the holder with who sent them', async () => {
+    const { reader, holder } = pair();
+    const heard: unknown[] = [];
+    holder.transport.setHandlers({
+      onNotification: (from, notification) => heard.push([from, notification]),
+    });
+    const done = { kind: 'done_reading', requestId: 'r1' } as const;
+    const beat = { kind: 'heartbeat', requestIds: ['r1', 'r2'] } as const;
+    reader.transport.notify(holder.address, done);
+    reader.transport.notify(holder.address, beat);
+    await turns();
+    expect(heard).toEqual([
+      ['reader', done],
+      ['reader', beat],
+    ]);
+  });
+
+  it('that cannot be posted are reported, not thrown', async () => {
+    const { reader, holder } = pair();
+    const failures: string[] = [];
+    const heard: unknown[] = [];
+    reader.transport.setHandlers({ onNotifyFailed: (_remote, _what, message) => failures.push(message) });
+    holder.transport.setHandlers({ onNotification: (...what) => heard.push(what) });
+    const done = { kind: 'done_reading', requestId: 'r1' } as const;
+    reader.transport.notify({ ...holder.address, port: 1 }, done);
+    reader.transport.notify({ ...holder.address, engineId: 'another' }, done);
+    await turns();
+    reader.transport.peerDied('holder');
+    reader.transport.notify(holder.address, done);
+    await turns();
+    expect(failures.map((message) => message.slice(0, 20))).toEqual([
+      'no engine is known a',
+      "expected engine 'ano",
+      "engine 'holder' ende",
+    ]);
+    expect(heard).toEqual([]);
+  });
+});
