@@ -59,15 +59,15 @@ export function presetCharacters(vocabSize: number): string[] {
 }
 
 /**
- * Files by name: tokenizer.json, tokenizer_config.json with the chat template, and a config.json of the model's shape.
- * Enough for transformers' AutoTokenizer. Throws ModelError for a name that is no preset.
+ * Files by name: tokenizer.json, tokenizer_config.json with the chat template, and a small config.json, which together
+ * satisfy transformers' AutoTokenizer. Throws ModelError for a name that is no preset.
  */
 export function presetTokenizerFiles(name: string): Record<string, string> {
   const architecture = presetArchitecture(name);
   return {
     'tokenizer.json': `${JSON.stringify(tokenizerJson(architecture.vocabSize))}\n`,
     'tokenizer_config.json': `${JSON.stringify(tokenizerConfig(architecture), null, 2)}\n`,
-    'config.json': `${JSON.stringify(modelConfig(architecture), null, 2)}\n`,
+    'config.json': `${JSON.stringify(tokenizerModelConfig(architecture), null, 2)}\n`,
   };
 }
 
@@ -107,31 +107,15 @@ function tokenizerConfig(architecture: Architecture) {
   };
 }
 
-function modelConfig(architecture: Architecture) {
-  const { ropeScaling } = architecture;
-  const family = architecture.qkvBias ? 'Qwen2' : 'Llama';
+/**
+ * Not the model's shape: only what makes AutoTokenizer take tokenizer.json as it is. model_type is llama for every
+ * preset, since transformers 5 puts Qwen2Tokenizer in the place of any tokenizer of model_type qwen2.
+ */
+function tokenizerModelConfig(architecture: Architecture) {
   return {
-    architectures: [`${family}ForCausalLM`],
-    model_type: family.toLowerCase(),
+    model_type: 'llama',
     vocab_size: architecture.vocabSize,
-    hidden_size: architecture.hiddenSize,
-    num_hidden_layers: architecture.numLayers,
-    num_attention_heads: architecture.numHeads,
-    num_key_value_heads: architecture.numKvHeads,
-    head_dim: architecture.headDim,
-    intermediate_size: architecture.intermediateSize,
-    hidden_act: 'silu',
-    rms_norm_eps: architecture.rmsNormEps,
-    rope_theta: architecture.ropeTheta,
-    rope_scaling: ropeScaling && {
-      rope_type: ropeScaling.type,
-      factor: ropeScaling.factor,
-      low_freq_factor: ropeScaling.lowFreqFactor,
-      high_freq_factor: ropeScaling.highFreqFactor,
-      original_max_position_embeddings: ropeScaling.originalMaxPositionEmbeddings,
-    },
     max_position_embeddings: architecture.maxModelLen,
-    tie_word_embeddings: architecture.tieWordEmbeddings,
     bos_token_id: null,
     eos_token_id: presetTokenIds.endOfTurn,
   };
