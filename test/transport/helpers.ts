@@ -232,13 +232,20 @@ export interface TestEngine {
 export interface TestEngineOptions extends Partial<Omit<TransportDeps, 'memory' | 'identity'>> {
   memory?: TestMemory;
   identityChanges?: Partial<EngineIdentity>;
+  /** Side channel port; the next free one when absent. */
+  port?: number;
 }
 
 let lastPort = 5600;
 
 export function makeEngine(engineId: string, options: TestEngineOptions = {}): TestEngine {
-  const { memory = new TestMemory().fillRandom(engineId.length), identityChanges, ...deps } = options;
-  const address = { engineId, host: 'localhost', port: ++lastPort };
+  const {
+    memory = new TestMemory().fillRandom(engineId.length),
+    identityChanges,
+    port = ++lastPort,
+    ...deps
+  } = options;
+  const address = { engineId, host: 'localhost', port };
   const identity: EngineIdentity = {
     ...address,
     compatibilityHash: compatibilityHash(deps.factors ?? FACTORS),
@@ -298,7 +305,12 @@ export function pairsOf(remote: readonly BlockId[], local: readonly BlockId[], g
   return remote.map((id, i) => ({ group, remote: id, local: local[i]! }));
 }
 
-export function read(reader: TestEngine, holder: TestEngine, pairs: readonly BlockPair[], id = 'req') {
+export function read(
+  reader: TestEngine,
+  holder: Pick<TestEngine, 'address'>,
+  pairs: readonly BlockPair[],
+  id = 'req',
+) {
   return reader.transport.read({
     remote: holder.address,
     remoteRequestId: `${id}@holder`,
