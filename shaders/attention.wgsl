@@ -1,0 +1,115 @@
+// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal).
+// A subgroup serves ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles of as many
+// as it has lanes, from position 0 up: lanes are keys for the scores, then head dimensions for the weighted sum of values.
+// Masked scores are selected away, and values of slots not yet written are read as 0, whatever the memory holds.
+enable subgroups;
+
+struct Params {
+  layer: u32,        // this layer's index in a block
+  layers: u32,       // layers in a block
+  kv_heads: u32,     // KV heads
+  group: u32,        // query heads a KV head
+}
+
+override SUBGROUP: u32 = 8;    // lanes; the adapter's fixed size
+override ROWS: u32 = 8;        // flattened rows a subgroup, at most 8
+override HEAD_DIM: u32 = 64;   // values a head, a multiple of 4
+override BLOCK_SIZE: u32 = 16; // slots a block
+override KV_F32: bool = false; // else two halves a u32
+override dims4: u32 = HEAD_DIM / 4;
+override lane_dims4: u32 = (HEAD_DIM / 4 + SUBGROUP - 1) / SUBGROUP; // vec4s of the output a lane owns, at most 8
+
+const lowest = -3.0e38; // below any score
+
+@group(0) @binding(0) var<storage, read> q: array<vec4f>;           // [rows][heads][dims4], scaled
+@group(0) @binding(1) var<storage, read> cache: array<vec2<u32>>;   // [block][layer][k, v][kv head][slot][dims4]
+@group(0) @binding(2) var<storage, read> tokens: array<vec4<u32>>;  // [rows]: token id, position, slot, unused
+@group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>;   // block table's start, first row of the sequence, first flattened row, count
+@group(0) @binding(4) var<storage, read> tables: array<u32>;        // block tables, one after the other
+@group(0) @binding(5) var<storage, read_write> out: array<vec4f>;   // [rows][heads][dims4]
+@group(0) @binding(6) var<uniform> params: Params;
+
+fn load(at: u32) -> vec4f {
+  if (KV_F32) {
+    return bitcast<vec4f>(vec4<u32>(cache[2 * at], cache[2 * at + 1]));
+  }
+  let halves = cache[at];
+  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
+}
+
+// The place of a tile's flattened row in q and out, in heads; rows past the end repeat the last one.
+fn head_of(tile: vec4<u32>, r: u32, kv_head: u32) -> u32 {
+  let flat = tile.z + min(r, tile.w - 1);
+  return ((tile.y + flat / params.group) * params.kv_heads + kv_head) * params.group + flat % params.group;
+}
+
+@compute @workgroup_size(SUBGROUP)
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let tile = tiles[workgroup.x];
+  let kv_head = workgroup.y;
+  var position: array<u32, 8>; // of row r
+  for (var r = 0u; r < ROWS; r++) {
+    position[r] = tokens[tile.y + (tile.z + min(r, tile.w - 1)) / params.group].y;
+  }
+  var q_at: array<u32, 8>; // where this lane reads q: of row lane, SUBGROUP + lane, ...
+  for (var base = 0u; base < ROWS; base += SUBGROUP) {
+    q_at[base / SUBGROUP] = head_of(tile, base + lane, kv_head) * dims4;
+  }
+  let last = position[ROWS - 1];
+  var highest: array<f32, 8>;
+  var total: array<f32, 8>; // this lane's part of the sum of weights
+  var sum: array<vec4f, 64>;
+  for (var r = 0u; r < ROWS; r++) {
+    highest[r] = lowest;
+  }
+  for (var start = 0u; start <= last; start += SUBGROUP) {
+    let key = min(start + lane, last);
+    let block = tables[tile.x + key / BLOCK_SIZE];
+    let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
+    let k_at = (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * dims4;
+    let v_at = k_at + params.kv_heads * BLOCK_SIZE * dims4;
+
+    var score: array<f32, 8>;
+    for (var d = 0u; d < dims4; d++) {
+      let k = load(k_at + d);
+      for (var base = 0u; base < ROWS; base += SUBGROUP) {
+        let mine = q[q_at[base / SUBGROUP] + d];
+        for (var r = 0u; r < min(SUBGROUP, ROWS - base); r++) {
+          let x = subgroupShuffle(mine, r);
+          score[base + r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[base + r]))));
+        }
+      }
+    }
+    for (var r = 0u; r < ROWS; r++) {
+      let seen = start + lane <= position[r];
+      let s = select(lowest, score[r], seen);
+      let top = max(highest[r], subgroupMax(s));
+      let shrink = select(exp(highest[r] - top), 1.0, highest[r] == top); // exactly 1 where nothing is seen
+      score[r] = select(0.0, exp(s - top), seen);
+      highest[r] = top;
+      total[r] = fma(total[r], shrink, score[r]);
+      for (var i = 0u; i < lane_dims4; i++) {
+        sum[r * lane_dims4 + i] *= shrink;
+      }
+    }
+    for (var j = 0u; j < SUBGROUP; j++) {
+      let written = start + j <= last;
+      let v_key = subgroupShuffle(v_at, j);
+      for (var i = 0u; i < lane_dims4; i++) {
+        let v = select(vec4f(), load(v_key + min(lane + i * SUBGROUP, dims4 - 1)), written);
+        for (var r = 0u; r < ROWS; r++) {
+          sum[r * lane_dims4 + i] = fma(vec4f(subgroupShuffle(score[r], j)), v, sum[r * lane_dims4 + i]);
+        }
+      }
+    }
+  }
+  for (var r = 0u; r < ROWS; r++) {
+    let weight = subgroupAdd(total[r]);
+    for (var i = 0u; i < lane_dims4; i++) {
+      let d = lane + i * SUBGROUP;
+      if (r < tile.w && d < dims4) {
+        out[head_of(tile, r, kv_head) * dims4 + d] = sum[r * lane_dims4 + i] / weight;
+      }
+    }
+  }
+}

@@ -1,0 +1,40 @@
+// x[row][j] = weights[j][token of row]: one column of the [hidden][vocab] matrix, which a tied LM head reads as well.
+
+struct Params {
+  hidden4: u32, // hidden size / 4, vec4s
+  vocab4: u32,  // vocabulary / 4, vec4s
+}
+
+struct Step {
+  rows: u32,       // token rows of this piece
+  logit_rows: u32, // rows that get logits
+}
+
+override WORKGROUP: u32 = 64;       // threads along the hidden size
+override WEIGHTS_F32: bool = false; // else two halves a u32
+
+@group(0) @binding(0) var<storage, read> tokens: array<vec4<u32>>; // [rows]: token id, position, slot, unused
+@group(0) @binding(1) var<storage, read> weights: array<u32>;      // [4 * hidden4][4 * vocab4]
+@group(0) @binding(2) var<storage, read_write> x: array<vec4f>;    // [rows][hidden4]
+@group(0) @binding(3) var<uniform> params: Params;
+@group(0) @binding(4) var<uniform> step: Step;
+
+fn weight(index: u32) -> f32 {
+  if (WEIGHTS_F32) {
+    return bitcast<f32>(weights[index]);
+  }
+  let halves = unpack2x16float(weights[index / 2]);
+  return select(halves.x, halves.y, (index & 1) == 1);
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let row = id.y;
+  if (row >= step.rows || id.x >= params.hidden4) {
+    return;
+  }
+  let stride = 4 * params.vocab4;
+  let at = 4 * id.x * stride + tokens[row].x;
+  x[row * params.hidden4 + id.x] =
+    vec4f(weight(at), weight(at + stride), weight(at + 2 * stride), weight(at + 3 * stride));
+}

@@ -1,0 +1,77 @@
+// out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n].
+// A subgroup computes ROWS rows of 4 columns a lane: each lane loads one row's part of a, the others get it by shuffle.
+// One order of sums: k ascends, one fma a term, whatever ROWS and wherever the row stands.
+enable subgroups;
+
+struct Params {
+  inputs4: u32,  // K / 4, vec4s
+  columns4: u32, // N / 4, vec4s
+  use_bias: u32, // 1: add bias
+  count: u32,    // which of step's counts: 0 rows, 1 logit rows
+}
+
+struct Step {
+  rows: u32,       // token rows of this piece
+  logit_rows: u32, // rows that get logits
+}
+
+override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size
+override ROWS: u32 = 16;            // rows a subgroup computes, at most 16
+override WEIGHTS_F32: bool = false; // else two halves a u32
+
+@group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
+@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [4 * inputs4][columns4]; f32: two vec2 a vec4
+@group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
+@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
+@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(5) var<uniform> step: Step;
+
+fn weight(index: u32) -> vec4f {
+  if (WEIGHTS_F32) {
+    return bitcast<vec4f>(vec4<u32>(weights[2 * index], weights[2 * index + 1]));
+  }
+  let halves = weights[index];
+  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
+}
+
+@compute @workgroup_size(SUBGROUP)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let rows = select(step.rows, step.logit_rows, params.count == 1);
+  let first = group.y * ROWS;
+  let column = group.x * SUBGROUP + lane;
+  let n = min(column, params.columns4 - 1);
+  var sum: array<vec4f, 16>;
+  var at = n;
+  for (var k = 0u; k < params.inputs4; k++) {
+    let w0 = weight(at);
+    let w1 = weight(at + params.columns4);
+    let w2 = weight(at + 2 * params.columns4);
+    let w3 = weight(at + 3 * params.columns4);
+    at += 4 * params.columns4;
+    for (var base = 0u; base < ROWS; base += SUBGROUP) {
+      let row = min(first + base + lane, rows - 1);
+      let mine = a[row * params.inputs4 + k];
+      for (var r = 0u; r < min(SUBGROUP, ROWS - base); r++) {
+        let x = subgroupShuffle(mine, r);
+        var s = sum[base + r];
+        s = fma(vec4f(x.x), w0, s);
+        s = fma(vec4f(x.y), w1, s);
+        s = fma(vec4f(x.z), w2, s);
+        s = fma(vec4f(x.w), w3, s);
+        sum[base + r] = s;
+      }
+    }
+  }
+  if (column >= params.columns4) {
+    return;
+  }
+  for (var r = 0u; r < ROWS; r++) {
+    if (first + r < rows) {
+      var s = sum[r];
+      if (params.use_bias == 1) {
+        s += bias[n];
+      }
+      out[(first + r) * params.columns4 + n] = s;
+    }
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * One WebGPU device: what its adapter offers, what was asked of it, and its end. It submits work one piece at a time; it
+ * knows no kernel and no model.
+ */
+import { AdapterError, EngineDeadError } from '../errors.ts';
+
+export interface AdapterReport {
+  /** Vendor, architecture and description, in one line for people. */
+  name: string;
+  vendor: string;
+  architecture: string;
+  description: string;
+  /** 'vulkan', 'metal', 'd3d12' where the implementation tells, else 'webgpu'. */
+  backend: string;
+  software: boolean;
+  features: string[];
+  /** Lanes of a subgroup where the adapter has one fixed size, else null. */
+  subgroupSize: number | null;
+  limits: {
+    maxBufferSize: number;
+    maxStorageBufferBindingSize: number;
+    maxComputeWorkgroupStorageSize: number;
+    maxComputeInvocationsPerWorkgroup: number;
+    maxComputeWorkgroupsPerDimension: number;
+  };
+  timestampQuery: boolean;
+}
+
+export interface DeviceNeeds {
+  /** Bytes of the largest buffer. */
+  bufferBytes: number;
+}
+
+const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
+
+/** Only sizes are asked for: kernels keep to the default 8 storage buffers, workgroup storage and invocations. */
+const raisedLimits = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
+
+export class GpuDevice {
+  readonly device: GPUDevice;
+  readonly report: AdapterReport;
+  /** Resolves, with the reason, when the device is gone: lost, destroyed, or broken by an error of ours. */
+  readonly lost: Promise<string>;
+  #reason: string | null = null;
+  #announce!: (reason: string) => void;
+  #inFlight: Promise<void> | null = null;
+  readonly #waiting = new Set<(error: Error) => void>();
+
+  private constructor(device: GPUDevice, report: AdapterReport) {
+    this.device = device;
+    this.report = report;
+    this.lost = new Promise((resolve) => {
+      this.#announce = resolve;
+    });
+    device.lost.then((info) => this.#end(`the device was lost (${info.reason}): ${info.message}`));
+    device.addEventListener('uncapturederror', (event) => {
+      this.#end(`the device reported an error: ${event.error.message}`);
+    });
+  }
+
+  /** Throws AdapterError when there is no adapter, or it lacks what is needed. */
+  static async open(gpu: GPU, needs: DeviceNeeds): Promise<GpuDevice> {
+    const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
+    if (!adapter) {
+      throw new AdapterError(
+        'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
+      );
+    }
+    const report = describeAdapter(adapter);
+    const { maxBufferSize } = adapter.limits;
+    if (needs.bufferBytes > maxBufferSize) {
+      throw new AdapterError(
+        `${report.name}: maxBufferSize is ${maxBufferSize} bytes, and ${needs.bufferBytes} are needed for the KV pool: ` +
+          'use fewer KV blocks, a smaller model, or another adapter (--adapter)',
+      );
+    }
+    const device = await adapter.requestDevice({
+      label: 'kvferry',
+      requiredFeatures: wantedFeatures.filter((feature) => adapter.features.has(feature)) as GPUFeatureName[],
+      requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
+    });
+    return new GpuDevice(device, report);
+  }
+
+  /** Why the device is gone; null while it works. */
+  get deadReason(): string | null {
+    return this.#reason;
+  }
+
+  /** Throws EngineDeadError when the device is gone. */
+  assertAlive(): void {
+    if (this.#reason !== null) throw new EngineDeadError(this.#reason);
+  }
+
+  /**
+   * Submits and resolves when the device has done it. Rejects with EngineDeadError when the device ends first. Callers
+   * that submit step after step wait for each, so that what others submit between waits for one piece at most.
+   */
+  run(commands: readonly GPUCommandBuffer[]): Promise<void> {
+    this.assertAlive();
+    this.device.queue.submit(commands);
+    const done = this.guard(this.device.queue.onSubmittedWorkDone());
+    this.#inFlight = done;
+    const clear = () => {
+      if (this.#inFlight === done) this.#inFlight = null;
+    };
+    done.then(clear, clear);
+    return done;
+  }
+
+  /** Resolves when the piece in flight (see run) is done; at once when there is none. Never rejects. */
+  async idle(): Promise<void> {
+    await this.#inFlight?.catch(() => {});
+  }
+
+  /** A promise of the device's, which rejects with EngineDeadError as soon as the device is gone. */
+  async guard<T>(promise: Promise<T>): Promise<T> {
+    this.assertAlive();
+    let leave: () => void = () => {};
+    const gone = new Promise<never>((_, reject) => {
+      leave = () => this.#waiting.delete(reject);
+      this.#waiting.add(reject);
+    });
+    try {
+      const value = await Promise.race([promise, gone]);
+      this.assertAlive();
+      return value;
+    } catch (error) {
+      if (this.#reason !== null) throw new EngineDeadError(this.#reason, { cause: error });
+      // A pending map is aborted just before the loss is announced.
+      if (error instanceof Error && error.name === 'AbortError') {
+        throw new EngineDeadError('the device was destroyed', { cause: error });
+      }
+      throw error;
+    } finally {
+      leave();
+      promise.catch(() => {});
+    }
+  }
+
+  /** Runs a synchronous creation and throws `fail(message)` for a validation or out-of-memory error in it. */
+  async checked<T>(create: () => T, fail: (message: string) => Error): Promise<T> {
+    this.device.pushErrorScope('out-of-memory');
+    this.device.pushErrorScope('validation');
+    const value = create();
+    const errors = await Promise.all([this.device.popErrorScope(), this.device.popErrorScope()]);
+    const error = errors.find((e) => e !== null);
+    if (error) throw fail(error.message);
+    return value;
+  }
+
+  /** Ends the device: everything pending rejects with EngineDeadError. Safe to call again. */
+  destroy(reason = 'the engine was closed'): void {
+    this.#end(reason);
+    this.device.destroy();
+  }
+
+  #end(reason: string): void {
+    if (this.#reason !== null) return;
+    this.#reason = reason;
+    this.#announce(reason);
+    for (const reject of this.#waiting) reject(new EngineDeadError(reason));
+    this.#waiting.clear();
+  }
+}
+
+export function describeAdapter(adapter: GPUAdapter): AdapterReport {
+  const { info, limits, features } = adapter;
+  const description = `${info.device} ${info.description}`.trim();
+  const min = info.subgroupMinSize ?? 0;
+  const max = info.subgroupMaxSize ?? 0;
+  const backend = (info as { backend?: unknown }).backend;
+  return {
+    name: [info.vendor, info.architecture, description].filter(Boolean).join(' '),
+    vendor: info.vendor,
+    architecture: info.architecture,
+    description,
+    backend: typeof backend === 'string' ? backend.toLowerCase() : 'webgpu',
+    software:
+      info.isFallbackAdapter === true || /llvmpipe|lavapipe|swiftshader|basic render/i.test(description),
+    features: [...features].sort(),
+    subgroupSize: features.has('subgroups') && min === max && min > 0 ? min : null,
+    limits: {
+      maxBufferSize: limits.maxBufferSize,
+      maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,
+      maxComputeWorkgroupStorageSize: limits.maxComputeWorkgroupStorageSize,
+      maxComputeInvocationsPerWorkgroup: limits.maxComputeInvocationsPerWorkgroup,
+      maxComputeWorkgroupsPerDimension: limits.maxComputeWorkgroupsPerDimension,
+    },
+    timestampQuery: features.has('timestamp-query'),
+  };
+}

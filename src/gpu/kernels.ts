@@ -1,0 +1,166 @@
+/**
+ * The kernels: which shader, with which bindings. Compiles a pipeline per set of overrides and counts the first uses
+ * that happened after the warm-up, since a first use can compile for seconds.
+ */
+import { InternalError } from '../errors.ts';
+import type { GpuDevice } from './device.ts';
+
+type Binding = 'read' | 'write' | 'uniform';
+
+interface KernelDescription {
+  shader: string;
+  /** In binding order; a test compares them with the shader's. */
+  bindings: readonly Binding[];
+}
+
+const gemm = ['read', 'read', 'read', 'write', 'uniform', 'uniform'] as const;
+const attention = ['read', 'read', 'read', 'read', 'read', 'write', 'uniform'] as const;
+
+export const kernels = {
+  embedding: { shader: 'embedding', bindings: ['read', 'read', 'write', 'uniform', 'uniform'] },
+  rmsNorm: { shader: 'rms_norm', bindings: ['write', 'read', 'read', 'read', 'write', 'uniform', 'uniform'] },
+  gemm: { shader: 'gemm', bindings: gemm },
+  gemmPortable: { shader: 'gemm_portable', bindings: gemm },
+  ropeKvWrite: {
+    shader: 'rope_kv_write',
+    bindings: ['read', 'read', 'read', 'read', 'write', 'write', 'uniform', 'uniform'],
+  },
+  attention: { shader: 'attention', bindings: attention },
+  attentionPortable: { shader: 'attention_portable', bindings: attention },
+  swiglu: { shader: 'swiglu', bindings: ['read', 'write', 'uniform', 'uniform'] },
+  sample: { shader: 'sample', bindings: ['read', 'read', 'read', 'write', 'uniform'] },
+} as const satisfies Record<string, KernelDescription>;
+
+export type KernelName = keyof typeof kernels;
+export type Overrides = Readonly<Record<string, number>>;
+
+const bufferType = { read: 'read-only-storage', write: 'storage', uniform: 'uniform' } as const;
+
+/** A pipeline that can be dispatched. */
+export interface Kernel {
+  readonly name: KernelName;
+  readonly pipeline: GPUComputePipeline;
+  used: boolean;
+}
+
+/** One dispatch: workgroups in x and y. */
+export interface Dispatch {
+  kernel: Kernel;
+  bindGroup: GPUBindGroup;
+  x: number;
+  y: number;
+}
+
+export class KernelLibrary {
+  readonly #gpu: GpuDevice;
+  readonly #readShader: (name: string) => Promise<string>;
+  readonly #modules = new Map<KernelName, Promise<GPUShaderModule>>();
+  readonly #layouts = new Map<KernelName, GPUBindGroupLayout>();
+  readonly #kernels = new Map<string, Promise<Kernel>>();
+  #warm = false;
+  #firstUses = 0;
+
+  constructor(gpu: GpuDevice, readShader: (name: string) => Promise<string>) {
+    this.#gpu = gpu;
+    this.#readShader = readShader;
+  }
+
+  /** The pipeline of a kernel with these overrides; compiled once. Throws InternalError with the shader's line. */
+  get(name: KernelName, overrides: Overrides): Promise<Kernel> {
+    const key = `${name} ${JSON.stringify(overrides)}`;
+    let kernel = this.#kernels.get(key);
+    if (!kernel) {
+      kernel = this.#create(name, key, overrides);
+      this.#kernels.set(key, kernel);
+    }
+    return kernel;
+  }
+
+  get count(): number {
+    return this.#kernels.size;
+  }
+
+  /** Buffers in binding order. */
+  bind(kernel: Kernel, label: string, buffers: readonly GPUBuffer[]): GPUBindGroup {
+    return this.#gpu.device.createBindGroup({
+      label: `${kernel.name} ${label}`,
+      layout: this.#layout(kernel.name),
+      entries: buffers.map((buffer, binding) => ({ binding, resource: { buffer } })),
+    });
+  }
+
+  encode(pass: GPUComputePassEncoder, { kernel, bindGroup, x, y }: Dispatch): void {
+    if (!kernel.used) {
+      kernel.used = true;
+      if (this.#warm) this.#firstUses += 1;
+    }
+    pass.setPipeline(kernel.pipeline);
+    pass.setBindGroup(0, bindGroup);
+    pass.dispatchWorkgroups(x, y);
+  }
+
+  /** From now on a pipeline's first use is counted. */
+  endWarmUp(): void {
+    this.#warm = true;
+  }
+
+  firstUseCompilations(): number {
+    return this.#firstUses;
+  }
+
+  async #create(name: KernelName, key: string, overrides: Overrides): Promise<Kernel> {
+    const { device } = this.#gpu;
+    const module = await this.#module(name);
+    const layout = device.createPipelineLayout({ label: key, bindGroupLayouts: [this.#layout(name)] });
+    try {
+      const pipeline = await this.#gpu.guard(
+        device.createComputePipelineAsync({
+          label: key,
+          layout,
+          compute: { module, entryPoint: 'main', constants: overrides },
+        }),
+      );
+      return { name, pipeline, used: false };
+    } catch (error) {
+      this.#gpu.assertAlive();
+      const message = error instanceof Error ? error.message : String(error);
+      throw new InternalError(`the kernel ${key} does not compile on this adapter: ${message}`, {
+        cause: error,
+      });
+    }
+  }
+
+  #module(name: KernelName): Promise<GPUShaderModule> {
+    let module = this.#modules.get(name);
+    if (!module) {
+      module = this.#compile(kernels[name].shader);
+      this.#modules.set(name, module);
+    }
+    return module;
+  }
+
+  async #compile(shader: string): Promise<GPUShaderModule> {
+    const code = await this.#readShader(shader);
+    const module = await this.#gpu.checked(
+      () => this.#gpu.device.createShaderModule({ label: shader, code }),
+      (message) => new InternalError(`shaders/${shader}.wgsl: ${message}`),
+    );
+    return module;
+  }
+
+  #layout(name: KernelName): GPUBindGroupLayout {
+    let layout = this.#layouts.get(name);
+    if (!layout) {
+      layout = this.#gpu.device.createBindGroupLayout({
+        label: name,
+        entries: kernels[name].bindings.map((binding, index) => ({
+          binding: index,
+          visibility: GPUShaderStage.COMPUTE,
+          buffer: { type: bufferType[binding] },
+        })),
+      });
+      this.#layouts.set(name, layout);
+    }
+    return layout;
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * The paged KV of one engine: one buffer, block b at b * blockBytes, a block contiguous across layers as
+ * [layer][K, V][kv head][slot][head dim]. Gathers blocks into mapped memory and scatters them back; kernels write and
+ * read them otherwise. One KV cache group. It does not know which blocks are free.
+ */
+
+import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
+import { ConfigError, invariant } from '../errors.ts';
+import { mergeRuns } from '../transport/merge-runs.ts';
+import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../transport/types.ts';
+import type { GpuDevice } from './device.ts';
+import { StagingRing } from './staging.ts';
+
+export interface GpuKvMemoryOptions {
+  gpu: GpuDevice;
+  /** Blocks in the pool, the null block included. */
+  numBlocks: number;
+  blockBytes: number;
+  kvDtype: 'f16' | 'f32';
+  clock: Clock;
+  /** Bytes of one gather or stage at most; raised to one block. */
+  stagingBytes?: number;
+}
+
+const DEFAULT_STAGING_BYTES = 4 * 2 ** 20;
+/** Buffers in flight each way: one being copied by the device, one mapped, and the same again for the other peer. */
+const RING_PLACES = 4;
+
+export class GpuKvMemory implements BlockMemory {
+  readonly blockBytes: readonly number[];
+  readonly numBlocks: readonly number[];
+  readonly maxStagingBytes: number;
+  readonly kvDtype: 'f16' | 'f32';
+  /** For kernels: bound as a whole. */
+  readonly buffer: GPUBuffer;
+  readonly #gpu: GpuDevice;
+  readonly #clock: Clock;
+  readonly #readback: StagingRing;
+  readonly #upload: StagingRing;
+  #poisonSource: GPUBuffer | null = null;
+
+  /** Blocks are zero at first. Throws ConfigError when the pool does not fit the adapter. */
+  constructor(options: GpuKvMemoryOptions) {
+    const { gpu, numBlocks, blockBytes, kvDtype } = options;
+    invariant(blockBytes % 16 === 0, () => `a block of ${blockBytes} bytes is no multiple of 16`);
+    const size = numBlocks * blockBytes;
+    const limit = Math.min(gpu.device.limits.maxStorageBufferBindingSize, gpu.device.limits.maxBufferSize);
+    if (size > limit) {
+      throw new ConfigError(
+        `${numBlocks} KV blocks of ${blockBytes} bytes are ${size} bytes, and ${gpu.report.name} binds ${limit} at most ` +
+          `(maxStorageBufferBindingSize): use ${Math.floor(limit / blockBytes)} blocks or fewer, smaller blocks, or --kv-dtype f16`,
+      );
+    }
+    this.#gpu = gpu;
+    this.#clock = options.clock;
+    this.kvDtype = kvDtype;
+    this.blockBytes = [blockBytes];
+    this.numBlocks = [numBlocks];
+    this.maxStagingBytes = Math.max(options.stagingBytes ?? DEFAULT_STAGING_BYTES, blockBytes);
+    this.buffer = gpu.device.createBuffer({
+      label: 'kv cache',
+      size,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+    });
+    const ring = { places: RING_PLACES, bufferBytes: Math.min(this.maxStagingBytes, size) };
+    this.#readback = new StagingRing(gpu, {
+      ...ring,
+      label: 'kv readback',
+      usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+    });
+    this.#upload = new StagingRing(gpu, {
+      ...ring,
+      label: 'kv upload',
+      usage: GPUBufferUsage.MAP_WRITE | GPUBufferUsage.COPY_SRC,
+    });
+  }
+
+  /** Bytes of the staging buffers made so far. */
+  get stagingBytes(): number {
+    return this.#readback.bytes + this.#upload.bytes;
+  }
+
+  async gather(group: number, blockIds: readonly BlockId[]): Promise<GatheredBlocks> {
+    const byteLength = this.#checkedLength(group, blockIds);
+    const blockBytes = this.blockBytes[0]!;
+    const buffer = await this.#readback.acquire(byteLength);
+    try {
+      const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv gather' });
+      let at = 0;
+      for (const [first, count] of mergeRuns(blockIds)) {
+        encoder.copyBufferToBuffer(this.buffer, first * blockBytes, buffer, at, count * blockBytes);
+        at += count * blockBytes;
+      }
+      this.#gpu.device.queue.submit([encoder.finish()]);
+      const submitted = this.#clock.now();
+      const mapping = this.#gpu.guard(buffer.mapAsync(GPUMapMode.READ, 0, byteLength));
+      mapping.catch(() => {});
+      await this.#gpu.idle();
+      const started = this.#clock.now();
+      await mapping;
+      const mapped = this.#clock.now();
+      return {
+        bytes: new Uint8Array(buffer.getMappedRange(0, byteLength)),
+        release: once(() => {
+          buffer.unmap();
+          this.#readback.release(buffer);
+        }),
+        waitMs: started - submitted,
+        readbackMs: mapped - started,
+      };
+    } catch (error) {
+      this.#readback.release(buffer);
+      throw error;
+    }
+  }
+
+  async stage(byteLength: number): Promise<StagedBlocks> {
+    invariant(
+      byteLength <= this.maxStagingBytes && byteLength % 4 === 0,
+      () => `cannot stage ${byteLength} bytes`,
+    );
+    const buffer = await this.#upload.acquire(byteLength);
+    try {
+      // Given back while its copy was still pending, or fresh and mapped already.
+      if (buffer.mapState !== 'mapped') await this.#gpu.guard(buffer.mapAsync(GPUMapMode.WRITE));
+    } catch (error) {
+      this.#upload.release(buffer);
+      throw error;
+    }
+    const finish = once(() => this.#upload.release(buffer));
+    return {
+      bytes: new Uint8Array(buffer.getMappedRange(0, byteLength)),
+      commit: async (group, blockIds) => {
+        try {
+          invariant(
+            this.#checkedLength(group, blockIds) === byteLength,
+            () => 'commit: blocks do not fill the stage',
+          );
+          buffer.unmap();
+          await this.#gpu.run([this.#encodeScatter(buffer, blockIds)]);
+        } finally {
+          finish();
+        }
+      },
+      discard: () => {
+        if (this.#gpu.deadReason === null && buffer.mapState === 'mapped') buffer.unmap();
+        finish();
+      },
+    };
+  }
+
+  /** Fills blocks with NaN, in queue order. For tests and for verify: what is read before it is written shows. */
+  poison(group: number, blockIds: readonly BlockId[]): void {
+    this.#checkedLength(group, [], blockIds);
+    if (this.#gpu.deadReason !== null) return;
+    const blockBytes = this.blockBytes[0]!;
+    this.#poisonSource ??= this.#nanBlock(blockBytes);
+    const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv poison' });
+    for (const id of blockIds) {
+      encoder.copyBufferToBuffer(this.#poisonSource, 0, this.buffer, id * blockBytes, blockBytes);
+    }
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+
+  /** A copy of one block's bytes. */
+  async readBlock(id: BlockId): Promise<Uint8Array> {
+    const { bytes, release } = await this.gather(0, [id]);
+    const copy = bytes.slice();
+    release();
+    return copy;
+  }
+
+  destroy(): void {
+    this.#readback.destroy();
+    this.#upload.destroy();
+    this.#poisonSource?.destroy();
+    this.buffer.destroy();
+  }
+
+  #encodeScatter(source: GPUBuffer, blockIds: readonly BlockId[]): GPUCommandBuffer {
+    const blockBytes = this.blockBytes[0]!;
+    const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv scatter' });
+    let at = 0;
+    for (const [first, count] of mergeRuns(blockIds)) {
+      encoder.copyBufferToBuffer(source, at, this.buffer, first * blockBytes, count * blockBytes);
+      at += count * blockBytes;
+    }
+    return encoder.finish();
+  }
+
+  #nanBlock(blockBytes: number): GPUBuffer {
+    const usage = GPUBufferUsage.COPY_SRC;
+    const source = this.#gpu.device.createBuffer({
+      label: 'kv poison',
+      size: blockBytes,
+      usage,
+      mappedAtCreation: true,
+    });
+    // 0x7e007e00: two half NaNs; as a float it is a number, so f32 gets its own.
+    new Uint32Array(source.getMappedRange()).fill(this.kvDtype === 'f16' ? 0x7e007e00 : 0x7fc00000);
+    source.unmap();
+    return source;
+  }
+
+  /** Bytes of the blocks; `unbounded` ids are checked only. */
+  #checkedLength(group: number, blockIds: readonly BlockId[], unbounded: readonly BlockId[] = []): number {
+    invariant(group === 0, () => `there is one KV cache group, not group ${group}`);
+    const byteLength = blockIds.length * this.blockBytes[0]!;
+    invariant(
+      byteLength <= this.maxStagingBytes,
+      () => `${byteLength} bytes at once, at most ${this.maxStagingBytes}`,
+    );
+    for (const id of [...blockIds, ...unbounded]) {
+      invariant(id > NULL_BLOCK && id < this.numBlocks[0]!, () => `there is no block ${id} to copy`);
+    }
+    return byteLength;
+  }
+}
+
+function once(action: () => void): () => void {
+  let done = false;
+  return () => {
+    if (!done) action();
+    done = true;
+  };
+}

@@ -1,0 +1,33 @@
+/**
+ * Uniform blocks from one description: the fields of each kernel's Params, in the shader's order. Every field is a 32-bit
+ * scalar, so an offset is four times the field's place. A test compares this table with the structs in shaders/.
+ */
+
+type Field = 'u32' | 'f32';
+
+export const uniformLayouts = {
+  step: { rows: 'u32', logit_rows: 'u32' },
+  embedding: { hidden4: 'u32', vocab4: 'u32' },
+  rmsNorm: { hidden: 'u32', hidden4: 'u32', eps: 'f32' },
+  gemm: { inputs4: 'u32', columns4: 'u32', use_bias: 'u32', count: 'u32' },
+  ropeKvWrite: { heads: 'u32', kv_heads: 'u32', layer: 'u32', layers: 'u32', scale: 'f32', eps: 'f32' },
+  attention: { layer: 'u32', layers: 'u32', kv_heads: 'u32', group: 'u32' },
+  swiglu: { width: 'u32', width4: 'u32', stride4: 'u32' },
+  sample: { vocab: 'u32', stride: 'u32' },
+} as const satisfies Record<string, Record<string, Field>>;
+
+export type UniformName = keyof typeof uniformLayouts;
+
+/** The bytes of one uniform block, padded to 16 as WGSL wants. */
+export function packUniform<N extends UniformName>(
+  name: N,
+  values: Record<keyof (typeof uniformLayouts)[N], number>,
+): ArrayBuffer {
+  const fields = Object.entries(uniformLayouts[name]) as [keyof typeof values, Field][];
+  const view = new DataView(new ArrayBuffer((4 * fields.length + 15) & ~15));
+  fields.forEach(([field, type], i) => {
+    if (type === 'u32') view.setUint32(4 * i, values[field], true);
+    else view.setFloat32(4 * i, values[field], true);
+  });
+  return view.buffer as ArrayBuffer;
+}

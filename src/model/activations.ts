@@ -1,0 +1,96 @@
+/** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
+import type { GpuDevice } from '../gpu/device.ts';
+import { ropeFrequencies } from './rope.ts';
+import { SAMPLE_ROW_WORDS } from './sampling.ts';
+import { type Architecture, pad4 } from './types.ts';
+
+export interface ActivationLimits {
+  /** Token rows of a piece. */
+  rows: number;
+  /** Rows of a piece that get logits. */
+  logitRows: number;
+  /** Entries of all block tables of a piece. */
+  tableEntries: number;
+  /** Attention tiles of a piece. */
+  tiles: number;
+  /** Forbidden token ids of a piece. */
+  forbidden: number;
+  maxModelLen: number;
+}
+
+export type Activations = ReturnType<typeof createActivations>;
+
+/** Activations are f32, [rows][width padded to 4]. */
+export function createActivations(gpu: GpuDevice, architecture: Architecture, limits: ActivationLimits) {
+  const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const all: GPUBuffer[] = [];
+  const create = (label: string, bytes: number, usage: GPUBufferUsageFlags = 0): GPUBuffer => {
+    const buffer = gpu.device.createBuffer({
+      label,
+      size: Math.max(16, (bytes + 15) & ~15),
+      usage: GPUBufferUsage.STORAGE | usage,
+    });
+    all.push(buffer);
+    return buffer;
+  };
+  const rows = (label: string, width: number) =>
+    create(label, 4 * limits.rows * pad4(width), GPUBufferUsage.COPY_SRC);
+  const input = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_DST);
+  const output = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_SRC);
+  return {
+    x: rows('x', hiddenSize),
+    delta: rows('delta', hiddenSize),
+    normed: rows('normed', hiddenSize),
+    qkv: rows('qkv', (numHeads + 2 * numKvHeads) * headDim),
+    q: rows('q', numHeads * headDim),
+    attended: rows('attended', numHeads * headDim),
+    gateUp: rows('gate up', 2 * intermediateSize),
+    activated: rows('activated', intermediateSize),
+    logitNormed: output('logit normed', limits.logitRows * pad4(hiddenSize)),
+    logits: output('logits', limits.logitRows * pad4(vocabSize)),
+    results: output('results', 4 * limits.logitRows),
+
+    tokens: input('tokens', 4 * limits.rows),
+    tables: input('block tables', limits.tableEntries),
+    tiles: input('attention tiles', 4 * limits.tiles),
+    logitRows: input('logit rows', limits.logitRows),
+    sampleRows: input('sample rows', SAMPLE_ROW_WORDS * limits.logitRows),
+    forbidden: input('forbidden tokens', limits.forbidden),
+    /** Stands for what a kernel does not read: no bias, no norm. */
+    none: create('none', 16),
+    turns: ropeTable(gpu, architecture, limits.maxModelLen, all),
+
+    bytes: () => all.reduce((sum, buffer) => sum + buffer.size, 0),
+    destroy: () => {
+      for (const buffer of all) buffer.destroy();
+    },
+  };
+}
+
+/** [position][cos, sin][headDim / 2], computed in float64. */
+function ropeTable(
+  gpu: GpuDevice,
+  architecture: Architecture,
+  positions: number,
+  all: GPUBuffer[],
+): GPUBuffer {
+  const frequencies = ropeFrequencies(architecture);
+  const half = frequencies.length;
+  const buffer = gpu.device.createBuffer({
+    label: 'rope turns',
+    size: 8 * half * positions,
+    usage: GPUBufferUsage.STORAGE,
+    mappedAtCreation: true,
+  });
+  const table = new Float32Array(buffer.getMappedRange());
+  for (let position = 0; position < positions; position++) {
+    for (let i = 0; i < half; i++) {
+      const angle = position * frequencies[i]!;
+      table[2 * half * position + i] = Math.cos(angle);
+      table[2 * half * position + half + i] = Math.sin(angle);
+    }
+  }
+  buffer.unmap();
+  all.push(buffer);
+  return buffer;
+}

@@ -1,0 +1,277 @@
+/**
+ * The order of kernels through a model: every dispatch of a pass over one piece, with its bind group, made once. The only
+ * place that knows which buffer a kernel reads and writes.
+ */
+import type { GpuDevice } from '../gpu/device.ts';
+import type { Dispatch, Kernel, KernelLibrary } from '../gpu/kernels.ts';
+import type { GpuKvMemory } from '../gpu/kv-memory.ts';
+import { packUniform, type UniformName, type uniformLayouts } from '../gpu/uniforms.ts';
+import type { Activations } from './activations.ts';
+import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
+import { type AdapterForm, attentionVariants, gemmVariants } from './kernel-variants.ts';
+import type { Piece } from './step-inputs.ts';
+import { type Architecture, pad4 } from './types.ts';
+
+/** A dispatch with how much there is to do, in multiply-adds or values touched. */
+export interface Work extends Dispatch {
+  work: number;
+}
+
+/** One kernel call of the pass, for any piece. */
+type Stage = (piece: Piece) => Work;
+
+export interface ForwardPass {
+  /** What a piece dispatches, in order. The last layer's rest is left out for a piece that needs no logits. */
+  dispatches(piece: Piece): Work[];
+  /** The same, of the first layer only. Results mean nothing; for warm-up. */
+  firstLayer(piece: Piece): Work[];
+  /** Rows of attention a workgroup takes, which the tiles are cut for. */
+  tileRows(piece: Piece): number;
+  /** Multiply-adds a row of the largest matrix of a layer, and a (row, key) pair of attention. */
+  rowWork: number;
+  pairWork: number;
+  gemmKernel(rows: number): Kernel;
+  attentionKernel: Kernel;
+  stepUniform: GPUBuffer;
+  destroy(): void;
+}
+
+export interface ForwardPassParts {
+  gpu: GpuDevice;
+  library: KernelLibrary;
+  form: AdapterForm;
+  architecture: Architecture;
+  weights: DeviceWeights;
+  weightsF32: boolean;
+  activations: Activations;
+  kv: GpuKvMemory;
+  blockSize: number;
+}
+
+export async function createForwardPass(parts: ForwardPassParts): Promise<ForwardPass> {
+  const { gpu, library, form, architecture, weights, weightsF32, activations: act, kv, blockSize } = parts;
+  const { numLayers, hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const kvF32 = kv.kvDtype === 'f32';
+  const group = numHeads / numKvHeads;
+  const hidden4 = pad4(hiddenSize) / 4;
+  const WORKGROUP = form.workgroup;
+  const WEIGHTS_F32 = Number(weightsF32);
+  const uniforms: GPUBuffer[] = [];
+
+  function uniform<N extends UniformName>(
+    name: N,
+    values: Record<keyof (typeof uniformLayouts)[N], number>,
+  ): GPUBuffer {
+    const data = packUniform(name, values);
+    const buffer = gpu.device.createBuffer({
+      label: `${name} params`,
+      size: data.byteLength,
+      usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+    });
+    gpu.device.queue.writeBuffer(buffer, 0, data);
+    uniforms.push(buffer);
+    return buffer;
+  }
+
+  const step = uniform('step', { rows: 0, logit_rows: 0 });
+  const gemm = await gemmVariants(library, form, weightsF32);
+  const attention = await attentionVariants(library, form, { headDim, blockSize, group, kvF32 });
+  const [embed, norm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
+    library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
+    library.get('rmsNorm', { WORKGROUP, ADD: 0, GATHER: 0 }),
+    library.get('rmsNorm', { WORKGROUP, ADD: 1, GATHER: 0 }),
+    library.get('rmsNorm', { WORKGROUP, ADD: 1, GATHER: 1 }),
+    library.get('ropeKvWrite', {
+      WORKGROUP,
+      HEAD_DIM: headDim,
+      BLOCK_SIZE: blockSize,
+      KV_F32: Number(kvF32),
+      QK_NORM: Number(architecture.qkNorm),
+    }),
+    library.get('swiglu', { WORKGROUP }),
+    library.get('sample', { WORKGROUP }),
+  ]);
+
+  const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {
+    const bindGroup = library.bind(kernel, label, buffers);
+    return (piece) => ({ kernel, bindGroup, ...size(piece) });
+  };
+
+  const perRow = (columns: number): SizeOf => {
+    const x = Math.ceil(columns / WORKGROUP);
+    return ({ numRows }) => ({ x, y: numRows, work: numRows * columns });
+  };
+
+  const variantFor = (rows: number) => gemm.variants.findIndex(({ upTo }) => rows <= upTo);
+
+  /** out = a * matrix + bias, for all rows or for those that get logits. */
+  const multiply = (
+    label: string,
+    a: GPUBuffer,
+    matrix: DeviceMatrix,
+    out: GPUBuffer,
+    logits = false,
+  ): Stage => {
+    const { inputs4, columns4, bias } = matrix;
+    const params = uniform('gemm', {
+      inputs4,
+      columns4,
+      use_bias: Number(bias !== null),
+      count: Number(logits),
+    });
+    const buffers = [a, matrix.buffer, bias ?? act.none, out, params, step];
+    // One bind group for all variants: their layouts are equal.
+    const bindGroup = library.bind(gemm.variants[0]!.kernel, label, buffers);
+    return (piece) => {
+      const rows = logits ? piece.logitRows.length : piece.numRows;
+      const index = variantFor(rows);
+      const variant = gemm.variants[index]!;
+      const y = Math.ceil(rows / variant.rows);
+      return {
+        kernel: variant.kernel,
+        bindGroup,
+        x: Math.ceil(columns4 / gemm.columns4[index]!),
+        y,
+        work: y * variant.rows * 16 * inputs4 * columns4,
+      };
+    };
+  };
+
+  const normParams = uniform('rmsNorm', { hidden: hiddenSize, hidden4, eps: architecture.rmsNormEps });
+  const normalise = (kernel: Kernel, label: string, weight: GPUBuffer): Stage =>
+    stage(
+      kernel,
+      label,
+      [act.x, act.delta, weight, act.logitRows, act.normed, normParams, step],
+      ({ numRows }) => ({
+        x: numRows,
+        y: 1,
+        work: numRows * hidden4,
+      }),
+    );
+
+  const isFew = (piece: Piece) => piece.spans.every(({ rows }) => rows === 1);
+  const attend = (label: string, params: GPUBuffer): Stage => {
+    const buffers = [act.q, kv.buffer, act.tokens, act.tiles, act.tables, act.attended, params];
+    const bindGroup = library.bind(attention.many.kernel, label, buffers);
+    return (piece) => {
+      const { kernel, tileRows } = isFew(piece) ? attention.few : attention.many;
+      const tiles = piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
+      return { kernel, bindGroup, x: tiles, y: numKvHeads, work: piece.attendedKeys * pairWork };
+    };
+  };
+
+  const swigluParams = uniform('swiglu', {
+    width: intermediateSize,
+    width4: pad4(intermediateSize) / 4,
+    stride4: pad4(2 * intermediateSize) / 4,
+  });
+  const pairWork = 2 * numHeads * headDim;
+
+  /** Up to the write of K and V; and the rest. */
+  const layerStages = (layer: DeviceLayer, index: number): { upToKv: Stage[]; rest: Stage[] } => {
+    const name = (what: string) => `layer ${index} ${what}`;
+    const ropeParams = uniform('ropeKvWrite', {
+      heads: numHeads,
+      kv_heads: numKvHeads,
+      layer: index,
+      layers: numLayers,
+      scale: 1 / Math.sqrt(headDim),
+      eps: architecture.rmsNormEps,
+    });
+    const attentionParams = uniform('attention', {
+      layer: index,
+      layers: numLayers,
+      kv_heads: numKvHeads,
+      group,
+    });
+    const ropeBuffers = [
+      act.qkv,
+      layer.headNorms ?? act.none,
+      act.turns,
+      act.tokens,
+      act.q,
+      kv.buffer,
+      ropeParams,
+      step,
+    ];
+    return {
+      upToKv: [
+        normalise(index === 0 ? norm : addNorm, name('input norm'), layer.inputNorm),
+        multiply(name('qkv'), act.normed, layer.qkv, act.qkv),
+        stage(rope, name('rope'), ropeBuffers, perRow(((numHeads + 2 * numKvHeads) * headDim) / 8)),
+      ],
+      rest: [
+        attend(name('attention'), attentionParams),
+        multiply(name('o'), act.attended, layer.o, act.delta),
+        normalise(addNorm, name('post-attention norm'), layer.postAttentionNorm),
+        multiply(name('gate up'), act.normed, layer.gateUp, act.gateUp),
+        stage(
+          swiglu,
+          name('swiglu'),
+          [act.gateUp, act.activated, swigluParams, step],
+          perRow(pad4(intermediateSize) / 4),
+        ),
+        multiply(name('down'), act.activated, layer.down, act.delta),
+      ],
+    };
+  };
+
+  const embedParams = uniform('embedding', { hidden4, vocab4: weights.embedding.columns4 });
+  const begin = stage(
+    embed,
+    'x',
+    [act.tokens, weights.embedding.buffer, act.x, embedParams, step],
+    perRow(hidden4),
+  );
+  const layers = weights.layers.map(layerStages);
+  const sampleParams = uniform('sample', { vocab: vocabSize, stride: pad4(vocabSize) });
+  const logitSize: SizeOf = ({ logitRows }) => ({
+    x: logitRows.length,
+    y: 1,
+    work: logitRows.length * vocabSize,
+  });
+  const end: Stage[] = [
+    stage(
+      logitNorm,
+      'final norm',
+      [act.x, act.delta, weights.finalNorm, act.logitRows, act.logitNormed, normParams, step],
+      ({ logitRows }) => ({ x: logitRows.length, y: 1, work: logitRows.length * hidden4 }),
+    ),
+    multiply('lm head', act.logitNormed, weights.lmHead, act.logits, true),
+    stage(
+      sample,
+      'sample',
+      [act.logits, act.sampleRows, act.forbidden, act.results, sampleParams],
+      logitSize,
+    ),
+  ];
+
+  const stagesOf = (piece: Piece, from: typeof layers): Stage[] => {
+    const wantsLogits = piece.logitRows.length > 0;
+    const through = from.flatMap(({ upToKv, rest }, index) =>
+      !wantsLogits && index === layers.length - 1 ? upToKv : [...upToKv, ...rest],
+    );
+    return [begin, ...through, ...(wantsLogits ? end : [])];
+  };
+
+  return {
+    dispatches: (piece) => stagesOf(piece, layers).map((of) => of(piece)),
+    firstLayer: (piece) => stagesOf(piece, layers.slice(0, 1)).map((of) => of(piece)),
+    tileRows: (piece) => (isFew(piece) ? attention.few : attention.many).tileRows,
+    rowWork: Math.max(
+      ...weights.layers.slice(0, 1).flatMap((l) => [l.qkv, l.o, l.gateUp, l.down].map(matrixWork)),
+    ),
+    pairWork,
+    gemmKernel: (rows) => gemm.variants[variantFor(rows)]!.kernel,
+    attentionKernel: attention.many.kernel,
+    stepUniform: step,
+    destroy: () => {
+      for (const buffer of uniforms) buffer.destroy();
+    },
+  };
+}
+
+type SizeOf = (piece: Piece) => { x: number; y: number; work: number };
+
+const matrixWork = ({ inputs4, columns4 }: DeviceMatrix): number => 16 * inputs4 * columns4;

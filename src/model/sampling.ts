@@ -1,0 +1,44 @@
+/** What the sampling kernel is given for a row. The draw is keyed by (seed, output index): never by batch row or step. */
+import type { ScheduledRequest } from '../engine/types.ts';
+
+export type SampleRequest = NonNullable<ScheduledRequest['sample']>;
+
+/** 32-bit words of one row in shaders/sample.wgsl. */
+export const SAMPLE_ROW_WORDS = 8;
+
+/** A bijective 32-bit mixer ("lowbias32" by Chris Wellons, public domain). */
+function mix(x: number): number {
+  let h = x ^ (x >>> 16);
+  h = Math.imul(h, 0x21f0aaad);
+  h ^= h >>> 15;
+  h = Math.imul(h, 0x735a2d97);
+  return (h ^ (h >>> 15)) >>> 0;
+}
+
+/** A number in [0, 1) with 24 bits, the same for the same (seed, outputIndex) everywhere. */
+export function uniformDraw(seed: number, outputIndex: number): number {
+  const high = Math.floor(seed / 2 ** 32);
+  const key = mix((seed >>> 0) ^ mix(high ^ 0x9e3779b9));
+  const word = mix(mix(outputIndex ^ key) + key);
+  return (word >>> 8) / 2 ** 24;
+}
+
+/** Rows of the sampling kernel, and the forbidden ids they point into. */
+export function packSamples(samples: readonly SampleRequest[]): {
+  rows: ArrayBuffer;
+  forbidden: Uint32Array;
+} {
+  const rows = new DataView(new ArrayBuffer(4 * SAMPLE_ROW_WORDS * samples.length));
+  const forbidden: number[] = [];
+  samples.forEach(({ params, outputIndex, forbiddenTokenIds }, i) => {
+    const at = 4 * SAMPLE_ROW_WORDS * i;
+    rows.setFloat32(at, uniformDraw(params.seed, outputIndex), true);
+    rows.setFloat32(at + 4, params.temperature, true);
+    rows.setFloat32(at + 8, params.topP, true);
+    rows.setUint32(at + 12, params.topK, true);
+    rows.setUint32(at + 16, forbidden.length, true);
+    rows.setUint32(at + 20, forbiddenTokenIds.length, true);
+    forbidden.push(...forbiddenTokenIds);
+  });
+  return { rows: rows.buffer as ArrayBuffer, forbidden: Uint32Array.from(forbidden) };
+}

@@ -1,0 +1,169 @@
+/**
+ * Turns a scheduled batch into pieces: rows with positions and slots, block tables, attention tiles, rows that get
+ * logits. A piece is what one pass through the layers computes; a long prompt is cut into several, in order, which
+ * changes no bit, since each reads K and V back from the cache. Plain data; no GPU.
+ */
+import { type BlockId, NULL_BLOCK, type ScheduledBatch, type ScheduledRequest } from '../engine/types.ts';
+import { invariant } from '../errors.ts';
+import type { SampleRequest } from './sampling.ts';
+
+export interface PieceLimits {
+  /** Token rows of a piece at most. */
+  rows: number;
+  /** Sum over rows of the keys they attend to, at most (one row is always taken). */
+  attendedKeys: number;
+  /** Rows of a piece that get logits, at most. */
+  logitRows: number;
+}
+
+export interface PieceShape {
+  blockSize: number;
+  numBlocks: number;
+  vocabSize: number;
+  maxModelLen: number;
+}
+
+/** Consecutive tokens of one request. */
+interface Span {
+  request: ScheduledRequest;
+  /** First of its tokens, as an index into tokenIds. */
+  first: number;
+  count: number;
+}
+
+export interface Sample {
+  requestId: string;
+  sample: SampleRequest;
+}
+
+export interface Piece {
+  numRows: number;
+  /** [numRows] of: token id, position, slot, 0. */
+  tokens: Uint32Array<ArrayBuffer>;
+  /** The block tables of the piece's requests, one after the other. */
+  tables: Uint32Array<ArrayBuffer>;
+  /** By span: start of its table, its first row, its rows. */
+  spans: readonly { table: number; firstRow: number; rows: number }[];
+  /** Rows that get logits; samples are in the same order. */
+  logitRows: Uint32Array<ArrayBuffer>;
+  samples: readonly Sample[];
+  /** Sum over rows of the keys they attend to. */
+  attendedKeys: number;
+}
+
+/** Cuts a batch into pieces of at most the given size, in the batch's order. */
+export function cutIntoPieces(batch: ScheduledBatch, shape: PieceShape, limits: PieceLimits): Piece[] {
+  const pieces: Piece[] = [];
+  let spans: Span[] = [];
+  let rows = 0;
+  let keys = 0;
+  let logitRows = 0;
+  const close = () => {
+    if (spans.length > 0) pieces.push(buildPiece(spans, shape));
+    spans = [];
+    rows = 0;
+    keys = 0;
+    logitRows = 0;
+  };
+  for (const request of batch.requests) {
+    checkRequest(request, shape);
+    let open: Span | null = null;
+    for (let i = 0; i < request.tokenIds.length; i++) {
+      const attended = request.startPosition + i + 1;
+      const wantsLogits = request.sample !== null && i === request.tokenIds.length - 1;
+      const full =
+        rows + 1 > limits.rows ||
+        (rows > 0 && keys + attended > limits.attendedKeys) ||
+        (wantsLogits && logitRows + 1 > limits.logitRows);
+      if (full) {
+        close();
+        open = null;
+      }
+      if (open) open.count += 1;
+      else {
+        open = { request, first: i, count: 1 };
+        spans.push(open);
+      }
+      rows += 1;
+      keys += attended;
+      if (wantsLogits) logitRows += 1;
+    }
+  }
+  close();
+  return pieces;
+}
+
+function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
+  const numRows = spans.reduce((sum, span) => sum + span.count, 0);
+  const tokens = new Uint32Array(4 * numRows);
+  const tables: BlockId[] = [];
+  const logitRows: number[] = [];
+  const samples: Sample[] = [];
+  let attendedKeys = 0;
+  let row = 0;
+  const placed = spans.map(({ request, first, count }) => {
+    const placement = { table: tables.length, firstRow: row, rows: count };
+    const table = request.blockIds[0]!;
+    const end = request.startPosition + first + count;
+    for (let b = 0; b < Math.ceil(end / shape.blockSize); b++) tables.push(table[b]!);
+    for (let i = first; i < first + count; i++) {
+      const position = request.startPosition + i;
+      const slot =
+        table[Math.floor(position / shape.blockSize)]! * shape.blockSize + (position % shape.blockSize);
+      tokens.set([request.tokenIds[i]!, position, slot, 0], 4 * row);
+      attendedKeys += position + 1;
+      row += 1;
+    }
+    if (request.sample && first + count === request.tokenIds.length) {
+      logitRows.push(row - 1);
+      samples.push({ requestId: request.requestId, sample: request.sample });
+    }
+    return placement;
+  });
+  return {
+    numRows,
+    tokens,
+    tables: Uint32Array.from(tables),
+    spans: placed,
+    logitRows: Uint32Array.from(logitRows),
+    samples,
+    attendedKeys,
+  };
+}
+
+/**
+ * The attention kernel's work list: each tile is up to `tileRows` flattened rows (token * group + query head in its
+ * group) of one span. [tiles] of: start of the block table, the span's first row, first flattened row, count.
+ */
+export function attentionTiles(piece: Piece, group: number, tileRows: number): Uint32Array<ArrayBuffer> {
+  const tiles: number[] = [];
+  for (const { table, firstRow, rows } of piece.spans) {
+    for (let flat = 0; flat < rows * group; flat += tileRows) {
+      tiles.push(table, firstRow, flat, Math.min(tileRows, rows * group - flat));
+    }
+  }
+  return Uint32Array.from(tiles);
+}
+
+function checkRequest(request: ScheduledRequest, shape: PieceShape): void {
+  const { requestId, tokenIds, startPosition, blockIds } = request;
+  const end = startPosition + tokenIds.length;
+  const table = blockIds[0];
+  invariant(tokenIds.length > 0, () => `${requestId} was scheduled without tokens`);
+  invariant(
+    end <= shape.maxModelLen,
+    () => `${requestId} was scheduled to position ${end} of ${shape.maxModelLen}`,
+  );
+  invariant(blockIds.length === 1 && table, () => `${requestId} has ${blockIds.length} block tables, not 1`);
+  const blocks = Math.ceil(end / shape.blockSize);
+  invariant(table.length >= blocks, () => `${requestId} has ${table.length} blocks for ${end} tokens`);
+  for (let b = 0; b < blocks; b++) {
+    const id = table[b]!;
+    invariant(id > NULL_BLOCK && id < shape.numBlocks, () => `${requestId} computes with block ${id}`);
+  }
+  const bad = tokenIds.find((id) => !(id >= 0 && id < shape.vocabSize));
+  invariant(
+    bad === undefined,
+    () => `${requestId} has token id ${bad} of a vocabulary of ${shape.vocabSize}`,
+  );
+}

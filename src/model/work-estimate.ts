@@ -1,0 +1,49 @@
+/**
+ * How long dispatches take, learned from submits that were timed: milliseconds per unit of work, by pipeline. Used to cut
+ * work into submits of a wanted length; nothing here is reported as a measurement.
+ */
+
+export interface EstimatedWork {
+  /** The pipeline. */
+  key: object;
+  /** Multiply-adds, or values touched: any unit that grows as the time does. */
+  work: number;
+}
+
+/** What a dispatch costs whatever its size, milliseconds. */
+const DISPATCH_MS = 0.01;
+/** Before anything was measured: a slow software adapter, so that the first submits are short. */
+const FIRST_GUESS = 1e-6;
+/** How far one submit moves the rates. */
+const LEARNING = 0.3;
+
+export class WorkEstimate {
+  readonly #rates = new Map<object, number>();
+
+  /** Milliseconds per unit of work. */
+  rate(key: object): number {
+    return this.#rates.get(key) ?? FIRST_GUESS;
+  }
+
+  milliseconds({ key, work }: EstimatedWork): number {
+    return DISPATCH_MS + work * this.rate(key);
+  }
+
+  /** Sets a rate from one dispatch timed alone. */
+  calibrate({ key, work }: EstimatedWork, ms: number): void {
+    if (work > 0) this.#rates.set(key, Math.max(ms - DISPATCH_MS, 0.001) / work);
+  }
+
+  /** Corrects the rates of what a submit held, each by its share of the estimate. */
+  learn(submit: readonly EstimatedWork[], ms: number): void {
+    const estimates = submit.map((part) => this.milliseconds(part));
+    const total = estimates.reduce((sum, estimate) => sum + estimate, 0);
+    if (total <= 0 || ms <= 0) return;
+    const ratio = Math.min(Math.max(ms / total, 0.1), 10);
+    const shares = new Map<object, number>();
+    submit.forEach(({ key }, i) => shares.set(key, (shares.get(key) ?? 0) + estimates[i]! / total));
+    for (const [key, share] of shares) {
+      this.#rates.set(key, this.rate(key) * ratio ** (LEARNING * share));
+    }
+  }
+}

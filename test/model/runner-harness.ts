@@ -1,0 +1,115 @@
+/** A runner with its KV memory, and sequences of requests through it. */
+import type { ScheduledRequest } from '../../src/engine/types.ts';
+import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
+import { ModelRunner, type ModelRunnerOptions } from '../../src/model/runner.ts';
+import { type Architecture, kvBlockBytes, type ModelWeights } from '../../src/model/types.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { openTestDevice, readShader } from '../gpu/adapter.ts';
+
+export const greedy = {
+  maxTokens: 100,
+  minTokens: 0,
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  seed: 0,
+  stopTokenIds: [],
+  ignoreEos: true,
+};
+
+export interface Harness {
+  kv: GpuKvMemory;
+  runner: ModelRunner;
+  architecture: Architecture;
+  blockSize: number;
+  close(): void;
+}
+
+export async function createHarness(
+  weights: ModelWeights,
+  options: {
+    kvDtype?: 'f16' | 'f32';
+    blockSize?: number;
+    numBlocks?: number;
+    maxNumBatchedTokens?: number;
+    maxModelLen?: number;
+    warm?: boolean;
+  } & Partial<ModelRunnerOptions> = {},
+): Promise<Harness> {
+  const {
+    kvDtype = 'f16',
+    blockSize = 16,
+    numBlocks = 64,
+    maxNumBatchedTokens = 512,
+    maxModelLen = 512,
+    warm = true,
+  } = options;
+  const { architecture } = weights;
+  const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
+  const gpu = await openTestDevice(blockBytes * numBlocks);
+  const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
+  const runner = await ModelRunner.create({
+    gpu,
+    readShader,
+    weights,
+    kv,
+    limits: { maxNumBatchedTokens, maxNumSeqs: 16, maxModelLen, blockSize },
+    kvDtype,
+    keepLogits: true,
+    maxSubmitMs: 30,
+    clock: systemClock,
+    ...options,
+  });
+  if (warm) await runner.warmUp();
+  kv.poison(
+    0,
+    Array.from({ length: numBlocks - 1 }, (_, i) => i + 1),
+  );
+  return {
+    kv,
+    runner,
+    architecture,
+    blockSize,
+    close: () => {
+      runner.destroy();
+      kv.destroy();
+      gpu.destroy();
+    },
+  };
+}
+
+/** A request for tokens [start, end) of a sequence, sampled after the last. */
+export function request(
+  requestId: string,
+  tokenIds: readonly number[],
+  start: number,
+  end: number,
+  blockIds: readonly number[],
+  sample: ScheduledRequest['sample'] = { params: greedy, outputIndex: 0, forbiddenTokenIds: [] },
+): ScheduledRequest {
+  return {
+    requestId,
+    tokenIds: tokenIds.slice(start, end),
+    startPosition: start,
+    blockIds: [blockIds],
+    sample,
+  };
+}
+
+/** Deterministic token ids. */
+export function tokens(count: number, vocab: number, seed = 1): number[] {
+  let state = seed * 2654435761;
+  return Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * vocab);
+  });
+}
+
+export function maxDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let worst = 0;
+  for (let i = 0; i < a.length; i++) {
+    const difference = Math.abs(a[i]! - b[i]!);
+    if (!(difference <= worst)) worst = difference;
+  }
+  return worst;
+}
