@@ -21,6 +21,9 @@ import { HoldTable } from './holds.ts';
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
 export const EXPIRY_MARGIN_SECONDS = 5;
 
+/** Timers count 31 bits of milliseconds. */
+const LONGEST_SLEEP_MS = 2 ** 30;
+
 export interface TransferInfo {
   /** Own request. */
   requestId: string;
@@ -141,8 +144,10 @@ export class NixlWorkerSide implements KvConnectorWorker {
       this.#waiters.add(onWake);
       signal.addEventListener('abort', onWake);
       const deadline = this.#holds.nextDeadline();
-      if (deadline !== null) await this.#clock.sleep(deadline - this.#clock.now(), wake.signal);
-      else await new Promise((resolve) => wake.signal.addEventListener('abort', resolve));
+      if (deadline !== null) {
+        const left = Math.min(deadline - this.#clock.now(), LONGEST_SLEEP_MS);
+        await this.#clock.sleep(left, wake.signal);
+      } else await new Promise((resolve) => wake.signal.addEventListener('abort', resolve));
       this.#waiters.delete(onWake);
       signal.removeEventListener('abort', onWake);
     }
