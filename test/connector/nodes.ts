@@ -1,0 +1,132 @@
+/** Prefill and decode nodes for the worker side's tests: the real transport and worker side, memory instead of a GPU. */
+import { afterEach } from 'vitest';
+import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
+import { NixlWorkerSide, type TransferInfo } from '../../src/connector/worker-side.ts';
+import type {
+  BlockPair,
+  ConnectorMetadata,
+  ConnectorOutput,
+  RecvRequest,
+  SendRequest,
+} from '../../src/engine/types.ts';
+import {
+  connect,
+  ManualClock,
+  makeEngine,
+  type TestEngine,
+  type TestEngineOptions,
+  TestMemory,
+  turns,
+} from '../transport/helpers.ts';
+
+export { connect };
+
+export const LEASE_MS = 30_000;
+export const TTL_MS = 480_000;
+const config: ConnectorConfig = {
+  bidirectional: true,
+  recomputeThreshold: 0,
+  decoderTtlMs: TTL_MS,
+  leaseMs: LEASE_MS,
+  loadFailurePolicy: 'fail',
+  enforceHandshakeCompat: true,
+  tokenCheck: true,
+};
+
+export interface Node extends TestEngine {
+  worker: NixlWorkerSide;
+  transfers: TransferInfo[];
+}
+
+const open: TestEngine[] = [];
+afterEach(() => {
+  for (const { transport } of open.splice(0)) transport.close();
+});
+
+export function makeNode(
+  name: string,
+  clock: ManualClock,
+  options: TestEngineOptions = {},
+  changes = {},
+): Node {
+  const memory = new TestMemory().fillRandom(name.length);
+  const engine = makeEngine(name, { memory, clock, ...options });
+  const transfers: TransferInfo[] = [];
+  const worker = new NixlWorkerSide({
+    config: { ...config, ...changes },
+    transport: engine.transport,
+    clock,
+    onTransfer: (info) => transfers.push(info),
+  });
+  open.push(engine);
+  return { ...engine, worker, transfers };
+}
+
+/** P and D with one clock, connected. */
+export function makeNodes(
+  options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<ConnectorConfig> } = {},
+) {
+  const clock = new ManualClock();
+  const p = makeNode('prefill', clock, options.p, options.config);
+  const d = makeNode('decode-engine', clock, options.d, options.config);
+  connect(p, d);
+  return { clock, p, d };
+}
+
+export function metadata(parts: Partial<ConnectorMetadata>): ConnectorMetadata {
+  return {
+    reqsToRecv: new Map(),
+    reqsToSend: new Map(),
+    reqsInBatch: new Set(),
+    reqsNotProcessed: new Set(),
+    heartbeats: [],
+    ...parts,
+  };
+}
+
+export function hold(
+  node: Node,
+  requestId: string,
+  blockIds: number[],
+  send: Pick<SendRequest, 'direction' | 'deadline'>,
+) {
+  node.worker.startLoadKv(metadata({ reqsInBatch: new Set([requestId]) }));
+  node.worker.startLoadKv(
+    metadata({ reqsToSend: new Map([[requestId, { blockIds: [blockIds], ...send }]]) }),
+  );
+}
+
+export function pull(
+  node: Node,
+  from: TestEngine,
+  requestId: string,
+  pairs: BlockPair[],
+  remote: Partial<RecvRequest['remote']> = {},
+) {
+  const recv: RecvRequest = {
+    remote: {
+      ...from.address,
+      requestId: `${requestId}@${from.address.engineId}`,
+      blocksExpiryTime: null,
+      ...remote,
+    },
+    pairs,
+    numTokens: pairs.length * 16,
+  };
+  node.worker.startLoadKv(
+    metadata({ reqsToRecv: new Map([[requestId, recv]]), reqsInBatch: new Set([requestId]) }),
+  );
+}
+
+/** Polls getFinished as a step loop does, until something came. */
+export async function nextOutput(node: Node): Promise<ConnectorOutput> {
+  await node.worker.waitForChange(AbortSignal.timeout(20_000));
+  await turns();
+  return node.worker.getFinished();
+}
+export const nothing: ConnectorOutput = { finishedSending: [], finishedRecving: [], failedRecving: [] };
+export const lease = (clock: ManualClock) => ({
+  direction: 'prefill' as const,
+  deadline: clock.now() + LEASE_MS,
+});
+export const ttl = (clock: ManualClock) => ({ direction: 'decode' as const, deadline: clock.now() + TTL_MS });

@@ -1,0 +1,308 @@
+/** What the worker side keeps for readers, and until when: leases, TTLs, heartbeats, notifications, pins, pressure. */
+import { describe, expect, it } from 'vitest';
+import { pairsOf, range, turns } from '../transport/helpers.ts';
+import {
+  hold,
+  LEASE_MS,
+  lease,
+  makeNodes,
+  metadata,
+  nextOutput,
+  nothing,
+  pull,
+  TTL_MS,
+  ttl,
+} from './nodes.ts';
+
+/** P holds [1, 2, 3] for D, and D's READ has begun: its gathers wait until `go`. */
+async function whileReading() {
+  const nodes = makeNodes();
+  const { clock, p, d } = nodes;
+  hold(p, 'r@prefill', [1, 2, 3], lease(clock));
+  const waiting: (() => void)[] = [];
+  p.memory.onGather = () => new Promise<void>((resolve) => waiting.push(resolve));
+  pull(d, p, 'r', pairsOf([1, 2, 3], [1, 2, 3]));
+  await turns();
+  expect(p.worker.holds()).toMatchObject([{ requestId: 'r@prefill', reading: true }]);
+  const go = async () => {
+    p.memory.onGather = null;
+    for (const gather of waiting.splice(0)) gather();
+    await turns();
+  };
+  return { ...nodes, go };
+}
+
+describe('the end of a hold', () => {
+  it('abort_timeout_on_prefiller: nobody reads, so the lease frees the blocks, once', () => {
+    const { clock, p } = makeNodes();
+    hold(p, 'r', [1, 2], lease(clock));
+    clock.advance(LEASE_MS - 1);
+    expect(p.worker.getFinished()).toEqual(nothing);
+    expect(p.worker.holds()).toHaveLength(1);
+    clock.advance(1);
+    expect(p.worker.getFinished()).toEqual({ ...nothing, finishedSending: ['r'] });
+    expect(p.worker.getFinished()).toEqual(nothing);
+    expect(p.worker.counters.numKvExpired).toBe(1);
+  });
+
+  it('expiry sweeps all that are due, whatever came first', () => {
+    const { clock, p } = makeNodes();
+    hold(p, 'long', [1], ttl(clock));
+    hold(p, 'short', [2], lease(clock));
+    clock.advance(LEASE_MS);
+    expect(p.worker.getFinished().finishedSending).toEqual(['short']);
+    clock.advance(TTL_MS);
+    expect(p.worker.getFinished().finishedSending).toEqual(['long']);
+  });
+
+  it('expiry and notification are idempotent: whichever comes first frees', async () => {
+    const { clock, p, d } = makeNodes();
+    hold(p, 'a@prefill', [1], lease(clock));
+    hold(p, 'b@prefill', [2], lease(clock));
+    pull(d, p, 'a', []);
+    pull(d, p, 'a', []);
+    await turns();
+    expect(p.worker.getFinished().finishedSending).toEqual(['a@prefill']);
+    clock.advance(LEASE_MS);
+    expect(p.worker.getFinished().finishedSending).toEqual(['b@prefill']);
+    pull(d, p, 'b', []);
+    await turns();
+    clock.advance(LEASE_MS);
+    expect(p.worker.getFinished()).toEqual(nothing);
+    expect(p.worker.counters.numKvExpired).toBe(1);
+  });
+
+  it('a notification for an unknown request is ignored', async () => {
+    const { p, d } = makeNodes();
+    pull(d, p, 'nobody', []);
+    await turns();
+    expect(p.worker.getFinished()).toEqual(nothing);
+  });
+
+  it('a notification before the hold ends the hold as soon as it comes', async () => {
+    const { clock, p, d } = makeNodes();
+    p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r@prefill']) }));
+    pull(d, p, 'r', []);
+    await turns();
+    expect(p.worker.getFinished()).toEqual(nothing);
+    const send = new Map([['r@prefill', { blockIds: [[1]], ...lease(clock) }]]);
+    p.worker.startLoadKv(metadata({ reqsToSend: send }));
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+
+  it('releaseHold ends it at once; unknown ids are no matter', async () => {
+    const { clock, p, d } = makeNodes();
+    hold(p, 'r@prefill', [1], lease(clock));
+    p.worker.releaseHold('nobody');
+    p.worker.releaseHold('r@prefill');
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+    pull(d, p, 'r', pairsOf([1], [1]));
+    expect((await nextOutput(d)).failedRecving).toMatchObject([{ outcome: 'declined' }]);
+  });
+});
+
+describe('the path of a request to its hold', () => {
+  it('needs reqsInBatch: a hold that was never announced ends at once, its blocks do not leak', () => {
+    const { clock, p } = makeNodes();
+    p.worker.startLoadKv(metadata({ reqsToSend: new Map([['r', { blockIds: [[1]], ...lease(clock) }]]) }));
+    expect(p.worker.getFinished().finishedSending).toEqual(['r']);
+    expect(p.worker.holds()).toEqual([]);
+  });
+
+  it('may begin and end in one metadata', () => {
+    const { clock, p } = makeNodes();
+    const send = new Map([['r', { blockIds: [[1]], ...lease(clock) }]]);
+    p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']), reqsToSend: send }));
+    expect(p.worker.holds()).toMatchObject([{ requestId: 'r', blockIds: [[1]], reading: false }]);
+  });
+
+  it('aborted_request_removed_from_worker_in_batch: reqsNotProcessed forgets it', () => {
+    const { clock, p } = makeNodes();
+    p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']) }));
+    p.worker.startLoadKv(metadata({ reqsNotProcessed: new Set(['r']) }));
+    expect(p.worker.getFinished()).toEqual(nothing);
+    p.worker.startLoadKv(metadata({ reqsToSend: new Map([['r', { blockIds: [[1]], ...lease(clock) }]]) }));
+    expect(p.worker.holds()).toEqual([]);
+  });
+
+  it('cannot leave blocks and leave none', () => {
+    const { clock, p } = makeNodes();
+    const send = new Map([['r', { blockIds: [[1]], ...lease(clock) }]]);
+    const both = metadata({ reqsNotProcessed: new Set(['r']), reqsToSend: send });
+    expect(() => p.worker.startLoadKv(both)).toThrow(
+      "request 'r' leaves blocks to send and is reported as leaving none",
+    );
+  });
+});
+
+describe('heartbeats', () => {
+  const beat = (nodes: ReturnType<typeof makeNodes>, ...requestIds: string[]) => {
+    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: nodes.p.address, requestIds }] }));
+    return turns();
+  };
+
+  it('extend a lease to max(old, now + two thirds), never shorten it', async () => {
+    const nodes = makeNodes();
+    const { clock, p } = nodes;
+    const start = clock.now();
+    hold(p, 'r', [1], lease(clock));
+    clock.advance(5_000);
+    await beat(nodes, 'r');
+    // 5 s + 20 s is sooner than the 30 s that it had.
+    expect(p.worker.holds()[0]!.deadline).toBe(start + LEASE_MS);
+    clock.advance(20_000);
+    await beat(nodes, 'r', 'unknown');
+    expect(p.worker.holds()[0]!.deadline).toBe(start + 25_000 + 20_000);
+    clock.advance(19_999);
+    expect(p.worker.getFinished()).toEqual(nothing);
+    clock.advance(1);
+    expect(p.worker.getFinished().finishedSending).toEqual(['r']);
+    await beat(nodes, 'r');
+    expect(p.worker.holds()).toEqual([]);
+  });
+
+  it('do not extend a decode hold: its TTL is plain', async () => {
+    const nodes = makeNodes();
+    const { clock, p } = nodes;
+    const deadline = clock.now() + 1000;
+    hold(p, 'r', [1], { direction: 'decode', deadline });
+    await beat(nodes, 'r');
+    expect(p.worker.holds()[0]!.deadline).toBe(deadline);
+  });
+
+  it('to an engine that is gone are counted as failed notifications', async () => {
+    const nodes = makeNodes();
+    nodes.d.transport.peerDied('prefill');
+    await beat(nodes, 'r');
+    expect(nodes.d.worker.counters.numFailedNotifications).toBe(1);
+  });
+});
+
+describe('a READ that has begun', () => {
+  it('pins its blocks past expiry, and ends well', async () => {
+    const { clock, p, d, go } = await whileReading();
+    clock.advance(LEASE_MS * 2);
+    expect(p.worker.getFinished()).toEqual(nothing);
+    expect(p.worker.holds()).toHaveLength(1);
+    await go();
+    expect((await nextOutput(d)).failedRecving).toEqual([]);
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+
+  it('past expiry lets nobody else begin', async () => {
+    const { clock, p, d, go } = await whileReading();
+    clock.advance(LEASE_MS);
+    pull(d, p, 'late', pairsOf([1], [9]), { requestId: 'r@prefill' });
+    expect((await nextOutput(d)).failedRecving).toMatchObject([{ requestId: 'late', outcome: 'expired' }]);
+    await go();
+  });
+
+  it("is not disturbed by another reader's done_reading: that waits for it", async () => {
+    const { p, d, go } = await whileReading();
+    pull(d, p, 'other', [], { requestId: 'r@prefill' });
+    await turns();
+    expect(p.worker.getFinished()).toEqual(nothing);
+    await go();
+    expect((await nextOutput(d)).finishedRecving).toEqual(['r']);
+    await turns();
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+
+  it('is not disturbed by releaseHold, nor dropped under pressure', async () => {
+    const { p, d, go } = await whileReading();
+    expect(p.worker.dropOldestHold('prefill')).toBeNull();
+    p.worker.releaseHold('r@prefill');
+    expect(p.worker.getFinished()).toEqual(nothing);
+    await go();
+    expect((await nextOutput(d)).failedRecving).toEqual([]);
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+
+  it("unpins when its reader's engine dies; the hold stays until its lease ends", async () => {
+    const { clock, p, d, go } = await whileReading();
+    d.transport.close();
+    await go();
+    expect(p.worker.holds()).toMatchObject([{ requestId: 'r@prefill', reading: false }]);
+    expect(p.worker.getFinished()).toEqual(nothing);
+    clock.advance(LEASE_MS);
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+});
+
+describe('dropOldestHold', () => {
+  it('drops the oldest of the direction; both pools can be full of holds for each other', async () => {
+    const { clock, p, d } = makeNodes();
+    hold(p, 'for-d', [1], lease(clock));
+    for (const i of range(0, 3)) hold(p, `for-p${i}`, [i + 2], ttl(clock));
+    expect(p.worker.dropOldestHold('decode')).toBe('for-p0');
+    expect(p.worker.dropOldestHold('decode')).toBe('for-p1');
+    expect(p.worker.getFinished().finishedSending).toEqual(['for-p0', 'for-p1']);
+    pull(d, p, 'r', pairsOf([2], [1]), { requestId: 'for-p0' });
+    expect((await nextOutput(d)).failedRecving).toMatchObject([
+      { outcome: 'declined', message: expect.stringContaining('the pool was full') },
+    ]);
+    expect(p.worker.dropOldestHold('decode')).toBe('for-p2');
+    expect(p.worker.dropOldestHold('decode')).toBeNull();
+    expect(p.worker.holds().map((held) => held.requestId)).toEqual(['for-d']);
+  });
+});
+
+describe('waitForChange', () => {
+  /** Whether the wait is over, without waiting for it. */
+  function watch(wait: Promise<void>) {
+    const state = { over: false };
+    void wait.then(() => {
+      state.over = true;
+    });
+    return state;
+  }
+
+  it('ends with a deadline, also one that moved', async () => {
+    const nodes = makeNodes();
+    const { clock, p } = nodes;
+    hold(p, 'r', [1], lease(clock));
+    const wait = watch(p.worker.waitForChange(new AbortController().signal));
+    clock.advance(20_000);
+    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: p.address, requestIds: ['r'] }] }));
+    await turns();
+    clock.advance(10_000);
+    await turns();
+    expect(wait.over).toBe(false);
+    clock.advance(10_000);
+    await turns();
+    expect(wait.over).toBe(true);
+    expect(p.worker.getFinished().finishedSending).toEqual(['r']);
+  });
+
+  it('ends with news or with its signal, and not before', async () => {
+    const { clock, p, d } = makeNodes();
+    const stop = new AbortController();
+    const stopped = watch(p.worker.waitForChange(stop.signal));
+    const news = watch(p.worker.waitForChange(new AbortController().signal));
+    await turns();
+    stop.abort();
+    await turns();
+    expect([stopped.over, news.over]).toEqual([true, false]);
+    hold(p, 'r@prefill', [1], lease(clock));
+    await turns();
+    expect(news.over).toBe(false);
+    pull(d, p, 'r', []);
+    await turns();
+    expect(news.over).toBe(true);
+    // The news is still there: nobody waits past it.
+    await p.worker.waitForChange(new AbortController().signal);
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+
+  it('ends when a pinned hold whose deadline has passed is unpinned', async () => {
+    const { clock, p, d, go } = await whileReading();
+    clock.advance(LEASE_MS);
+    const wait = watch(p.worker.waitForChange(new AbortController().signal));
+    await turns();
+    expect(wait.over).toBe(false);
+    d.transport.close();
+    await go();
+    expect(wait.over).toBe(true);
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+});
