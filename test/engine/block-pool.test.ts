@@ -1,0 +1,118 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { BlockPool } from '../../src/engine/block-pool.ts';
+import { FreeQueue } from '../../src/engine/free-queue.ts';
+import { InternalError } from '../../src/errors.ts';
+
+describe('free queue', () => {
+  it('keeps the order of appending, and takes out of the middle', () => {
+    const queue = new FreeQueue(6);
+    for (const id of [3, 1, 5, 2]) queue.append(id);
+    queue.remove(5);
+    expect(queue.toArray()).toEqual([3, 1, 2]);
+    expect(queue.shift()).toBe(3);
+    queue.append(3);
+    expect(queue.toArray()).toEqual([1, 2, 3]);
+  });
+
+  it('behaves as an array does, whatever is appended, removed and shifted', () => {
+    const operation = fc.tuple(fc.constantFrom('append', 'remove', 'shift'), fc.nat(9));
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
+        const queue = new FreeQueue(10);
+        const model: number[] = [];
+        for (const [kind, id] of operations) {
+          const has = model.includes(id);
+          if (kind === 'append' && !has) {
+            queue.append(id);
+            model.push(id);
+          } else if (kind === 'remove' && has) {
+            queue.remove(id);
+            model.splice(model.indexOf(id), 1);
+          } else if (kind === 'shift') {
+            expect(queue.shift()).toBe(model.shift() ?? null);
+          }
+          expect(queue.toArray()).toEqual(model);
+          expect(queue.size).toBe(model.length);
+        }
+      }),
+    );
+  });
+});
+
+describe('block pool', () => {
+  it('never hands out the null block, and begins with ids 1, 2, 3', () => {
+    const pool = new BlockPool(5);
+    expect(pool.numUsable).toBe(4);
+    expect(pool.allocate(3)).toEqual([1, 2, 3]);
+    expect(pool.numFree).toBe(1);
+    expect(() => pool.allocate(2)).toThrow(InternalError);
+  });
+
+  it('frees in reverse order, so that the tail of a chain is reused before its head', () => {
+    const pool = new BlockPool(5);
+    pool.free(pool.allocate(3));
+    expect(pool.allocate(4)).toEqual([4, 3, 2, 1]);
+  });
+
+  it('lets a freed block be hit until it is allocated again (lazy eviction)', () => {
+    const removed: string[] = [];
+    const pool = new BlockPool(4, (hash) => removed.push(hash));
+    const [a, b] = pool.allocate(2) as [number, number];
+    pool.cache(a, 'A');
+    pool.cache(b, 'B');
+    pool.free([a, b]);
+    expect(pool.getCached('A')).toBe(a);
+    pool.touch([a]);
+    expect(pool.numFree).toBe(2);
+    expect(pool.allocate(2)).toEqual([3, b]);
+    expect(removed).toEqual(['B']);
+    expect(pool.getCached('B')).toBeNull();
+    expect(pool.getCached('A')).toBe(a);
+  });
+
+  it('keeps two blocks of one content apart, and gives the first that is left', () => {
+    const removed: string[] = [];
+    const pool = new BlockPool(3, (hash) => removed.push(hash));
+    const [a, b] = pool.allocate(2) as [number, number];
+    pool.cache(a, 'A');
+    pool.cache(b, 'A');
+    expect(pool.getCached('A')).toBe(a);
+    pool.evict(a);
+    expect(pool.getCached('A')).toBe(b);
+    expect(removed).toEqual([]);
+    pool.evict(b);
+    expect(removed).toEqual(['A']);
+  });
+
+  it('counts references: a shared block is free when its last user is', () => {
+    const pool = new BlockPool(3);
+    const ids = pool.allocate(1);
+    pool.touch(ids);
+    pool.free(ids);
+    expect(pool.numFree).toBe(1);
+    pool.free(ids);
+    expect(pool.numFree).toBe(2);
+    expect(() => pool.free(ids)).toThrow(/freed more often/);
+  });
+
+  it('notices tables that hold other blocks than it counts', () => {
+    const pool = new BlockPool(4);
+    pool.allocate(2);
+    pool.checkIntegrity(
+      new Map([
+        [1, 1],
+        [2, 1],
+      ]),
+    );
+    expect(() => pool.checkIntegrity(new Map([[1, 1]]))).toThrow(/block 2 counts 1 references/);
+    expect(() =>
+      pool.checkIntegrity(
+        new Map([
+          [1, 2],
+          [2, 1],
+        ]),
+      ),
+    ).toThrow(InternalError);
+  });
+});

@@ -1,0 +1,253 @@
+/** An engine without a GPU: KV that notices wrong, stale or unwritten reads, a clock that tests move, and short cuts. */
+import type { EngineCoreConfig } from '../../src/config/engine.ts';
+import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
+import type {
+  BlockId,
+  Clock,
+  EngineRequest,
+  ModelExecutor,
+  RequestOutput,
+  SampledToken,
+  SamplingParams,
+  ScheduledBatch,
+  ScheduledRequest,
+} from '../../src/engine/types.ts';
+
+export class TestClock implements Clock {
+  #now: number;
+  #sleepers: { at: number; wake: () => void }[] = [];
+
+  constructor(now = 1_000_000) {
+    this.#now = now;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (ms <= 0 || signal?.aborted) return resolve();
+      this.#sleepers.push({ at: this.#now + ms, wake: resolve });
+      signal?.addEventListener('abort', () => resolve());
+    });
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+    const due = this.#sleepers.filter((sleeper) => sleeper.at <= this.#now);
+    this.#sleepers = this.#sleepers.filter((sleeper) => sleeper.at > this.#now);
+    for (const sleeper of due) sleeper.wake();
+  }
+}
+
+/** A token's KV is a digest of itself and everything before it, as real KV is. */
+export function chain(previous: number, tokenId: number): number {
+  let h = Math.imul(previous ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(tokenId + 1, 0xc2b2ae35);
+  h ^= h >>> 15;
+  h = Math.imul(h, 0x2c1b3c6d);
+  return (h ^ (h >>> 13)) >>> 0;
+}
+
+export const VOCAB = 97;
+/** Ends a sequence; the fake draws it about once in VOCAB tokens. */
+export const EOS = 1;
+
+/**
+ * The paged KV of one engine and the model that reads it. Every read is compared with the request's true tokens, so a
+ * block of another sequence, a stale one or an unwritten one is an error and not a different token.
+ */
+export class KvModel implements ModelExecutor {
+  readonly blockSize: number;
+  readonly batches: ScheduledBatch[] = [];
+  /** Scripted next tokens, by request id; otherwise the KV decides. */
+  readonly scripts = new Map<string, number[]>();
+  /** Called while a batch is under way. */
+  duringBatch: () => void = () => {};
+  readonly #slots = new Map<string, number>();
+  readonly #truth = new Map<string, number[]>();
+
+  constructor(blockSize: number) {
+    this.blockSize = blockSize;
+  }
+
+  expect(request: EngineRequest): void {
+    this.#truth.set(request.requestId, [...request.promptTokenIds]);
+  }
+
+  /** New blocks hold nothing that may be read. */
+  poison = (group: number, ids: readonly BlockId[]): void => {
+    for (const id of ids) {
+      for (let slot = 0; slot < this.blockSize; slot++) this.#slots.delete(`${group}:${id}:${slot}`);
+    }
+  };
+
+  copyBlock(from: KvModel, group: number, remote: BlockId, local: BlockId): void {
+    for (let slot = 0; slot < this.blockSize; slot++) {
+      const value = from.#slots.get(`${group}:${remote}:${slot}`);
+      if (value === undefined) this.#slots.delete(`${group}:${local}:${slot}`);
+      else this.#slots.set(`${group}:${local}:${slot}`, value);
+    }
+  }
+
+  async execute(batch: ScheduledBatch): Promise<SampledToken[]> {
+    this.batches.push(batch);
+    const sampled = batch.requests.flatMap((request) => this.#run(request));
+    await null;
+    this.duringBatch();
+    return sampled;
+  }
+
+  #run(request: ScheduledRequest): SampledToken[] {
+    const { requestId, tokenIds, startPosition, blockIds, sample } = request;
+    const truth = this.#truth.get(requestId);
+    if (!truth) throw new Error(`${requestId} was not announced`);
+    const end = startPosition + tokenIds.length;
+    const given = tokenIds.join();
+    const wanted = truth.slice(startPosition, end).join();
+    if (given !== wanted) throw new Error(`${requestId}: tokens ${given} at ${startPosition}, not ${wanted}`);
+    let digest = 0;
+    for (let position = 0; position < end; position++) {
+      digest = chain(digest, truth[position]!);
+      blockIds.forEach((ids, group) => {
+        const id = ids[Math.floor(position / this.blockSize)];
+        if (!id) throw new Error(`${requestId}: no block for position ${position}`);
+        const slot = `${group}:${id}:${position % this.blockSize}`;
+        if (position >= startPosition) this.#slots.set(slot, digest);
+        else if (this.#slots.get(slot) !== digest) {
+          throw new Error(`${requestId}: position ${position} in block ${id} holds the KV of something else`);
+        }
+      });
+    }
+    if (!sample) return [];
+    if (end !== truth.length) throw new Error(`${requestId}: samples at ${end} of ${truth.length}`);
+    const tokenId = this.scripts.get(requestId)?.[sample.outputIndex] ?? draw(digest, sample);
+    truth.push(tokenId);
+    return [{ requestId, tokenId, logitsDigest: digest.toString(16).padStart(16, '0'), logits: null }];
+  }
+}
+
+function draw(digest: number, sample: NonNullable<ScheduledRequest['sample']>): number {
+  const { params, outputIndex, forbiddenTokenIds } = sample;
+  let h = chain(chain(digest, params.seed), outputIndex);
+  while (forbiddenTokenIds.includes(h % VOCAB)) h = chain(h, 0);
+  return h % VOCAB;
+}
+
+export const greedy: SamplingParams = {
+  maxTokens: 16,
+  minTokens: 0,
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  seed: 0,
+  stopTokenIds: [],
+  ignoreEos: true,
+};
+
+/** Token ids of a prompt: different for every seed from the first token on. */
+export function tokens(count: number, seed = 0): number[] {
+  return Array.from({ length: count }, (_, i) => chain(seed + 1, i) % VOCAB);
+}
+
+export function request(
+  requestId: string,
+  promptTokenIds: readonly number[],
+  sampling: Partial<SamplingParams> = {},
+  rest: Partial<Pick<EngineRequest, 'kvTransferParams' | 'cacheSalt'>> = {},
+): EngineRequest {
+  const all = { ...greedy, ...sampling };
+  return { requestId, promptTokenIds, sampling: all, kvTransferParams: null, cacheSalt: null, ...rest };
+}
+
+export interface Sizes {
+  blockSize?: number;
+  /** The null block included. */
+  numBlocks?: number;
+  prefixCaching?: boolean;
+  maxNumBatchedTokens?: number;
+  maxNumSeqs?: number;
+  maxModelLen?: number;
+}
+
+export function engineConfig(sizes: Sizes = {}): EngineCoreConfig {
+  return {
+    engineId: 'engine',
+    host: 'localhost',
+    port: 5600,
+    cache: {
+      blockSize: sizes.blockSize ?? 16,
+      numBlocks: sizes.numBlocks ?? 100,
+      enablePrefixCaching: sizes.prefixCaching ?? true,
+      hashSeed: 'test',
+      kvDtype: 'f32',
+    },
+    scheduler: {
+      maxNumBatchedTokens: sizes.maxNumBatchedTokens ?? 512,
+      maxNumSeqs: sizes.maxNumSeqs ?? 8,
+      maxModelLen: sizes.maxModelLen ?? 1024,
+    },
+    connector: null,
+    eosTokenIds: [EOS],
+  };
+}
+
+/** An EngineCore on a KvModel. checkIntegrity runs after every step. */
+export class TestEngine {
+  readonly core: EngineCore;
+  readonly model: KvModel;
+  readonly outputs: RequestOutput[] = [];
+
+  constructor(config: EngineCoreConfig, rest: Partial<EngineCoreDeps> = {}) {
+    this.model = new KvModel(config.cache.blockSize);
+    const clock = new TestClock();
+    const executor = this.model;
+    this.core = new EngineCore({
+      config,
+      executor,
+      connector: null,
+      clock,
+      onNewBlocks: this.model.poison,
+      ...rest,
+    });
+  }
+
+  add(engineRequest: EngineRequest): void {
+    this.core.addRequest(engineRequest);
+    this.model.expect(engineRequest);
+  }
+
+  async step(): Promise<RequestOutput[]> {
+    const outputs = await this.core.step();
+    this.core.checkIntegrity();
+    this.outputs.push(...outputs);
+    return outputs;
+  }
+
+  /** Steps while steps do something. */
+  async settle(): Promise<void> {
+    while (this.core.canStep()) await this.step();
+  }
+
+  tokensOf(requestId: string): number[] {
+    const own = this.outputs.filter((output) => output.requestId === requestId);
+    return own.flatMap((output) => output.tokens.map((token) => token.tokenId));
+  }
+
+  finishOf(requestId: string): NonNullable<RequestOutput['finish']> | null {
+    return this.endOf(requestId)?.finish ?? null;
+  }
+
+  promptOf(requestId: string): RequestOutput['prompt'] {
+    return this.outputs.find((output) => output.requestId === requestId && output.prompt)?.prompt ?? null;
+  }
+
+  endOf(requestId: string): RequestOutput | null {
+    return this.outputs.find((output) => output.requestId === requestId && output.finish) ?? null;
+  }
+
+  scheduledIn(batch: number): Record<string, number> {
+    const { requests } = this.model.batches[batch]!;
+    return Object.fromEntries(requests.map(({ requestId, tokenIds }) => [requestId, tokenIds.length]));
+  }
+}

@@ -1,0 +1,102 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { engineConfig, request, type Sizes, TestEngine, tokens } from './fakes.ts';
+
+/** Few seeds and cut lengths, so that prompts share prefixes. */
+const arrival = fc.record({
+  atStep: fc.nat(30),
+  promptSeed: fc.nat(2),
+  promptLength: fc.integer({ min: 1, max: 24 }),
+  maxTokens: fc.integer({ min: 1, max: 12 }),
+  ignoreEos: fc.boolean(),
+  salt: fc.constantFrom(null, null, 'salt'),
+  abort: fc.option(fc.record({ atStep: fc.nat(40), duringBatch: fc.boolean() })),
+});
+
+const sizes = fc.record({
+  blockSize: fc.constantFrom(1, 2, 4, 5),
+  spareBlocks: fc.nat(12),
+  maxNumBatchedTokens: fc.integer({ min: 1, max: 40 }),
+  maxNumSeqs: fc.integer({ min: 1, max: 5 }),
+  prefixCaching: fc.boolean(),
+});
+
+type Arrival = typeof arrival extends fc.Arbitrary<infer T> ? T : never;
+
+const toRequest = ({ promptSeed, promptLength, maxTokens, ignoreEos, salt }: Arrival, i: number) =>
+  request(
+    `r${i}`,
+    tokens(promptLength, promptSeed),
+    { maxTokens, ignoreEos, seed: promptSeed },
+    { cacheSalt: salt },
+  );
+
+async function alone(arrivals: readonly Arrival[]): Promise<number[][]> {
+  return Promise.all(
+    arrivals.map(async (arrival, i) => {
+      const engine = new TestEngine(engineConfig());
+      engine.add(toRequest(arrival, i));
+      await engine.settle();
+      return engine.tokensOf(`r${i}`);
+    }),
+  );
+}
+
+/** KvModel throws when any position that a row may see holds anything but that request's own KV. */
+async function crowded(arrivals: readonly Arrival[], limits: Sizes): Promise<TestEngine> {
+  const engine = new TestEngine(engineConfig(limits));
+  const due = (step: number, duringBatch: boolean) =>
+    arrivals.flatMap(({ abort }, i) =>
+      abort?.atStep === step && abort.duringBatch === duringBatch ? [`r${i}`] : [],
+    );
+  for (let step = 0; step <= 40 || engine.core.canStep(); step++) {
+    arrivals.forEach((arrival, i) => {
+      if (arrival.atStep === step) engine.add(toRequest(arrival, i));
+    });
+    for (const id of due(step, false)) engine.core.abortRequest(id);
+    engine.model.duringBatch = () => {
+      for (const id of due(step, true)) engine.core.abortRequest(id);
+    };
+    if (engine.core.canStep()) await engine.step();
+    if (step > 20_000) throw new Error('the engine makes no progress');
+  }
+  return engine;
+}
+
+it('whatever arrives, is aborted, preempted or evicted: every token sees its own KV, and all ends free', async () => {
+  let preemptions = 0;
+  let hits = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(arrival, { minLength: 1, maxLength: 8 }),
+      sizes,
+      async (arrivals, { spareBlocks, ...rest }) => {
+        const largest = Math.max(...arrivals.map((one) => one.promptLength + one.maxTokens - 1));
+        const numBlocks = 1 + Math.ceil(largest / rest.blockSize) + spareBlocks;
+        const engine = await crowded(arrivals, { ...rest, numBlocks });
+        const reference = await alone(arrivals);
+        arrivals.forEach(({ abort }, i) => {
+          const own = engine.tokensOf(`r${i}`);
+          expect(own).toEqual(reference[i]!.slice(0, own.length));
+          const end = engine.finishOf(`r${i}`);
+          if (end && end.reason !== 'abort') expect(own).toEqual(reference[i]);
+          if (!abort) expect(end?.reason).toMatch(/stop|length/);
+          const account = engine.promptOf(`r${i}`);
+          if (account) {
+            expect(account.localHitTokens + account.computedTokens).toBe(account.promptTokens);
+            expect(account.computedTokens).toBeGreaterThan(0);
+          }
+        });
+        preemptions += engine.core.stats().preemptions;
+        hits += engine.core.stats().prefixCache.hits;
+        expect(engine.core.hasWork()).toBe(false);
+        expect(engine.core.stats().usedBlocks).toBe(0);
+        expect(engine.core.resetPrefixCache()).toBe(true);
+      },
+    ),
+    { numRuns: 150 },
+  );
+  // The cases must reach what they are for.
+  expect(preemptions).toBeGreaterThan(20);
+  expect(hits).toBeGreaterThan(100);
+});

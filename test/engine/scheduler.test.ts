@@ -1,0 +1,268 @@
+import { describe, expect, it } from 'vitest';
+import { InternalError, RequestError } from '../../src/errors.ts';
+import { EOS, engineConfig, request, TestEngine, tokens } from './fakes.ts';
+
+describe('batching', () => {
+  it('cuts a prompt into chunks of the token budget, and samples after the last', async () => {
+    const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 20 }));
+    engine.add(request('a', tokens(50), { maxTokens: 2 }));
+    await engine.settle();
+    const rows = engine.model.batches.map((batch) => batch.requests[0]!);
+    expect(rows.map((row) => [row.startPosition, row.tokenIds.length, row.sample?.outputIndex])).toEqual([
+      [0, 20, undefined],
+      [20, 20, undefined],
+      [40, 10, 0],
+      [50, 1, 1],
+    ]);
+    expect(engine.promptOf('a')).toMatchObject({ computedTokens: 50 });
+  });
+
+  it('lets decodes go first and gives what is left of the budget to prompts', async () => {
+    const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 20 }));
+    engine.add(request('a', tokens(10, 1), { maxTokens: 4 }));
+    await engine.step();
+    engine.add(request('b', tokens(30, 2), { maxTokens: 1 }));
+    await engine.settle();
+    expect(engine.scheduledIn(1)).toEqual({ a: 1, b: 19 });
+    expect(engine.scheduledIn(2)).toEqual({ a: 1, b: 11 });
+  });
+
+  it('runs at most maxNumSeqs requests, first come first served', async () => {
+    const engine = new TestEngine(engineConfig({ maxNumSeqs: 2 }));
+    for (const id of ['a', 'b', 'c']) engine.add(request(id, tokens(10), { maxTokens: 3 }));
+    await engine.step();
+    expect(Object.keys(engine.scheduledIn(0))).toEqual(['a', 'b']);
+    expect(engine.core.waitingReason('c')).toBe('waits for one of 2 running requests');
+    await engine.settle();
+    expect(engine.finishOf('c')?.reason).toBe('length');
+  });
+
+  it('gives the same tokens however a request is batched and chunked', async () => {
+    const runs = [4, 7, 64, 512].map(async (maxNumBatchedTokens) => {
+      const engine = new TestEngine(engineConfig({ maxNumBatchedTokens, maxNumSeqs: 3 }));
+      for (const seed of [1, 2, 3, 4]) engine.add(request(`r${seed}`, tokens(33, seed), { seed }));
+      await engine.settle();
+      return [1, 2, 3, 4].map((seed) => engine.tokensOf(`r${seed}`));
+    });
+    const [first, ...others] = await Promise.all(runs);
+    for (const other of others) expect(other).toEqual(first);
+    expect(first!.every((ids) => ids.length === 16)).toBe(true);
+  });
+});
+
+describe('stopping', () => {
+  async function run(script: number[], sampling: Parameters<typeof request>[2], maxModelLen = 1024) {
+    const engine = new TestEngine(engineConfig({ maxModelLen }));
+    engine.model.scripts.set('a', script);
+    engine.add(request('a', tokens(8), sampling));
+    await engine.settle();
+    expect(engine.core.stats().usedBlocks).toBe(0);
+    return { reason: engine.finishOf('a')?.reason, tokens: engine.tokensOf('a'), engine };
+  }
+
+  it('ends at the end token, which is part of the output', async () => {
+    const { reason, tokens } = await run([5, EOS, 6], { ignoreEos: false });
+    expect({ reason, tokens }).toEqual({ reason: 'stop', tokens: [5, EOS] });
+  });
+
+  it('passes over the end token with ignoreEos', async () => {
+    const { reason, tokens } = await run([5, EOS, 6], { ignoreEos: true, maxTokens: 3 });
+    expect({ reason, tokens }).toEqual({ reason: 'length', tokens: [5, EOS, 6] });
+  });
+
+  it('ends at a stop token, also with ignoreEos', async () => {
+    const { reason, tokens } = await run([5, 9, 6], { stopTokenIds: [9] });
+    expect({ reason, tokens }).toEqual({ reason: 'stop', tokens: [5, 9] });
+  });
+
+  it('ends at maxTokens', async () => {
+    const { reason, tokens } = await run([5, 6, 7, 8], { maxTokens: 3 });
+    expect({ reason, tokens }).toEqual({ reason: 'length', tokens: [5, 6, 7] });
+  });
+
+  it('ends when prompt and output fill maxModelLen', async () => {
+    const { reason, tokens } = await run([5, 6, 7, 8], { maxTokens: 100 }, 11);
+    expect({ reason, tokens }).toEqual({ reason: 'length', tokens: [5, 6, 7] });
+  });
+
+  it('forbids end and stop tokens until minTokens exist', async () => {
+    const { reason, tokens, engine } = await run([5, 6, EOS], {
+      ignoreEos: false,
+      minTokens: 2,
+      stopTokenIds: [9],
+    });
+    expect({ reason, tokens }).toEqual({ reason: 'stop', tokens: [5, 6, EOS] });
+    const forbidden = engine.model.batches.map((batch) => batch.requests[0]!.sample!.forbiddenTokenIds);
+    expect(forbidden).toEqual([[EOS, 9], [EOS, 9], []]);
+  });
+});
+
+describe('preemption', () => {
+  it('takes the last that was admitted, wholly, and gives the same tokens as without', async () => {
+    const roomy = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 100 }));
+    const tight = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9 }));
+    for (const engine of [roomy, tight]) {
+      engine.add(request('a', tokens(12, 1), { maxTokens: 16 }));
+      engine.add(request('b', tokens(12, 2), { maxTokens: 16 }));
+      await engine.settle();
+    }
+    expect(tight.core.stats().preemptions).toBeGreaterThan(0);
+    expect(tight.finishOf('a')?.numPreemptions).toBe(0);
+    expect(tight.finishOf('b')?.numPreemptions).toBeGreaterThan(0);
+    for (const id of ['a', 'b']) expect(tight.tokensOf(id)).toEqual(roomy.tokensOf(id));
+    // The account is that of the prefill that gave the first token, and the cache counts a request once.
+    expect(tight.promptOf('b')).toMatchObject({ localHitTokens: 0, pulledTokens: 0, computedTokens: 12 });
+    expect(tight.core.stats().prefixCache.queries).toBe(24);
+    expect(tight.core.stats().usedBlocks).toBe(0);
+  });
+
+  it('puts the preempted before those that came later', async () => {
+    const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 8 }));
+    engine.add(request('a', tokens(12, 1), { maxTokens: 12 }));
+    engine.add(request('b', tokens(12, 2), { maxTokens: 4 }));
+    engine.add(request('c', tokens(8, 3), { maxTokens: 1 }));
+    await engine.settle();
+    expect(engine.finishOf('b')!.numPreemptions).toBeGreaterThan(0);
+    const rows = engine.model.batches.flatMap((batch) => batch.requests);
+    const secondStart = rows.findLastIndex((row) => row.requestId === 'b' && row.tokenIds.length > 1);
+    const cStart = rows.findIndex((row) => row.requestId === 'c');
+    expect(secondStart).toBeGreaterThan(0);
+    expect(secondStart).toBeLessThan(cStart);
+  });
+
+  it('admits nobody whose whole prompt does not fit beside what the running still need', async () => {
+    const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9, maxNumBatchedTokens: 4 }));
+    engine.add(request('a', tokens(20, 1), { maxTokens: 1 }));
+    engine.add(request('b', tokens(16, 2), { maxTokens: 1 }));
+    await engine.step();
+    expect(engine.core.stats()).toMatchObject({ running: 1, waiting: 1, usedBlocks: 1 });
+    await engine.settle();
+    expect(engine.core.stats().preemptions).toBe(0);
+    expect(engine.finishOf('b')?.reason).toBe('length');
+  });
+});
+
+describe('the door', () => {
+  const engine = () => new TestEngine(engineConfig({ numBlocks: 5, maxModelLen: 100 }));
+  const refused = (text: RegExp, ...args: Parameters<typeof request>) => {
+    const fresh = engine();
+    expect(() => fresh.add(request(...args))).toThrow(RequestError);
+    expect(() => fresh.add(request(...args))).toThrow(text);
+    expect(fresh.core.hasWork()).toBe(false);
+  };
+
+  it('refuses an empty prompt', () => refused(/prompt is empty/, 'a', []));
+  it('refuses what is no token id', () => refused(/holds -1, which is no token id/, 'a', [1, -1]));
+  it('refuses no output', () => refused(/maxTokens is 0/, 'a', [1], { maxTokens: 0 }));
+  it('refuses minTokens over maxTokens', () =>
+    refused(/minTokens 5 is more than maxTokens 2/, 'a', [1], { minTokens: 5, maxTokens: 2 }));
+  it('refuses a prompt that leaves no room in the context', () =>
+    refused(/prompt has 100 tokens and the context 100/, 'a', tokens(100)));
+  it('refuses what the pool can never hold', () =>
+    refused(/need 5 blocks of 16 tokens, the pool of engine has 4: give it 6 blocks/, 'a', tokens(50), {
+      maxTokens: 20,
+    }));
+
+  it('takes what just fits: the last token needs no KV', async () => {
+    const e = engine();
+    e.add(request('a', tokens(50), { maxTokens: 15 }));
+    await e.settle();
+    expect(e.tokensOf('a')).toHaveLength(15);
+  });
+
+  it('refuses a second request of one id, and takes the id again afterwards', async () => {
+    const e = engine();
+    e.add(request('a', tokens(3)));
+    expect(() => e.core.addRequest(request('a', tokens(4)))).toThrow(/has not ended: choose another id/);
+    await e.settle();
+    e.add(request('a', tokens(4)));
+    await e.settle();
+    expect(e.core.hasWork()).toBe(false);
+  });
+});
+
+describe('abort', () => {
+  it('ends a waiting or running request with the next step, and frees its blocks at once', async () => {
+    const engine = new TestEngine(engineConfig({ maxNumSeqs: 1 }));
+    engine.add(request('a', tokens(20)));
+    engine.add(request('b', tokens(20)));
+    await engine.step();
+    engine.core.abortRequest('a');
+    engine.core.abortRequest('b');
+    engine.core.abortRequest('b');
+    engine.core.abortRequest('nobody');
+    expect(engine.core.stats()).toMatchObject({ usedBlocks: 0, running: 0, waiting: 0 });
+    expect(engine.core.canStep()).toBe(true);
+    const outputs = await engine.step();
+    expect(outputs.map((output) => [output.requestId, output.finish?.reason, output.tokens])).toEqual([
+      ['a', 'abort', []],
+      ['b', 'abort', []],
+    ]);
+    expect(engine.core.hasWork()).toBe(false);
+  });
+
+  it('during a batch drops what the batch gives', async () => {
+    const engine = new TestEngine(engineConfig());
+    engine.add(request('a', tokens(20)));
+    engine.add(request('b', tokens(20, 1), { maxTokens: 1 }));
+    engine.model.duringBatch = () => engine.core.abortRequest('a');
+    const outputs = await engine.step();
+    expect(outputs.map((output) => [output.requestId, output.finish?.reason])).toEqual([
+      ['b', 'length'],
+      ['a', 'abort'],
+    ]);
+    expect(engine.core.hasWork()).toBe(false);
+  });
+});
+
+describe('the step', () => {
+  it('is not needed and not possible without work', () => {
+    const engine = new TestEngine(engineConfig());
+    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.hasWork()).toBe(false);
+  });
+
+  it('rejects when the executor breaks its word', async () => {
+    const engine = new TestEngine(engineConfig(), { executor: { execute: async () => [] } });
+    engine.add(request('a', tokens(3)));
+    await expect(engine.core.step()).rejects.toThrow(InternalError);
+  });
+
+  it('is not begun before the last one ended', async () => {
+    const engine = new TestEngine(engineConfig());
+    engine.add(request('a', tokens(3)));
+    const first = engine.core.step();
+    await expect(engine.core.step()).rejects.toThrow(/before the last one ended/);
+    await first;
+  });
+
+  it('waits without a connector until the signal', async () => {
+    const engine = new TestEngine(engineConfig());
+    const stop = new AbortController();
+    let over = false;
+    const waiting = engine.core.waitForChange(stop.signal).then(() => {
+      over = true;
+    });
+    await Promise.resolve();
+    expect(over).toBe(false);
+    stop.abort();
+    await waiting;
+  });
+
+  it('counts prompt rows exactly when a prompt is preempted in the middle', async () => {
+    const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 10, maxNumBatchedTokens: 4 }));
+    for (const seed of [1, 2, 3]) engine.add(request(`b${seed}`, tokens(4, seed), { maxTokens: 9 }));
+    engine.add(request('c', tokens(12, 4), { maxTokens: 2 }));
+    await engine.settle();
+    const starts = engine.model.batches.flatMap((batch) =>
+      batch.requests.filter((row) => row.requestId === 'c').map((row) => row.startPosition),
+    );
+    const restarts = starts.filter((start, i) => i > 0 && start <= starts[i - 1]!);
+    expect(restarts.length).toBeGreaterThan(0);
+    const { promptTokens, localHitTokens, pulledTokens, computedTokens } = engine.promptOf('c')!;
+    expect(promptTokens).toBe(12);
+    expect(localHitTokens + pulledTokens + computedTokens).toBe(12);
+    // Only the rows of the prefill that gave the first token, which began at the last restart.
+    expect(localHitTokens).toBe(restarts.at(-1));
+  });
+});
