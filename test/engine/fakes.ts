@@ -3,6 +3,7 @@ import type { EngineCoreConfig } from '../../src/config/engine.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
 import type {
   BlockId,
+  BlockIds,
   Clock,
   EngineRequest,
   ModelExecutor,
@@ -88,6 +89,21 @@ export class KvModel implements ModelExecutor {
       if (value === undefined) this.#slots.delete(`${group}:${local}:${slot}`);
       else this.#slots.set(`${group}:${local}:${slot}`, value);
     }
+  }
+
+  /** The request's own KV for its first numTokens comes into those of its blocks that are named. */
+  arrive(requestId: string, blockIds: BlockIds, arriving: readonly BlockId[], numTokens: number): void {
+    let digest = 0;
+    this.#truth
+      .get(requestId)!
+      .slice(0, numTokens)
+      .forEach((tokenId, position) => {
+        digest = chain(digest, tokenId);
+        blockIds.forEach((ids, group) => {
+          const id = ids[Math.floor(position / this.blockSize)]!;
+          if (arriving.includes(id)) this.#slots.set(`${group}:${id}:${position % this.blockSize}`, digest);
+        });
+      });
   }
 
   async execute(batch: ScheduledBatch): Promise<SampledToken[]> {
@@ -200,13 +216,11 @@ export class TestEngine {
 
   constructor(config: EngineCoreConfig, rest: Partial<EngineCoreDeps> = {}) {
     this.model = new KvModel(config.cache.blockSize);
-    const clock = new TestClock();
-    const executor = this.model;
     this.core = new EngineCore({
       config,
-      executor,
+      executor: this.model,
       connector: null,
-      clock,
+      clock: new TestClock(),
       onNewBlocks: this.model.poison,
       ...rest,
     });

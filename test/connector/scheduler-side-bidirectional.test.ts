@@ -1,0 +1,246 @@
+/** The scenarios of vLLM's test_bidirectional_kv_transfer.py (block size 16, threshold 0 unless named), one test each. */
+import { describe, expect, it } from 'vitest';
+import { EOS, request } from '../engine/fakes.ts';
+import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
+
+/** P runs a turn of which D has the first `remoteTokens` tokens, up to its wait. */
+async function waitingPull(promptLength: number, remoteTokens: number, engine = new ScriptedEngine()) {
+  engine.add(prefillRequest('t2', tokens(promptLength), tokens(remoteTokens)));
+  await engine.step();
+  return engine;
+}
+
+async function finishedDecode(sampling: { maxTokens?: number; script?: number[] } = {}, promptLength = 40) {
+  const engine = new ScriptedEngine();
+  const d = decodeRequest('d', tokens(promptLength), sampling.maxTokens ?? 4);
+  if (sampling.script) engine.model.scripts.set('d', sampling.script);
+  engine.add({ ...d, sampling: { ...d.sampling, ignoreEos: false } });
+  await engine.step();
+  engine.receive('d');
+  await engine.settle();
+  return { engine, params: engine.finishOf('d')!.kvTransferParams! };
+}
+
+describe('P node', () => {
+  it('1 multiturn_lifecycle', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(prefillRequest('t1', tokens(40), null));
+    await engine.settle();
+    expect(engine.finishOf('t1')!.reason).toBe('length');
+    expect(engine.finishOf('t1')!.kvTransferParams!.remote_block_ids).toEqual([[1, 2, 3]]);
+    engine.add(prefillRequest('t2', tokens(56), tokens(48)));
+    await engine.step();
+    expect(engine.status('t2')).toBe('waiting_for_remote_kvs');
+    expect(engine.core.waitingReason('t2')).toBe("waits for KV from 'decode-engine'");
+    engine.receive('t2');
+    await engine.settle();
+    expect(engine.finishOf('t2')!.reason).toBe('length');
+    expect(engine.promptOf('t2')).toMatchObject({ localHitTokens: 32, pulledTokens: 16, computedTokens: 8 });
+    expect(engine.isEmpty).toBe(false);
+    engine.worker.finishSending('t1');
+    engine.worker.finishSending('t2');
+    await engine.settle();
+    expect(engine.isEmpty).toBe(true);
+  });
+
+  it('2 first_turn_no_remote_blocks', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(prefillRequest('t1', tokens(40), null));
+    await engine.step();
+    expect(engine.finishOf('t1')!.kvTransferParams).toMatchObject({ do_remote_prefill: true });
+    expect(engine.promptOf('t1')!.noPullReason).toBeNull();
+    expect(engine.core.stats()).toMatchObject({ heldRequests: 1, usedBlocks: 3 });
+    engine.worker.finishSending('t1');
+    await engine.settle();
+    expect(engine.isEmpty).toBe(true);
+  });
+
+  it('3 abort_p_side_during_send', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(prefillRequest('t1', tokens(40), null));
+    await engine.settle();
+    engine.core.abortRequest('t1');
+    await engine.settle();
+    expect(engine.status('t1')).toBe('finished_length_capped');
+    engine.worker.finishSending('t1');
+    await engine.settle();
+    expect(engine.isEmpty).toBe(true);
+  });
+
+  it('4 abort_p_side_non_length_capped', async () => {
+    const engine = new ScriptedEngine();
+    const p = prefillRequest('t1', tokens(40), null);
+    engine.add({ ...p, sampling: { ...p.sampling, maxTokens: 100 } });
+    await engine.step();
+    engine.core.abortRequest('t1');
+    expect(engine.status('t1')).toBeNull();
+    expect(engine.core.stats().usedBlocks).toBe(0);
+    await engine.settle();
+    expect(engine.worker.metadata.at(-1)!.reqsNotProcessed).toEqual(new Set(['t1']));
+    expect(engine.finishOf('t1')).toMatchObject({ reason: 'abort', kvTransferParams: null });
+  });
+
+  it('5 remote_blocks_exceed_prompt_tokens, paired by index', async () => {
+    const engine = await waitingPull(40, 80);
+    expect(engine.computed('t2')).toBe(40);
+    // vLLM would trim to the last three of the five, which hold other tokens.
+    expect(engine.worker.recv('t2')!.pairs.map((pair) => pair.remote)).toEqual([901, 902, 903]);
+    expect(engine.worker.recv('t2')!.pairs.map((pair) => pair.local)).toEqual(engine.blocks('t2'));
+    engine.receive('t2');
+    await engine.settle();
+    expect(engine.finishOf('t2')!.reason).toBe('length');
+    expect(engine.promptOf('t2')).toMatchObject({ pulledTokens: 39, computedTokens: 1 });
+  });
+
+  it('6 p_node_pulls_partial_last_block_from_d', async () => {
+    const engine = await waitingPull(56, 40);
+    expect(engine.computed('t2')).toBe(40);
+    expect(engine.worker.recv('t2')!.pairs).toHaveLength(3);
+    engine.receive('t2');
+    await engine.settle();
+    const row = engine.model.batches[0]!.requests[0]!;
+    expect([row.startPosition, row.tokenIds.length]).toEqual([40, 16]);
+    expect(engine.finishOf('t2')!.reason).toBe('length');
+  });
+
+  it('7 add_new_req_to_recv_populates_remote_meta', async () => {
+    const engine = await waitingPull(56, 48);
+    const recv = engine.worker.recv('t2')!;
+    expect(recv.remote).toEqual({
+      engineId: 'decode-engine',
+      requestId: 'remote-request',
+      host: 'localhost',
+      port: 5601,
+      blocksExpiryTime: null,
+    });
+    expect(recv.pairs).toEqual([
+      { group: 0, remote: 901, local: 1 },
+      { group: 0, remote: 902, local: 2 },
+      { group: 0, remote: 903, local: 3 },
+    ]);
+    expect(recv.numTokens).toBe(48);
+  });
+
+  it('8 build_connector_meta_recv_entries, 9 build_connector_meta_clears_reqs_need_recv', async () => {
+    const engine = await waitingPull(56, 48);
+    expect([...engine.worker.metadata[0]!.reqsToRecv.keys()]).toEqual(['t2']);
+    engine.add(request('other', tokens(5, 7), { maxTokens: 1 }));
+    await engine.settle();
+    const again = engine.worker.metadata.slice(1).some((meta) => meta.reqsToRecv.size > 0);
+    expect(again).toBe(false);
+  });
+
+  it('10 build_connector_meta_multiple_requests', async () => {
+    const engine = new ScriptedEngine();
+    for (const id of ['a', 'b', 'c']) {
+      const prompt = tokens(56, id.charCodeAt(0));
+      engine.add(prefillRequest(id, prompt, prompt.slice(0, 48)));
+    }
+    await engine.step();
+    expect([...engine.worker.metadata[0]!.reqsToRecv.keys()]).toEqual(['a', 'b', 'c']);
+    expect(engine.core.stats()).toMatchObject({ waitingForRemote: 3, running: 0 });
+  });
+
+  it('18 no_double_read_blocks_after_reschedule, 24 remote_blocks_processed_flag_persists', async () => {
+    // The pulled request is preempted by its elder and must compute everything when it comes back.
+    const engine = new ScriptedEngine({ numBlocks: 7, prefixCaching: false });
+    engine.add(request('elder', tokens(16, 9), { maxTokens: 50 }));
+    await engine.step();
+    const p = prefillRequest('t2', tokens(48), tokens(32));
+    engine.add({ ...p, sampling: { ...p.sampling, maxTokens: 30 } });
+    await engine.step();
+    engine.receive('t2');
+    await engine.settle();
+    expect(engine.finishOf('t2')!.numPreemptions).toBeGreaterThan(0);
+    const recvs = engine.worker.metadata.filter((meta) => meta.reqsToRecv.has('t2'));
+    expect(recvs).toHaveLength(1);
+    expect(engine.tokensOf('t2')).toHaveLength(30);
+  });
+
+  it('20 kv_recompute_threshold_skips_small_transfer', async () => {
+    const engine = new ScriptedEngine({}, { recomputeThreshold: 256 });
+    engine.add(prefillRequest('t2', tokens(40), tokens(48)));
+    await engine.step();
+    expect(engine.promptOf('t2')).toMatchObject({
+      pulledTokens: 0,
+      computedTokens: 40,
+      noPullReason: '40 < threshold 256',
+    });
+    // D is told at once that nobody comes.
+    expect(engine.worker.recv('t2')!.pairs).toEqual([]);
+  });
+
+  it('21 p_node_finished_holds_blocks_for_d', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(prefillRequest('t1', tokens(40), null));
+    await engine.settle();
+    expect(engine.finishOf('t1')!.kvTransferParams).toEqual({
+      do_remote_prefill: true,
+      do_remote_decode: false,
+      remote_block_ids: [[1, 2, 3]],
+      remote_engine_id: 'engine',
+      remote_request_id: 't1',
+      remote_host: 'localhost',
+      remote_port: 5600,
+      tp_size: 1,
+      remote_num_tokens: 40,
+      remote_blocks_expiry_time: null,
+      remote_token_ids: tokens(40),
+    });
+    const hold = engine.worker.sending.get('t1')!;
+    expect(hold).toMatchObject({ direction: 'prefill', deadline: engine.clock.now() + 30_000 });
+  });
+
+  it('22 cache_miss_first_turn_no_remote_pull', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(prefillRequest('t1', tokens(40), null, { remote_block_ids: null }));
+    await engine.step();
+    expect(engine.promptOf('t1')).toMatchObject({ computedTokens: 40, noPullReason: null });
+  });
+
+  it('23 partial_remote_tokens_less_than_prompt', async () => {
+    const engine = await waitingPull(72, 32);
+    expect(engine.status('t2')).toBe('waiting_for_remote_kvs');
+    expect(engine.computed('t2')).toBe(32);
+    engine.receive('t2');
+    await engine.settle();
+    expect(engine.promptOf('t2')).toMatchObject({ pulledTokens: 32, computedTokens: 40 });
+  });
+});
+
+describe('D node', () => {
+  it('14 d_node_request_finished_returns_kv_params: ended by the end token', async () => {
+    const { engine, params } = await finishedDecode({ maxTokens: 20, script: [5, 6, EOS] });
+    expect(engine.finishOf('d')!.reason).toBe('stop');
+    expect(params).toMatchObject({ do_remote_decode: true, do_remote_prefill: false });
+    expect(params.remote_block_ids![0]!.length).toBeGreaterThan(0);
+  });
+
+  it('15 d_node_request_finished_delays_block_free', async () => {
+    const { engine } = await finishedDecode();
+    expect(engine.core.requestState('d')).toMatchObject({ heldFor: 'reader' });
+    const hold = engine.worker.sending.get('d')!;
+    expect(hold).toMatchObject({ direction: 'decode', deadline: engine.clock.now() + 480_000 });
+  });
+
+  it('16 d_node_request_finished_remote_num_tokens: the last sampled token has no KV', async () => {
+    const { engine, params } = await finishedDecode({ maxTokens: 10 });
+    expect(params.remote_num_tokens).toBe(49);
+    expect(params.remote_block_ids![0]).toHaveLength(4);
+    expect(params.remote_token_ids).toEqual([...tokens(40), ...engine.tokensOf('d').slice(0, 9)]);
+    expect(params.remote_blocks_expiry_time).toBe((engine.clock.now() + 480_000) / 1000);
+  });
+
+  it('17 d_node_partial_last_block', async () => {
+    const { params } = await finishedDecode({ maxTokens: 4 });
+    expect(params.remote_block_ids![0]).toHaveLength(3);
+    expect(params.remote_num_tokens).toBe(43);
+  });
+
+  it('19 remote_num_tokens_bounded_by_blocks', async () => {
+    for (const maxTokens of [1, 8, 9, 10, 24, 25, 26]) {
+      const { params } = await finishedDecode({ maxTokens });
+      expect(params.remote_block_ids![0]).toHaveLength(Math.ceil(params.remote_num_tokens! / 16));
+    }
+  });
+});
