@@ -1,0 +1,194 @@
+import { describe, expect, it } from 'vitest';
+import { ModelError } from '../../src/errors.ts';
+import { readArchitecture } from '../../src/model/architecture.ts';
+import { loadArchitecture, loadModel, memorySource } from '../../src/model/load.ts';
+import { presetArchitecture, presetNames } from '../../src/model/presets.ts';
+import { countParameters } from '../../src/model/tensor-names.ts';
+import { directorySource } from '../../src/platform/node/files.ts';
+import { oddConfig } from './checkpoint.ts';
+
+const read = (config: object, generation?: object) =>
+  readArchitecture(
+    memorySource('some/model/', {
+      'config.json': JSON.stringify(config),
+      ...(generation && { 'generation_config.json': JSON.stringify(generation) }),
+    }),
+  );
+
+describe('config.json', () => {
+  it('gives the recall model its shape', async () => {
+    expect(await readArchitecture(directorySource('models/recall'))).toEqual({
+      name: 'recall',
+      numLayers: 4,
+      hiddenSize: 192,
+      numHeads: 6,
+      numKvHeads: 2,
+      headDim: 32,
+      intermediateSize: 512,
+      vocabSize: 1024,
+      rmsNormEps: 1e-5,
+      ropeTheta: 10_000,
+      ropeScaling: null,
+      maxModelLen: 2048,
+      tieWordEmbeddings: true,
+      qkvBias: false,
+      oBias: false,
+      mlpBias: false,
+      qkNorm: false,
+      eosTokenIds: [0],
+      bosTokenId: null,
+    });
+  });
+
+  it('takes defaults that Hugging Face has', async () => {
+    const {
+      num_key_value_heads: _,
+      head_dim: __,
+      rope_theta: ___,
+      tie_word_embeddings: ____,
+      ...rest
+    } = oddConfig;
+    const architecture = await read({ ...rest, hidden_size: 12 });
+    expect(architecture).toMatchObject({
+      name: 'model',
+      numKvHeads: 3,
+      headDim: 4,
+      ropeTheta: 10_000,
+      tieWordEmbeddings: false,
+    });
+  });
+
+  it('collects end tokens of both files, as numbers or lists', async () => {
+    expect((await read(oddConfig, { eos_token_id: [3, 0] })).eosTokenIds).toEqual([0, 3]);
+    expect((await read({ ...oddConfig, eos_token_id: [1, 2] })).eosTokenIds).toEqual([1, 2]);
+    expect((await read({ ...oddConfig, eos_token_id: null })).eosTokenIds).toEqual([]);
+  });
+
+  it('reads llama3 scaling from rope_scaling and from rope_parameters', async () => {
+    const scaling = {
+      rope_type: 'llama3',
+      factor: 8,
+      low_freq_factor: 1,
+      high_freq_factor: 4,
+      original_max_position_embeddings: 16,
+    };
+    const wanted = {
+      type: 'llama3',
+      factor: 8,
+      lowFreqFactor: 1,
+      highFreqFactor: 4,
+      originalMaxPositionEmbeddings: 16,
+    };
+    const old = await read({ ...oddConfig, rope_theta: 5e5, rope_scaling: scaling });
+    expect(old).toMatchObject({ ropeTheta: 5e5, ropeScaling: wanted });
+    const { rope_theta: _, ...rest } = oddConfig;
+    const now = await read({ ...rest, rope_parameters: { ...scaling, rope_theta: 5e5 } });
+    expect(now).toMatchObject({ ropeTheta: 5e5, ropeScaling: wanted });
+  });
+
+  it('knows which parts have biases and norms', async () => {
+    const of = async (family: string, more: object = {}) => {
+      const a = await read({ ...oddConfig, architectures: [`${family}ForCausalLM`], ...more });
+      return [a.qkvBias, a.oBias, a.mlpBias, a.qkNorm];
+    };
+    expect(await of('Llama')).toEqual([false, false, false, false]);
+    expect(await of('Llama', { attention_bias: true, mlp_bias: true })).toEqual([true, true, true, false]);
+    expect(await of('Qwen2')).toEqual([true, false, false, false]);
+    expect(await of('Qwen3')).toEqual([false, false, false, true]);
+  });
+
+  it('accepts a window that no layer uses', async () => {
+    const qwen2 = { ...oddConfig, architectures: ['Qwen2ForCausalLM'] };
+    await expect(read({ ...qwen2, sliding_window: 8, use_sliding_window: false })).resolves.toBeDefined();
+    await expect(
+      read({ ...qwen2, sliding_window: 8, use_sliding_window: true, max_window_layers: 28 }),
+    ).resolves.toBeDefined();
+    await expect(
+      read({ ...qwen2, sliding_window: 8, layer_types: ['full_attention'] }),
+    ).resolves.toBeDefined();
+  });
+
+  it.each([
+    [
+      { architectures: ['MambaForCausalLM'] },
+      /architecture MambaForCausalLM is not supported: wanted one of LlamaForCausalLM/,
+    ],
+    [{ architectures: null, model_type: 'gpt2' }, /model_type 'gpt2' is not supported/],
+    [{ hidden_act: 'gelu' }, /hidden_act 'gelu' is not supported/],
+    [{ quantization_config: { quant_method: 'gptq' } }, /quantization_config is not supported/],
+    [{ num_local_experts: 8 }, /mixture of experts \(num_local_experts 8\) is not supported/],
+    [
+      { rope_scaling: { type: 'linear', factor: 2 } },
+      /rope_type 'linear' is not supported: wanted 'default' or 'llama3'/,
+    ],
+    [{ rope_scaling: { rope_type: 'llama3', factor: 2 } }, /rope_type 'llama3' needs low_freq_factor/],
+    [{ partial_rotary_factor: 0.5 }, /partial_rotary_factor 0.5 is not supported/],
+    [
+      {
+        architectures: ['Qwen2ForCausalLM'],
+        use_sliding_window: true,
+        sliding_window: 8,
+        max_window_layers: 0,
+      },
+      /sliding_window 8 is not supported/,
+    ],
+    [{ sliding_window: 4096 }, /sliding_window 4096 is not supported/],
+    [{ num_key_value_heads: 2 }, /num_attention_heads 3 is no multiple of num_key_value_heads 2/],
+    [{ head_dim: 3 }, /heads of 3 dimensions: wanted an even whole number/],
+    [{ hidden_size: 'big' }, /config.json: hidden_size: .*expected number/],
+    [{ eos_token_id: 7 }, /token id 7 is outside of the vocabulary of 7/],
+  ])('refuses %j in one sentence', async (change, message) => {
+    const error = await read({ ...oddConfig, ...change }).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(ModelError);
+    expect((error as Error).message).toMatch(message);
+    expect((error as Error).message).toContain('some/model/config.json');
+    expect((error as Error).message).not.toContain('\n');
+  });
+
+  it('refuses the hybrid fixture, naming what it needs', async () => {
+    await expect(readArchitecture(directorySource('test/fixtures/hf/qwen3-hybrid-window'))).rejects.toThrow(
+      /'sliding_attention' \(sliding_window 32\) is not supported/,
+    );
+  });
+
+  it('names a missing and a broken config.json', async () => {
+    await expect(readArchitecture(memorySource('m', {}))).rejects.toThrow('m has no config.json');
+    await expect(readArchitecture(memorySource('m', { 'config.json': '{' }))).rejects.toThrow(
+      /m\/config.json is not JSON/,
+    );
+  });
+});
+
+describe('presets', () => {
+  it('have the parameters of the public models', () => {
+    const counts = presetNames.map((name) => [name, countParameters(presetArchitecture(name))]);
+    expect(Object.fromEntries(counts)).toMatchObject({
+      'smollm2-135m': 134_515_008,
+      'qwen2.5-0.5b': 494_032_768,
+      'llama-3.2-1b': 1_235_814_400,
+    });
+  });
+
+  it('take 8,192 tokens or more and sizes that the kernels like', () => {
+    for (const name of presetNames) {
+      const { maxModelLen, numHeads, numKvHeads, hiddenSize, vocabSize } = presetArchitecture(name);
+      expect(maxModelLen).toBeGreaterThanOrEqual(8192);
+      expect([numHeads % numKvHeads, hiddenSize % 4, vocabSize % 4]).toEqual([0, 0, 0]);
+    }
+  });
+
+  it('suggest the nearest name', async () => {
+    await expect(loadArchitecture('tinny', null)).rejects.toThrow("did you mean 'tiny'?");
+    await expect(loadArchitecture('Qwen2.5-0.5', null)).rejects.toThrow("did you mean 'qwen2.5-0.5b'?");
+    await expect(loadArchitecture('recal', null)).rejects.toThrow(ModelError);
+  });
+
+  it('win over files of the same name', async () => {
+    const files = directorySource('models/recall');
+    expect((await loadArchitecture('nano', files)).vocabSize).toBe(512);
+    expect((await loadArchitecture('recall', files)).vocabSize).toBe(1024);
+    const { weights, tokenizer, chat } = await loadModel({ name: 'nano', files, dtype: 'f32', seed: 9 });
+    expect([weights.architecture.name, weights.dtype]).toEqual(['nano', 'f32']);
+    expect(tokenizer.encode('a').length).toBe(chat.encodePrompt([{ role: 'user', content: 'a' }]).length - 2);
+  });
+});

@@ -1,0 +1,119 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { type ChatMessage, ChatTemplate } from '../../src/model/chat.ts';
+import { loadTokenizer, memorySource } from '../../src/model/load.ts';
+import { presetTokenIds } from '../../src/model/presets.ts';
+import { directorySource } from '../../src/platform/node/files.ts';
+
+const user = (content: string): ChatMessage => ({ role: 'user', content });
+const assistant = (content: string): ChatMessage => ({ role: 'assistant', content });
+
+interface Conversation {
+  name: string;
+  turns: { user: string; prompt_token_ids: number[]; answer_token_ids: number[]; answer: string }[];
+}
+
+describe('the next turn of the recall model', () => {
+  const recall = loadTokenizer('recall', directorySource('models/recall'));
+  const { conversations } = JSON.parse(readFileSync('models/recall/expected.json', 'utf8')) as {
+    conversations: Conversation[];
+  };
+
+  it.each(conversations)('has the ids that Hugging Face has: $name', async ({ turns }) => {
+    const { chat } = await recall;
+    let messages: ChatMessage[] = [];
+    let history: number[] = [];
+    for (const turn of turns) {
+      const newMessages = [user(turn.user)];
+      const prompt =
+        history.length === 0
+          ? { promptTokenIds: chat.encodePrompt(newMessages), keepsHistory: true }
+          : chat.nextTurnPrompt({ historyIds: history, messagesBefore: messages, newMessages });
+      expect(prompt).toEqual({ promptTokenIds: turn.prompt_token_ids, keepsHistory: true });
+      history = [...prompt.promptTokenIds, ...turn.answer_token_ids];
+      messages = [...messages, ...newMessages, assistant(turn.answer)];
+    }
+  });
+
+  it('closes an answer that was cut off, and keeps ids that its text would not encode to', async () => {
+    const { chat, tokenizer } = await recall;
+    const prompt = chat.encodePrompt([user('hi')]);
+    const letters = ['h', 'e', 'l', 'l', 'o'].map((letter) => tokenizer.encode(letter)[0]!);
+    expect(tokenizer.encode('hello')).not.toEqual(letters);
+    const next = chat.nextTurnPrompt({
+      historyIds: [...prompt, ...letters],
+      messagesBefore: [user('hi'), assistant('hello')],
+      newMessages: [user('and?')],
+    });
+    expect(next.promptTokenIds).toEqual([...prompt, ...letters, 0, 1, ...tokenizer.encode('and?'), 2]);
+  });
+
+  it('says what the template refuses', async () => {
+    const { chat } = await recall;
+    expect(() => chat.renderPrompt([{ role: 'system', content: 'x' }], true)).toThrow(
+      "the model's chat template refuses the messages: this model knows the roles user and assistant only",
+    );
+    const turn = { historyIds: [1], messagesBefore: [user('a')], newMessages: [user('b')] };
+    expect(() => chat.nextTurnPrompt(turn)).toThrow("end with 'user': wanted the assistant's answer");
+  });
+});
+
+describe('other templates', () => {
+  const load = async (template: unknown, more: Record<string, string> = {}) => {
+    const { tokenizer } = await loadTokenizer('nano', null);
+    const config = { chat_template: template, bos_token: { content: '!' }, eos_token: '\u2404' };
+    const files = memorySource('m', { 'tokenizer_config.json': JSON.stringify(config), ...more });
+    return { tokenizer, chat: await ChatTemplate.load(files, tokenizer, [presetTokenIds.endOfTurn]) };
+  };
+  const loop = (assistantText: string) =>
+    "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'user' %}U{{ m['content'] }}\n{% else %}A" +
+    `${assistantText}\n{% endif %}{% endfor %}{% if add_generation_prompt %}A{% endif %}`;
+  const before = [user('one'), assistant(' two ')];
+
+  it('may put tokens around messages, trim answers, and close without an end token', async () => {
+    const { chat, tokenizer } = await load(loop("{{ m['content'] | trim }}"));
+    expect(chat.renderPrompt([user('x')], true)).toBe('!Ux\nA');
+    const historyIds = tokenizer.encode('!Uone\nA two ');
+    const next = chat.nextTurnPrompt({ historyIds, messagesBefore: before, newMessages: [user('three')] });
+    expect(next.keepsHistory).toBe(true);
+    expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nA');
+  });
+
+  it('are followed by rendering anew when they rewrite the history', async () => {
+    const shortened = await load(loop("{{ m['content'][0:2] }}"));
+    const turn = { historyIds: [7, 7, 7], messagesBefore: before, newMessages: [user('three')] };
+    const whole = [...before, user('three')];
+    expect(shortened.chat.nextTurnPrompt(turn)).toEqual({
+      promptTokenIds: shortened.chat.encodePrompt(whole),
+      keepsHistory: false,
+    });
+    const last = await load(
+      "{% for m in messages %}{{ loop.last }}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}A{% endif %}",
+    );
+    expect(last.chat.nextTurnPrompt(turn)).toEqual({
+      promptTokenIds: last.chat.encodePrompt(whole),
+      keepsHistory: false,
+    });
+  });
+
+  it('are taken from a list by name, or from chat_template.jinja first', async () => {
+    const listed = await load([
+      { name: 'tools', template: 'T' },
+      { name: 'default', template: 'D' },
+    ]);
+    expect(listed.chat.renderPrompt([], false)).toBe('D');
+    const file = await load('C', { 'chat_template.jinja': 'J' });
+    expect(file.chat.renderPrompt([], false)).toBe('J');
+  });
+
+  it('may be missing or broken, which is said', async () => {
+    const { chat } = await load(null);
+    expect(chat.exists).toBe(false);
+    expect(() => chat.renderPrompt([user('x')], true)).toThrow(
+      'm has no chat template: give prompts as token ids',
+    );
+    await expect(load('{% if %}')).rejects.toThrow(
+      /the chat template of m\/tokenizer_config.json cannot be read/,
+    );
+  });
+});

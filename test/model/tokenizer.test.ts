@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs';
+import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { loadTokenizer, memorySource, type TextModel } from '../../src/model/load.ts';
+import { presetCharacters, presetTokenizerFiles } from '../../src/model/preset-tokenizer.ts';
+import { type PresetName, presetArchitecture, presetNames, presetTokenIds } from '../../src/model/presets.ts';
+import { Tokenizer } from '../../src/model/tokenizer.ts';
+import { directorySource } from '../../src/platform/node/files.ts';
+
+describe.each(presetNames)('the tokenizer of %s', (name) => {
+  const { vocabSize } = presetArchitecture(name);
+  const files = presetTokenizerFiles(name);
+  let plain: HuggingFaceTokenizer;
+  let model: TextModel;
+  beforeAll(async () => {
+    plain = new HuggingFaceTokenizer(
+      JSON.parse(files['tokenizer.json']!),
+      JSON.parse(files['tokenizer_config.json']!),
+    );
+    model = await loadTokenizer(name, null);
+  });
+
+  it('brings every sequence of ids through text and back', () => {
+    const ids = fc.array(fc.nat({ max: vocabSize - 1 }), { minLength: 1, maxLength: 300 });
+    fc.assert(
+      fc.property(ids, (tokens) => {
+        const text = plain.decode(tokens);
+        expect(plain.encode(text, { add_special_tokens: false }).ids).toEqual(tokens);
+        expect(plain.encode(text).ids).toEqual(tokens);
+        expect(model.tokenizer.encode(model.tokenizer.decode(tokens))).toEqual(tokens);
+        for (const form of ['NFC', 'NFKC']) expect(text.normalize(form)).toBe(text);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('brings every id through, all at once', () => {
+    const all = Array.from({ length: vocabSize }, (_, id) => id);
+    const text = model.tokenizer.decode(all);
+    expect([...text].length).toBe(vocabSize);
+    expect(model.tokenizer.encode(text)).toEqual(all);
+  });
+
+  it('encodes any text, one id a character', () => {
+    const known = new Set(presetCharacters(vocabSize));
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+        const ids = model.tokenizer.encode(text);
+        expect(ids.length).toBe([...text].length);
+        expect(ids.every((id) => id >= 0 && id < vocabSize)).toBe(true);
+        [...text].forEach((character, i) => {
+          if (!known.has(character)) expect(ids[i]).toBe(presetTokenIds.unknown);
+        });
+      }),
+      { numRuns: 60 },
+    );
+    expect(model.tokenizer.encode('Hello, world!\n\t~').includes(presetTokenIds.unknown)).toBe(false);
+  });
+
+  it('knows system, user and assistant, and ends an answer with its end token', () => {
+    const { endOfTurn, user, assistant, system } = presetTokenIds;
+    const [a, b, c, d] = model.tokenizer.encode('abcd');
+    const messages = [
+      { role: 'system', content: 'a' },
+      { role: 'user', content: 'b' },
+      { role: 'assistant', content: 'c' },
+      { role: 'user', content: 'd' },
+    ];
+    expect(model.chat.encodePrompt(messages)).toEqual([
+      system,
+      a,
+      user,
+      b,
+      assistant,
+      c,
+      endOfTurn,
+      user,
+      d,
+      assistant,
+    ]);
+    expect(() => model.chat.encodePrompt([{ role: 'tool', content: 'a' }])).toThrow('not tool');
+    expect(model.architecture.eosTokenIds).toEqual([endOfTurn]);
+  });
+});
+
+describe('a tokenizer', () => {
+  const { texts } = JSON.parse(readFileSync('models/recall/expected.json', 'utf8')) as {
+    texts: { text: string; ids: number[]; decoded: string }[];
+  };
+  const recall = loadTokenizer('recall', directorySource('models/recall'));
+
+  it.each(texts)('agrees with Hugging Face on $text', async ({ text, ids, decoded }) => {
+    const { tokenizer } = await recall;
+    expect(tokenizer.encode(text)).toEqual(ids);
+    expect(tokenizer.decode(ids)).toBe(decoded);
+  });
+
+  it('gives no text for no ids, and skips special tokens only when asked', async () => {
+    const { tokenizer } = await recall;
+    expect([tokenizer.decode([]), tokenizer.encode('')]).toEqual(['', []]);
+    const ids = tokenizer.encode('<|user|>hi<|end|>');
+    expect(tokenizer.decode(ids)).toBe('<|user|>hi<|end|>');
+    expect(tokenizer.decode(ids, { skipSpecialTokens: true })).toBe('hi');
+    expect(tokenizer.decode([0], { skipSpecialTokens: true })).toBe('');
+    expect(tokenizer.decode([999_999])).toBe('');
+    expect(tokenizer.idToText(0)).toBe('<|end|>');
+  });
+
+  it('streams what it decodes at once, whole characters only', async () => {
+    const { tokenizer } = await recall;
+    const stream = (ids: readonly number[]) => {
+      const decoder = tokenizer.streamDecoder();
+      return [...ids.map((id) => decoder.push(id)), decoder.end()];
+    };
+    const text = 'na\u00efve \u6f22\u5b57 \ud83d\ude42 and \ud83d\ude42!';
+    const pieces = stream(tokenizer.encode(text));
+    expect(pieces.join('')).toBe(text);
+    expect(pieces.join('|')).not.toContain('\ufffd');
+    expect(pieces.filter((piece) => piece === '').length).toBeGreaterThan(3);
+    const smile = tokenizer.encode('\ud83d\ude42');
+    expect(stream(smile.slice(0, -1)).at(-1)).toBe('\ufffd');
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 1023 }), { maxLength: 60 }), (ids) => {
+        expect(stream(ids).join('')).toBe(tokenizer.decode(ids));
+      }),
+    );
+  });
+
+  it('names what is wrong with its files', async () => {
+    await expect(loadTokenizer('x', memorySource('m', {}))).rejects.toThrow('m has no config.json');
+    await expect(Tokenizer.load(memorySource('m', {}), 8)).rejects.toThrow('m has no tokenizer.json');
+    const load = (json: string) => Tokenizer.load(memorySource('m', { 'tokenizer.json': json }), 100);
+    await expect(load('{')).rejects.toThrow(/m\/tokenizer.json is not JSON/);
+    await expect(load('{}')).rejects.toThrow(/m\/tokenizer.json cannot be used/);
+    const nano = presetTokenizerFiles('nano' satisfies PresetName)['tokenizer.json']!;
+    await expect(load(nano)).rejects.toThrow("has 512 token ids but the model's vocabulary has 100");
+  });
+});
