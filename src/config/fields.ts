@@ -6,7 +6,7 @@ import { closest, distance } from 'fastest-levenshtein';
 import { z } from 'zod';
 
 /** Which commands take a setting, and under which heading their help shows it. */
-export type FieldGroup = 'cluster' | 'sampling' | 'workload' | 'modes' | 'verify' | 'general';
+export type FieldGroup = 'machine' | 'cluster' | 'sampling' | 'workload' | 'modes' | 'verify' | 'general';
 
 export interface FieldMeta {
   /** One or two sentences: what it is, its unit, where its default comes from. */

@@ -26,7 +26,8 @@ const parsedJson = (value: unknown): unknown => {
 
 const wantedTransferConfig = 'vLLM\'s JSON object, such as \'{"kv_connector":"NixlConnector"}\'';
 
-const cluster = {
+/** The model and what it runs on. */
+const machine = {
   model: text('a preset or a directory').default('recall').meta({
     description:
       'A preset (recall, nano, tiny, small, smollm2-135m, qwen2.5-0.5b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
@@ -37,6 +38,20 @@ const cluster = {
       'auto takes a real GPU, else lavapipe, else SwiftShader. Or gpu, lavapipe, swiftshader, or part of a name.',
     value: 'NAME',
   }),
+  kvDtype: oneOf(['f16', 'f32'])
+    .default('f16')
+    .meta({ description: 'What K and V are kept as.', value: 'f16|f32' }),
+  weightDtype: oneOf(['f16', 'f32'])
+    .default('f16')
+    .meta({ description: 'What weights are kept as; sums are f32 always.', value: 'f16|f32' }),
+  seed: wholeNumber('a whole number from 0 to 4294967295', { min: 0, max: 0xffff_ffff }).default(0).meta({
+    description: "Seed of sampling, of generated weights and of made conversations. vLLM's default.",
+    value: 'N',
+  }),
+};
+
+/** How the two engines and the way between them are set. */
+const cluster = {
   threshold: countFrom0('tokens').default(64).meta({
     description:
       "P pulls D's KV only when it brings at least so many tokens beyond P's own hit; 0 always pulls. vLLM's kv_recompute_threshold and default; the shipped conversation has 32.",
@@ -56,12 +71,6 @@ const cluster = {
     description: "KV blocks in D's pool. Left out: room for two of the longest requests.",
     value: 'BLOCKS',
   }),
-  kvDtype: oneOf(['f16', 'f32'])
-    .default('f16')
-    .meta({ description: 'What K and V are kept as.', value: 'f16|f32' }),
-  weightDtype: oneOf(['f16', 'f32'])
-    .default('f16')
-    .meta({ description: 'What weights are kept as; sums are f32 always.', value: 'f16|f32' }),
   ttl: seconds().default(480).meta({
     description: "How long D keeps a finished turn's blocks for P. vLLM's decoder_kv_blocks_ttl and default.",
     value: 'SECONDS',
@@ -125,10 +134,6 @@ const cluster = {
   maxModelLen: positive('tokens').nullable().default(null).meta({
     description: "Longest prompt and output together. Left out: the model's own, at most 8192.",
     value: 'TOKENS',
-  }),
-  seed: wholeNumber('a whole number from 0 to 4294967295', { min: 0, max: 0xffff_ffff }).default(0).meta({
-    description: "Seed of sampling, of generated weights and of made conversations. vLLM's default.",
-    value: 'N',
   }),
 };
 
@@ -202,10 +207,11 @@ const general = {
   debug: flag().default(false).meta({ description: 'Show stack traces.', value: null }),
 };
 
-export const fieldGroups = { cluster, sampling, workload, modes, verify, general } as const;
+export const fieldGroups = { machine, cluster, sampling, workload, modes, verify, general } as const;
 
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
+  ...machine,
   ...cluster,
   ...sampling,
   ...modes,

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import { parseConversations } from '../../src/workload/file.ts';
 import { madeLength, makeConversations } from '../../src/workload/made.ts';
-import { shippedConversation } from '../../src/workload/shipped.ts';
 
 const read = (value: unknown) => parseConversations(JSON.stringify(value), 'talk.json');
 const user = (content: string) => ({ role: 'user', content });
@@ -100,4 +99,3 @@ describe('made conversations', () => {
     expect(() => makeConversations(sizes, 8, 1)).toThrow(ConfigError);
   });
 });
-

@@ -1,0 +1,70 @@
+/** The program without its process: arguments in, exit code out. */
+import { ConfigError, KvferryError } from '../errors.ts';
+import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
+import { doctor, doctorSpec } from './commands/doctor.ts';
+import { exportCommand, exportSpec } from './commands/export.ts';
+import { run, runSpec } from './commands/run.ts';
+import { verify, verifySpec } from './commands/verify.ts';
+import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
+import { readSettings } from './settings.ts';
+
+const specs: readonly CommandSpec[] = [runSpec, verifySpec, doctorSpec, exportSpec];
+
+/** Never throws. `argv` is without the program's own name. */
+export async function main(argv: readonly string[], deps: CliDeps): Promise<ExitCode> {
+  const interrupt = new AbortController();
+  const stopListening = deps.onInterrupt(() => {
+    if (interrupt.signal.aborted) deps.exitNow(EXIT.interrupted);
+    deps.stderr.write('\ninterrupted: ending the engines (Ctrl-C again ends at once)\n');
+    interrupt.abort(new Error('interrupted'));
+  });
+  try {
+    const parsed = parseArguments(argv, specs);
+    const code = await dispatch(parsed, { deps, signal: interrupt.signal });
+    return interrupt.signal.aborted ? EXIT.interrupted : code;
+  } catch (error) {
+    if (interrupt.signal.aborted) return EXIT.interrupted;
+    explain(error, argv.includes('--debug'), deps);
+    return isUsage(error) ? EXIT.usage : EXIT.failed;
+  } finally {
+    stopListening();
+  }
+}
+
+async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCode> {
+  const { deps } = context;
+  if (parsed.kind === 'version') {
+    deps.stdout.write(`kvferry ${deps.version}\n`);
+    return EXIT.good;
+  }
+  if (parsed.kind === 'help') {
+    (parsed.asked ? deps.stdout : deps.stderr).write(`${parsed.text}\n`);
+    return parsed.asked ? EXIT.good : EXIT.usage;
+  }
+  const config = await readSettings(parsed.settings, parsed.configFile, deps);
+  switch (parsed.name) {
+    case 'run':
+      return run(config, context);
+    case 'verify':
+      return verify(config, context);
+    case 'doctor':
+      return doctor(config, context);
+    case 'export':
+      return exportCommand(parsed.args, config, context);
+    default:
+      throw new ConfigError(`there is no command '${parsed.name}': see kvferry --help`);
+  }
+}
+
+const isUsage = (error: unknown): boolean =>
+  error instanceof KvferryError && (error.code === 'config' || error.code === 'model');
+
+/** One sentence; with --debug the stack, and those of its causes. */
+function explain(error: unknown, debug: boolean, deps: CliDeps): void {
+  const known = error instanceof KvferryError && error.code !== 'internal';
+  const message = error instanceof Error ? error.message : String(error);
+  deps.stderr.write(`kvferry: ${message}${known || debug ? '' : ' (this is a bug; --debug shows where)'}\n`);
+  for (let cause: unknown = error; debug && cause instanceof Error; cause = cause.cause) {
+    deps.stderr.write(`${cause.stack ?? cause.message}\n`);
+  }
+}

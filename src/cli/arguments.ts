@@ -1,0 +1,216 @@
+/**
+ * The command line, read: which command, its settings as text, and help. cac knows commands, options and help; values
+ * pass by it untouched, because it would turn text such as 10e6 or 007 into numbers and take -5 for an option.
+ */
+import { type CAC, type Command, cac } from 'cac';
+import { didYouMean, type FieldGroup } from '../config/fields.ts';
+import { camel, fieldMeta, optionName, type RunKey, runConfigSchema, runKeys } from '../config/run.ts';
+import { ConfigError } from '../errors.ts';
+import { fill, WIDTH, wrap } from './format.ts';
+
+export interface CommandSpec {
+  /** With its arguments as cac writes them: 'export <what> [dir]'. */
+  usage: string;
+  description: string;
+  groups: readonly FieldGroup[];
+  examples: readonly string[];
+}
+
+export type Parsed =
+  | { kind: 'help'; text: string; asked: boolean }
+  | { kind: 'version' }
+  | {
+      kind: 'command';
+      name: string;
+      args: readonly string[];
+      settings: Record<string, unknown>;
+      configFile: string | null;
+    };
+
+const ABOUT =
+  'kvferry: a prefill engine and a decode engine on one machine, their KV blocks copied both ways, and timed.';
+
+/** Throws ConfigError for what no command knows. */
+export function parseArguments(argv: readonly string[], specs: readonly CommandSpec[]): Parsed {
+  const shielded = shieldValues(argv);
+  const cli = describe(specs);
+  const { args, options } = cli.parse(['node', 'kvferry', ...shielded.argv], { run: false });
+  const command = cli.matchedCommand;
+  if (options.help) return { kind: 'help', text: helpText(command ?? null, specs), asked: true };
+  if (options.version) return { kind: 'version' };
+  if (!command) {
+    if (args[0] === undefined && Object.keys(options).length <= 1)
+      return { kind: 'help', text: helpText(null, specs), asked: false };
+    throw unknownCommand(args[0], specs);
+  }
+  const spec = specs.find(({ usage }) => nameOf(usage) === command.name)!;
+  const settings: Record<string, unknown> = {};
+  let configFile: string | null = null;
+  for (const [key, value] of Object.entries(options)) {
+    if (key === '--' || value === undefined) continue;
+    if (Array.isArray(value))
+      throw new ConfigError(`${optionName(key)} is given more than once: give it once`);
+    const text = shielded.values.get(value) ?? value;
+    if (key === 'config') configFile = wantText(key, text);
+    else settings[checkKey(key, spec, specs)] = checkValue(key as RunKey, text);
+  }
+  const surplus = args[command.args.length];
+  if (surplus !== undefined) {
+    throw new ConfigError(
+      `'${surplus}' is one word too many for kvferry ${command.name}: see kvferry ${command.name} --help`,
+    );
+  }
+  return { kind: 'command', name: command.name, args, settings, configFile };
+}
+
+const nameOf = (usage: string): string => usage.split(' ')[0]!;
+
+function describe(specs: readonly CommandSpec[]): CAC {
+  const cli = cac('kvferry');
+  for (const spec of specs) {
+    const command = cli.command(spec.usage, spec.description);
+    for (const key of runKeys.filter((key) => spec.groups.includes(fieldMeta(key).group))) {
+      command.option(optionSyntax(key), fieldMeta(key).description);
+    }
+    command.option('--config <FILE>', 'Settings from a JSON file; options win over it.');
+    for (const example of spec.examples) command.example(example);
+  }
+  // Not cac's own help(), which prints to the console.
+  cli.option('-h, --help', 'Show this help.');
+  cli.option('-v, --version', 'Show the version.');
+  return cli;
+}
+
+function optionSyntax(key: RunKey): string {
+  const { value, negated, valueOptional } = fieldMeta(key);
+  if (negated) return `--no-${optionName(key).slice(2)}`;
+  if (value === null) return optionName(key);
+  return valueOptional ? `${optionName(key)} [${value}]` : `${optionName(key)} <${value}>`;
+}
+
+/** Replaces each option's value by a mark that cac leaves alone, and joins it to its option. */
+function shieldValues(argv: readonly string[]): { argv: string[]; values: Map<unknown, string> } {
+  const values = new Map<unknown, string>();
+  const out: string[] = [];
+  const shield = (value: string): string => {
+    const mark = `\u0000${values.size}`;
+    values.set(mark, value);
+    return mark;
+  };
+  for (let i = 0; i < argv.length; i++) {
+    const word = argv[i]!;
+    if (word === '--' || !word.startsWith('--')) {
+      out.push(word);
+      continue;
+    }
+    const equals = word.indexOf('=');
+    const name = equals < 0 ? word : word.slice(0, equals);
+    const meta = metaOf(camel(name.slice(2)));
+    const next = argv[i + 1];
+    if (equals >= 0) out.push(`${name}=${shield(word.slice(equals + 1))}`);
+    else if (meta.takesValue && next !== undefined && (/^-\d/.test(next) || !next.startsWith('-'))) {
+      out.push(`${name}=${shield(next)}`);
+      i++;
+    } else out.push(word);
+  }
+  return { argv: out, values };
+}
+
+function metaOf(key: string): { takesValue: boolean } {
+  if (key === 'config') return { takesValue: true };
+  if (!(key in runConfigSchema.shape)) return { takesValue: false };
+  const { value, negated } = fieldMeta(key as RunKey);
+  return { takesValue: value !== null && !negated };
+}
+
+function checkKey(key: string, spec: CommandSpec, specs: readonly CommandSpec[]): string {
+  if (!(key in runConfigSchema.shape)) {
+    const known = ['config', ...runKeys].map(optionName);
+    throw new ConfigError(
+      `there is no option ${optionName(key)}${didYouMean(optionName(key), known) || '; --help lists them'}`,
+    );
+  }
+  const { group } = fieldMeta(key as RunKey);
+  if (spec.groups.includes(group)) return key;
+  const takers = specs.filter(({ groups }) => groups.includes(group)).map(({ usage }) => nameOf(usage));
+  throw new ConfigError(
+    `${optionName(key)} is an option of kvferry ${takers.join(' and ')}, not of ${nameOf(spec.usage)}: leave it out`,
+  );
+}
+
+function checkValue(key: RunKey, value: unknown): unknown {
+  const { value: placeholder, valueOptional } = fieldMeta(key);
+  if (placeholder === null || valueOptional) return value;
+  return wantText(key, value);
+}
+
+function wantText(key: string, value: unknown): string {
+  if (typeof value === 'string') return value;
+  const placeholder = key === 'config' ? 'FILE' : (fieldMeta(key as RunKey).value ?? 'VALUE');
+  throw new ConfigError(`${optionName(key)} has no value: wanted ${optionName(key)} ${placeholder}`);
+}
+
+function unknownCommand(found: string | undefined, specs: readonly CommandSpec[]): ConfigError {
+  const names = specs.map(({ usage }) => nameOf(usage));
+  if (found === undefined)
+    return new ConfigError(`no command is given: wanted one of ${names.join(', ')}; see kvferry --help`);
+  return new ConfigError(
+    `there is no command '${found}': wanted one of ${names.join(', ')}${didYouMean(found, names)}`,
+  );
+}
+
+function helpText(command: Command | null, specs: readonly CommandSpec[]): string {
+  const spec = command && specs.find(({ usage }) => nameOf(usage) === command.name);
+  if (!command || !spec) {
+    const rows = specs.map(({ usage, description }) => [usage, description] as const);
+    return [
+      ...wrap(ABOUT, WIDTH),
+      '',
+      'Usage: kvferry <command> [options]',
+      '',
+      ...definitions(rows),
+      '',
+      'kvferry <command> --help shows its options. Start with: kvferry run',
+    ].join('\n');
+  }
+  const lines = [...wrap(spec.description, WIDTH), '', `Usage: kvferry ${spec.usage} [options]`];
+  const titles: Record<FieldGroup, string> = {
+    machine: 'Model and adapter',
+    cluster: 'Engines and transfers',
+    sampling: 'Sampling',
+    modes: 'Modes',
+    workload: 'Conversation',
+    verify: 'Checks',
+    general: 'General',
+  };
+  for (const group of spec.groups) {
+    const keys = runKeys.filter((key) => fieldMeta(key).group === group);
+    const rows = keys.map((key) => [optionSyntax(key), fieldMeta(key).description + defaultOf(key)] as const);
+    if (group === 'general')
+      rows.push(
+        ['--config <FILE>', 'Settings from a JSON file; options win over it.'],
+        ['-h, --help', 'Show this help.'],
+      );
+    lines.push('', `${titles[group]}:`, ...definitions(rows));
+  }
+  lines.push('', 'Examples:', ...spec.examples.map((example) => `  ${example}`));
+  return lines.join('\n');
+}
+
+function defaultOf(key: RunKey): string {
+  const value = runConfigSchema.shape[key].parse(undefined);
+  if (value === null || typeof value === 'boolean' || Array.isArray(value)) return '';
+  return ` (${String(value)})`;
+}
+
+function definitions(rows: readonly (readonly [string, string])[]): string[] {
+  const indent = 30;
+  return rows.flatMap(([term, text]) => {
+    const [first, ...rest] = wrap(text, WIDTH - indent);
+    const head = `  ${term}`;
+    const body = rest.map((line) => ' '.repeat(indent) + line);
+    return head.length < indent - 1
+      ? [fill(head, indent) + first, ...body]
+      : [head, ' '.repeat(indent) + first, ...body];
+  });
+}

@@ -1,0 +1,71 @@
+/** `kvferry doctor`: which adapters there are, what an engine makes of the chosen one, how fast KV travels, what to do. */
+import pc from 'picocolors';
+import { clusterOptions } from '../../cluster/from-config.ts';
+import type { ClusterInfo } from '../../cluster/types.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { KvferryError } from '../../errors.ts';
+import type { CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { advise, type DoctorFindings, doctorLines } from '../doctor-output.ts';
+import type { CopyRateFinding } from '../doctor-types.ts';
+import { createProgress } from '../progress.ts';
+
+export const doctorSpec: CommandSpec = {
+  usage: 'doctor',
+  description:
+    'Show adapters, features, limits, kernels, copy rates and memory, and what to do when something is missing.',
+  groups: ['machine', 'general'],
+  examples: ['kvferry doctor', 'kvferry doctor --adapter swiftshader'],
+};
+
+export async function doctor(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+  const { deps } = context;
+  const progress = createProgress(deps);
+  progress.line('probing adapters, each driver in a process of its own');
+  const adapters = await deps.doctor.adapters();
+  context.signal.throwIfAborted();
+  progress.line(`starting P and D with ${config.model}`);
+  const engine = await tryEngines(config, context);
+  const findings: DoctorFindings = {
+    version: deps.version,
+    choice: config.adapter,
+    model: config.model,
+    adapters,
+    ...engine,
+  };
+  const advice = advise(findings);
+  const out = config.json === true ? deps.stderr : deps.stdout;
+  for (const line of doctorLines(findings, advice, pc.createColors(deps.color))) out.write(`${line}\n`);
+  if (config.json !== false) {
+    const { error, ...rest } = findings;
+    const text = `${JSON.stringify({ ...rest, error: error?.message ?? null, advice }, null, 2)}\n`;
+    if (config.json === true) deps.stdout.write(text);
+    else await deps.writeTextFile(config.json, text);
+  }
+  return findings.info === null ? EXIT.failed : EXIT.good;
+}
+
+interface EngineFindings {
+  info: ClusterInfo | null;
+  copyRates: readonly CopyRateFinding[] | null;
+  error: Error | null;
+}
+
+/** A machine on which no engine starts is a finding, not a failure of the doctor; wrong settings are the user's. */
+async function tryEngines(config: RunConfig, { deps, signal }: CommandContext): Promise<EngineFindings> {
+  try {
+    const architecture = await deps.backend.architecture(config.model);
+    const { software } = await deps.backend.useAdapter(config.adapter);
+    const cluster = await deps.backend.startCluster(clusterOptions(config, architecture, software));
+    try {
+      signal.throwIfAborted();
+      return { info: cluster.info, copyRates: await deps.doctor.copyRates(cluster), error: null };
+    } finally {
+      await cluster.close();
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof KvferryError) || error.code === 'config' || error.code === 'model') throw error;
+    return { info: null, copyRates: null, error };
+  }
+}

@@ -1,0 +1,105 @@
+/** `kvferry run`: conversations in each mode, a table per turn, and what pulling saved. */
+import { clusterOptions } from '../../cluster/from-config.ts';
+import type { Cluster } from '../../cluster/types.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { LogitKeeper } from '../../measure/comparison.ts';
+import type { Report, RunReport } from '../../measure/report.ts';
+import type { Conversation } from '../../workload/types.ts';
+import type { CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { driveMode } from '../drive.ts';
+import { formatSeconds } from '../format.ts';
+import { makeReport } from '../make-report.ts';
+import { createProgress, type Progress } from '../progress.ts';
+import { printReport } from '../run-output.ts';
+import { agreement } from '../verdict.ts';
+import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
+
+export const runSpec: CommandSpec = {
+  usage: 'run',
+  description:
+    'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
+  groups: ['modes', 'workload', 'sampling', 'machine', 'cluster', 'general'],
+  examples: [
+    'kvferry run',
+    'kvferry run --model tiny --turns 6 --output-tokens 128 --no-prefix-caching',
+    'kvferry run --mode unidirectional,bidirectional --link 10gbe --json report.json',
+  ],
+};
+
+/** Logits are kept, to tell how far modes part, up to so many bytes. */
+const MOST_KEPT_LOGITS = 32 * 2 ** 20;
+
+export async function run(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  const { backend } = deps;
+  const architecture = await backend.architecture(config.model);
+  const conversations = await chooseConversations(config, architecture, deps);
+  const adapter = await backend.useAdapter(config.adapter);
+  const keptBytes = 4 * architecture.vocabSize * mostOutputTokens(config, conversations);
+  const options = {
+    ...clusterOptions(config, architecture, adapter.software),
+    keepLogits: config.mode.length > 1 && keptBytes <= MOST_KEPT_LOGITS,
+  };
+  checkFits(config, options);
+
+  const progress = createProgress(deps);
+  progress.line(`starting P and D with ${config.model} on ${adapter.description}`);
+  const cluster = await backend.startCluster(options);
+  try {
+    signal.throwIfAborted();
+    progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
+    const keeper = options.keepLogits ? new LogitKeeper() : null;
+    const runs: RunReport[] = [];
+    for (const mode of config.mode) {
+      runs.push(await runMode(cluster, mode, conversations, config, { deps, signal }, keeper, progress));
+    }
+    await cluster.checkIntegrity();
+    const report = makeReport(deps.version, config, cluster, runs, keeper);
+    const tables = config.json === true ? deps.stderr : deps.stdout;
+    printReport(report, conversations, tables, deps.color);
+    await writeReport(report, config, deps);
+    return agreement(report).agree ? EXIT.good : EXIT.failed;
+  } finally {
+    progress.end();
+    await cluster.close();
+  }
+}
+
+async function runMode(
+  cluster: Cluster,
+  mode: RunConfig['mode'][number],
+  conversations: readonly Conversation[],
+  config: RunConfig,
+  { deps, signal }: CommandContext,
+  keeper: LogitKeeper | null,
+  progress: Progress,
+): Promise<RunReport> {
+  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  let done = 0;
+  progress.begin(mode, turns);
+  const report = await driveMode(cluster, mode, conversations, {
+    sampling: {
+      maxTokens: config.maxTokens,
+      temperature: config.temperature,
+      topK: config.topK,
+      topP: config.topP,
+      seed: config.seed,
+    },
+    concurrency: config.concurrency,
+    signal,
+    now: deps.now,
+    keeper,
+    onToken: (_, turn, tokens) => progress.update(done, `turn ${turn}, token ${tokens}`),
+    onTurn: () => progress.update(++done, `${done} of ${turns} turns`),
+  });
+  progress.end();
+  progress.line(`${mode}: ${turns} turns in ${formatSeconds(report.summary.wall_ms)}`);
+  return report;
+}
+
+async function writeReport(report: Report, config: RunConfig, deps: CommandContext['deps']): Promise<void> {
+  if (config.json === false) return;
+  const text = `${JSON.stringify(report, null, 2)}\n`;
+  if (config.json === true) deps.stdout.write(text);
+  else await deps.writeTextFile(config.json, text);
+}

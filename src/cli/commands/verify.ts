@@ -1,0 +1,103 @@
+/** `kvferry verify`: proves on this adapter that kernels, transfers and modes give what they should, and that damage shows. */
+import pc from 'picocolors';
+import type { RunConfig } from '../../config/run.ts';
+import type { CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
+import { createProgress } from '../progress.ts';
+import { modeChecks } from '../verify/modes.ts';
+import { negativeControls } from '../verify/negative.ts';
+import { runChecks, type Verdict } from '../verify/runner.ts';
+import { CHECK_GROUPS, type CheckGroup } from '../verify/types.ts';
+
+export const verifySpec: CommandSpec = {
+  usage: 'verify',
+  description:
+    'Check kernels, transfers and modes against each other and against an oracle, with damaged KV that must be noticed.',
+  groups: ['verify', 'machine', 'general'],
+  examples: [
+    'kvferry verify',
+    'kvferry verify --model nano --seed 7',
+    'kvferry verify --fixture ./my-fixture',
+  ],
+};
+
+export async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  const adapter = await deps.backend.useAdapter(config.adapter);
+  const progress = createProgress(deps);
+  progress.line(`verifying ${config.model} on ${adapter.description}`);
+  const { kernels, pulledBlocks, fixture } = deps.verify;
+  const plans = [
+    { group: 'a', provider: kernels, skip: null },
+    { group: 'b', provider: modeChecks, skip: null },
+    { group: 'c', provider: pulledBlocks, skip: null },
+    { group: 'd', provider: negativeControls, skip: null },
+    {
+      group: 'e',
+      provider: fixture,
+      skip: config.fixture === null ? 'give --fixture DIR to check one' : null,
+    },
+  ] as const;
+  let verdicts: Verdict[];
+  let done = 0;
+  try {
+    verdicts = await runChecks(
+      plans,
+      { config, backend: deps.backend, software: adapter.software },
+      {
+        now: deps.now,
+        signal,
+        started(check, index, total) {
+          if (index === 0) {
+            done = 0;
+            progress.begin(`(${check.group})`, total);
+          }
+        },
+        say: (what) => progress.update(done, what),
+        ended(verdict) {
+          done++;
+          progress.update(done, verdict.name);
+        },
+      },
+    );
+  } finally {
+    progress.end();
+  }
+  const failed = verdicts.filter(({ status }) => status === 'failed').length;
+  const out = config.json === true ? deps.stderr : deps.stdout;
+  for (const line of lines(verdicts, deps.color)) out.write(`${line}\n`);
+  if (config.json !== false) {
+    const report = {
+      kvferry: deps.version,
+      adapter: adapter.description,
+      model: config.model,
+      ok: failed === 0,
+      checks: verdicts,
+    };
+    const text = `${JSON.stringify(report, null, 2)}\n`;
+    if (config.json === true) deps.stdout.write(text);
+    else await deps.writeTextFile(config.json, text);
+  }
+  return failed === 0 ? EXIT.good : EXIT.failed;
+}
+
+function lines(verdicts: readonly Verdict[], color: boolean): string[] {
+  const c = pc.createColors(color);
+  const marks = { passed: c.green('ok    '), failed: c.red('FAILED'), skipped: c.yellow('skip  ') };
+  const out: string[] = [];
+  for (const group of Object.keys(CHECK_GROUPS) as CheckGroup[]) {
+    const members = verdicts.filter((verdict) => verdict.group === group);
+    if (members.length === 0) continue;
+    out.push('', c.bold(`(${group}) ${CHECK_GROUPS[group]}`));
+    for (const { status, name, detail, ms } of members) {
+      const title = name === CHECK_GROUPS[group] ? '' : `${name} (${formatSeconds(ms)})`;
+      const [first, ...rest] = wrap(title || detail, WIDTH - 8);
+      out.push(`${marks[status]}  ${first}`, ...rest.map((line) => `        ${line}`));
+      if (title) out.push(...wrap(detail, WIDTH - 8).map((line) => c.dim(`        ${line}`)));
+    }
+  }
+  const count = (status: Verdict['status']): number =>
+    verdicts.filter((verdict) => verdict.status === status).length;
+  const total = `${plural(count('passed'), 'check')} passed, ${count('failed')} failed, ${count('skipped')} skipped`;
+  return [...out, '', count('failed') === 0 ? c.green(total) : c.red(total)];
+}

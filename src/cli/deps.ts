@@ -1,0 +1,62 @@
+/** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
+import type { Cluster, ClusterOptions } from '../cluster/types.ts';
+import type { Architecture } from '../model/types.ts';
+import type { DoctorProbes } from './doctor-types.ts';
+import type { VerifyProviders } from './verify/types.ts';
+
+export interface Output {
+  write(text: string): void;
+  readonly isTTY: boolean;
+  /** Width of the terminal; tables keep to 80 anyway. */
+  readonly columns: number;
+}
+
+export interface ChosenAdapter {
+  description: string;
+  software: boolean;
+}
+
+/** Models, adapters and engines. */
+export interface Backend {
+  /** Throws ModelError. */
+  architecture(model: string): Promise<Architecture>;
+  /** Sets the adapter for this process, once. Throws AdapterError. */
+  useAdapter(choice: string): Promise<ChosenAdapter>;
+  /** Needs useAdapter. Throws KvferryError. */
+  startCluster(options: ClusterOptions): Promise<Cluster>;
+  /** File name to content: what a Hugging Face tokenizer loads from. */
+  tokenizerFiles(model: string): Promise<Readonly<Record<string, string>>>;
+}
+
+export interface CliDeps {
+  version: string;
+  stdout: Output;
+  stderr: Output;
+  /** The stream behind stderr, for a progress bar; null without a terminal. */
+  progressStream: NodeJS.WriteStream | null;
+  color: boolean;
+  /** Throw ConfigError that names the path. */
+  readTextFile(path: string): Promise<string>;
+  writeTextFile(path: string, content: string): Promise<void>;
+  makeDirectory(path: string): Promise<void>;
+  /** Milliseconds. */
+  now(): number;
+  /** Calls back at every Ctrl-C; returns how to stop listening. */
+  onInterrupt(listener: () => void): () => void;
+  /** Ends the process at once. */
+  exitNow(code: number): void;
+  backend: Backend;
+  doctor: DoctorProbes;
+  verify: VerifyProviders;
+}
+
+/** What a command gets besides its own arguments. */
+export interface CommandContext {
+  deps: CliDeps;
+  /** Aborts at the first Ctrl-C. */
+  signal: AbortSignal;
+}
+
+/** Exit codes. */
+export const EXIT = { good: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

@@ -1,0 +1,136 @@
+/** What `kvferry doctor` prints, and the advice it gives. */
+import type pc from 'picocolors';
+import type { ClusterInfo } from '../cluster/types.ts';
+import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
+import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds, WIDTH, wrap } from './format.ts';
+import { plainStyle, renderTable } from './table.ts';
+
+export interface DoctorFindings {
+  version: string;
+  /** What --adapter asked for. */
+  choice: string;
+  model: string;
+  adapters: readonly AdapterFinding[];
+  /** null when no engine could start; `error` says why. */
+  info: ClusterInfo | null;
+  copyRates: readonly CopyRateFinding[] | null;
+  error: Error | null;
+}
+
+type Colors = ReturnType<typeof pc.createColors>;
+
+/** Sentences, most important first; none when all is well. */
+export function advise({ adapters, info, error, choice }: DoctorFindings): string[] {
+  const found = (driver: string): boolean => adapters.some((a) => a.driver === driver && a.adapter !== null);
+  const gpu = adapters.some(({ adapter }) => adapter && !adapter.software);
+  const advice: string[] = [];
+  if (!info) {
+    advice.push(`No engine can start: ${error?.message ?? 'the reason is unknown'}.`);
+    if (choice !== 'auto') advice.push('Leave --adapter out to take whatever works.');
+  }
+  if (!gpu) {
+    advice.push(
+      "No GPU was found: figures will be the CPU's. For a GPU, install its Vulkan driver; vulkaninfo should list it.",
+    );
+  }
+  if (!gpu && !found('lavapipe')) {
+    advice.push(
+      'lavapipe is 3 to 4 times faster than SwiftShader: install Mesa 25 or newer (Debian 12: mesa-vulkan-drivers from bookworm-backports; its own Mesa 22 is refused).',
+    );
+  }
+  if (!found('swiftshader')) {
+    advice.push(
+      'SwiftShader comes with npm on Linux x64: run npm ci again, with optional packages, if this is such a machine.',
+    );
+  }
+  return advice;
+}
+
+export function doctorLines(findings: DoctorFindings, advice: readonly string[], c: Colors): string[] {
+  const { info, copyRates } = findings;
+  const title = (text: string): string[] => ['', c.bold(text)];
+  return [
+    c.bold(`kvferry ${findings.version} doctor`),
+    ...title('Adapters'),
+    ...findings.adapters.flatMap((adapter) => adapterLines(adapter, c)),
+    ...(info ? engineLines(info, title) : []),
+    ...(copyRates ? [...title('Copy rates, through shared memory'), ...copyRateLines(copyRates)] : []),
+    ...(info ? [...title('Memory'), ...memoryLines(info)] : []),
+    ...title(advice.length === 0 ? 'Nothing is missing' : 'What to do'),
+    ...advice.flatMap((line) => wrap(`- ${line}`, WIDTH, '  ')),
+    '',
+    info
+      ? c.green(`Engines start: kvferry run works here, on ${info.adapter.name}.`)
+      : c.red('No engine can start here.'),
+  ].flatMap((line) => line.split('\n'));
+}
+
+function adapterLines({ driver, adapter, error }: AdapterFinding, c: Colors): string[] {
+  const name = driver.padEnd(12);
+  if (!adapter) return wrap(`${name} ${c.dim('none:')} ${error ?? 'not found'}`, WIDTH, ' '.repeat(13));
+  const lanes =
+    adapter.subgroupMinSize === null
+      ? 'no subgroups'
+      : `subgroups of ${[...new Set([adapter.subgroupMinSize, adapter.subgroupMaxSize])].join(' to ')} lanes`;
+  return [
+    ...wrap(
+      `${name} ${adapter.description} (${adapter.software ? 'software' : 'GPU'})`,
+      WIDTH,
+      ' '.repeat(13),
+    ),
+    ...wrap(
+      `             ${lanes}, buffers to ${formatBytes(adapter.maxBufferSize)}, bindings to ${formatBytes(adapter.maxStorageBufferBindingSize)}`.trimStart(),
+      WIDTH - 13,
+    ).map((line) => `             ${line}`),
+  ];
+}
+
+function engineLines({ adapter, engines }: ClusterInfo, title: (text: string) => string[]): string[] {
+  const features = ['shader-f16', 'subgroups', 'timestamp-query'].map(
+    (feature) => `${feature} ${adapter.features.includes(feature) ? 'yes' : 'no'}`,
+  );
+  const { limits } = adapter;
+  const kernels =
+    adapter.subgroupSize === null
+      ? 'portable forms: no subgroups of one fixed size'
+      : `subgroup forms: ${adapter.subgroupSize} lanes`;
+  const compile = engines.map(
+    ({ role, pipelines, compileMs }) => `${role} ${pipelines} in ${formatSeconds(compileMs)}`,
+  );
+  return [
+    ...title(`Chosen: ${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`),
+    ...wrap(`features  ${features.join(', ')}`, WIDTH, ' '.repeat(10)),
+    `limits    buffer ${formatBytes(limits.maxBufferSize)}, storage binding ${formatBytes(limits.maxStorageBufferBindingSize)},`,
+    `          workgroup ${formatCount(limits.maxComputeInvocationsPerWorkgroup)} threads, ${formatBytes(limits.maxComputeWorkgroupStorageSize)}`,
+    `kernels   ${kernels}`,
+    `compiled  ${compile.join(', ')}`,
+  ];
+}
+
+function copyRateLines(rates: readonly CopyRateFinding[]): string[] {
+  const rows = rates.map(({ direction, bytes, gbps, byHandGbps }) => [
+    direction,
+    formatMb(bytes),
+    formatGbps(gbps),
+    formatGbps(byHandGbps),
+  ]);
+  const columns = [
+    { head: 'way', align: 'left' as const },
+    { head: 'MB' },
+    { head: 'GB/s' },
+    { head: 'stage after stage, GB/s' },
+  ];
+  return renderTable(columns, rows, plainStyle);
+}
+
+function memoryLines({ engines, model }: ClusterInfo): string[] {
+  return engines.flatMap(({ role, memory, numBlocks }) => {
+    const parts = Object.entries(memory).map(([what, bytes]) => `${what} ${formatBytes(bytes)}`);
+    const total = Object.values(memory).reduce((sum, bytes) => sum + bytes, 0);
+    return wrap(
+      `${role.padEnd(9)} ${formatBytes(total)}: ${parts.join(', ')} (${formatCount(numBlocks)} blocks of ${formatBytes(model.blockBytes)})`,
+      WIDTH,
+      ' '.repeat(10),
+    );
+  });
+}

@@ -1,0 +1,153 @@
+/** Serves conversations in one mode and records every turn. Knows the cluster's interface only, and prints nothing. */
+import type { Cluster, Mode, TurnResult } from '../cluster/types.ts';
+import type { SamplingParams } from '../engine/types.ts';
+import { InternalError } from '../errors.ts';
+import type { LogitKeeper } from '../measure/comparison.ts';
+import type { RunReport, TransferReport, TurnReport } from '../measure/report.ts';
+import { summariseRun } from '../measure/summary.ts';
+import type { Conversation, Message } from '../workload/types.ts';
+
+export interface DriveOptions {
+  sampling: Partial<SamplingParams>;
+  /** Conversations served at the same time. */
+  concurrency: number;
+  signal: AbortSignal;
+  /** Milliseconds. */
+  now(): number;
+  keeper: LogitKeeper | null;
+  onToken(conversation: Conversation, turn: number, tokens: number): void;
+  onTurn(turn: TurnReport): void;
+}
+
+/** Resets the cluster into the mode first. The caller checks integrity when all modes are done. */
+export async function driveMode(
+  cluster: Cluster,
+  mode: Mode,
+  conversations: readonly Conversation[],
+  options: DriveOptions,
+): Promise<RunReport> {
+  await cluster.setMode(mode);
+  const before = await counters(cluster);
+  const begun = options.now();
+  const turns: TurnReport[] = [];
+  // The first failure ends the other conversations too.
+  const failed = new AbortController();
+  const signal = AbortSignal.any([options.signal, failed.signal]);
+  const waiting = [...conversations];
+  const serve = async (): Promise<void> => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      try {
+        await driveConversation(cluster, mode, next, { ...options, signal }, turns);
+      } catch (error) {
+        failed.abort(error);
+        throw error;
+      }
+    }
+  };
+  const servers = Array.from({ length: Math.min(options.concurrency, conversations.length) }, serve);
+  await Promise.allSettled(servers);
+  options.signal.throwIfAborted();
+  if (failed.signal.aborted) throw failed.signal.reason;
+  const wallMs = options.now() - begun;
+  const after = await counters(cluster);
+  return summariseRun(mode, turns, {
+    firstUseCompilations: after.firstUseCompilations - before.firstUseCompilations,
+    preemptions: after.preemptions - before.preemptions,
+    wallMs,
+  });
+}
+
+async function counters(cluster: Cluster): Promise<{ firstUseCompilations: number; preemptions: number }> {
+  const stats = await cluster.stats();
+  const sum = (value: (engine: (typeof stats)[number]) => number): number =>
+    stats.reduce((n, e) => n + value(e), 0);
+  return { firstUseCompilations: sum((e) => e.firstUseCompilations), preemptions: sum((e) => e.preemptions) };
+}
+
+async function driveConversation(
+  cluster: Cluster,
+  mode: Mode,
+  conversation: Conversation,
+  options: DriveOptions,
+  turns: TurnReport[],
+): Promise<void> {
+  const history: { messages: Message[]; tokenIds: readonly number[] } = { messages: [], tokenIds: [] };
+  for (const [index, added] of conversation.turns.entries()) {
+    const turn = index + 1;
+    options.signal.throwIfAborted();
+    const prompt =
+      conversation.kind === 'text'
+        ? { messages: [...history.messages, ...(added as readonly Message[])] }
+        : { promptTokenIds: [...history.tokenIds, ...(added as readonly number[])] };
+    const digests: string[] = [];
+    let result: TurnResult | null = null;
+    const sampling =
+      conversation.kind === 'text'
+        ? options.sampling
+        : { ...options.sampling, maxTokens: conversation.outputTokens, ignoreEos: true };
+    const request = { conversationId: conversation.id, ...prompt, sampling, signal: options.signal };
+    for await (const token of cluster.generate(request)) {
+      digests.push(token.logitsDigest);
+      if (token.logits && options.keeper) {
+        options.keeper.add(mode, conversation.id, turn, token.index, token.tokenId, token.logits);
+      }
+      options.onToken(conversation, turn, digests.length);
+      if (token.final) result = token.final;
+    }
+    options.signal.throwIfAborted();
+    if (!result)
+      throw new InternalError(`turn ${turn} of conversation ${conversation.id} ended without a result`);
+    const text = conversation.kind === 'text' ? withoutEnd(cluster, result.text) : null;
+    if (prompt.messages) history.messages = [...prompt.messages, { role: 'assistant', content: text ?? '' }];
+    else history.tokenIds = [...result.promptTokenIds, ...result.outputTokenIds];
+    const report = turnReport(conversation.id, turn, result, digests, text);
+    turns.push(report);
+    options.onTurn(report);
+  }
+  await cluster.endConversation(conversation.id);
+}
+
+/** The answer as a message's content: without the token that ended it. */
+function withoutEnd(cluster: Cluster, text: string): string {
+  for (const id of cluster.info.model.eosTokenIds) {
+    const end = cluster.decode([id]);
+    if (end !== '' && text.endsWith(end)) return text.slice(0, -end.length);
+  }
+  return text;
+}
+
+const nothing: TransferReport = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
+
+function turnReport(
+  conversationId: string,
+  turn: number,
+  result: TurnResult,
+  digests: readonly string[],
+  text: string | null,
+): TurnReport {
+  const { prompt, transfer } = result;
+  const moved = (summary: TurnResult['transfer']['pToD']): TransferReport => {
+    if (!summary) return nothing;
+    const { bytes, blocks, ms, gbps, descriptors, throttled } = summary;
+    return { bytes, blocks, ms, gbps, descriptors, throttled };
+  };
+  return {
+    conversation_id: conversationId,
+    turn,
+    prompt_tokens: prompt.promptTokens,
+    local_hit_tokens: prompt.localHitTokens,
+    pulled_tokens: prompt.pulledTokens,
+    computed_tokens: prompt.computedTokens,
+    no_pull_reason: prompt.noPullReason,
+    output_tokens: result.outputTokenIds.length,
+    output_token_ids: [...result.outputTokenIds],
+    logits_digests: [...digests],
+    text,
+    finish_reason: result.finishReason,
+    ttft_ms: result.ttftMs,
+    tpot_ms: result.tpotMs,
+    latency_ms: result.latencyMs,
+    stages_ms: { ...result.stagesMs },
+    transfer: { p_to_d: moved(transfer.pToD), d_to_p: moved(transfer.dToP) },
+  };
+}

@@ -1,0 +1,63 @@
+/** What is under way, on stderr: one bar that moves on a terminal, plain lines elsewhere. Reports never go here. */
+import cliProgress from 'cli-progress';
+import type { CliDeps } from './deps.ts';
+import { clip, fill } from './format.ts';
+
+export interface Progress {
+  /** A milestone: always a line of its own. */
+  line(text: string): void;
+  /** Begins a stretch of `total` steps. */
+  begin(label: string, total: number): void;
+  /** `done` steps are over; `detail` says what is under way. */
+  update(done: number, detail: string): void;
+  end(): void;
+}
+
+export function createProgress({ stderr, progressStream }: CliDeps): Progress {
+  return progressStream && stderr.isTTY
+    ? barProgress(progressStream, (text) => stderr.write(text))
+    : lineProgress((text) => stderr.write(text));
+}
+
+function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void): Progress {
+  let bar: cliProgress.SingleBar | null = null;
+  const stop = (): void => {
+    bar?.stop();
+    bar = null;
+  };
+  return {
+    line(text) {
+      stop();
+      write(`${text}\n`);
+    },
+    begin(label, total) {
+      stop();
+      bar = new cliProgress.SingleBar(
+        {
+          stream,
+          clearOnComplete: true,
+          hideCursor: true,
+          barsize: 20,
+          fps: 20,
+          gracefulExit: false,
+          format: `${fill(label, 14)} {bar} {detail}`,
+        },
+        cliProgress.Presets.shades_classic,
+      );
+      bar.start(total, 0, { detail: '' });
+    },
+    update(done, detail) {
+      bar?.update(done, { detail: clip(detail, 40) });
+    },
+    end: stop,
+  };
+}
+
+function lineProgress(write: (text: string) => void): Progress {
+  return {
+    line: (text) => write(`${text}\n`),
+    begin: (label, total) => write(`${label}: ${total} to do\n`),
+    update: () => {},
+    end: () => {},
+  };
+}

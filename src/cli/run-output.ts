@@ -1,0 +1,99 @@
+/** What `kvferry run` prints when it is done: set-up, conversation, a table a mode, the modes side by side, the verdict. */
+import pc from 'picocolors';
+import type { Report } from '../measure/report.ts';
+import type { Conversation } from '../workload/types.ts';
+import type { Output } from './deps.ts';
+import {
+  clip,
+  fillLeft,
+  formatBytes,
+  formatParameters,
+  formatSeconds,
+  plural,
+  WIDTH,
+  wrap,
+} from './format.ts';
+import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
+import { adapterName, agreement, savings, THROTTLED } from './verdict.ts';
+
+const MOST_TURNS_OF_TEXT = 20;
+
+export function printReport(
+  report: Report,
+  conversations: readonly Conversation[],
+  out: Output,
+  color: boolean,
+): void {
+  const c = pc.createColors(color);
+  const style = { dim: c.dim, bold: c.bold };
+  const print = (lines: readonly string[], paint: (line: string) => string = (line) => line): void => {
+    for (const line of lines) out.write(`${paint(line)}\n`);
+  };
+  print(['']);
+  print(wrap(`kvferry ${report.kvferry}: ${modelLine(report)} on ${adapterName(report)}`, WIDTH), c.bold);
+  print(LEGEND, c.dim);
+  print(wrap(startUpLine(report), WIDTH), c.dim);
+  if (report.link) print(wrap(linkLine(report.link), WIDTH), c.yellow);
+  print(spokenLines(report, conversations, c));
+  for (const run of report.runs) {
+    const title = `${c.bold(run.mode)}: ${MODE_SENTENCES[run.mode]}`;
+    print(['', run.mode !== 'monolithic' && report.link ? `${title}, ${c.yellow(THROTTLED)}` : title]);
+    print(turnTable(run, style));
+    if (run.summary.first_use_compilations > 0) {
+      const count = plural(run.summary.first_use_compilations, 'pipeline');
+      print(wrap(`${count} compiled while this ran: its times include compiling.`, WIDTH), c.yellow);
+    }
+  }
+  print(['', report.link ? `${c.bold('side by side')}, ${c.yellow(THROTTLED)}` : c.bold('side by side')]);
+  print(summaryTable(report.runs, style));
+  print(['']);
+  const saved = savings(report);
+  if (saved) print(wrap(saved, WIDTH), c.bold);
+  const { agree, sentence } = agreement(report);
+  print(wrap(sentence, WIDTH), report.comparison === null ? c.yellow : agree ? c.green : c.red);
+  print(['Integrity: every block is accounted for, on P and on D.'], c.dim);
+}
+
+function modelLine({ model }: Report): string {
+  const kv = formatBytes(model.kv_bytes_per_token);
+  return `${model.name} (${formatParameters(model.parameters)} parameters, ${kv} of KV a token)`;
+}
+
+function startUpLine({ start_up }: Report): string {
+  const engines = start_up.engines.map(({ role, load_ms, compile_ms, pipelines }) => {
+    const name = role === 'prefill' ? 'P' : 'D';
+    return `${name} weights ${formatSeconds(load_ms)}, ${pipelines} shaders compiled in ${formatSeconds(compile_ms)}`;
+  });
+  return `Start-up, in no figure below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).`;
+}
+
+function linkLine({ name, bytes_per_second, latency_ms }: NonNullable<Report['link']>): string {
+  return `${THROTTLED}: ${name}, ${(bytes_per_second / 1e9).toPrecision(3)} GB/s, ${latency_ms} ms a chunk: times of transfers are the model's.`;
+}
+
+/** What was said in the first conversation, a line each, where it is text. */
+function spokenLines(
+  report: Report,
+  conversations: readonly Conversation[],
+  c: ReturnType<typeof pc.createColors>,
+): string[] {
+  const first = conversations[0];
+  const turns = report.runs[0]?.turns.filter(({ conversation_id }) => conversation_id === first?.id) ?? [];
+  if (first?.kind !== 'text') return [];
+  const lines = turns.slice(0, MOST_TURNS_OF_TEXT).flatMap(({ turn, text }) => {
+    const asked = first.turns[turn - 1]?.at(-1)?.content ?? '';
+    return [
+      `${fillLeft(String(turn), 3)}  ${c.cyan('user ')}  ${clip(asked, WIDTH - 12)}`,
+      `     ${c.dim('model')}  ${clip(text ?? '', WIDTH - 12)}`,
+    ];
+  });
+  const others = conversations.length - 1;
+  return [
+    '',
+    c.bold('what was said') + (others > 0 ? `, in the first of ${plural(others + 1, 'conversation')}` : ''),
+    ...lines,
+    ...(turns.length > MOST_TURNS_OF_TEXT
+      ? [`     ${plural(turns.length - MOST_TURNS_OF_TEXT, 'more turn')}`]
+      : []),
+  ];
+}

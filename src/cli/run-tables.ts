@@ -1,0 +1,95 @@
+/** A run's tables: each turn of a mode, and the modes side by side. Lines of at most 80 columns. */
+import type { RunReport, TurnReport } from '../measure/report.ts';
+import { formatCount, formatGbps, formatMb, formatMs } from './format.ts';
+import { type Column, type Row, renderTable, type TableStyle } from './table.ts';
+
+/** Longer runs are cut: the report has them all. */
+const MOST_TURNS = 40;
+
+export const MODE_SENTENCES: Record<RunReport['mode'], string> = {
+  monolithic: 'one engine prefills and generates',
+  unidirectional: 'P prefills, D generates; P computes again what D generated',
+  bidirectional: "the same, but P pulls D's KV back",
+};
+
+/** For whoever sees these tables for the first time. */
+export const LEGEND = [
+  'P prefills prompts, D generates; each has its own device and KV cache.',
+  "prompt = hit (KV in P's own cache) + pulled (copied from D) + computed.",
+  'TTFT: ms to the first token. TPOT: ms per token after it. KV moved: MB, GB/s.',
+] as const;
+
+const ACCOUNT: readonly Column[] = [
+  { head: 'turn' },
+  { head: 'prompt' },
+  { head: 'hit', before: ' = ' },
+  { head: 'pulled', before: ' + ' },
+  { head: 'computed', before: ' + ' },
+  { head: 'TTFT' },
+  { head: 'TPOT' },
+];
+
+const moved = (group: string): readonly Column[] => [
+  { head: 'MB', group },
+  { head: 'GB/s', before: ' ', group },
+];
+
+/** `label` of several conversations: 2.3 is turn 3 of the second. */
+export function turnTable(run: RunReport, style: TableStyle): string[] {
+  const conversations = [...new Set(run.turns.map(({ conversation_id }) => conversation_id))];
+  const sends = run.mode !== 'monolithic';
+  const pulls = run.mode === 'bidirectional';
+  const columns = [...ACCOUNT, ...(sends ? moved('P→D') : []), ...(pulls ? moved('D→P') : [])];
+  const shown = run.turns.slice(0, MOST_TURNS);
+  const rows = shown.flatMap((turn): Row[] => {
+    const number = conversations.indexOf(turn.conversation_id) + 1;
+    const { p_to_d, d_to_p } = turn.transfer;
+    const row = [
+      conversations.length === 1 ? String(turn.turn) : `${number}.${turn.turn}`,
+      ...[turn.prompt_tokens, turn.local_hit_tokens, turn.pulled_tokens, turn.computed_tokens].map(String),
+      formatMs(turn.ttft_ms),
+      formatMs(turn.tpot_ms),
+      ...(sends ? [formatMb(p_to_d.bytes), formatGbps(p_to_d.gbps)] : []),
+      ...(pulls ? [formatMb(d_to_p.bytes), formatGbps(d_to_p.gbps)] : []),
+    ];
+    return pulls && turn.pulled_tokens === 0
+      ? [row, { remark: `pulled nothing: ${whyNothing(turn)}` }]
+      : [row];
+  });
+  const left = run.turns.length - shown.length;
+  if (left > 0) rows.push({ remark: `${formatCount(left)} more turns: --json has them` });
+  return renderTable(columns, rows, style);
+}
+
+function whyNothing(turn: TurnReport): string {
+  if (turn.no_pull_reason !== null) return turn.no_pull_reason;
+  return turn.turn === 1 ? 'D holds nothing before the first turn' : 'D offered nothing beyond what P had';
+}
+
+export function summaryTable(runs: readonly RunReport[], style: TableStyle): string[] {
+  const columns: Column[] = [
+    { head: 'mode', align: 'left' },
+    { head: 'mean', group: 'TTFT turn 1' },
+    { head: 'p50', before: ' ', group: 'TTFT turn 1' },
+    { head: 'mean', group: 'TTFT turns 2+' },
+    { head: 'p50', before: ' ', group: 'TTFT turns 2+' },
+    { head: 'TPOT' },
+    { head: 'pulled', group: 'prompt tokens' },
+    { head: 'computed', before: ' ', group: 'prompt tokens' },
+    { head: 'P→D', group: 'MB moved' },
+    { head: 'D→P', before: ' ', group: 'MB moved' },
+  ];
+  const rows = runs.map(({ mode, summary }) => [
+    mode,
+    formatMs(summary.ttft_first_turn_ms?.mean ?? null),
+    formatMs(summary.ttft_first_turn_ms?.p50 ?? null),
+    formatMs(summary.ttft_later_turns_ms?.mean ?? null),
+    formatMs(summary.ttft_later_turns_ms?.p50 ?? null),
+    formatMs(summary.tpot_ms?.mean ?? null),
+    String(summary.pulled_tokens),
+    String(summary.computed_tokens),
+    formatMb(summary.bytes_p_to_d),
+    formatMb(summary.bytes_d_to_p),
+  ]);
+  return renderTable(columns, rows, style);
+}

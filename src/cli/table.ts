@@ -1,0 +1,73 @@
+/** Tables for a terminal: columns as wide as their content, with a heading over neighbours that belong together. */
+import { fill, fillLeft, WIDTH, widthOf } from './format.ts';
+
+export interface Column {
+  head: string;
+  align?: 'left' | 'right';
+  /** What stands between this column and the one before, in rows and in the heading. Two spaces. */
+  before?: string;
+  /** Neighbours of the same group share this heading. */
+  group?: string;
+}
+
+/** Cells, or a remark below the row before it. */
+export type Row = readonly string[] | { remark: string };
+
+export interface TableStyle {
+  dim(text: string): string;
+  bold(text: string): string;
+}
+
+export const plainStyle: TableStyle = { dim: (text) => text, bold: (text) => text };
+
+/** Lines of at most 80 columns, as long as the cells themselves fit. */
+export function renderTable(columns: readonly Column[], rows: readonly Row[], style: TableStyle): string[] {
+  const cells = rows.filter((row): row is readonly string[] => Array.isArray(row));
+  const gaps = columns.map(({ before }, i) => (i === 0 ? '' : (before ?? '  ')));
+  const widths = columns.map(({ head }, i) =>
+    Math.max(widthOf(head), ...cells.map((row) => widthOf(row[i] ?? ''))),
+  );
+  const groups = spans(columns);
+  for (const { label, from, to } of groups) {
+    const width = spanWidth(widths, gaps, from, to);
+    widths[to] = widths[to]! + Math.max(0, widthOf(label) - width);
+  }
+  const total = (): number => spanWidth(widths, gaps, 0, columns.length - 1);
+  for (let i = 0; i < gaps.length && total() > WIDTH; i++) if (gaps[i] === '  ') gaps[i] = ' ';
+
+  const line = (values: readonly string[]): string =>
+    values
+      .map(
+        (value, i) =>
+          gaps[i] + (columns[i]!.align === 'left' ? fill(value, widths[i]!) : fillLeft(value, widths[i]!)),
+      )
+      .join('')
+      .trimEnd();
+  const heading = groups
+    .map(({ label, from, to }) => (gaps[from] ?? '') + fillLeft(label, spanWidth(widths, gaps, from, to)))
+    .join('')
+    .trimEnd();
+  return [
+    ...(heading.trim() === '' ? [] : [style.dim(heading)]),
+    style.bold(line(columns.map(({ head }) => head))),
+    style.dim('─'.repeat(total())),
+    ...rows.map((row) => ('remark' in row ? style.dim(`      ${row.remark}`) : line(row))),
+  ];
+}
+
+function spans(columns: readonly Column[]): { label: string; from: number; to: number }[] {
+  const result: { label: string; from: number; to: number }[] = [];
+  for (const [i, { group }] of columns.entries()) {
+    const last = result.at(-1);
+    if (last && group !== undefined && last.label === group) last.to = i;
+    else result.push({ label: group ?? '', from: i, to: i });
+  }
+  return result;
+}
+
+/** Without the gap before the first. */
+function spanWidth(widths: readonly number[], gaps: readonly string[], from: number, to: number): number {
+  let width = 0;
+  for (let i = from; i <= to; i++) width += widths[i]! + (i === from ? 0 : gaps[i]!.length);
+  return width;
+}

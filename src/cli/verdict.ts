@@ -1,0 +1,67 @@
+/** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
+import type { Disagreement, Report } from '../measure/report.ts';
+import { formatCount, formatMs, plural } from './format.ts';
+
+export const THROTTLED = 'throttled (modelled link)';
+
+/** 'SwiftShader …' with what kind it is. */
+export function adapterName({ adapter }: Pick<Report, 'adapter'>): string {
+  return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`;
+}
+
+/** null unless both disaggregated modes ran and had turns after the first. */
+export function savings(report: Report): string | null {
+  const { comparison, link } = report;
+  const speedup = comparison?.ttft_speedup;
+  if (!comparison || !speedup) return null;
+  const mean = (mode: string): number =>
+    report.runs.find((run) => run.mode === mode)?.summary.ttft_later_turns_ms?.mean ?? 0;
+  const total = report.runs.find(({ mode }) => mode === 'unidirectional')?.summary.computed_tokens ?? 0;
+  const saved = comparison.computed_tokens_saved ?? 0;
+  const before = formatMs(mean('unidirectional'));
+  const after = formatMs(mean('bidirectional'));
+  const verdict =
+    speedup.mean >= 1
+      ? `${speedup.mean.toFixed(2)}x faster`
+      : `${(1 / speedup.mean).toFixed(2)}x slower: here, computing again was cheaper`;
+  return (
+    `Pulling D's KV back spared P ${formatCount(saved)} of ${formatCount(total)} prompt tokens: from turn 2 on, mean TTFT ` +
+    `${after} ms instead of ${before} ms (${verdict}), on ${adapterName(report)}` +
+    `${link ? `, ${THROTTLED}: ${link.name}` : ''}.`
+  );
+}
+
+export function agreement(report: Report): { agree: boolean; sentence: string } {
+  const { comparison, runs } = report;
+  if (!comparison) {
+    const only = runs[0];
+    return {
+      agree: true,
+      sentence: `Only ${only?.mode ?? 'nothing'} ran: nothing to compare it with; leave --mode out for all three.`,
+    };
+  }
+  if (comparison.logits_identical) {
+    return {
+      agree: true,
+      sentence: `All ${runs.length} modes agree: the same ${plural(comparison.compared_tokens, 'token')} from the same logits, bit for bit.`,
+    };
+  }
+  return {
+    agree: false,
+    sentence: disagreement(comparison.first_disagreement!, comparison.max_logit_difference),
+  };
+}
+
+function disagreement(place: Disagreement, difference: number | null): string {
+  const what = {
+    token: 'another token',
+    logits: 'the same token from other logits',
+    length: 'an answer of another length',
+  }[place.what];
+  const size =
+    difference === null ? '' : `; the largest difference of logits is ${difference.toPrecision(3)}`;
+  return (
+    `THE MODES DISAGREE: ${place.mode} first parts from ${place.reference} at conversation ${place.conversation_id}, ` +
+    `turn ${place.turn}, output token ${place.token_index + 1}: ${what}${size}.`
+  );
+}

@@ -1,0 +1,53 @@
+/** Which conversations a run serves, and whether they fit the engines before any engine starts. */
+import type { ClusterOptions } from '../cluster/types.ts';
+import { type RunConfig, SHIPPED } from '../config/run.ts';
+import { ConfigError } from '../errors.ts';
+import type { Architecture } from '../model/types.ts';
+import { parseConversations } from '../workload/file.ts';
+import { madeLength, makeConversations } from '../workload/made.ts';
+import { shippedConversation } from '../workload/shipped.ts';
+import type { Conversation } from '../workload/types.ts';
+import type { CliDeps } from './deps.ts';
+
+/** Throws ConfigError. */
+export async function chooseConversations(
+  config: RunConfig,
+  architecture: Architecture,
+  deps: Pick<CliDeps, 'readTextFile'>,
+): Promise<readonly Conversation[]> {
+  if (config.conversation === SHIPPED) return [shippedConversation];
+  if (config.conversation === null) return makeConversations(config, architecture.vocabSize, config.seed);
+  return parseConversations(await deps.readTextFile(config.conversation), config.conversation);
+}
+
+/**
+ * Made conversations have a known length: refuses one that the context or a pool cannot hold. Text is measured by the
+ * engine, which refuses in the same words. Throws ConfigError.
+ */
+export function checkFits(config: RunConfig, options: ClusterOptions): void {
+  if (config.conversation !== null) return;
+  const tokens = madeLength(config);
+  if (tokens > options.maxModelLen) {
+    throw new ConfigError(
+      `the conversation grows to ${tokens} tokens and the context holds ${options.maxModelLen}: lower --turns, --user-tokens, --output-tokens or --system-tokens`,
+    );
+  }
+  const needed = Math.ceil(tokens / options.blockSize) + 1;
+  for (const [option, { numBlocks }] of [
+    ['--p-blocks', options.prefill],
+    ['--d-blocks', options.decode],
+  ] as const) {
+    if (numBlocks >= needed) continue;
+    throw new ConfigError(
+      `${option} is ${numBlocks} blocks of ${options.blockSize} tokens, one of them the null block, and the conversation grows to ${tokens} tokens: give ${needed} or more`,
+    );
+  }
+}
+
+/** Output tokens of all turns, at most. */
+export function mostOutputTokens(config: RunConfig, conversations: readonly Conversation[]): number {
+  return conversations.reduce(
+    (sum, c) => sum + c.turns.length * (c.kind === 'tokens' ? c.outputTokens : config.maxTokens),
+    0,
+  );
+}
