@@ -1,0 +1,132 @@
+/** Pulls that fail: vLLM's kv_load_failure_policy for asynchronous loads, and what a holder's refusal means here. */
+import { describe, expect, it } from 'vitest';
+import { request } from '../engine/fakes.ts';
+import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
+
+/** D waits for 99 blocks; the first `good` of them come, the rest does not. */
+async function failing(
+  policy: 'fail' | 'recompute',
+  good: number,
+  outcome: 'failed' | 'declined' | 'expired' | 'dead',
+) {
+  const engine = new ScriptedEngine(
+    { numBlocks: 200, maxModelLen: 2048, maxNumBatchedTokens: 2048 },
+    { loadFailurePolicy: policy },
+  );
+  const prompt = tokens(99 * 16);
+  engine.add(decodeRequest('d', prompt, 3));
+  engine.add(request('other', tokens(20, 5), { maxTokens: 8 }));
+  await engine.step();
+  engine.arrive('d', good);
+  engine.worker.failRecving('d', outcome, engine.blocks('d').slice(good) as number[]);
+  await engine.step();
+  return engine;
+}
+
+describe('policy recompute', () => {
+  for (const good of [0, 50, 98]) {
+    it(`async failure from block ${good} of 99 on: what came before is kept, cached, and not computed`, async () => {
+      const engine = await failing('recompute', good, 'failed');
+      expect(engine.scheduledIn(1)).toEqual({ d: (99 - good) * 16, other: 1 });
+      await engine.settle();
+      expect(engine.promptOf('d')).toEqual({
+        promptTokens: 99 * 16,
+        localHitTokens: 0,
+        pulledTokens: good * 16,
+        computedTokens: (99 - good) * 16,
+        noPullReason: good > 0 ? null : 'pull failed: the test says so',
+      });
+      expect(engine.finishOf('d')!.reason).toBe('length');
+      expect(engine.finishOf('other')!.reason).toBe('length');
+      expect(engine.worker.metadata.filter((meta) => meta.reqsToRecv.has('d'))).toHaveLength(1);
+    });
+  }
+
+  it('test_invalid_blocks_correctness: nothing behind an invalid block is cached, even what came', async () => {
+    const engine = new ScriptedEngine({ maxNumBatchedTokens: 16 }, { loadFailurePolicy: 'recompute' });
+    engine.add(decodeRequest('d', tokens(64), 3));
+    await engine.step();
+    engine.arrive('d');
+    engine.worker.failRecving('d', 'failed', [engine.blocks('d')[1]!]);
+    await engine.step();
+    // Block 0 came, block 1 was just computed; 2 and 3 came as well, but behind an invalid one.
+    expect(engine.core.lookupPrefix(tokens(64), null)).toBe(32);
+    await engine.settle();
+    expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 16, computedTokens: 48 });
+  });
+
+  it('keeps the local hit', async () => {
+    const engine = new ScriptedEngine({}, { loadFailurePolicy: 'recompute' });
+    engine.add(request('before', tokens(40), { maxTokens: 1 }));
+    await engine.settle();
+    engine.add(decodeRequest('d', tokens(60), 2));
+    await engine.step();
+    engine.worker.failRecving('d', 'dead', engine.blocks('d').slice(2) as number[]);
+    await engine.settle();
+    expect(engine.promptOf('d')).toMatchObject({
+      localHitTokens: 32,
+      pulledTokens: 0,
+      computedTokens: 28,
+      noPullReason: 'pull dead: the test says so',
+    });
+  });
+
+  it('a failure that names no block keeps nothing of the load', async () => {
+    const engine = new ScriptedEngine({}, { loadFailurePolicy: 'recompute' });
+    engine.add(decodeRequest('d', tokens(60), 2));
+    await engine.step();
+    engine.worker.failRecving('d', 'failed', []);
+    await engine.settle();
+    expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 0, computedTokens: 60 });
+  });
+});
+
+describe('policy fail', () => {
+  for (const outcome of ['failed', 'expired', 'dead'] as const) {
+    it(`test_error_propagation: '${outcome}' ends the request with an error, queues empty`, async () => {
+      const engine = await failing('fail', 50, outcome);
+      const end = engine.endOf('d')!;
+      expect(end).toMatchObject({ tokens: [], prompt: null });
+      expect(end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
+      expect(end.finish!.error).toBe(`the KV of request d did not arrive (${outcome}): the test says so`);
+      expect(engine.status('d')).toBeNull();
+      await engine.settle();
+      expect(engine.finishOf('other')!.reason).toBe('length');
+      expect(engine.isEmpty).toBe(true);
+      // test_cache_pollution_prevention: nothing of the failed load can be hit.
+      expect(engine.core.lookupPrefix(tokens(99 * 16), null)).toBe(0);
+    });
+  }
+
+  it("recomputes what the holder declined: it dropped the blocks in an orderly way, which is nobody's fault", async () => {
+    const engine = await failing('fail', 0, 'declined');
+    await engine.settle();
+    expect(engine.promptOf('d')).toMatchObject({
+      computedTokens: 99 * 16,
+      noPullReason: 'pull declined: the test says so',
+    });
+    expect(engine.finishOf('d')!.reason).toBe('length');
+  });
+
+  it('a P node whose pull expired ends without leaving anything to send', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(prefillRequest('p', tokens(60), tokens(48)));
+    await engine.step();
+    engine.worker.failRecving('p', 'expired', [...engine.blocks('p')]);
+    await engine.settle();
+    expect(engine.finishOf('p')).toMatchObject({ reason: 'error', kvTransferParams: null });
+    expect(engine.worker.metadata.at(-1)!.reqsNotProcessed).toEqual(new Set(['p']));
+    expect(engine.isEmpty).toBe(true);
+  });
+
+  it('a request aborted before its load failed just frees its blocks', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d', tokens(60)));
+    await engine.step();
+    engine.core.abortRequest('d');
+    engine.worker.failRecving('d', 'failed', [1]);
+    await engine.settle();
+    expect(engine.outputs.filter((output) => output.requestId === 'd')).toHaveLength(1);
+    expect(engine.isEmpty).toBe(true);
+  });
+});
