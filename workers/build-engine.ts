@@ -48,7 +48,6 @@ export async function buildEngine(
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const largest = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, start.model.weightDtype));
   const gpu = await GpuDevice.open(await platform.createGpu(), {
-    storageBindingBytes: largest,
     bufferBytes: largest,
   });
   try {

@@ -27,7 +27,7 @@ export function withFault(memory: BlockMemory, kind: ReaderFault, tokenBytes: nu
           const hit = armed && canDamage(kind, blockIds);
           if (!hit) return staged.commit(group, blockIds);
           armed = false;
-          return damage(staged, kind, group, blockIds, memory.blockBytes[group]!, tokenBytes);
+          return damage(memory, staged, kind, group, blockIds, tokenBytes);
         },
       };
     },
@@ -38,11 +38,11 @@ const canDamage = (kind: ReaderFault, blockIds: readonly BlockId[]): boolean =>
   kind === 'swap-blocks' ? blockIds.length >= 2 : blockIds.length >= 1;
 
 function damage(
+  memory: BlockMemory,
   staged: StagedBlocks,
   kind: ReaderFault,
   group: number,
   blockIds: readonly BlockId[],
-  blockBytes: number,
   tokenBytes: number,
 ): Promise<void> {
   const [first, second, ...rest] = blockIds as [BlockId, BlockId, ...BlockId[]];
@@ -51,13 +51,26 @@ function damage(
     case 'swap-blocks':
       return staged.commit(group, [second, first, ...rest]);
     case 'drop-block':
-      bytes.copyWithin(0, blockBytes, blockIds.length * blockBytes);
-      return staged.commit(group, blockIds.slice(1));
+      return commitWithoutFirst(memory, staged, group, blockIds);
     case 'shift-token':
-      bytes.copyWithin(tokenBytes, 0, blockBytes - tokenBytes);
+      bytes.copyWithin(tokenBytes, 0, memory.blockBytes[group]! - tokenBytes);
       break;
   }
   return staged.commit(group, blockIds);
+}
+
+async function commitWithoutFirst(
+  memory: BlockMemory,
+  staged: StagedBlocks,
+  group: number,
+  blockIds: readonly BlockId[],
+): Promise<void> {
+  const rest = staged.bytes.slice(memory.blockBytes[group]!);
+  staged.discard();
+  if (rest.byteLength === 0) return;
+  const again = await memory.stage(rest.byteLength);
+  again.bytes.set(rest);
+  await again.commit(group, blockIds.slice(1));
 }
 
 /** For the holder's transport: flips one bit of the first chunk, between the checksums of both ends. */
