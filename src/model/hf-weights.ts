@@ -20,7 +20,7 @@ import {
 
 /** Elements read and converted at once. */
 const CHUNK_ELEMENTS = 4 * 1024 * 1024;
-/** Columns that are written side by side while a matrix is transposed: one cache line. */
+/** Rows and columns of a tile while a matrix is transposed: its lines stay in the cache. */
 const TILE = 32;
 /** All ones: infinity or NaN. */
 const HALF_EXPONENT = 0x7c00;
@@ -185,24 +185,42 @@ function convert(
   dtype: WeightDtype,
   path: string,
 ): Uint16Array | Float32Array {
-  const widen = tensor.dtype === 'F16' ? halfTable() : tensor.dtype === 'BF16' ? bfloatTable() : null;
-  if (dtype === 'f32') {
-    const out = new Float32Array(data.length);
-    for (let i = 0; i < data.length; i++) {
-      const value = widen ? widen[data[i]!]! : data[i]!;
-      if (!Number.isFinite(value)) throw badValue(value, tensor, dtype, path);
-      out[i] = value;
-    }
-    return out;
-  }
+  const values = tensor.dtype === 'F16' ? halfTable() : tensor.dtype === 'BF16' ? bfloatTable() : null;
+  const converted = dtype === 'f16' ? toHalves(data, tensor.dtype) : toFloats(data, values);
+  const bad = firstNotFinite(converted);
+  if (bad === null) return converted;
+  throw badValue(values ? values[data[bad]!]! : data[bad]!, tensor, dtype, path);
+}
+
+function toHalves(data: Uint16Array | Float32Array, stored: string): Uint16Array {
+  if (stored === 'F16') return data as Uint16Array;
   const out = new Uint16Array(data.length);
-  for (let i = 0; i < data.length; i++) {
-    const value = widen ? widen[data[i]!]! : data[i]!;
-    const half = floatToHalf(value);
-    if ((half & HALF_EXPONENT) === HALF_EXPONENT) throw badValue(value, tensor, dtype, path);
-    out[i] = half;
+  if (stored === 'BF16') {
+    bfloatHalves ??= Uint16Array.from(bfloatTable(), floatToHalf);
+    for (let i = 0; i < out.length; i++) out[i] = bfloatHalves[data[i]!]!;
+  } else {
+    for (let i = 0; i < out.length; i++) out[i] = floatToHalf(data[i]!);
   }
   return out;
+}
+
+/** The half of each bfloat16 pattern. */
+let bfloatHalves: Uint16Array | null = null;
+
+function toFloats(data: Uint16Array | Float32Array, values: Float32Array | null): Float32Array {
+  if (values === null) return data as Float32Array;
+  const out = new Float32Array(data.length);
+  for (let i = 0; i < out.length; i++) out[i] = values[data[i]!]!;
+  return out;
+}
+
+function firstNotFinite(data: Uint16Array | Float32Array): number | null {
+  if (data instanceof Float32Array) {
+    for (let i = 0; i < data.length; i++) if (!Number.isFinite(data[i])) return i;
+  } else {
+    for (let i = 0; i < data.length; i++) if ((data[i]! & HALF_EXPONENT) === HALF_EXPONENT) return i;
+  }
+  return null;
 }
 
 function badValue(value: number, tensor: TensorInfo, dtype: WeightDtype, path: string): ModelError {
@@ -226,9 +244,16 @@ function transposeInto(
   const stride = pad4(matrix.columns);
   for (let tile = 0; tile < count; tile += TILE) {
     const end = Math.min(tile + TILE, count);
-    for (let row = 0; row < rows; row++) {
-      const at = row * stride + column;
-      for (let n = tile; n < end; n++) data[at + n] = source[n * rows + row]!;
+    for (let band = 0; band < rows; band += TILE) {
+      const bandEnd = Math.min(band + TILE, rows);
+      for (let row = band; row < bandEnd; row++) {
+        const at = row * stride + column;
+        let from = tile * rows + row;
+        for (let n = tile; n < end; n++) {
+          data[at + n] = source[from]!;
+          from += rows;
+        }
+      }
     }
   }
 }
