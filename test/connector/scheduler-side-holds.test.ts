@@ -1,0 +1,187 @@
+/** Heartbeats for what is still to be pulled, and what gives way when a pool is full of holds. */
+import { describe, expect, it } from 'vitest';
+import { request } from '../engine/fakes.ts';
+import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
+
+describe('heartbeats', () => {
+  const beats = (engine: ScriptedEngine) =>
+    engine.worker.metadata.flatMap((meta) => meta.heartbeats).map((beat) => beat.requestIds);
+
+  it('go out for D nodes only, grouped by holder, every sixth of the lease', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d1', tokens(20, 1), 4, { remote_request_id: 'p1' }));
+    engine.add(decodeRequest('d2', tokens(20, 2), 4, { remote_request_id: 'p2' }));
+    engine.add(decodeRequest('d3', tokens(20, 3), 4, { remote_request_id: 'p3', remote_port: 5700 }));
+    engine.add(prefillRequest('p', tokens(80, 4), tokens(48, 4)));
+    engine.add(request('plain', tokens(8, 5), { maxTokens: 3 }));
+    await engine.settle();
+    expect(beats(engine)).toEqual([['p1', 'p2'], ['p3']]);
+    expect(engine.worker.metadata[0]!.heartbeats[1]!.remote).toEqual({
+      engineId: 'prefill-engine',
+      host: 'localhost',
+      port: 5700,
+    });
+    engine.clock.advance(4_999);
+    expect(engine.core.canStep()).toBe(false);
+    engine.clock.advance(1);
+    expect(engine.core.canStep()).toBe(true);
+    await engine.settle();
+    expect(beats(engine)).toHaveLength(4);
+  });
+
+  it('wake a loop that sleeps', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d1', tokens(20)));
+    await engine.settle();
+    let woke = false;
+    const waiting = engine.core.waitForChange(new AbortController().signal).then(() => {
+      woke = true;
+    });
+    engine.clock.advance(4_000);
+    await Promise.resolve();
+    expect(woke).toBe(false);
+    engine.clock.advance(1_000);
+    await waiting;
+    expect(engine.core.canStep()).toBe(true);
+  });
+
+  it('stop when the blocks came, or the request ended', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d1', tokens(20, 1)));
+    engine.add(decodeRequest('d2', tokens(20, 2)));
+    await engine.settle();
+    engine.receive('d1');
+    engine.core.abortRequest('d2');
+    await engine.settle();
+    const before = beats(engine).length;
+    engine.clock.advance(60_000);
+    await engine.settle();
+    expect(beats(engine)).toHaveLength(before);
+  });
+
+  it('are not sent without a holder to send them to', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d1', tokens(20), 4, { remote_port: null }));
+    await engine.settle();
+    expect(beats(engine)).toEqual([]);
+  });
+});
+
+/** A D node whose pool of 8 blocks holds two ended requests of 3 for P. */
+async function fullOfHolds() {
+  const engine = new ScriptedEngine({ numBlocks: 9 });
+  for (const [seed, id] of [
+    [1, 'old'],
+    [2, 'young'],
+  ] as const) {
+    engine.add(decodeRequest(id, tokens(40, seed), 3));
+    await engine.step();
+    engine.receive(id);
+    await engine.settle();
+    engine.clock.advance(1_000);
+  }
+  expect(engine.core.stats()).toMatchObject({ heldRequests: 2, freeBlocks: 2 });
+  return engine;
+}
+
+describe('a pool full of holds', () => {
+  it('drops the oldest hold for P that nobody reads, as far as needed', async () => {
+    const engine = await fullOfHolds();
+    engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
+    await engine.settle();
+    expect(engine.worker.dropped).toEqual(['old']);
+    expect(engine.finishOf('new')!.reason).toBe('length');
+    engine.add(request('large', tokens(110, 4), { maxTokens: 3 }));
+    await engine.settle();
+    expect(engine.worker.dropped).toEqual(['old', 'young']);
+    expect(engine.finishOf('large')!.reason).toBe('length');
+    expect(engine.isEmpty).toBe(true);
+  });
+
+  it('leaves holds alone while something runs or arrives, which will make room', async () => {
+    const engine = await fullOfHolds();
+    engine.add(decodeRequest('loads', tokens(20, 5), 2));
+    engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
+    await engine.settle();
+    expect(engine.worker.dropped).toEqual([]);
+    expect(engine.core.canStep()).toBe(false);
+    engine.receive('loads');
+    await engine.step();
+    expect(engine.worker.dropped).toEqual([]);
+  });
+
+  it('lets a request that runs alone grow instead of starting over', async () => {
+    const engine = await fullOfHolds();
+    engine.add(request('new', tokens(30, 3), { maxTokens: 40 }));
+    await engine.settle();
+    expect(engine.finishOf('new')).toMatchObject({ reason: 'length', numPreemptions: 0 });
+    expect(engine.worker.dropped).toEqual(['old']);
+  });
+
+  it('never drops what is being read, sleeps without spinning, says who is in the way, and goes on later', async () => {
+    const engine = await fullOfHolds();
+    for (const hold of engine.worker.sending.values()) hold.reading = true;
+    engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
+    await engine.settle();
+    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.hasWork()).toBe(true);
+    const until = [...engine.worker.sending.values()].map((hold) => hold.deadline);
+    const last = Math.floor(Math.max(...until) / 1000);
+    const time = [Math.floor(last / 3600) % 24, Math.floor(last / 60) % 60, last % 60];
+    expect(engine.core.waitingReason('new')).toBe(
+      `waits for 4 blocks, 2 of 8 are free: 6 of 8 are held for P engine 'prefill-engine' until ` +
+        `${time.map((part) => String(part).padStart(2, '0')).join(':')} UTC`,
+    );
+    // The read ended without a notification: nothing is reported, but the hold may now be dropped.
+    for (const hold of engine.worker.sending.values()) hold.reading = false;
+    const waiting = engine.core.waitForChange(new AbortController().signal);
+    engine.clock.advance(1_000);
+    await waiting;
+    expect(engine.core.canStep()).toBe(true);
+    await engine.settle();
+    expect(engine.finishOf('new')!.reason).toBe('length');
+  });
+
+  it('never drops a hold for D: it waits for the reader or the lease', async () => {
+    const engine = new ScriptedEngine({ numBlocks: 9 });
+    engine.add(prefillRequest('p1', tokens(60, 1), null));
+    engine.add(prefillRequest('p2', tokens(60, 2), null));
+    await engine.settle();
+    engine.add(prefillRequest('p3', tokens(60, 3), null));
+    await engine.settle();
+    expect(engine.worker.dropped).toEqual([]);
+    expect(engine.core.waitingReason('p3')).toMatch(
+      /^waits for 4 blocks, 0 of 8 are free: 8 of 8 are held for a D engine until/,
+    );
+    engine.worker.finishSending('p1');
+    expect(engine.core.canStep()).toBe(true);
+    await engine.settle();
+    expect(engine.finishOf('p3')!.reason).toBe('length');
+  });
+
+  it('takes a later load back when two loaded requests block each other', async () => {
+    // Each prefix came, neither rest fits: the blocks between went to a request that grew.
+    const engine = new ScriptedEngine({ numBlocks: 9 });
+    const grows = prefillRequest('grows', tokens(15, 1), null);
+    engine.add({ ...grows, sampling: { ...grows.sampling, maxTokens: 20 } });
+    await engine.step();
+    engine.add(prefillRequest('a', tokens(56, 2), tokens(32, 2)));
+    engine.add(prefillRequest('b', tokens(40, 3), tokens(32, 3)));
+    await engine.settle();
+    expect(engine.core.stats()).toMatchObject({ waitingForRemote: 2, heldRequests: 1, freeBlocks: 1 });
+    engine.receive('a');
+    engine.receive('b');
+    await engine.settle();
+    expect(engine.finishOf('a')!.reason).toBe('length');
+    expect(engine.status('b')).toBe('preempted');
+    engine.worker.finishSending('grows');
+    await engine.settle();
+    expect(engine.finishOf('b')).toMatchObject({ reason: 'length', numPreemptions: 1 });
+    // One block of what it pulled was still cached, and is a local hit now.
+    const { pulledTokens, noPullReason } = engine.promptOf('b')!;
+    expect({ pulledTokens, noPullReason }).toEqual({
+      pulledTokens: 0,
+      noPullReason: 'what was pulled was lost to a preemption',
+    });
+  });
+});
