@@ -9,10 +9,12 @@ struct Params {
   layers: u32,       // layers in a block
   kv_heads: u32,     // KV heads
   group: u32,        // query heads a KV head
+  dims4: u32,        // HEAD_DIM / 4; here, like lanes, so that its loop is not unrolled: compilation would take seconds
+  lanes: u32,        // SUBGROUP
 }
 
 override SUBGROUP: u32 = 8;    // lanes; the adapter's fixed size
-override ROWS: u32 = 8;        // flattened rows a subgroup, at most 8
+override ROWS: u32 = 8;        // flattened rows a subgroup, at most 8 and SUBGROUP
 override HEAD_DIM: u32 = 64;   // values a head, a multiple of 4
 override BLOCK_SIZE: u32 = 16; // slots a block
 override KV_F32: bool = false; // else two halves a u32
@@ -37,25 +39,20 @@ fn load(at: u32) -> vec4f {
   return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
 }
 
-// The place of a tile's flattened row in q and out, in heads; rows past the end repeat the last one.
-fn head_of(tile: vec4<u32>, r: u32, kv_head: u32) -> u32 {
-  let flat = tile.z + min(r, tile.w - 1);
-  return ((tile.y + flat / params.group) * params.kv_heads + kv_head) * params.group + flat % params.group;
-}
-
 @compute @workgroup_size(SUBGROUP)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let tile = tiles[workgroup.x];
   let kv_head = workgroup.y;
-  var position: array<u32, 8>; // of row r
+  // Lane r knows row r's place in q and out, in heads, and its position. Rows past the end repeat the last one.
+  let flat = tile.z + min(lane, tile.w - 1);
+  let token = tile.y + flat / params.group;
+  let my_head = (token * params.kv_heads + kv_head) * params.group + flat % params.group;
+  let my_position = tokens[token].y;
+  var position: array<u32, 8>;
   for (var r = 0u; r < ROWS; r++) {
-    position[r] = tokens[tile.y + (tile.z + min(r, tile.w - 1)) / params.group].y;
+    position[r] = subgroupShuffle(my_position, r);
   }
-  var q_at: array<u32, 8>; // where this lane reads q: of row lane, SUBGROUP + lane, ...
-  for (var base = 0u; base < ROWS; base += SUBGROUP) {
-    q_at[base / SUBGROUP] = head_of(tile, base + lane, kv_head) * dims4;
-  }
-  let last = position[ROWS - 1];
+  let last = tokens[tile.y + (tile.z + tile.w - 1) / params.group].y;
   var highest: array<f32, 8>;
   var total: array<f32, 8>; // this lane's part of the sum of weights
   var sum: array<vec4f, 64>;
@@ -69,15 +66,13 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let k_at = (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * dims4;
     let v_at = k_at + params.kv_heads * BLOCK_SIZE * dims4;
 
-    var score: array<f32, 8>;
-    for (var d = 0u; d < dims4; d++) {
+    var score = array<f32, 8>(); // written out: Dawn zeroes a variable in a loop only the first time
+    for (var d = 0u; d < params.dims4; d++) {
       let k = load(k_at + d);
-      for (var base = 0u; base < ROWS; base += SUBGROUP) {
-        let mine = q[q_at[base / SUBGROUP] + d];
-        for (var r = 0u; r < min(SUBGROUP, ROWS - base); r++) {
-          let x = subgroupShuffle(mine, r);
-          score[base + r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[base + r]))));
-        }
+      let mine = q[my_head * dims4 + d];
+      for (var r = 0u; r < ROWS; r++) {
+        let x = subgroupShuffle(mine, r);
+        score[r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[r]))));
       }
     }
     for (var r = 0u; r < ROWS; r++) {
@@ -92,7 +87,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         sum[r * lane_dims4 + i] *= shrink;
       }
     }
-    for (var j = 0u; j < SUBGROUP; j++) {
+    for (var j = 0u; j < params.lanes; j++) {
       let written = start + j <= last;
       let v_key = subgroupShuffle(v_at, j);
       for (var i = 0u; i < lane_dims4; i++) {
@@ -105,10 +100,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   for (var r = 0u; r < ROWS; r++) {
     let weight = subgroupAdd(total[r]);
+    let head = subgroupShuffle(my_head, r);
     for (var i = 0u; i < lane_dims4; i++) {
       let d = lane + i * SUBGROUP;
       if (r < tile.w && d < dims4) {
-        out[head_of(tile, r, kv_head) * dims4 + d] = sum[r * lane_dims4 + i] / weight;
+        out[head * dims4 + d] = sum[r * lane_dims4 + i] / weight;
       }
     }
   }

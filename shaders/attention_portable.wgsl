@@ -7,6 +7,8 @@ struct Params {
   layers: u32,       // layers in a block
   kv_heads: u32,     // KV heads
   group: u32,        // query heads a KV head
+  dims4: u32,        // for the other form
+  lanes: u32,        // for the other form
 }
 
 override ROWS: u32 = 8;        // flattened rows a workgroup

@@ -29,6 +29,8 @@ export interface AdapterReport {
 export interface DeviceNeeds {
   /** Bytes of the largest buffer. */
   bufferBytes: number;
+  /** Bytes of the largest storage binding, where known; whoever binds checks its own. */
+  storageBindingBytes?: number;
 }
 
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
@@ -67,10 +69,12 @@ export class GpuDevice {
       );
     }
     const report = describeAdapter(adapter);
-    const { maxBufferSize } = adapter.limits;
-    if (needs.bufferBytes > maxBufferSize) {
+    const { bufferBytes, storageBindingBytes = 0 } = needs;
+    const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
+    for (const limit of raisedLimits) {
+      if (needed[limit] <= adapter.limits[limit]) continue;
       throw new AdapterError(
-        `${report.name}: maxBufferSize is ${maxBufferSize} bytes, and ${needs.bufferBytes} are needed for the KV pool: ` +
+        `${report.name}: ${limit} is ${adapter.limits[limit]} bytes, and ${needed[limit]} are needed: ` +
           'use fewer KV blocks, a smaller model, or another adapter (--adapter)',
       );
     }

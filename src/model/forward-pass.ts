@@ -184,6 +184,8 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
       layers: numLayers,
       kv_heads: numKvHeads,
       group,
+      dims4: headDim / 4,
+      lanes: form.subgroup ?? 1,
     });
     const ropeBuffers = [
       act.qkv,

@@ -41,7 +41,9 @@ export class WorkEstimate {
     if (total <= 0 || ms <= 0) return;
     const ratio = Math.min(Math.max(ms / total, 0.1), 10);
     const shares = new Map<object, number>();
-    submit.forEach(({ key }, i) => shares.set(key, (shares.get(key) ?? 0) + estimates[i]! / total));
+    for (const [i, { key }] of submit.entries()) {
+      shares.set(key, (shares.get(key) ?? 0) + estimates[i]! / total);
+    }
     for (const [key, share] of shares) {
       this.#rates.set(key, this.rate(key) * ratio ** (LEARNING * share));
     }

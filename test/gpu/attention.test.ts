@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { GpuDevice } from '../../src/gpu/device.ts';
+import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
+import { packUniform } from '../../src/gpu/uniforms.ts';
+import { openTestDevice } from './adapter.ts';
+import { attention, maxError, randomValues, store } from './reference.ts';
+import { runKernel } from './run-kernel.ts';
+
+let gpu: GpuDevice;
+beforeAll(async () => {
+  gpu = await openTestDevice();
+});
+afterAll(() => gpu.destroy());
+
+interface Case {
+  headDim: number;
+  group: number;
+  kvHeads: number;
+  /** Positions [start, start + rows) of one sequence. */
+  start: number;
+  rows: number;
+  kvDtype: 'f16' | 'f32';
+  blockSize: number;
+}
+
+const longest = 70;
+
+interface Form {
+  kernel: KernelName;
+  overrides: Overrides;
+  tileRows: number;
+}
+
+function forms(): Form[] {
+  const lanes = gpu.report.subgroupSize;
+  const list: Form[] = [{ kernel: 'attentionPortable', overrides: { ROWS: 8 }, tileRows: 8 }];
+  if (lanes === null) return list;
+  for (const rows of [8, 4, 1]) {
+    if (rows > lanes) continue;
+    list.push({ kernel: 'attention', overrides: { SUBGROUP: lanes, ROWS: rows }, tileRows: rows });
+  }
+  return list;
+}
+
+const layers = 2;
+const layer = 1;
+
+/** K and V of `length` positions per head, in a cache whose other slots are NaN; blocks in a shuffled order. */
+function cacheOf(c: Case, length: number) {
+  const { blockSize, kvHeads, headDim } = c;
+  const blocks = Math.ceil(length / blockSize);
+  const table = Uint32Array.from(
+    { length: blocks },
+    (_, i) => 1 + ((i * 5 + 3) % (blocks + (blocks % 5 === 0 ? 1 : 0))),
+  );
+  const plane = kvHeads * blockSize * headDim;
+  const filled = new Float32Array((blocks + 3) * layers * 2 * plane).fill(Number.NaN);
+  const perHead = (seed: number) =>
+    Array.from({ length: kvHeads }, (_, h) =>
+      store(randomValues(longest * headDim, seed + h), c.kvDtype).values.subarray(0, length * headDim),
+    );
+  const k = perHead(50);
+  const v = perHead(60);
+  for (let h = 0; h < kvHeads; h++) {
+    for (let t = 0; t < length; t++) {
+      const block = table[Math.floor(t / blockSize)]!;
+      const slot = (h * blockSize + (t % blockSize)) * headDim;
+      const from = t * headDim;
+      const base = (block * layers + layer) * 2 * plane;
+      filled.set(k[h]!.subarray(from, from + headDim), base + slot);
+      filled.set(v[h]!.subarray(from, from + headDim), base + plane + slot);
+    }
+  }
+  return { table, cache: store(filled, c.kvDtype).data, k, v };
+}
+
+async function attend(form: Form, c: Case) {
+  const { headDim, group, kvHeads, start, rows } = c;
+  const length = start + rows;
+  const heads = kvHeads * group;
+  const { table, cache, k, v } = cacheOf(c, length);
+  const width = heads * headDim;
+  const q = randomValues(longest * width, 4)
+    .map((x) => x * 0.7)
+    .subarray(start * width, length * width);
+  const tokens = Uint32Array.from({ length: 4 * rows }, (_, i) => (i % 4 === 1 ? start + (i >> 2) : 0));
+  const tiles: number[] = [];
+  for (let flat = 0; flat < rows * group; flat += form.tileRows) {
+    tiles.push(0, 0, flat, Math.min(form.tileRows, rows * group - flat));
+  }
+  const [out] = await runKernel(
+    gpu,
+    form.kernel,
+    { ...form.overrides, HEAD_DIM: headDim, BLOCK_SIZE: c.blockSize, KV_F32: Number(c.kvDtype === 'f32') },
+    [
+      q,
+      cache,
+      tokens,
+      Uint32Array.from(tiles),
+      table,
+      new Float32Array(q.length),
+      packUniform('attention', {
+        ...{ layer, layers, kv_heads: kvHeads, group, dims4: headDim / 4 },
+        lanes: gpu.report.subgroupSize ?? 1,
+      }),
+    ],
+    [tiles.length / 4, kvHeads],
+  );
+  const expected = new Float64Array(q.length);
+  for (let row = 0; row < rows; row++) {
+    for (let h = 0; h < heads; h++) {
+      const from = (row * heads + h) * headDim;
+      const kv = Math.floor(h / group);
+      expected.set(
+        attention(q.subarray(from, from + headDim), k[kv]!, v[kv]!, start + row + 1, headDim),
+        from,
+      );
+    }
+  }
+  return { out: new Float32Array(out!, 0, q.length), expected };
+}
+
+describe('paged attention', () => {
+  it.each([
+    { headDim: 32, group: 2, kvHeads: 1, start: 0, rows: 21, kvDtype: 'f16', blockSize: 16 },
+    { headDim: 64, group: 3, kvHeads: 2, start: 37, rows: 7, kvDtype: 'f16', blockSize: 8 },
+    { headDim: 16, group: 1, kvHeads: 2, start: 5, rows: 9, kvDtype: 'f32', blockSize: 4 },
+    { headDim: 128, group: 8, kvHeads: 1, start: 30, rows: 2, kvDtype: 'f16', blockSize: 16 },
+    { headDim: 24, group: 4, kvHeads: 1, start: 63, rows: 1, kvDtype: 'f32', blockSize: 16 },
+  ] as Case[])('every form against float64: %o', async (c) => {
+    for (const form of forms()) {
+      const { out, expected } = await attend(form, c);
+      expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(2e-5);
+    }
+  });
+
+  it('gives a row the same bits whatever the chunk it came in, the rows beside it and the form', async () => {
+    const whole: Case = {
+      headDim: 64,
+      group: 2,
+      kvHeads: 1,
+      start: 0,
+      rows: 29,
+      kvDtype: 'f16',
+      blockSize: 8,
+    };
+    const width = whole.headDim * whole.group;
+    for (const form of forms()) {
+      const { out } = await attend(form, whole);
+      for (const [start, rows] of [
+        [0, 8],
+        [8, 5],
+        [13, 16],
+        [28, 1],
+      ] as const) {
+        const part = await attend(form, { ...whole, start, rows });
+        expect(part.out).toEqual(out.slice(start * width, (start + rows) * width));
+      }
+    }
+  });
+});

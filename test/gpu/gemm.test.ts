@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { GpuDevice } from '../../src/gpu/device.ts';
+import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
+import { packUniform } from '../../src/gpu/uniforms.ts';
+import { openTestDevice } from './adapter.ts';
+import { matmul, maxError, randomValues, store } from './reference.ts';
+import { runKernel } from './run-kernel.ts';
+
+let gpu: GpuDevice;
+beforeAll(async () => {
+  gpu = await openTestDevice();
+});
+afterAll(() => gpu.destroy());
+
+interface Form {
+  kernel: KernelName;
+  overrides: Overrides;
+  rows: number;
+  columns4: number;
+}
+
+function forms(): Form[] {
+  const portable = [1, 4].map((rows) => ({
+    kernel: 'gemmPortable' as const,
+    overrides: { WORKGROUP: 32, ROWS: rows },
+    rows,
+    columns4: 32,
+  }));
+  const lanes = gpu.report.subgroupSize;
+  if (lanes === null) return portable;
+  const shuffled = [1, 4, 16].map((rows) => ({
+    kernel: 'gemm' as const,
+    overrides: { SUBGROUP: lanes, ROWS: rows },
+    rows,
+    columns4: lanes,
+  }));
+  return [...portable, ...shuffled];
+}
+
+async function multiply(form: Form, dtype: 'f16' | 'f32', m: number, k: number, n: number, useBias: boolean) {
+  const a = randomValues(m * k, 1);
+  const w = store(randomValues(k * n, 2), dtype);
+  const bias = randomValues(n, 3);
+  const [out] = await runKernel(
+    gpu,
+    form.kernel,
+    { ...form.overrides, WEIGHTS_F32: Number(dtype === 'f32') },
+    [
+      a,
+      w.data,
+      bias,
+      new Float32Array(m * n),
+      packUniform('gemm', { inputs4: k / 4, columns4: n / 4, use_bias: Number(useBias), count: 0 }),
+      packUniform('step', { rows: m, logit_rows: 0 }),
+    ],
+    [Math.ceil(n / 4 / form.columns4), Math.ceil(m / form.rows)],
+  );
+  const expected = matmul(a, w.values, useBias ? bias : null, m, k, n);
+  return { out: new Float32Array(out!, 0, m * n), expected };
+}
+
+describe('gemm', () => {
+  it.each([
+    ['f16', 1, 64, 64, false],
+    ['f32', 5, 44, 100, true],
+    ['f16', 37, 76, 36, true],
+  ] as const)(
+    '%s weights, %i x %i x %i, bias %s: every form, against float64',
+    async (dtype, m, k, n, useBias) => {
+      for (const form of forms()) {
+        const { out, expected } = await multiply(form, dtype, m, k, n, useBias);
+        expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
+      }
+    },
+  );
+
+  it('gives a row the same bits in every form', async () => {
+    const results = await Promise.all(forms().map((form) => multiply(form, 'f16', 21, 52, 40, true)));
+    for (const { out } of results) expect(out).toEqual(results[0]!.out);
+  });
+});

@@ -1,0 +1,76 @@
+/** Float64 references of the kernels, written apart from the model's oracle. */
+import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
+
+/** Reproducible numbers in (-1, 1). */
+export function randomValues(count: number, seed: number): Float32Array {
+  let state = (seed * 2654435761) >>> 0;
+  return Float32Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return (state / 2 ** 32) * 2 - 1;
+  });
+}
+
+/** What a device keeps of values as f16 or f32, and the same as numbers. */
+export function store(
+  values: Float32Array,
+  dtype: 'f16' | 'f32',
+): { data: Float32Array | Uint16Array; values: Float32Array } {
+  if (dtype === 'f32') return { data: values, values };
+  const data = Uint16Array.from(values, floatToHalf);
+  return { data, values: Float32Array.from(data, halfToFloat) };
+}
+
+/** [m][k] x [k][n] + bias. */
+export function matmul(
+  a: ArrayLike<number>,
+  w: ArrayLike<number>,
+  bias: ArrayLike<number> | null,
+  m: number,
+  k: number,
+  n: number,
+): Float64Array {
+  const out = new Float64Array(m * n);
+  for (let i = 0; i < m; i++) {
+    for (let j = 0; j < n; j++) {
+      let sum = bias ? bias[j]! : 0;
+      for (let c = 0; c < k; c++) sum += a[i * k + c]! * w[c * n + j]!;
+      out[i * n + j] = sum;
+    }
+  }
+  return out;
+}
+
+/** softmax(q K^T) V of one head over keys 0 .. length - 1, [position][d]; q is scaled already. */
+export function attention(
+  q: ArrayLike<number>,
+  keys: ArrayLike<number>,
+  values: ArrayLike<number>,
+  length: number,
+  d: number,
+): Float64Array {
+  const scores = Array.from({ length }, (_, t) => {
+    let s = 0;
+    for (let i = 0; i < d; i++) s += q[i]! * keys[t * d + i]!;
+    return s;
+  });
+  const max = Math.max(...scores);
+  const weights = scores.map((s) => Math.exp(s - max));
+  const total = weights.reduce((sum, w) => sum + w, 0);
+  return Float64Array.from({ length: d }, (_, i) => {
+    let sum = 0;
+    for (let t = 0; t < length; t++) sum += weights[t]! * values[t * d + i]!;
+    return sum / total;
+  });
+}
+
+/** The largest |a - b|; NaN anywhere gives NaN. */
+export function maxError(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  if (a.length < b.length) return Number.NaN;
+  let worst = 0;
+  for (let i = 0; i < b.length; i++) {
+    const error = Math.abs(a[i]! - b[i]!);
+    if (Number.isNaN(error)) return error;
+    worst = Math.max(worst, error);
+  }
+  return worst;
+}
