@@ -1,0 +1,204 @@
+/** P and D together, policy only: turns, pools full of holds for each other, and anything that can go wrong in between. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
+import type { SamplingParams } from '../../src/engine/types.ts';
+import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { PolicyCluster } from './policy-cluster.ts';
+
+/** A conversation of user messages of the given lengths; every turn adds what was generated. */
+async function converse(
+  cluster: PolicyCluster,
+  id: string,
+  userTokens: readonly number[],
+  sampling: Partial<SamplingParams>,
+) {
+  let history: number[] = [];
+  let params: KvTransferParams | null = null;
+  const turns = [];
+  for (const [turn, count] of userTokens.entries()) {
+    const prompt = [...history, ...tokens(count, chain(id.charCodeAt(1), turn))];
+    const result = await cluster.turn(`${id}.${turn}`, prompt, sampling, params);
+    turns.push({ prompt, ...result });
+    history = [...prompt, ...result.output];
+    params = result.params;
+  }
+  return turns;
+}
+
+/** What one engine with room for everything generates for this prompt. */
+async function alone(prompt: readonly number[], sampling: Partial<SamplingParams>): Promise<number[]> {
+  const engine = new TestEngine(engineConfig());
+  engine.add(request('a', prompt, sampling));
+  await engine.settle();
+  return engine.tokensOf('a');
+}
+
+describe('a conversation of three turns', () => {
+  async function run(settings: ConstructorParameters<typeof PolicyCluster>[2], prefixCaching = true) {
+    const cluster = new PolicyCluster({ prefixCaching }, {}, settings);
+    const sampling = { maxTokens: 10 };
+    const conversation = converse(cluster, 'c1', [40, 30, 30], sampling);
+    let turns: Awaited<typeof conversation> | null = null;
+    void conversation.then((result) => {
+      turns = result;
+    });
+    await cluster.runUntil(() => turns !== null);
+    for (const { prompt, output } of turns!) expect(output).toEqual(await alone(prompt, sampling));
+    const p = [0, 1, 2].map((turn) => cluster.p.promptOf(`c1.${turn}-p`)!);
+    const d = [0, 1, 2].map((turn) => cluster.d.promptOf(`c1.${turn}-d`)!);
+    await cluster.release();
+    expect(cluster.p.core.resetPrefixCache()).toBe(true);
+    expect(cluster.d.core.resetPrefixCache()).toBe(true);
+    return { p, d, cluster };
+  }
+
+  it('bidirectional: P pulls what D generated, beyond what it has itself', async () => {
+    const { p, d } = await run({});
+    expect(p.map((a) => [a.localHitTokens, a.pulledTokens, a.computedTokens])).toEqual([
+      [0, 0, 40],
+      [32, 17, 31],
+      [80, 9, 31],
+    ]);
+    expect(d.map((a) => [a.localHitTokens, a.pulledTokens, a.computedTokens])).toEqual([
+      [0, 39, 1],
+      [48, 31, 1],
+      [80, 39, 1],
+    ]);
+  });
+
+  it('with the default threshold nothing of this size is pulled back', async () => {
+    const { p } = await run({ recomputeThreshold: 64 });
+    expect(p.map((a) => a.noPullReason)).toEqual([null, '17 < threshold 64', '9 < threshold 64']);
+  });
+
+  it('without a prefix cache P pulls all of the history', async () => {
+    const { p } = await run({ recomputeThreshold: 64 }, false);
+    expect(p.map((a) => [a.localHitTokens, a.pulledTokens, a.computedTokens])).toEqual([
+      [0, 0, 40],
+      [0, 0, 80],
+      [0, 89, 31],
+    ]);
+    expect(p[1]!.noPullReason).toBe('49 < threshold 64');
+  });
+
+  it('unidirectional: P computes what D generated', async () => {
+    const { p, d } = await run({ bidirectional: false });
+    expect(p.map((a) => [a.localHitTokens, a.pulledTokens, a.computedTokens])).toEqual([
+      [0, 0, 40],
+      [32, 0, 48],
+      [80, 0, 40],
+    ]);
+    expect(p.map((a) => a.noPullReason)).toEqual([null, null, null]);
+    expect(d.map((a) => a.localHitTokens)).toEqual([0, 48, 80]);
+  });
+});
+
+it('two pools full of holds for each other: the oldest of D gives way, and every turn ends', async () => {
+  // Each pool has room for one request and a half.
+  const sizes = { blockSize: 4, numBlocks: 20, prefixCaching: false, maxNumSeqs: 4 };
+  const cluster = new PolicyCluster(sizes, sizes);
+  const sampling = { maxTokens: 6 };
+  let ended = 0;
+  const conversations = ['c1', 'c2', 'c3', 'c4'].map(async (id) => {
+    const turns = await converse(cluster, id, [14, 10, 10], sampling);
+    ended++;
+    return turns;
+  });
+  const start = cluster.clock.now();
+  await cluster.runUntil(() => ended === conversations.length);
+  // No pool waited for a TTL or a lease.
+  expect(cluster.clock.now() - start).toBeLessThan(30_000);
+  for (const turns of await Promise.all(conversations)) {
+    for (const { prompt, output, end } of turns) {
+      expect(end.finish!.reason).toBe('length');
+      expect(output).toEqual(await alone(prompt, sampling));
+    }
+  }
+  const reasons = cluster.p.outputs.flatMap((output) => output.prompt?.noPullReason ?? []);
+  expect(reasons.some((reason) => reason.startsWith('pull declined'))).toBe(true);
+  await cluster.release();
+});
+
+it('whatever is delayed, fails, expires, is aborted, preempted or dropped: every engine gives the same tokens', async () => {
+  const conversation = fc.record({
+    userTokens: fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 4 }),
+    maxTokens: fc.integer({ min: 1, max: 8 }),
+    abortTurn: fc.option(fc.nat(3)),
+  });
+  const settings = fc.record({
+    blockSize: fc.constantFrom(1, 2, 4),
+    spare: fc.tuple(fc.nat(10), fc.nat(10)),
+    budget: fc.integer({ min: 2, max: 30 }),
+    maxNumSeqs: fc.integer({ min: 1, max: 4 }),
+    threshold: fc.constantFrom(0, 0, 3, 8),
+    prefixCaching: fc.tuple(fc.boolean(), fc.boolean()),
+    bidirectional: fc.constantFrom(true, true, true, false),
+    failureRate: fc.constantFrom(0, 0, 4),
+    idleMs: fc.constantFrom(1_000, 12_000, 40_000, 500_000),
+    seed: fc.nat(),
+  });
+  const seen = { pulledByP: 0, declined: 0, expired: 0, failed: 0, preemptions: 0, aborted: 0 };
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(conversation, { minLength: 1, maxLength: 4 }),
+      settings,
+      async (conversations, s) => {
+        let state = s.seed;
+        const pick = (count: number) => {
+          state = chain(state, count);
+          return state % count;
+        };
+        const longest = conversations.map((c) => c.userTokens.reduce((sum, n) => sum + n + c.maxTokens, 0));
+        const blocks = 1 + Math.ceil(Math.max(...longest) / s.blockSize);
+        const common = { blockSize: s.blockSize, maxNumBatchedTokens: s.budget, maxNumSeqs: s.maxNumSeqs };
+        const cluster = new PolicyCluster(
+          { ...common, numBlocks: blocks + s.spare[0], prefixCaching: s.prefixCaching[0] },
+          { ...common, numBlocks: blocks + s.spare[1], prefixCaching: s.prefixCaching[1] },
+          { recomputeThreshold: s.threshold, bidirectional: s.bidirectional },
+        );
+        cluster.net.failsNext = () => s.failureRate > 0 && pick(s.failureRate) === 0;
+        let ended = 0;
+        const all = conversations.map(async ({ userTokens, maxTokens }, i) => {
+          const turns = await converse(cluster, `c${i}`, userTokens, { maxTokens, seed: i });
+          ended++;
+          return turns;
+        });
+        const aborts = conversations.flatMap(({ abortTurn }, i) =>
+          abortTurn === null ? [] : [`c${i}.${abortTurn}`],
+        );
+        const done = () => {
+          for (const id of aborts) {
+            if (pick(6) === 0) cluster.p.core.abortRequest(`${id}-p`);
+            if (pick(6) === 0) cluster.d.core.abortRequest(`${id}-d`);
+          }
+          return ended === all.length;
+        };
+        await cluster.runUntil(done, { pick, idleMs: s.idleMs });
+        for (const [i, turns] of (await Promise.all(all)).entries()) {
+          for (const { prompt, output, end } of turns) {
+            const reference = await alone(prompt, { maxTokens: conversations[i]!.maxTokens, seed: i });
+            expect(output).toEqual(reference.slice(0, output.length));
+            if (end.finish!.reason === 'abort') seen.aborted++;
+            else expect([end.finish!.reason, output.length]).toEqual(['length', reference.length]);
+          }
+        }
+        await cluster.release();
+        for (const node of [cluster.p, cluster.d]) {
+          expect(node.core.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
+          expect(node.core.resetPrefixCache()).toBe(true);
+          seen.preemptions += node.core.stats().preemptions;
+          for (const { prompt } of node.outputs.filter((output) => output.finish)) {
+            if (prompt?.noPullReason?.startsWith('pull declined')) seen.declined++;
+            if (prompt?.noPullReason?.startsWith('pull expired')) seen.expired++;
+            if (prompt?.noPullReason?.startsWith('pull failed')) seen.failed++;
+            if (node === cluster.p) seen.pulledByP += prompt?.pulledTokens ?? 0;
+          }
+        }
+      },
+    ),
+    { numRuns: 120 },
+  );
+  // The cases must reach what they are for.
+  for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
+});
