@@ -1,32 +1,38 @@
 // out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), for
-// adapters without a fixed subgroup size. A thread serves one flattened row (token, query head of one KV head).
-// Keys come in tiles of 8 from position 0 up; a thread reads no key past its own row's position.
+// adapters without a fixed subgroup size. A workgroup serves up to 4 flattened rows (token, query head of one KV head) of
+// one sequence, a vec4 holding the same thing of each. Keys come in tiles of 4 a thread, from position 0 up: a thread
+// owns 4 keys for the scores, then 4 head dimensions for the weighted sum of values.
+// Masked scores are selected away, and values of slots not yet written are not read.
 
 struct Params {
-  layer: u32,        // this layer's index in a block
-  layers: u32,       // layers in a block
-  kv_heads: u32,     // KV heads
-  group: u32,        // query heads a KV head
-  dims4: u32,        // for the other form
-  lanes: u32,        // for the other form
+  layer: u32,    // this layer's index in a block
+  layers: u32,   // layers in a block
+  kv_heads: u32, // KV heads
+  group: u32,    // query heads a KV head
+  dims4: u32,    // for the other form
+  lanes: u32,    // for the other form
 }
 
-override ROWS: u32 = 8;        // flattened rows a workgroup
-override HEAD_DIM: u32 = 64;   // values a head, a multiple of 4, at most 128
+override HEAD_DIM: u32 = 64;   // values a head, a multiple of 4
 override BLOCK_SIZE: u32 = 16; // slots a block
 override KV_F32: bool = false; // else two halves a u32
-override dims4: u32 = HEAD_DIM / 4;
+override threads: u32 = HEAD_DIM / 4;
+override tile_keys: u32 = 4 * threads;
 
-const tile_keys = 8u;
-const lowest = -3.0e38; // below any score
+const lowest = vec4f(-3.0e38); // below any score
 
-@group(0) @binding(0) var<storage, read> q: array<vec4f>;           // [rows][heads][dims4], scaled
-@group(0) @binding(1) var<storage, read> cache: array<vec2<u32>>;   // [block][layer][k, v][kv head][slot][dims4]
+@group(0) @binding(0) var<storage, read> q: array<vec4f>;           // [rows][heads][HEAD_DIM / 4], scaled
+@group(0) @binding(1) var<storage, read> cache: array<vec2<u32>>;   // [block][layer][k, v][kv head][slot][HEAD_DIM / 4]
 @group(0) @binding(2) var<storage, read> tokens: array<vec4<u32>>;  // [rows]: token id, position, slot, unused
 @group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>;   // block table's start, first row of the sequence, first flattened row, count
 @group(0) @binding(4) var<storage, read> tables: array<u32>;        // block tables, one after the other
-@group(0) @binding(5) var<storage, read_write> out: array<vec4f>;   // [rows][heads][dims4]
+@group(0) @binding(5) var<storage, read_write> out: array<vec4f>;   // [rows][heads][HEAD_DIM / 4]
 @group(0) @binding(6) var<uniform> params: Params;
+
+var<workgroup> queries: array<vec4f, HEAD_DIM>;   // by dimension
+var<workgroup> weights: array<vec4f, tile_keys>;  // by key of the tile
+var<workgroup> value_at: array<u32, tile_keys>;   // by key of the tile
+var<workgroup> partial: array<vec4f, threads>;    // by thread
 
 fn load(at: u32) -> vec4f {
   if (KV_F32) {
@@ -36,57 +42,130 @@ fn load(at: u32) -> vec4f {
   return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
 }
 
-@compute @workgroup_size(ROWS)
+// Where a key begins in the cache.
+fn key_at(table: u32, key: u32, kv_head: u32) -> u32 {
+  let block = tables[table + key / BLOCK_SIZE];
+  let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
+  return (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * threads;
+}
+
+// The place of a tile's flattened row in tokens; and in q and out, in heads. Rows past the end repeat the last one.
+fn token_of(tile: vec4<u32>, r: u32) -> u32 {
+  return tile.y + (tile.z + min(r, tile.w - 1)) / params.group;
+}
+
+fn head_of(tile: vec4<u32>, r: u32, kv_head: u32) -> u32 {
+  let flat = tile.z + min(r, tile.w - 1);
+  return (token_of(tile, r) * params.kv_heads + kv_head) * params.group + flat % params.group;
+}
+
+fn add_products(sum: vec4f, k: vec4f, d: u32) -> vec4f {
+  let s = fma(vec4f(k.y), queries[d + 1], fma(vec4f(k.x), queries[d], sum));
+  return fma(vec4f(k.w), queries[d + 3], fma(vec4f(k.z), queries[d + 2], s));
+}
+
+@compute @workgroup_size(threads)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   let tile = tiles[workgroup.x];
-  if (thread >= tile.w) {
-    return;
-  }
   let kv_head = workgroup.y;
-  let flat = tile.z + thread;
-  let token = tile.y + flat / params.group;
-  let row = ((token * params.kv_heads + kv_head) * params.group + flat % params.group) * dims4;
-  let length = tokens[token].y + 1;
+  let head = vec4(
+    head_of(tile, 0, kv_head), head_of(tile, 1, kv_head), head_of(tile, 2, kv_head), head_of(tile, 3, kv_head)) * threads;
+  let position = vec4(
+    tokens[token_of(tile, 0)].y, tokens[token_of(tile, 1)].y, tokens[token_of(tile, 2)].y, tokens[token_of(tile, 3)].y);
+  let last = tokens[token_of(tile, 3)].y;
+
+  let q0 = q[head.x + thread];
+  let q1 = q[head.y + thread];
+  let q2 = q[head.z + thread];
+  let q3 = q[head.w + thread];
+  queries[4 * thread] = vec4(q0.x, q1.x, q2.x, q3.x);
+  queries[4 * thread + 1] = vec4(q0.y, q1.y, q2.y, q3.y);
+  queries[4 * thread + 2] = vec4(q0.z, q1.z, q2.z, q3.z);
+  queries[4 * thread + 3] = vec4(q0.w, q1.w, q2.w, q3.w);
+  workgroupBarrier();
 
   var highest = lowest;
-  var total = 0.0;
-  var sum: array<vec4f, 32>;
-  for (var start = 0u; start < length; start += tile_keys) {
-    let count = min(tile_keys, length - start);
-    var score: array<f32, 8>;
-    var v_at: array<u32, 8>;
+  var total = vec4f(); // this thread's keys' part of the sum of weights
+  var sum0 = vec4f();  // of row 0, this thread's dimensions
+  var sum1 = vec4f();
+  var sum2 = vec4f();
+  var sum3 = vec4f();
+  for (var start = 0u; start <= last; start += tile_keys) {
+    let key = start + 4 * thread;
+    let at0 = key_at(tile.x, min(key, last), kv_head);
+    let at1 = key_at(tile.x, min(key + 1, last), kv_head);
+    let at2 = key_at(tile.x, min(key + 2, last), kv_head);
+    let at3 = key_at(tile.x, min(key + 3, last), kv_head);
+    var score0 = vec4f();
+    var score1 = vec4f();
+    var score2 = vec4f();
+    var score3 = vec4f();
+    for (var d = 0u; d < threads; d++) {
+      score0 = add_products(score0, load(at0 + d), 4 * d);
+      score1 = add_products(score1, load(at1 + d), 4 * d);
+      score2 = add_products(score2, load(at2 + d), 4 * d);
+      score3 = add_products(score3, load(at3 + d), 4 * d);
+    }
+    let seen0 = vec4(key) <= position;
+    let seen1 = vec4(key + 1) <= position;
+    let seen2 = vec4(key + 2) <= position;
+    let seen3 = vec4(key + 3) <= position;
+    score0 = select(lowest, score0, seen0);
+    score1 = select(lowest, score1, seen1);
+    score2 = select(lowest, score2, seen2);
+    score3 = select(lowest, score3, seen3);
+    partial[thread] = max(max(score0, score1), max(score2, score3));
+    workgroupBarrier();
     var top = highest;
-    for (var j = 0u; j < count; j++) {
-      let key = start + j;
-      let block = tables[tile.x + key / BLOCK_SIZE];
-      let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
-      let k_at = (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * dims4;
-      v_at[j] = k_at + params.kv_heads * BLOCK_SIZE * dims4;
-      var s = 0.0;
-      for (var d = 0u; d < dims4; d++) {
-        let x = q[row + d];
-        let k = load(k_at + d);
-        s = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, s))));
-      }
-      score[j] = s;
-      top = max(top, s);
+    for (var t = 0u; t < threads; t++) {
+      top = max(top, partial[t]);
     }
-    let shrink = exp(highest - top);
+    let shrink = select(exp(highest - top), vec4f(1), highest == top); // exactly 1 where nothing is seen
     highest = top;
-    total *= shrink;
-    for (var j = 0u; j < count; j++) {
-      score[j] = exp(score[j] - top);
-      total += score[j];
+    score0 = select(vec4f(), exp(score0 - top), seen0);
+    score1 = select(vec4f(), exp(score1 - top), seen1);
+    score2 = select(vec4f(), exp(score2 - top), seen2);
+    score3 = select(vec4f(), exp(score3 - top), seen3);
+    total = fma(total, shrink, (score0 + score1) + (score2 + score3));
+    weights[4 * thread] = score0;
+    weights[4 * thread + 1] = score1;
+    weights[4 * thread + 2] = score2;
+    weights[4 * thread + 3] = score3;
+    let plane = params.kv_heads * BLOCK_SIZE * threads;
+    value_at[4 * thread] = at0 + plane;
+    value_at[4 * thread + 1] = at1 + plane;
+    value_at[4 * thread + 2] = at2 + plane;
+    value_at[4 * thread + 3] = at3 + plane;
+    sum0 *= shrink.x;
+    sum1 *= shrink.y;
+    sum2 *= shrink.z;
+    sum3 *= shrink.w;
+    workgroupBarrier();
+    for (var j = 0u; j < min(tile_keys, last + 1 - start); j++) {
+      let v = load(value_at[j] + thread);
+      let w = weights[j];
+      sum0 = fma(vec4f(w.x), v, sum0);
+      sum1 = fma(vec4f(w.y), v, sum1);
+      sum2 = fma(vec4f(w.z), v, sum2);
+      sum3 = fma(vec4f(w.w), v, sum3);
     }
-    for (var d = 0u; d < dims4; d++) {
-      var s = sum[d] * shrink;
-      for (var j = 0u; j < count; j++) {
-        s = fma(vec4f(score[j]), load(v_at[j] + d), s);
-      }
-      sum[d] = s;
-    }
+    // The next tile's maxima go where these were, its weights and places only after another barrier.
   }
-  for (var d = 0u; d < dims4; d++) {
-    out[row + d] = sum[d] / total;
+  workgroupBarrier();
+  partial[thread] = total;
+  workgroupBarrier();
+  total = vec4f();
+  for (var t = 0u; t < threads; t++) {
+    total += partial[t];
+  }
+  out[head.x + thread] = sum0 / total.x;
+  if (tile.w > 1) {
+    out[head.y + thread] = sum1 / total.y;
+  }
+  if (tile.w > 2) {
+    out[head.z + thread] = sum2 / total.z;
+  }
+  if (tile.w > 3) {
+    out[head.w + thread] = sum3 / total.w;
   }
 }

@@ -31,6 +31,8 @@ export interface AdapterForm {
 }
 
 const PORTABLE_COLUMNS = 32;
+/** Fixed in shaders/attention_portable.wgsl. */
+const PORTABLE_TILE_ROWS = 4;
 
 /** With few lanes a shuffle costs more than the loads it saves. */
 export function adapterForm(subgroupSize: number | null, software: boolean): AdapterForm {
@@ -81,11 +83,15 @@ export async function attentionVariants(
   shape: { headDim: number; blockSize: number; group: number; kvF32: boolean },
 ): Promise<{ few: AttentionVariant; many: AttentionVariant }> {
   const overrides = { HEAD_DIM: shape.headDim, BLOCK_SIZE: shape.blockSize, KV_F32: Number(shape.kvF32) };
+  if (subgroup === null) {
+    const portable = {
+      kernel: await library.get('attentionPortable', overrides),
+      tileRows: PORTABLE_TILE_ROWS,
+    };
+    return { few: portable, many: portable };
+  }
   const variant = async (rows: number): Promise<AttentionVariant> => ({
-    kernel:
-      subgroup === null
-        ? await library.get('attentionPortable', { ...overrides, ROWS: rows })
-        : await library.get('attention', { ...overrides, SUBGROUP: subgroup, ROWS: rows }),
+    kernel: await library.get('attention', { ...overrides, SUBGROUP: subgroup, ROWS: rows }),
     tileRows: rows,
   });
   const fewRows = [1, 2, 4, 8].find((rows) => rows >= shape.group) ?? 8;

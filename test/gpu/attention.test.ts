@@ -33,7 +33,7 @@ interface Form {
 
 function forms(): Form[] {
   const lanes = gpu.report.subgroupSize;
-  const list: Form[] = [{ kernel: 'attentionPortable', overrides: { ROWS: 8 }, tileRows: 8 }];
+  const list: Form[] = [{ kernel: 'attentionPortable', overrides: {}, tileRows: 4 }];
   if (lanes === null) return list;
   for (const rows of [8, 4, 1]) {
     if (rows > lanes) continue;
