@@ -50,11 +50,15 @@ interface Serving {
   signal: AbortSignal;
 }
 
-interface GatheredChunk {
-  chunk: ChunkPlan;
-  index: number;
+interface Gathered {
   gathered: GatheredBlocks;
   startMs: number;
+  endMs: number;
+}
+
+interface GatheredChunk extends Gathered {
+  chunk: ChunkPlan;
+  index: number;
   slot: number;
 }
 
@@ -143,39 +147,38 @@ export class HolderHalf {
   async #sendChunks(serving: Serving): Promise<void> {
     const { connection, read, signal } = serving;
     const chunks = cutIntoChunks(read.blockIds, this.#deps.memory.blockBytes, connection.maxChunkBytes);
-    const gathers = new Map<number, Promise<{ gathered: GatheredBlocks; startMs: number }>>();
+    const gathers = new Map<number, Promise<Gathered>>();
     let last: Promise<unknown> = Promise.resolve();
     try {
       for (const [index, chunk] of chunks.entries()) {
         for (let ahead = index; ahead < Math.min(index + GATHERS_IN_FLIGHT, chunks.length); ahead++) {
           if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!)));
         }
-        const { gathered, startMs } = await gathers.get(index)!;
+        const part = await gathers.get(index)!;
         const slot = await connection.ring.acquire(signal);
         if (slot === null) return;
         gathers.delete(index);
-        last = handled(
-          Promise.all([last, this.#sendChunk(serving, { chunk, index, gathered, startMs, slot })]),
-        );
+        last = handled(Promise.all([last, this.#sendChunk(serving, { ...part, chunk, index, slot })]));
       }
       await last;
     } finally {
       // Blocks may be reused once the READ has ended: wait for what the device still copies. Each gives its staging
       // buffer back by itself, for the next may be waiting for just that one.
-      const release = ({ gathered }: { gathered: GatheredBlocks }) => gathered.release();
+      const release = ({ gathered }: Gathered) => gathered.release();
       await Promise.all([...gathers.values()].map((gather) => gather.then(release, () => {})));
     }
   }
 
-  async #gather(chunk: ChunkPlan): Promise<{ gathered: GatheredBlocks; startMs: number }> {
+  async #gather(chunk: ChunkPlan): Promise<Gathered> {
     const startMs = this.#deps.clock.now();
-    return { gathered: await this.#deps.memory.gather(chunk.group, chunk.blockIds), startMs };
+    const gathered = await this.#deps.memory.gather(chunk.group, chunk.blockIds);
+    return { gathered, startMs, endMs: this.#deps.clock.now() };
   }
 
   /** Takes over the gathered bytes and the slot. Copies at once, without a link posts at once; resolves when posted. */
   async #sendChunk(serving: Serving, part: GatheredChunk): Promise<void> {
     const { connection, read, signal } = serving;
-    const { chunk, index, gathered, startMs, slot } = part;
+    const { chunk, index, gathered, startMs, endMs, slot } = part;
     const { onSpan, own, readerId } = this.#deps;
     const holderId = own.identity.engineId;
     const { transferId, requestId } = read;
@@ -187,12 +190,12 @@ export class HolderHalf {
       });
 
     const { sum, slabInStart, slabInEnd } = this.#copyIn(serving, part);
-    const { waitMs, readbackMs } = gathered;
     // The first chunk's wait begins when the reader posted the READ.
     const waitStart = index === 0 ? Math.min(read.postedAt, startMs) : startMs;
-    const readbackStart = startMs + waitMs;
+    const readbackMs = gathered.readbackMs;
+    const readbackStart = Math.max(startMs, endMs - readbackMs);
     span('wait', hostLane(holderId), waitStart, readbackStart);
-    span('readback', hostLane(holderId), readbackStart, readbackStart + readbackMs);
+    span('readback', hostLane(holderId), readbackStart, endMs);
     span('slab in', hostLane(holderId), slabInStart, slabInEnd);
 
     const post = (linkMs: number) =>
