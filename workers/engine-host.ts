@@ -27,6 +27,8 @@ export class EngineHost implements EngineApi {
   #closing = new AbortController();
   #loop: Promise<void> = Promise.resolve();
   #wake: () => void = () => {};
+  /** Why the engine cannot go on. */
+  #failure: Error | null = null;
   /** Set while the policy is being rebuilt: the loop must not step. */
   #paused = false;
 
@@ -142,6 +144,10 @@ export class EngineHost implements EngineApi {
     return copy(this.#built().kv, slab, blockIds, chunkBytes, systemClock);
   }
 
+  async loseDevice(): Promise<void> {
+    this.#built().gpu.destroy();
+  }
+
   async shutdown(): Promise<void> {
     this.#closing.abort();
     this.#wake();
@@ -226,6 +232,7 @@ export class EngineHost implements EngineApi {
 
   #fail(error: unknown): void {
     if (this.#closing.signal.aborted) return;
+    this.#failure = error instanceof Error ? error : new EngineDeadError(String(error));
     this.#closing.abort();
     this.#wake();
     this.#send({ kind: 'dead', error: toWire(error) });
@@ -248,6 +255,7 @@ export class EngineHost implements EngineApi {
   }
 
   #engine(): EngineCore {
+    if (this.#failure) throw this.#failure;
     if (!this.#core || this.#closing.signal.aborted)
       throw new EngineDeadError('the engine is not running: start it anew');
     return this.#core;

@@ -4,16 +4,15 @@ import type { Clock, FinishReason, SamplingParams } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { Span } from '../measure/spans.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
-import { kvBlockBytes } from '../model/types.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { type Conversation, ConversationCache } from './conversations.ts';
-import { EngineHandle } from './engine-handle.ts';
+import { describe } from './describe.ts';
+import { connect, EngineHandle } from './engine-handle.ts';
 import { engineStart } from './options.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { PromptBuilder } from './prompts.ts';
 import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
-import { transfer } from './rpc.ts';
 import { ServedTurn } from './served-turn.ts';
 import type {
   Cluster,
@@ -41,8 +40,8 @@ export class EngineCluster implements Cluster {
   readonly info: ClusterInfo;
   #mode: Mode;
   readonly #options: ClusterOptions;
-  readonly #prefill: readonly EngineHandle[];
-  readonly #decode: readonly EngineHandle[];
+  readonly #platform: Platform;
+  readonly #engines: EngineHandle[];
   readonly #text: TextModel;
   readonly #prompts: PromptBuilder;
   readonly #conversations: ConversationCache;
@@ -53,23 +52,23 @@ export class EngineCluster implements Cluster {
   #next = { prefill: 0, decode: 0 };
 
   private constructor(
+    platform: Platform,
     options: ClusterOptions,
-    prefill: readonly EngineHandle[],
-    decode: readonly EngineHandle[],
+    engines: readonly EngineHandle[],
     text: TextModel,
     info: ClusterInfo,
     clock: Clock,
   ) {
     this.#options = options;
     this.#mode = options.mode;
-    this.#prefill = prefill;
-    this.#decode = decode;
+    this.#platform = platform;
+    this.#engines = [...engines];
     this.#text = text;
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
     this.info = info;
-    for (const engine of this.#engines()) engine.onSpan((span) => this.#emit(span));
+    for (const engine of this.#engines) engine.onSpan((span) => this.#emit(span));
   }
 
   /** Starts the engines side by side. Throws KvferryError, with nothing left running. */
@@ -90,14 +89,13 @@ export class EngineCluster implements Cluster {
     const engines = settled.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     try {
       for (const result of settled) if (result.status === 'rejected') throw result.reason;
-      await connectAll(engines);
+      for (const [i, engine] of engines.entries()) await connect(engine, engines.slice(i + 1));
     } catch (error) {
       await Promise.all(engines.map((engine) => engine.shutdown()));
       throw error;
     }
     const info = describe(options, engines, text, clock.now() - begun);
-    const by = (role: string): EngineHandle[] => engines.filter((engine) => engine.role === role);
-    return new EngineCluster(options, by('prefill'), by('decode'), text, info, clock);
+    return new EngineCluster(platform, options, engines, text, info, clock);
   }
 
   get mode(): Mode {
@@ -116,9 +114,9 @@ export class EngineCluster implements Cluster {
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before the mode changes`);
     this.#conversations.clear();
-    await Promise.all(this.#engines().map((engine) => engine.call((api) => api.releaseHolds('all'))));
+    await Promise.all(this.#engines.map((engine) => engine.call((api) => api.releaseHolds('all'))));
     await Promise.all(
-      this.#engines().map((engine) => engine.call((api) => api.reconfigure(this.#core(engine, mode)))),
+      this.#engines.map((engine) => engine.call((api) => api.reconfigure(this.#core(engine, mode)))),
     );
     this.#mode = mode;
   }
@@ -181,7 +179,7 @@ export class EngineCluster implements Cluster {
     conversation.messages = request.messages ? [...request.messages, answer] : null;
     conversation.kv = trace.decodeParams && {
       params: trace.decodeParams,
-      decodeEngineId: decode.engineId,
+      holder: decode,
       atMs,
     };
     return served.result(reason, this.#options.link !== null);
@@ -194,11 +192,11 @@ export class EngineCluster implements Cluster {
   }
 
   async stats(): Promise<readonly EngineStats[]> {
-    return Promise.all(this.#engines().map((engine) => engine.call((api) => api.stats())));
+    return Promise.all(this.#engines.map((engine) => engine.call((api) => api.stats())));
   }
 
   async checkIntegrity(): Promise<void> {
-    await Promise.all(this.#engines().map((engine) => engine.call((api) => api.checkIntegrity())));
+    await Promise.all(this.#engines.map((engine) => engine.call((api) => api.checkIntegrity())));
   }
 
   onSpan(listener: (span: Span) => void): () => void {
@@ -206,17 +204,31 @@ export class EngineCluster implements Cluster {
     return () => this.#spanListeners.delete(listener);
   }
 
+  async revive(): Promise<number> {
+    const dead = [...this.#engines.entries()].filter(([, engine]) => engine.dead);
+    for (const [i, { role }] of dead) {
+      const engine = await EngineHandle.start(
+        this.#platform,
+        engineStart(this.#options, role, this.#mode),
+        role,
+      );
+      engine.onSpan((span) => this.#emit(span));
+      this.#engines[i] = engine;
+      await connect(
+        engine,
+        this.#engines.filter((other) => other !== engine && !other.dead),
+      );
+    }
+    return dead.length;
+  }
+
   async close(): Promise<void> {
-    await Promise.all(this.#engines().map((engine) => engine.shutdown()));
+    await Promise.all(this.#engines.map((engine) => engine.shutdown()));
   }
 
   /** For checks that look under the hood. */
   engine(role: 'prefill' | 'decode'): EngineHandle {
     return this.#pick(role);
-  }
-
-  #engines(): readonly EngineHandle[] {
-    return [...this.#prefill, ...this.#decode];
   }
 
   #core(engine: EngineHandle, mode: Mode): EngineCoreConfig {
@@ -225,76 +237,26 @@ export class EngineCluster implements Cluster {
 
   /** Independent round robin, as in vLLM's proxy. */
   #pick(role: 'prefill' | 'decode'): EngineHandle {
-    const engines = role === 'prefill' ? this.#prefill : this.#decode;
+    const engines = this.#engines.filter((engine) => engine.role === role);
     return engines[this.#next[role]++ % engines.length]!;
   }
 
   async #takeRemote(conversation: Conversation): Promise<Turn['remote']> {
     const taken = this.#conversations.takeKv(conversation);
     if (!taken) return null;
-    if (taken.fresh && this.#mode === 'bidirectional') return taken.kv.params;
-    await this.#release(taken.kv);
+    const { fresh, kv } = taken;
+    const alive = this.#engines.includes(kv.holder) && !kv.holder.dead;
+    if (fresh && alive && this.#mode === 'bidirectional') return kv.params;
+    await this.#release(kv);
     return null;
   }
 
-  async #release(kv: NonNullable<Conversation['kv']>): Promise<void> {
-    const holder = this.#decode.find((engine) => engine.engineId === kv.decodeEngineId);
-    const requestId = kv.params.remote_request_id;
-    if (holder && !holder.dead && requestId) await holder.call((api) => api.releaseHolds([requestId]));
+  async #release({ holder, params }: NonNullable<Conversation['kv']>): Promise<void> {
+    const requestId = params.remote_request_id;
+    if (!holder.dead && requestId) await holder.call((api) => api.releaseHolds([requestId]));
   }
 
   #emit(span: Span): void {
     for (const listener of this.#spanListeners) listener(span);
   }
-}
-
-/** A port from every engine to every other; a death is told to all. */
-async function connectAll(engines: readonly EngineHandle[]): Promise<void> {
-  for (const [i, a] of engines.entries()) {
-    for (const b of engines.slice(i + 1)) {
-      const { port1, port2 } = new MessageChannel();
-      await Promise.all([
-        a.call((api) => api.addPeer(b.address, transfer(port1, [port1]))),
-        b.call((api) => api.addPeer(a.address, transfer(port2, [port2]))),
-      ]);
-    }
-    a.onDeath(() => {
-      for (const other of engines) {
-        if (other !== a && !other.dead) other.call((api) => api.peerDied(a.engineId)).catch(() => {});
-      }
-    });
-  }
-}
-
-function describe(
-  options: ClusterOptions,
-  engines: readonly EngineHandle[],
-  text: TextModel,
-  startMs: number,
-): ClusterInfo {
-  const { architecture } = text;
-  const first = engines[0]!.started;
-  return {
-    adapter: first.adapter,
-    model: {
-      name: architecture.name,
-      parameters: first.parameters,
-      vocabSize: architecture.vocabSize,
-      maxModelLen: Math.min(options.maxModelLen, architecture.maxModelLen),
-      kvBytesPerToken: kvBlockBytes(architecture, 1, options.kvDtype),
-      blockBytes: first.blockBytes,
-      eosTokenIds: architecture.eosTokenIds,
-    },
-    engines: engines.map(({ engineId, role, started }) => ({
-      engineId,
-      role,
-      numBlocks: options[role].numBlocks,
-      memory: started.memory,
-      loadMs: started.loadMs,
-      compileMs: started.compileMs,
-      pipelines: started.pipelines,
-    })),
-    startMs,
-    link: options.link,
-  };
 }

@@ -4,6 +4,7 @@
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { Clock } from '../engine/types.ts';
+import type { EngineHandle } from './engine-handle.ts';
 import type { Message } from './types.ts';
 
 /** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
@@ -17,7 +18,7 @@ export interface Conversation {
   /** The messages that historyIds stands for, the last answer included; null when the prompts came as token ids. */
   messages: readonly Message[] | null;
   /** What D holds for the next turn's P. */
-  kv: { params: KvTransferParams; decodeEngineId: string; atMs: number } | null;
+  kv: { params: KvTransferParams; holder: EngineHandle; atMs: number } | null;
 }
 
 export class ConversationCache {

@@ -23,6 +23,8 @@ export class EngineHandle {
   started!: EngineStarted;
   #api: Remote<EngineApi>;
   #death: Error | null = null;
+  /** Why it cannot go on, told by the engine before its thread ends. */
+  #cause: Error | null = null;
   #deathListeners = new Set<(error: Error) => void>();
   #streams = new Map<string, OutputStream>();
   #transfers = new Map<string, ObservedTransfer[]>();
@@ -42,7 +44,7 @@ export class EngineHandle {
   ): Promise<EngineHandle> {
     const thread = await platform.startEngineThread(start.core.engineId);
     const handle = new EngineHandle(start.core, role, thread.port);
-    thread.onExit((reason) => handle.#die(new EngineDeadError(`engine ${handle.engineId} ended: ${reason}`)));
+    thread.onExit((reason) => handle.#die(reason));
     const events = new MessageChannel();
     events.port1.addEventListener('message', (event) => handle.#receive(event.data as EngineEvent));
     events.port1.start();
@@ -135,13 +137,16 @@ export class EngineHandle {
         for (const span of event.spans) for (const listener of this.#spanListeners) listener(span);
         break;
       case 'dead':
-        this.#fail(fromWire(event.error));
+        this.#cause = fromWire(event.error);
+        this.#fail(this.#cause);
+        this.shutdown();
         break;
     }
   }
 
-  #die(error: Error): void {
+  #die(reason: string): void {
     if (this.#death) return;
+    const error = this.#cause ?? new EngineDeadError(`engine ${this.engineId} ended: ${reason}`);
     this.#death = error;
     this.#fail(error);
     for (const listener of this.#deathListeners) listener(error);
@@ -151,5 +156,24 @@ export class EngineHandle {
   #fail(error: Error): void {
     for (const stream of this.#streams.values()) stream.fail(error);
     this.#streams.clear();
+  }
+}
+
+/** A port to each of the others; each one's death is told to the other. */
+export async function connect(engine: EngineHandle, others: readonly EngineHandle[]): Promise<void> {
+  for (const other of others) {
+    const { port1, port2 } = new MessageChannel();
+    await Promise.all([
+      engine.call((api) => api.addPeer(other.address, transfer(port1, [port1]))),
+      other.call((api) => api.addPeer(engine.address, transfer(port2, [port2]))),
+    ]);
+    for (const [a, b] of [
+      [engine, other],
+      [other, engine],
+    ] as const) {
+      a.onDeath(() => {
+        if (!b.dead) b.call((api) => api.peerDied(a.engineId)).catch(() => {});
+      });
+    }
   }
 }

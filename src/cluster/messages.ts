@@ -63,6 +63,8 @@ export interface EngineApi {
     blockIds: readonly number[],
     chunkBytes: number,
   ): Promise<ByHandTimes>;
+  /** As a driver's reset would: the device is gone, and with it every request. For tests and demonstrations. */
+  loseDevice(): Promise<void>;
   /** Ends the loop, the transport and the device; the thread ends after the answer. */
   shutdown(): Promise<void>;
 }

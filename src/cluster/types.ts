@@ -173,6 +173,8 @@ export interface Cluster {
   stats(): Promise<readonly EngineStats[]>;
   /** Throws InternalError when an engine's bookkeeping does not add up. */
   checkIntegrity(): Promise<void>;
+  /** Builds engines that ended anew, with empty caches; returns how many. */
+  revive(): Promise<number>;
   onSpan(listener: (span: Span) => void): () => void;
   close(): Promise<void>;
 }

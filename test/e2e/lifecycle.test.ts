@@ -99,6 +99,21 @@ describe('ends', () => {
     }).catch((error) => expect(error).toBeInstanceOf(EngineDeadError)); // the closing check finds the engine dead
   });
 
+  it('a lost device rejects its requests with a typed error, and the engine can be built again', async () => {
+    await withCluster({}, async (cluster) => {
+      const before = fingerprint(await converse(cluster, 'c', 2));
+      const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
+      const sampling = { maxTokens: 500, ignoreEos: true };
+      const turn = generate(cluster, { conversationId: 'd', promptTokenIds, sampling });
+      const failed = expect(turn).rejects.toThrow(/device of decode-0 was lost/);
+      await cluster.engine('decode').call((api) => api.loseDevice());
+      await failed;
+      await expect.poll(() => cluster.engine('decode').dead).toBe(true);
+      expect(await cluster.revive()).toBe(1);
+      expect(fingerprint(await converse(cluster, 'e', 2))).toEqual(before);
+    });
+  });
+
   it('starts and ends 20 times in the middle of work', async () => {
     for (let i = 0; i < 20; i++) {
       await withCluster({ model: 'nano', poison: false, prefill: testOptions.prefill }, async (cluster) => {

@@ -1,0 +1,38 @@
+/** What a started cluster is, for reports. */
+import type { TextModel } from '../model/load.ts';
+import { kvBlockBytes } from '../model/types.ts';
+import type { EngineHandle } from './engine-handle.ts';
+import type { ClusterInfo, ClusterOptions } from './types.ts';
+
+export function describe(
+  options: ClusterOptions,
+  engines: readonly EngineHandle[],
+  text: TextModel,
+  startMs: number,
+): ClusterInfo {
+  const { architecture } = text;
+  const first = engines[0]!.started;
+  return {
+    adapter: first.adapter,
+    model: {
+      name: architecture.name,
+      parameters: first.parameters,
+      vocabSize: architecture.vocabSize,
+      maxModelLen: Math.min(options.maxModelLen, architecture.maxModelLen),
+      kvBytesPerToken: kvBlockBytes(architecture, 1, options.kvDtype),
+      blockBytes: first.blockBytes,
+      eosTokenIds: architecture.eosTokenIds,
+    },
+    engines: engines.map(({ engineId, role, started }) => ({
+      engineId,
+      role,
+      numBlocks: options[role].numBlocks,
+      memory: started.memory,
+      loadMs: started.loadMs,
+      compileMs: started.compileMs,
+      pipelines: started.pipelines,
+    })),
+    startMs,
+    link: options.link,
+  };
+}
