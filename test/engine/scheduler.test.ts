@@ -131,11 +131,15 @@ describe('preemption', () => {
   });
 
   it('admits nobody whose whole prompt does not fit beside what the running still need', async () => {
-    const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9, maxNumBatchedTokens: 4 }));
-    engine.add(request('a', tokens(20, 1), { maxTokens: 1 }));
+    // Eight usable blocks, five of them for a's prompt: b's first chunk would fit, its four blocks do not.
+    const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9, maxNumBatchedTokens: 6 }));
+    engine.add(request('a', tokens(20, 1), { maxTokens: 8 }));
     engine.add(request('b', tokens(16, 2), { maxTokens: 1 }));
-    await engine.step();
-    expect(engine.core.stats()).toMatchObject({ running: 1, waiting: 1, usedBlocks: 1 });
+    for (let step = 0; step < 6; step++) await engine.step();
+    expect(engine.core.stats()).toMatchObject({ running: 1, waiting: 1 });
+    expect(engine.core.waitingReason('b')).toBe(
+      'waits for 4 blocks, 2 of 8 are free: other requests have them',
+    );
     await engine.settle();
     expect(engine.core.stats().preemptions).toBe(0);
     expect(engine.finishOf('b')?.reason).toBe('length');
