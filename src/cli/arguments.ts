@@ -68,7 +68,7 @@ const nameOf = (usage: string): string => usage.split(' ')[0]!;
 function describe(specs: readonly CommandSpec[]): CAC {
   const cli = cac('kvferry');
   for (const spec of specs) {
-    const command = cli.command(spec.usage, spec.description);
+    const command = cli.command(spec.usage, spec.description, { ignoreOptionDefaultValue: true });
     for (const key of runKeys.filter((key) => spec.groups.includes(fieldMeta(key).group))) {
       command.option(optionSyntax(key), fieldMeta(key).description);
     }

@@ -86,7 +86,7 @@ async function driveConversation(
         ? options.sampling
         : { ...options.sampling, maxTokens: conversation.outputTokens, ignoreEos: true };
     const request = { conversationId: conversation.id, ...prompt, sampling, signal: options.signal };
-    for await (const token of cluster.generate(request)) {
+    for await (const token of untilAborted(cluster.generate(request), options.signal)) {
       digests.push(token.logitsDigest);
       if (token.logits && options.keeper) {
         options.keeper.add(mode, conversation.id, turn, token.index, token.tokenId, token.logits);
@@ -105,6 +105,30 @@ async function driveConversation(
     options.onTurn(report);
   }
   await cluster.endConversation(conversation.id);
+}
+
+/** Ends with the signal's reason even while the next value is being waited for. */
+async function* untilAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+  const iterator = values[Symbol.asyncIterator]();
+  let leave: () => void = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    const listener = (): void => reject(signal.reason);
+    signal.addEventListener('abort', listener, { once: true });
+    leave = () => signal.removeEventListener('abort', listener);
+  });
+  aborted.catch(() => {});
+  try {
+    signal.throwIfAborted();
+    for (;;) {
+      const next = await Promise.race([iterator.next(), aborted]);
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    leave();
+    // Not awaited: a generator that waits for its engine ends only with that wait.
+    Promise.resolve(iterator.return?.()).catch(() => {});
+  }
 }
 
 /** The answer as a message's content: without the token that ended it. */

@@ -23,6 +23,7 @@ export function formatMb(bytes: number): string {
 /** Gigabytes a second, no unit. */
 export function formatGbps(gbps: number | null): string {
   if (gbps === null) return '-';
+  if (gbps < 0.001) return '<.001';
   if (gbps < 1) return gbps.toFixed(3);
   return gbps < 100 ? gbps.toFixed(2) : gbps.toFixed(0);
 }
@@ -80,6 +81,13 @@ export function clip(text: string, width: number): string {
     out += character;
   }
   return `${out}…`;
+}
+
+/** At most `lines` lines; the last one tells that more was cut off. */
+export function clipLines(text: string, width: number, lines: number): string[] {
+  const all = wrap(text.replace(/\p{Cc}+/gu, ' ').trim(), width).map((line) => clip(line, width));
+  if (all.length <= lines) return all;
+  return [...all.slice(0, lines - 1), clip(`${all[lines - 1]} …`, width)];
 }
 
 /** Lines of at most `width` columns, broken at spaces where there are any; later lines are indented. */

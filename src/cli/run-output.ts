@@ -84,7 +84,9 @@ function spokenLines(
     const asked = first.turns[turn - 1]?.at(-1)?.content ?? '';
     return [
       `${fillLeft(String(turn), 3)}  ${c.cyan('user ')}  ${clip(asked, WIDTH - 12)}`,
-      `     ${c.dim('model')}  ${clip(text ?? '', WIDTH - 12)}`,
+      ...clipLines(text ?? '', WIDTH - 12, 4).map(
+        (line, i) => `     ${c.dim(i === 0 ? 'model' : '     ')}  ${line}`,
+      ),
     ];
   });
   const others = conversations.length - 1;

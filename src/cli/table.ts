@@ -44,7 +44,10 @@ export function renderTable(columns: readonly Column[], rows: readonly Row[], st
       .join('')
       .trimEnd();
   const heading = groups
-    .map(({ label, from, to }) => (gaps[from] ?? '') + fillLeft(label, spanWidth(widths, gaps, from, to)))
+    .map(
+      ({ label, from, to }) =>
+        ' '.repeat(gaps[from]!.length) + fillLeft(label, spanWidth(widths, gaps, from, to)),
+    )
     .join('')
     .trimEnd();
   return [

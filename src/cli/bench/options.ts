@@ -1,0 +1,81 @@
+/** What the benchmarks' command lines have in common. They are for developers: `npm run bench:*`. */
+import { writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { ConfigError, KvferryError } from '../../errors.ts';
+
+export interface BenchOptions {
+  adapter: string;
+  model: string;
+  rounds: number;
+  /** true: to stdout. A string: to that file. */
+  json: boolean | string;
+}
+
+/** Prints help and ends when asked to. Throws ConfigError. */
+export function benchOptions(
+  name: string,
+  what: string,
+  defaults: { model: string; rounds: number },
+): BenchOptions {
+  const args = process.argv.slice(2);
+  // --json may stand without a file: parseArgs wants a value.
+  const bare = args.flatMap((arg, i) =>
+    arg === '--json' && (args[i + 1] ?? '--').startsWith('--') ? ['--json='] : [arg],
+  );
+  let values: Record<string, string | boolean | undefined>;
+  try {
+    ({ values } = parseArgs({
+      args: bare,
+      options: {
+        adapter: { type: 'string', default: 'auto' },
+        model: { type: 'string', default: defaults.model },
+        rounds: { type: 'string', default: String(defaults.rounds) },
+        json: { type: 'string' },
+        help: { type: 'boolean', default: false },
+      },
+    }));
+  } catch (error) {
+    throw new ConfigError(`${(error as Error).message.split('. ')[0]}; --help lists the options`);
+  }
+  if (values.help) {
+    process.stdout.write(
+      `${name}: ${what}\n\n  --adapter NAME  auto, gpu, lavapipe, swiftshader or part of a name (auto)\n` +
+        `  --model NAME    a preset or a directory (${defaults.model})\n` +
+        `  --rounds N      rounds to measure (${defaults.rounds})\n` +
+        '  --json [FILE]   the figures as JSON, to FILE or stdout\n\n' +
+        `example: npm run ${name} -- --adapter lavapipe --json figures.json\n`,
+    );
+    process.exit(0);
+  }
+  const rounds = Number(values.rounds);
+  if (!Number.isInteger(rounds) || rounds < 1) {
+    throw new ConfigError(`--rounds is ${values.rounds}: wanted a whole number, 1 or more`);
+  }
+  return {
+    adapter: String(values.adapter),
+    model: String(values.model),
+    rounds,
+    json: values.json === undefined ? false : values.json === '' ? true : String(values.json),
+  };
+}
+
+/** Runs the benchmark; an error is one sentence on stderr. */
+export async function runBench(run: () => Promise<void>): Promise<void> {
+  try {
+    await run();
+  } catch (error) {
+    process.stderr.write(
+      `${error instanceof KvferryError ? error.message : String((error as Error).stack)}\n`,
+    );
+    process.exitCode = error instanceof ConfigError ? 2 : 1;
+  }
+}
+
+/** Lines for people on stdout (stderr when the JSON goes there), the figures where --json says. */
+export function report(options: BenchOptions, lines: readonly string[], figures: object): void {
+  const out = options.json === true ? process.stderr : process.stdout;
+  out.write(`${lines.join('\n')}\n`);
+  const text = `${JSON.stringify(figures, null, 2)}\n`;
+  if (options.json === true) process.stdout.write(text);
+  else if (options.json) writeFileSync(options.json, text);
+}

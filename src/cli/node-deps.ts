@@ -1,0 +1,100 @@
+/** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import pc from 'picocolors';
+import { EngineCluster } from '../cluster/cluster.ts';
+import { ConfigError } from '../errors.ts';
+import { loadArchitecture, memorySource } from '../model/load.ts';
+import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
+import { isPreset } from '../model/presets.ts';
+import { packageRoot } from '../platform/node/paths.ts';
+import { nodePlatform, useAdapter } from '../platform/node.ts';
+import type { Backend, CliDeps, Output } from './deps.ts';
+import { nodeDoctor } from './node-doctor.ts';
+import { nodeVerify } from './node-verify.ts';
+
+export async function nodeDeps(): Promise<CliDeps> {
+  const { version } = JSON.parse(await readFile(path.join(packageRoot, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return {
+    version,
+    stdout: outputOf(process.stdout),
+    stderr: outputOf(process.stderr),
+    progressStream: process.stderr.isTTY ? process.stderr : null,
+    color: pc.isColorSupported && process.stdout.isTTY === true,
+    readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
+    writeTextFile: (file, content) => writeFile(file, content).catch((error) => refuse('write', file, error)),
+    makeDirectory: async (directory) => {
+      await mkdir(directory, { recursive: true }).catch((error) =>
+        refuse('make the directory', directory, error),
+      );
+    },
+    now: () => performance.now(),
+    onInterrupt(listener) {
+      process.on('SIGINT', listener);
+      process.on('SIGTERM', listener);
+      return () => {
+        process.off('SIGINT', listener);
+        process.off('SIGTERM', listener);
+      };
+    },
+    exitNow: (code) => process.exit(code),
+    backend,
+    doctor: nodeDoctor,
+    verify: nodeVerify,
+  };
+}
+
+const backend: Backend = {
+  architecture: async (model) => loadArchitecture(model, await nodePlatform.openModel(model)),
+  useAdapter: async (choice) => {
+    const { description, driver, software } = await useAdapter(choice);
+    return { description: `${description} (${driver})`, software };
+  },
+  startCluster: (options) => EngineCluster.start(nodePlatform, options),
+  async tokenizerFiles(model) {
+    if (isPreset(model)) return presetTokenizerFiles(model);
+    const files = (await nodePlatform.openModel(model)) ?? memorySource(model, {});
+    const found: Record<string, string> = {};
+    for (const name of TOKENIZER_FILES) {
+      const content = await files.readText(name);
+      if (content !== null) found[name] = content;
+    }
+    if (found['tokenizer.json'] === undefined) {
+      throw new ConfigError(
+        `${files.location} has no tokenizer.json: wanted a preset or a directory with one`,
+      );
+    }
+    return found;
+  },
+};
+
+const TOKENIZER_FILES = [
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'config.json',
+  'chat_template.jinja',
+];
+
+function outputOf(stream: NodeJS.WriteStream): Output {
+  return {
+    write: (text) => void stream.write(text),
+    isTTY: stream.isTTY === true,
+    columns: stream.columns ?? 80,
+  };
+}
+
+const REASONS: Record<string, string> = {
+  ENOENT: 'there is no such file or directory',
+  EACCES: 'permission denied',
+  EISDIR: 'it is a directory',
+  ENOTDIR: 'a part of the path is no directory',
+  EEXIST: 'a file of that name is in the way',
+};
+
+function refuse(what: string, file: string, error: NodeJS.ErrnoException): never {
+  const reason = REASONS[error.code ?? ''] ?? error.message;
+  throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
+}

@@ -1,0 +1,29 @@
+/** What `kvferry doctor` asks this machine. */
+import { EngineCluster } from '../cluster/cluster.ts';
+import { type CopyRate, measureCopyRate } from '../cluster/copy-rates.ts';
+import { quantile } from '../measure/statistics.ts';
+import { probeAll } from '../platform/node/adapters.ts';
+import type { CopyRateFinding, DoctorProbes } from './doctor-types.ts';
+
+/** Enough for the stages to overlap. */
+const COPY = { bytes: 4 * 2 ** 20, chunkBytes: 2 ** 20, rounds: 5 } as const;
+
+export const nodeDoctor: DoctorProbes = {
+  adapters: probeAll,
+
+  async copyRates(cluster) {
+    if (!(cluster instanceof EngineCluster)) return null;
+    const prefill = cluster.engine('prefill');
+    const decode = cluster.engine('decode');
+    const numBlocks = Math.min(...cluster.info.engines.map((engine) => engine.numBlocks));
+    return [
+      finding('P→shared→D', await measureCopyRate(prefill, decode, numBlocks, COPY)),
+      finding('D→shared→P', await measureCopyRate(decode, prefill, numBlocks, COPY)),
+    ];
+  },
+};
+
+function finding(direction: CopyRateFinding['direction'], rate: CopyRate): CopyRateFinding {
+  const gbps = (ms: readonly number[]): number => rate.bytes / quantile(ms, 0.5) / 1e6;
+  return { direction, bytes: rate.bytes, gbps: gbps(rate.pipelinedMs), byHandGbps: gbps(rate.byHandMs) };
+}

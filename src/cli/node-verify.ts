@@ -1,0 +1,11 @@
+/** The checks of `kvferry verify` that look below the cluster's interface, in Node. */
+import { nodePlatform } from '../platform/node.ts';
+import { fixtureChecks } from './verify/fixture.ts';
+import { pulledBlockChecks } from './verify/pulled-blocks.ts';
+import type { VerifyProviders } from './verify/types.ts';
+
+export const nodeVerify: VerifyProviders = {
+  kernels: null,
+  pulledBlocks: pulledBlockChecks(nodePlatform),
+  fixture: fixtureChecks(nodePlatform),
+};

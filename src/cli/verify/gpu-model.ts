@@ -1,0 +1,120 @@
+/** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
+import type { BlockId, SampledToken, SamplingParams } from '../../engine/types.ts';
+import { GpuDevice } from '../../gpu/device.ts';
+import { GpuKvMemory } from '../../gpu/kv-memory.ts';
+import { ModelRunner } from '../../model/runner.ts';
+import {
+  type Architecture,
+  kvBlockBytes,
+  largestMatrixBytes,
+  type ModelWeights,
+  type WeightDtype,
+} from '../../model/types.ts';
+import { systemClock } from '../../platform/clock.ts';
+import type { Platform } from '../../platform/types.ts';
+import type { SequenceBlocks } from './kv-layout.ts';
+
+export interface GpuModelOptions {
+  kvDtype: WeightDtype;
+  blockSize: number;
+  /** In the pool, the null block included. */
+  numBlocks: number;
+  /** Longest sequence; one chunk may be as long. */
+  maxModelLen: number;
+}
+
+const MAX_SUBMIT_MS = 30;
+
+const greedy: SamplingParams = {
+  maxTokens: 1,
+  minTokens: 0,
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  seed: 0,
+  stopTokenIds: [],
+  ignoreEos: true,
+};
+
+export class GpuModel {
+  readonly architecture: Architecture;
+  readonly options: GpuModelOptions;
+  readonly #gpu: GpuDevice;
+  readonly #kv: GpuKvMemory;
+  readonly #runner: ModelRunner;
+  #steps = 0;
+
+  private constructor(
+    architecture: Architecture,
+    options: GpuModelOptions,
+    gpu: GpuDevice,
+    kv: GpuKvMemory,
+    runner: ModelRunner,
+  ) {
+    this.architecture = architecture;
+    this.options = options;
+    this.#gpu = gpu;
+    this.#kv = kv;
+    this.#runner = runner;
+  }
+
+  /** Close it when done. Throws AdapterError, ModelError or ConfigError. */
+  static async open(platform: Platform, weights: ModelWeights, options: GpuModelOptions): Promise<GpuModel> {
+    const { architecture, dtype } = weights;
+    const { kvDtype, blockSize, numBlocks, maxModelLen } = options;
+    const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
+    const bufferBytes = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, dtype));
+    const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes });
+    try {
+      const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
+      const runner = await ModelRunner.create({
+        gpu,
+        readShader: platform.readShader,
+        weights,
+        kv,
+        limits: { maxNumBatchedTokens: maxModelLen, maxNumSeqs: 1, maxModelLen, blockSize },
+        kvDtype,
+        keepLogits: true,
+        maxSubmitMs: MAX_SUBMIT_MS,
+        clock: systemClock,
+      });
+      await runner.warmUp();
+      // What is read before it is written shows.
+      for (let id = 1; id < numBlocks; id++) kv.poison(0, [id]);
+      return new GpuModel(architecture, options, gpu, kv, runner);
+    } catch (error) {
+      gpu.destroy('the model could not be set up');
+      throw error;
+    }
+  }
+
+  /** Computes a sequence's tokens from startPosition on as one chunk; its greedy token and logits after the last one. */
+  async feed(
+    tokenIds: readonly number[],
+    startPosition: number,
+    blockIds: readonly BlockId[],
+  ): Promise<SampledToken> {
+    const sample = { params: greedy, outputIndex: 0, forbiddenTokenIds: [] };
+    const [sampled] = await this.#runner.execute({
+      step: this.#steps++,
+      requests: [{ requestId: 'check', tokenIds, startPosition, blockIds: [blockIds], sample }],
+    });
+    return sampled!;
+  }
+
+  async readBlocks(blockIds: readonly BlockId[]): Promise<SequenceBlocks> {
+    const blocks: Uint8Array[] = [];
+    for (const id of blockIds) {
+      const { bytes, release } = await this.#kv.gather(0, [id]);
+      blocks.push(bytes.slice());
+      release();
+    }
+    return blocks;
+  }
+
+  close(): void {
+    this.#runner.destroy();
+    this.#kv.destroy();
+    this.#gpu.destroy('the check ended');
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * KV blocks as bytes: where a token's keys and values lie in them, what they are as numbers, and where two copies differ.
+ * A block is [layer][K, V][kv head][slot][head dim], halves or floats, little endian. Compares only; moves nothing.
+ */
+import { halfTable } from '../../model/half.ts';
+import type { Architecture, WeightDtype } from '../../model/types.ts';
+
+export interface KvLayout {
+  numLayers: number;
+  numKvHeads: number;
+  headDim: number;
+  /** Slots a block. */
+  blockSize: number;
+  kvDtype: WeightDtype;
+}
+
+/** Blocks of one sequence, in its order: position p is slot p % blockSize of block p / blockSize. */
+export type SequenceBlocks = readonly Uint8Array[];
+
+const PLANES = ['key', 'value'] as const;
+export type Plane = (typeof PLANES)[number];
+
+export const kvLayout = (
+  { numLayers, numKvHeads, headDim }: Architecture,
+  blockSize: number,
+  kvDtype: WeightDtype,
+): KvLayout => ({ numLayers, numKvHeads, headDim, blockSize, kvDtype });
+
+/** Bytes of one head's keys, or values, of one token. */
+const headBytes = ({ headDim, kvDtype }: KvLayout): number => headDim * (kvDtype === 'f16' ? 2 : 4);
+
+function headAt(
+  layout: KvLayout,
+  blocks: SequenceBlocks,
+  layer: number,
+  plane: Plane,
+  head: number,
+  position: number,
+): Uint8Array {
+  const { numKvHeads, blockSize } = layout;
+  const heads = (layer * PLANES.length + PLANES.indexOf(plane)) * numKvHeads + head;
+  const bytes = headBytes(layout);
+  const at = (heads * blockSize + (position % blockSize)) * bytes;
+  return blocks[Math.floor(position / blockSize)]!.subarray(at, at + bytes);
+}
+
+/** One head's keys or values of the first `length` positions, [position][head dim]. */
+export function headValues(
+  layout: KvLayout,
+  blocks: SequenceBlocks,
+  layer: number,
+  plane: Plane,
+  head: number,
+  length: number,
+): Float32Array {
+  const { headDim, kvDtype } = layout;
+  const widen = halfTable();
+  const out = new Float32Array(length * headDim);
+  for (let position = 0; position < length; position++) {
+    const bytes = headAt(layout, blocks, layer, plane, head, position);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let i = 0; i < headDim; i++) {
+      out[position * headDim + i] =
+        kvDtype === 'f16' ? widen[view.getUint16(2 * i, true)]! : view.getFloat32(4 * i, true);
+    }
+  }
+  return out;
+}
+
+/** The first place at which two copies of the first `length` positions are not the same bytes; null when there is none. */
+export function firstDifference(
+  layout: KvLayout,
+  a: SequenceBlocks,
+  b: SequenceBlocks,
+  length: number,
+): string | null {
+  for (let position = 0; position < length; position++) {
+    for (let layer = 0; layer < layout.numLayers; layer++) {
+      for (const plane of PLANES) {
+        for (let head = 0; head < layout.numKvHeads; head++) {
+          const there = headAt(layout, b, layer, plane, head, position);
+          const same = headAt(layout, a, layer, plane, head, position).every((byte, i) => byte === there[i]);
+          if (!same) return `token ${position}, layer ${layer}, ${plane} of head ${head}`;
+        }
+      }
+    }
+  }
+  return null;
+}

@@ -1,0 +1,88 @@
+/** KV of a prompt on the device against the float64 oracle's. Of a large model only as many layers as take seconds. */
+import type { RunConfig } from '../../config/run.ts';
+import { loadWeights } from '../../model/load.ts';
+import { loadOracleWeights, Oracle } from '../../model/oracle.ts';
+import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
+import type { Platform } from '../../platform/types.ts';
+import { headValues, type KvLayout, type SequenceBlocks } from './kv-layout.ts';
+
+export interface KvOracle {
+  /** Which layers are compared, in words. */
+  layers: string;
+  /** The largest difference so far, as a part of the larger of 1 and the value's size. NaN anywhere gives infinity. */
+  readonly worst: number;
+  /** Computes the prompt and compares every position. */
+  compare(layout: KvLayout, promptTokenIds: readonly number[], blocks: SequenceBlocks): void;
+}
+
+/** Some seconds of float64 on one core. */
+const MULTIPLY_ADDS = 5e9;
+
+/** `tokens`: how many will be compared in all. */
+export async function oracleFor(
+  platform: Platform,
+  config: RunConfig,
+  kvDtype: WeightDtype,
+  tokens: number,
+): Promise<KvOracle> {
+  const weights = await loadWeights({
+    name: config.model,
+    files: await platform.openModel(config.model),
+    dtype: config.weightDtype,
+    seed: config.seed,
+  });
+  const all = weights.architecture.numLayers;
+  const affordable = Math.floor(MULTIPLY_ADDS / (tokens * layerWork(weights.architecture)));
+  const numLayers = Math.min(all, Math.max(1, affordable));
+  const oracleWeights = await loadOracleWeights(firstLayers(weights, numLayers));
+  let worst = 0;
+  return {
+    layers: numLayers === all ? `all ${all} layers` : `the first ${numLayers} of ${all} layers`,
+    get worst() {
+      return worst;
+    },
+    compare(layout, promptTokenIds, blocks) {
+      const oracle = new Oracle(oracleWeights, { kvDtype });
+      oracle.forward(promptTokenIds, { logits: 'none' });
+      for (let layer = 0; layer < numLayers; layer++) {
+        for (const [plane, heads] of [
+          ['key', oracle.keys(layer)],
+          ['value', oracle.values(layer)],
+        ] as const) {
+          heads.forEach((expected, head) => {
+            const found = headValues(layout, blocks, layer, plane, head, promptTokenIds.length);
+            worst = Math.max(worst, largestPart(found, expected));
+          });
+        }
+      }
+    },
+  };
+}
+
+function largestPart(found: Float32Array, expected: Float64Array): number {
+  let largest = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const part = Math.abs(found[i]! - expected[i]!) / Math.max(1, Math.abs(expected[i]!));
+    if (Number.isNaN(part)) return Number.POSITIVE_INFINITY;
+    largest = Math.max(largest, part);
+  }
+  return largest;
+}
+
+/** Multiply-adds of a token in the matrices of a layer. */
+function layerWork({ hiddenSize, numHeads, numKvHeads, headDim, intermediateSize }: Architecture): number {
+  return hiddenSize * ((2 * numHeads + 2 * numKvHeads) * headDim + 3 * intermediateSize);
+}
+
+/** K and V of a layer depend on no later one. */
+function firstLayers(weights: ModelWeights, numLayers: number): ModelWeights {
+  return {
+    architecture: { ...weights.architecture, numLayers },
+    dtype: weights.dtype,
+    embedding: () => weights.embedding(),
+    // No logits are wanted.
+    lmHead: async () => null,
+    finalNorm: () => weights.finalNorm(),
+    layer: (index) => weights.layer(index),
+  };
+}
