@@ -94,7 +94,8 @@ it('whatever arrives, is aborted, preempted or evicted: every token sees its own
         expect(engine.core.resetPrefixCache()).toBe(true);
       },
     ),
-    { numRuns: 150 },
+    // One seed: what the counts below ask for does not depend on luck.
+    { numRuns: 150, seed: 20261120 },
   );
   // The cases must reach what they are for.
   expect(preemptions).toBeGreaterThan(20);
