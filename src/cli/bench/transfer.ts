@@ -85,5 +85,6 @@ function table(rates: readonly CopyRate[]): string[] {
   return renderTable(columns, rows, plainStyle);
 }
 
-const spread = (ms: readonly number[]): string =>
-  `${formatMs(quantile(ms, 0.5))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
+function spread(ms: readonly number[]): string {
+  return `${formatMs(quantile(ms, 0.5))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
+}
