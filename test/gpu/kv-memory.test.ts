@@ -1,0 +1,105 @@
+import { afterEach, expect, it } from 'vitest';
+import { EngineDeadError } from '../../src/errors.ts';
+import type { GpuDevice } from '../../src/gpu/device.ts';
+import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { openTestDevice } from './adapter.ts';
+
+const blockBytes = 256;
+let gpu: GpuDevice;
+
+async function openMemory(numBlocks = 40, stagingBytes = 8 * blockBytes): Promise<GpuKvMemory> {
+  gpu = await openTestDevice();
+  return new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype: 'f16', clock: systemClock, stagingBytes });
+}
+
+afterEach(() => gpu.destroy());
+
+const content = (ids: readonly number[], salt = 0) =>
+  Uint8Array.from(
+    { length: ids.length * blockBytes },
+    (_, i) => (ids[Math.floor(i / blockBytes)]! * 7 + i + salt) % 251,
+  );
+
+async function write(memory: GpuKvMemory, ids: readonly number[], salt = 0): Promise<void> {
+  const staged = await memory.stage(ids.length * blockBytes);
+  staged.bytes.set(content(ids, salt));
+  await staged.commit(0, ids);
+}
+
+it('brings back what was staged, block by block, in the order asked for', async () => {
+  const memory = await openMemory();
+  await write(memory, [5, 6, 7, 30, 2]);
+  expect(await memory.readBlock(30)).toEqual(content([5, 6, 7, 30, 2]).slice(3 * blockBytes, 4 * blockBytes));
+  const gathered = await memory.gather(0, [2, 7, 5]);
+  const all = content([5, 6, 7, 30, 2]);
+  const at = (i: number) => [...all.slice(i * blockBytes, (i + 1) * blockBytes)];
+  expect([...gathered.bytes]).toEqual([...at(4), ...at(2), ...at(0)]);
+  expect(gathered.waitMs).toBeGreaterThanOrEqual(0);
+  expect(gathered.readbackMs).toBeGreaterThanOrEqual(0);
+  gathered.release();
+  expect((await memory.readBlock(3)).every((byte) => byte === 0)).toBe(true);
+});
+
+it('serves more gathers and stages than the ring has places, also while others are held', async () => {
+  const memory = await openMemory();
+  await Promise.all(Array.from({ length: 12 }, (_, i) => write(memory, [i + 1], i)));
+  const reads = Array.from({ length: 12 }, async (_, i) => {
+    const gathered = await memory.gather(0, [i + 1]);
+    await systemClock.sleep(1);
+    const copy = gathered.bytes.slice();
+    gathered.release();
+    gathered.release();
+    return copy;
+  });
+  (await Promise.all(reads)).forEach((bytes, i) => {
+    expect(bytes).toEqual(content([i + 1], i));
+  });
+});
+
+it('gives a discarded stage back', async () => {
+  const memory = await openMemory();
+  for (let i = 0; i < 9; i++) (await memory.stage(blockBytes)).discard();
+  await write(memory, [1]);
+  expect(await memory.readBlock(1)).toEqual(content([1]));
+});
+
+it('poisons blocks with NaN', async () => {
+  const memory = await openMemory();
+  memory.poison(0, [4]);
+  const halves = new Uint16Array((await memory.readBlock(4)).buffer);
+  expect([...halves].every((bits) => (bits & 0x7c00) === 0x7c00 && (bits & 0x3ff) !== 0)).toBe(true);
+});
+
+it('refuses blocks that do not exist, and the null block', async () => {
+  const memory = await openMemory();
+  await expect(memory.gather(0, [40])).rejects.toThrow('there is no block 40');
+  await expect(memory.gather(0, [0])).rejects.toThrow('there is no block 0');
+});
+
+it('says how many blocks would fit', async () => {
+  gpu = await openTestDevice();
+  const limit = gpu.device.limits.maxStorageBufferBindingSize;
+  const numBlocks = Math.floor(limit / 65536) + 7;
+  const create = () =>
+    new GpuKvMemory({ gpu, numBlocks, blockBytes: 65536, kvDtype: 'f16', clock: systemClock });
+  expect(create).toThrow(`use ${numBlocks - 7} blocks or fewer`);
+});
+
+it('rejects what is pending when the device ends, and everything afterwards', async () => {
+  const memory = await openMemory();
+  const held = await memory.gather(0, [1]);
+  const pending = Array.from({ length: 10 }, () => memory.gather(0, [1, 2]));
+  const staged = await memory.stage(blockBytes);
+  const commit = staged.commit(0, [1]);
+  gpu.destroy();
+  const results = await Promise.allSettled([...pending, commit]);
+  // More than the ring has places: the last cannot have begun.
+  expect(results[9]!.status).toBe('rejected');
+  for (const result of results) {
+    if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(EngineDeadError);
+  }
+  held.release();
+  await expect(memory.gather(0, [1])).rejects.toThrow(EngineDeadError);
+  await expect(memory.stage(blockBytes)).rejects.toThrow(EngineDeadError);
+});

@@ -1,0 +1,50 @@
+/** The tables in src/gpu say what the shaders say. No GPU. */
+import { describe, expect, it } from 'vitest';
+import { kernels } from '../../src/gpu/kernels.ts';
+import { packUniform, uniformLayouts } from '../../src/gpu/uniforms.ts';
+import { readShader } from './adapter.ts';
+
+const uniformOf = {
+  embedding: 'embedding',
+  rmsNorm: 'rmsNorm',
+  gemm: 'gemm',
+  gemmPortable: 'gemm',
+  ropeKvWrite: 'ropeKvWrite',
+  attention: 'attention',
+  attentionPortable: 'attention',
+  swiglu: 'swiglu',
+  sample: 'sample',
+} as const;
+
+function structFields(code: string, name: string): [string, string][] | null {
+  const body = new RegExp(`struct ${name} \\{([^}]*)\\}`).exec(code)?.[1];
+  if (body === undefined) return null;
+  return [...body.matchAll(/(\w+): (\w+),/g)].map((match) => [match[1]!, match[2]!]);
+}
+
+describe.each(Object.entries(kernels))('%s', (name, { shader, bindings }) => {
+  it('has its bindings in the shader’s order', async () => {
+    const code = await readShader(shader);
+    const found = [...code.matchAll(/@group\(0\) @binding\((\d+)\) var<([^>]+)>/g)].map((match) => [
+      Number(match[1]),
+      match[2],
+    ]);
+    const kinds = { read: 'storage, read', write: 'storage, read_write', uniform: 'uniform' };
+    expect(found).toEqual(bindings.map((binding, index) => [index, kinds[binding]]));
+  });
+
+  it('packs Params and Step as the shader declares them', async () => {
+    const code = await readShader(shader);
+    const layout = uniformLayouts[uniformOf[name as keyof typeof uniformOf]];
+    expect(structFields(code, 'Params')).toEqual(Object.entries(layout));
+    const step = structFields(code, 'Step');
+    if (step) expect(step).toEqual(Object.entries(uniformLayouts.step));
+  });
+});
+
+it('packs each field into 4 bytes, padded to 16', () => {
+  const packed = packUniform('rmsNorm', { hidden: 3, hidden4: 4, eps: 0.5 });
+  expect(packed.byteLength).toBe(16);
+  expect([...new Uint32Array(packed, 0, 2)]).toEqual([3, 4]);
+  expect(new Float32Array(packed, 8, 1)[0]).toBe(0.5);
+});
