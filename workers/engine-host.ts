@@ -58,8 +58,12 @@ export class EngineHost implements EngineApi {
   }
 
   async addRequest(request: EngineRequest): Promise<void> {
-    this.#engine().addRequest(request);
-    this.#wake();
+    try {
+      this.#engine().addRequest(request);
+    } finally {
+      // A refused request may still have a holder to tell that its blocks are free.
+      this.#wake();
+    }
   }
 
   async abortRequest(requestId: string): Promise<void> {
@@ -218,15 +222,14 @@ export class EngineHost implements EngineApi {
     }
   }
 
-  /** Until a call, a transfer, a notification or a deadline may have changed what a step would do. */
+  /** Until a call, a transfer, a notification, a heartbeat or a deadline may have changed what a step would do. */
   async #idle(signal: AbortSignal): Promise<void> {
     const stop = new AbortController();
     const called = new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
     if (signal.aborted) return;
-    const changed = this.#worker?.waitForChange(stop.signal) ?? new Promise<void>(() => {});
-    await Promise.race([called, changed]);
+    await Promise.race([called, this.#core?.waitForChange(stop.signal)]);
     stop.abort();
   }
 
