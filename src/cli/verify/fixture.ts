@@ -3,7 +3,12 @@
  * computed for it; and that how the prompt is cut into chunks changes no bit.
  */
 import { ConfigError } from '../../errors.ts';
-import { compareFixture, FIXTURE_TOLERANCE, type FixtureResult, type FixtureRun } from '../../model/fixture.ts';
+import {
+  compareFixture,
+  FIXTURE_TOLERANCE,
+  type FixtureResult,
+  type FixtureRun,
+} from '../../model/fixture.ts';
 import { loadWeights } from '../../model/load.ts';
 import type { FileSource, Platform } from '../../platform/types.ts';
 import { GpuModel } from './gpu-model.ts';
@@ -119,7 +124,11 @@ function difference(
   return kv && `${what}: KV of ${kv}`;
 }
 
-function fixtureRun({ architecture, options }: GpuModel, { rows, blocks }: Computed, length: number): FixtureRun {
+function fixtureRun(
+  { architecture, options }: GpuModel,
+  { rows, blocks }: Computed,
+  length: number,
+): FixtureRun {
   const { numLayers, numKvHeads, headDim } = architecture;
   const layout = kvLayout(architecture, options.blockSize, options.kvDtype);
   const planes = (plane: Plane): Float32Array[] =>

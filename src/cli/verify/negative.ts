@@ -1,6 +1,7 @@
 /**
  * Check (d): damage to what an engine reads must change the digests of logits. A monolithic run, which reads nothing,
- * is what the damaged one is held against; check (b) shows that without damage they are equal.
+ * is what the damaged one is held against; check (b) shows that without damage they are equal. The damaged one comes
+ * first: a block that is not written would otherwise still hold the same KV from the run before.
  */
 import type { InjectedFault } from '../../cluster/types.ts';
 import { runTrial } from './clusters.ts';
@@ -35,7 +36,7 @@ function control(environment: CheckEnvironment, fault: InjectedFault): Check {
         seed: environment.config.seed,
         temperature: 1,
         concurrency: 1,
-        modes: ['monolithic', 'bidirectional'] as const,
+        modes: ['bidirectional', 'monolithic'] as const,
         // No checksum and no NaN in new blocks: the model alone has to show it.
         options: { checksum: false, poison: false, fault },
       };

@@ -135,7 +135,8 @@ async function end(cluster: EngineCluster): Promise<void> {
   }
   await cluster.checkIntegrity();
   const busy = (await cluster.stats()).find(({ heldRequests, usedBlocks }) => heldRequests + usedBlocks > 0);
-  if (busy) throw new InternalError(`${busy.engineId} still uses ${busy.usedBlocks} blocks after all was released`);
+  if (busy)
+    throw new InternalError(`${busy.engineId} still uses ${busy.usedBlocks} blocks after all was released`);
 }
 
 function judge(
@@ -144,11 +145,17 @@ function judge(
   oracle: Awaited<ReturnType<typeof oracleFor>>,
   tolerance: number,
 ): CheckResult {
-  const failure = seen.flatMap(({ failures }, i) => failures.map((why) => `conversation ${i + 1}: ${why}`))[0];
-  const sum = (value: (turns: PulledTurns) => number): number => seen.reduce((n, turns) => n + value(turns), 0);
+  const failure = seen.flatMap(({ failures }, i) =>
+    failures.map((why) => `conversation ${i + 1}: ${why}`),
+  )[0];
+  const sum = (value: (turns: PulledTurns) => number): number =>
+    seen.reduce((n, turns) => n + value(turns), 0);
   const moved =
     `${plural(seen.length, 'conversation')}, ${sum((t) => t.pulledTokens)} tokens pulled in ` +
-    `${plural(sum((t) => t.pulledBlockCount), 'block')} of ${layout.blockSize} (${sum((t) => t.hitTokens)} tokens hit)`;
+    `${plural(
+      sum((t) => t.pulledBlockCount),
+      'block',
+    )} of ${layout.blockSize} (${sum((t) => t.hitTokens)} tokens hit)`;
   const { worst, layers } = oracle;
   const against = `${worst.toExponential(1)} of a value from the oracle in ${layers} (at most ${tolerance})`;
   if (failure) return { ok: false, detail: `${failure} (${moved})` };
