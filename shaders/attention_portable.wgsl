@@ -49,30 +49,20 @@ fn key_at(table: u32, key: u32, kv_head: u32) -> u32 {
   return (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * threads;
 }
 
-// The place of a tile's flattened row in tokens; and in q and out, in heads. Rows past the end repeat the last one.
-fn token_of(tile: vec4<u32>, r: u32) -> u32 {
-  return tile.y + (tile.z + min(r, tile.w - 1)) / params.group;
-}
-
-fn head_of(tile: vec4<u32>, r: u32, kv_head: u32) -> u32 {
-  let flat = tile.z + min(r, tile.w - 1);
-  return (token_of(tile, r) * params.kv_heads + kv_head) * params.group + flat % params.group;
-}
-
-fn add_products(sum: vec4f, k: vec4f, d: u32) -> vec4f {
-  let s = fma(vec4f(k.y), queries[d + 1], fma(vec4f(k.x), queries[d], sum));
-  return fma(vec4f(k.w), queries[d + 3], fma(vec4f(k.z), queries[d + 2], s));
+fn add_products(sum: vec4f, k: vec4f, x0: vec4f, x1: vec4f, x2: vec4f, x3: vec4f) -> vec4f {
+  return fma(vec4f(k.w), x3, fma(vec4f(k.z), x2, fma(vec4f(k.y), x1, fma(vec4f(k.x), x0, sum))));
 }
 
 @compute @workgroup_size(threads)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   let tile = tiles[workgroup.x];
   let kv_head = workgroup.y;
-  let head = vec4(
-    head_of(tile, 0, kv_head), head_of(tile, 1, kv_head), head_of(tile, 2, kv_head), head_of(tile, 3, kv_head)) * threads;
-  let position = vec4(
-    tokens[token_of(tile, 0)].y, tokens[token_of(tile, 1)].y, tokens[token_of(tile, 2)].y, tokens[token_of(tile, 3)].y);
-  let last = tokens[token_of(tile, 3)].y;
+  // Rows past the end repeat the last one.
+  let flat = tile.z + min(vec4<u32>(0, 1, 2, 3), vec4(tile.w - 1));
+  let token = tile.y + flat / params.group;
+  let head = ((token * params.kv_heads + kv_head) * params.group + flat % params.group) * threads;
+  let position = vec4(tokens[token.x].y, tokens[token.y].y, tokens[token.z].y, tokens[token.w].y);
+  let last = position.w;
 
   let q0 = q[head.x + thread];
   let q1 = q[head.y + thread];
@@ -101,10 +91,14 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     var score2 = vec4f();
     var score3 = vec4f();
     for (var d = 0u; d < threads; d++) {
-      score0 = add_products(score0, load(at0 + d), 4 * d);
-      score1 = add_products(score1, load(at1 + d), 4 * d);
-      score2 = add_products(score2, load(at2 + d), 4 * d);
-      score3 = add_products(score3, load(at3 + d), 4 * d);
+      let x0 = queries[4 * d];
+      let x1 = queries[4 * d + 1];
+      let x2 = queries[4 * d + 2];
+      let x3 = queries[4 * d + 3];
+      score0 = add_products(score0, load(at0 + d), x0, x1, x2, x3);
+      score1 = add_products(score1, load(at1 + d), x0, x1, x2, x3);
+      score2 = add_products(score2, load(at2 + d), x0, x1, x2, x3);
+      score3 = add_products(score3, load(at3 + d), x0, x1, x2, x3);
     }
     let seen0 = vec4(key) <= position;
     let seen1 = vec4(key + 1) <= position;

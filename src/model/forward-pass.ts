@@ -25,6 +25,8 @@ export interface ForwardPass {
   dispatches(piece: Piece): Work[];
   /** The same, of the first layer only. Results mean nothing; for warm-up. */
   firstLayer(piece: Piece): Work[];
+  /** Query heads a KV head. */
+  group: number;
   /** Rows of attention a workgroup takes, which the tiles are cut for. */
   tileRows(piece: Piece): number;
   /** Multiply-adds a row of the largest matrix of a layer, and a (row, key) pair of attention. */
@@ -260,6 +262,7 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   return {
     dispatches: (piece) => stagesOf(piece, layers).map((of) => of(piece)),
     firstLayer: (piece) => stagesOf(piece, layers.slice(0, 1)).map((of) => of(piece)),
+    group,
     tileRows: (piece) => (isFew(piece) ? attention.few : attention.many).tileRows,
     rowWork: Math.max(
       ...weights.layers.slice(0, 1).flatMap((l) => [l.qkv, l.o, l.gateUp, l.down].map(matrixWork)),

@@ -2,7 +2,9 @@
  * Which form of a kernel serves how many rows on this adapter. All forms of a kernel add in the same order, so the choice
  * changes speed and no bit. What is fast was measured on lavapipe (8 lanes) and SwiftShader (4 lanes).
  */
+import { ModelError } from '../errors.ts';
 import type { Kernel, KernelLibrary, KernelName, Overrides } from '../gpu/kernels.ts';
+import type { Architecture } from './types.ts';
 
 /** A form of a kernel that takes up to `upTo` rows, `rows` of them a workgroup. */
 export interface Variant {
@@ -97,4 +99,14 @@ export async function attentionVariants(
   const fewRows = [1, 2, 4, 8].find((rows) => rows >= shape.group) ?? 8;
   const [few, many] = await Promise.all([variant(fewRows), variant(8)]);
   return { few, many };
+}
+
+/** Throws ModelError for a shape that no form of the kernels serves. */
+export function checkKernelsServe({ name, headDim, numHeads, numKvHeads }: Architecture): void {
+  if (headDim % 8 !== 0 || headDim > 128 || numHeads % numKvHeads !== 0) {
+    throw new ModelError(
+      `${name} has ${numHeads} query heads, ${numKvHeads} KV heads and head_dim ${headDim}: wanted query heads in a ` +
+        'multiple of the KV heads, and a head_dim that is a multiple of 8 and at most 128; use another model',
+    );
+  }
 }

@@ -3,25 +3,19 @@
  * in flight, and reads back what was sampled. It decides nothing about requests, and allocates no block.
  */
 import type { Clock, ModelExecutor, SampledToken, ScheduledBatch } from '../engine/types.ts';
-import { ConfigError, invariant, RequestError } from '../errors.ts';
+import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
-import { StagingRing } from '../gpu/staging.ts';
 import type { SpanSink } from '../measure/spans.ts';
 import { type Activations, createActivations } from './activations.ts';
 import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass, type Work } from './forward-pass.ts';
-import { adapterForm } from './kernel-variants.ts';
-import { packSamples } from './sampling.ts';
-import {
-  attentionTiles,
-  cutIntoPieces,
-  type Piece,
-  type PieceLimits,
-  type PieceShape,
-} from './step-inputs.ts';
-import { kvBlockBytes, type ModelWeights, pad4 } from './types.ts';
+import { adapterForm, checkKernelsServe } from './kernel-variants.ts';
+import { FORBIDDEN_PER_ROW, uploadPiece } from './piece-upload.ts';
+import { SampleReadback } from './sample-readback.ts';
+import { cutIntoPieces, type Piece, type PieceLimits, type PieceShape } from './step-inputs.ts';
+import { kvBlockBytes, type ModelWeights } from './types.ts';
 import { warmUpPieces } from './warm-up.ts';
 import { type EstimatedWork, WorkEstimate } from './work-estimate.ts';
 
@@ -58,9 +52,6 @@ const MAX_PIECE_ROWS = 1024;
 const MAX_LOGIT_ROWS = 64;
 /** Pieces of so few rows, decode steps, are one submit whatever the estimate says. */
 const ONE_SUBMIT_ROWS = 16;
-/** Forbidden token ids of a piece, by row that gets logits. */
-const FORBIDDEN_PER_ROW = 64;
-const READBACK_PLACES = 2;
 
 interface RunnerParts {
   options: ModelRunnerOptions;
@@ -70,35 +61,30 @@ interface RunnerParts {
   pass: ForwardPass;
   pieceRows: number;
   logitRows: number;
+  /** What making the pipelines took. */
+  pipelineMs: number;
 }
 
 export class ModelRunner implements ModelExecutor {
   readonly #parts: RunnerParts;
   readonly #gpu: GpuDevice;
   readonly #estimate = new WorkEstimate();
-  readonly #readback: StagingRing;
+  readonly #readback: SampleReadback;
   readonly #shape: PieceShape;
-  readonly #vocabSize: number;
   #busy = false;
 
   private constructor(parts: RunnerParts) {
-    const { options, logitRows } = parts;
+    const { options, activations } = parts;
     const { architecture } = options.weights;
     this.#parts = parts;
     this.#gpu = options.gpu;
-    this.#vocabSize = architecture.vocabSize;
     this.#shape = {
       blockSize: options.limits.blockSize,
       numBlocks: options.kv.numBlocks[0]!,
       vocabSize: architecture.vocabSize,
       maxModelLen: options.limits.maxModelLen,
     };
-    this.#readback = new StagingRing(options.gpu, {
-      label: 'sampled',
-      usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
-      places: READBACK_PLACES,
-      bufferBytes: logitRows * 16,
-    });
+    this.#readback = new SampleReadback(options.gpu, activations, architecture.vocabSize, options.keepLogits);
   }
 
   /** Uploads the weights and makes every pipeline. Throws AdapterError or ConfigError. */
@@ -110,7 +96,11 @@ export class ModelRunner implements ModelExecutor {
       kv.blockBytes[0] === blockBytes && kv.kvDtype === options.kvDtype,
       () => 'the KV memory is of another model',
     );
-    checkArchitecture(options);
+    checkKernelsServe(architecture);
+    invariant(
+      limits.maxNumSeqs > 0 && limits.maxNumBatchedTokens > 0,
+      () => 'a step must have room for a request',
+    );
     const deviceWeights = await uploadWeights(gpu, weights, options.onProgress ?? (() => {}));
     const pieceRows = Math.min(limits.maxNumBatchedTokens, MAX_PIECE_ROWS);
     const logitRows = Math.min(limits.maxNumSeqs, pieceRows, MAX_LOGIT_ROWS);
@@ -124,6 +114,7 @@ export class ModelRunner implements ModelExecutor {
       maxModelLen: limits.maxModelLen,
     });
     const library = new KernelLibrary(gpu, options.readShader);
+    const begun = options.clock.now();
     const pass = await createForwardPass({
       gpu,
       library,
@@ -143,25 +134,25 @@ export class ModelRunner implements ModelExecutor {
       pass,
       pieceRows,
       logitRows,
+      pipelineMs: options.clock.now() - begun,
     });
   }
 
   /**
    * Dispatches every pipeline, with a readback, so that nothing compiles later; measures each to estimate submits.
-   * Writes into the null block only. compileMs is the time of the first dispatches.
+   * Writes into the null block only. compileMs: making the pipelines and dispatching each for the first time.
    */
   async warmUp(): Promise<{ compileMs: number; pipelines: number }> {
-    const { library, pass, options } = this.#parts;
+    const { library, pass, options, pipelineMs } = this.#parts;
     const begun = options.clock.now();
     const pieces = warmUpPieces(this.#parts, options.limits);
     for (const piece of pieces) {
-      this.#upload(piece);
-      const readback = await this.#submitLast(pass.firstLayer(piece), piece);
-      await this.#collect(piece, readback);
+      uploadPiece(this.#parts, piece);
+      await this.#runLast(pass.firstLayer(piece), piece);
     }
-    const compileMs = options.clock.now() - begun;
+    const compileMs = pipelineMs + options.clock.now() - begun;
     for (const piece of pieces) {
-      this.#upload(piece);
+      uploadPiece(this.#parts, piece);
       for (const work of pass.firstLayer(piece)) {
         const start = options.clock.now();
         await this.#gpu.run([this.#encode([work])]);
@@ -224,15 +215,15 @@ export class ModelRunner implements ModelExecutor {
   async #runPiece(piece: Piece, step: number): Promise<SampledToken[]> {
     const { options, pass } = this.#parts;
     const begun = options.clock.now();
-    this.#upload(piece);
+    uploadPiece(this.#parts, piece);
     const all = pass.dispatches(piece);
     const submits = piece.numRows <= ONE_SUBMIT_ROWS ? [all] : this.#cut(all);
     const last = submits.pop()!;
-    for (const part of submits) await this.#timed(part, () => this.#gpu.run([this.#encode(part)]));
+    for (const part of submits) await this.#timed(part, (ms) => this.#gpu.run([this.#encode(part)], ms));
     let sampled: SampledToken[] = [];
-    await this.#timed(last, async () => {
-      if (piece.samples.length === 0) await this.#gpu.run([this.#encode(last)]);
-      else sampled = await this.#collect(piece, await this.#submitLast(last, piece));
+    await this.#timed(last, async (ms) => {
+      if (piece.samples.length === 0) await this.#gpu.run([this.#encode(last)], ms);
+      else sampled = await this.#runLast(last, piece, ms);
     });
     options.onSpan?.({
       name: 'forward',
@@ -278,35 +269,15 @@ export class ModelRunner implements ModelExecutor {
     return parts;
   }
 
-  async #timed(part: readonly Work[], run: () => Promise<void>): Promise<void> {
+  /** Runs a part of a piece, told how long it may take, and learns from how long it took. */
+  async #timed(part: readonly Work[], run: (expectedMs: number) => Promise<void>): Promise<void> {
     const { clock } = this.#parts.options;
+    const works = part.map(estimated);
     // A peer's copy may be ahead in the queue: its time is not this part's.
     await this.#gpu.idle();
     const start = clock.now();
-    await run();
-    this.#estimate.learn(part.map(estimated), clock.now() - start);
-  }
-
-  #upload(piece: Piece): void {
-    const { activations, pass, options } = this.#parts;
-    const { queue } = options.gpu.device;
-    this.#gpu.assertAlive();
-    const group = options.weights.architecture.numHeads / options.weights.architecture.numKvHeads;
-    queue.writeBuffer(pass.stepUniform, 0, Uint32Array.of(piece.numRows, piece.logitRows.length));
-    queue.writeBuffer(activations.tokens, 0, piece.tokens);
-    queue.writeBuffer(activations.tables, 0, piece.tables);
-    queue.writeBuffer(activations.tiles, 0, attentionTiles(piece, group, pass.tileRows(piece)));
-    if (piece.samples.length === 0) return;
-    const { rows, forbidden } = packSamples(piece.samples.map(({ sample }) => sample));
-    if (forbidden.byteLength > activations.forbidden.size) {
-      throw new RequestError(
-        `${forbidden.length} end and stop tokens are forbidden at once, and at most ${activations.forbidden.size / 4} can be: ` +
-          'give fewer stop tokens, or no minimum of tokens',
-      );
-    }
-    queue.writeBuffer(activations.logitRows, 0, piece.logitRows);
-    queue.writeBuffer(activations.sampleRows, 0, rows);
-    if (forbidden.length > 0) queue.writeBuffer(activations.forbidden, 0, forbidden);
+    await run(works.reduce((ms, work) => ms + this.#estimate.milliseconds(work), 0));
+    this.#estimate.learn(works, clock.now() - start);
   }
 
   #encode(part: readonly Work[], readback?: (encoder: GPUCommandEncoder) => void): GPUCommandBuffer {
@@ -318,61 +289,10 @@ export class ModelRunner implements ModelExecutor {
     return encoder.finish();
   }
 
-  /** Submits the last part of a piece that samples, with the copy of its results. */
-  async #submitLast(part: readonly Work[], piece: Piece): Promise<GPUBuffer> {
-    const { activations, options } = this.#parts;
-    const count = piece.samples.length;
-    const logitBytes = options.keepLogits ? 4 * pad4(this.#vocabSize) * count : 0;
-    const staging = await this.#readback.acquire(16 * count + logitBytes);
-    try {
-      const commands = this.#encode(part, (encoder) => {
-        encoder.copyBufferToBuffer(activations.results, 0, staging, 0, 16 * count);
-        if (logitBytes > 0)
-          encoder.copyBufferToBuffer(activations.logits, 0, staging, 16 * count, logitBytes);
-      });
-      await this.#gpu.run([commands]);
-      await this.#gpu.guard(staging.mapAsync(GPUMapMode.READ));
-      return staging;
-    } catch (error) {
-      this.#readback.release(staging);
-      throw error;
-    }
-  }
-
-  /** Reads the mapped results and gives their buffer back. */
-  async #collect(piece: Piece, staging: GPUBuffer): Promise<SampledToken[]> {
-    const count = piece.samples.length;
-    const stride = pad4(this.#vocabSize);
-    const words = new Uint32Array(staging.getMappedRange(), 0, 4 * count);
-    const sampled = piece.samples.map(({ requestId }, i) => {
-      const [tokenId, low, high] = [words[4 * i]!, words[4 * i + 1]!, words[4 * i + 2]!];
-      const at = words.byteOffset + 16 * count + 4 * stride * i;
-      const logits = this.#parts.options.keepLogits
-        ? new Float32Array(words.buffer, at, this.#vocabSize).slice()
-        : null;
-      return { requestId, tokenId, logitsDigest: hex(high) + hex(low), logits };
-    });
-    staging.unmap();
-    this.#readback.release(staging);
-    return sampled;
+  /** Submits the last part of a piece that samples, with the copy of its results, and reads them. */
+  async #runLast(part: readonly Work[], piece: Piece, expectedMs = 0): Promise<SampledToken[]> {
+    return this.#readback.read(piece, (copy) => this.#gpu.run([this.#encode(part, copy)], expectedMs));
   }
 }
-
-const hex = (word: number): string => word.toString(16).padStart(8, '0');
 
 const estimated = ({ kernel, work }: Work): EstimatedWork => ({ key: kernel, work });
-
-function checkArchitecture({ weights, limits }: ModelRunnerOptions): void {
-  const { name, headDim, numHeads, numKvHeads } = weights.architecture;
-  const heads = numHeads / numKvHeads;
-  if (headDim % 8 !== 0 || headDim > 128 || !Number.isInteger(heads)) {
-    throw new ConfigError(
-      `${name} has ${numHeads} query heads, ${numKvHeads} KV heads and head_dim ${headDim}: wanted a multiple of the KV ` +
-        'heads, and a head_dim that is a multiple of 8 and at most 128',
-    );
-  }
-  invariant(
-    limits.maxNumSeqs > 0 && limits.maxNumBatchedTokens > 0,
-    () => 'a step must have room for a request',
-  );
-}

@@ -1,0 +1,80 @@
+/** Brings sampled tokens, their digests and, when kept, their logits back from the device. */
+import type { SampledToken } from '../engine/types.ts';
+import { invariant } from '../errors.ts';
+import type { GpuDevice } from '../gpu/device.ts';
+import { StagingRing } from '../gpu/staging.ts';
+import type { Activations } from './activations.ts';
+import type { Piece } from './step-inputs.ts';
+import { pad4 } from './types.ts';
+
+const PLACES = 2;
+/** token id, digest low, digest high, unused. */
+const RESULT_BYTES = 16;
+
+export class SampleReadback {
+  readonly #gpu: GpuDevice;
+  readonly #activations: Activations;
+  readonly #vocabSize: number;
+  readonly #keepLogits: boolean;
+  readonly #ring: StagingRing;
+
+  constructor(gpu: GpuDevice, activations: Activations, vocabSize: number, keepLogits: boolean) {
+    this.#gpu = gpu;
+    this.#activations = activations;
+    this.#vocabSize = vocabSize;
+    this.#keepLogits = keepLogits;
+    this.#ring = new StagingRing(gpu, {
+      label: 'sampled',
+      usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+      places: PLACES,
+      bufferBytes: activations.results.size,
+    });
+  }
+
+  get bytes(): number {
+    return this.#ring.bytes;
+  }
+
+  /** `run` submits the piece's last kernels followed by the given copies, and resolves when they are done. */
+  async read(
+    piece: Piece,
+    run: (copy: (encoder: GPUCommandEncoder) => void) => Promise<void>,
+  ): Promise<SampledToken[]> {
+    const count = piece.samples.length;
+    const logitBytes = this.#keepLogits ? 4 * pad4(this.#vocabSize) * count : 0;
+    const staging = await this.#ring.acquire(RESULT_BYTES * count + logitBytes);
+    try {
+      await run((encoder) => {
+        encoder.copyBufferToBuffer(this.#activations.results, 0, staging, 0, RESULT_BYTES * count);
+        if (logitBytes === 0) return;
+        encoder.copyBufferToBuffer(this.#activations.logits, 0, staging, RESULT_BYTES * count, logitBytes);
+      });
+      await this.#gpu.guard(staging.mapAsync(GPUMapMode.READ));
+      const sampled = this.#parse(piece, staging.getMappedRange());
+      staging.unmap();
+      return sampled;
+    } finally {
+      this.#ring.release(staging);
+    }
+  }
+
+  destroy(): void {
+    this.#ring.destroy();
+  }
+
+  #parse({ samples }: Piece, mapped: ArrayBuffer): SampledToken[] {
+    const words = new Uint32Array(mapped, 0, 4 * samples.length);
+    return samples.map(({ requestId }, i) => {
+      const [tokenId, low, high] = [words[4 * i]!, words[4 * i + 1]!, words[4 * i + 2]!];
+      invariant(
+        tokenId < this.#vocabSize,
+        () => `${requestId}: no token could be sampled; its logits are no numbers`,
+      );
+      const at = RESULT_BYTES * samples.length + 4 * pad4(this.#vocabSize) * i;
+      const logits = this.#keepLogits ? new Float32Array(mapped, at, this.#vocabSize).slice() : null;
+      return { requestId, tokenId, logitsDigest: hex(high) + hex(low), logits };
+    });
+  }
+}
+
+const hex = (word: number): string => word.toString(16).padStart(8, '0');
