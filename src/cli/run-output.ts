@@ -5,6 +5,7 @@ import type { Conversation } from '../workload/types.ts';
 import type { Output } from './deps.ts';
 import {
   clip,
+  clipLines,
   fillLeft,
   formatBytes,
   formatParameters,
@@ -37,7 +38,8 @@ export function printReport(
   print(spokenLines(report, conversations, c));
   for (const run of report.runs) {
     const title = `${c.bold(run.mode)}: ${MODE_SENTENCES[run.mode]}`;
-    print(['', run.mode !== 'monolithic' && report.link ? `${title}, ${c.yellow(THROTTLED)}` : title]);
+    print(['', title]);
+    if (run.mode !== 'monolithic' && report.link) print([`${THROTTLED}: ${report.link.name}`], c.yellow);
     print(turnTable(run, style));
     if (run.summary.first_use_compilations > 0) {
       const count = plural(run.summary.first_use_compilations, 'pipeline');
@@ -84,7 +86,7 @@ function spokenLines(
     const asked = first.turns[turn - 1]?.at(-1)?.content ?? '';
     return [
       `${fillLeft(String(turn), 3)}  ${c.cyan('user ')}  ${clip(asked, WIDTH - 12)}`,
-      ...clipLines(text ?? '', WIDTH - 12, 4).map(
+      ...clipLines(text ?? '', WIDTH - 12, 5).map(
         (line, i) => `     ${c.dim(i === 0 ? 'model' : '     ')}  ${line}`,
       ),
     ];

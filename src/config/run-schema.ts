@@ -89,7 +89,7 @@ const cluster = {
     }),
   prefixCaching: flag().default(true).meta({
     description:
-      'P keeps no KV between turns. vLLM keeps it (enable_prefix_caching); the shipped conversation does not, so that every earlier token is pulled or computed again.',
+      'P keeps no KV between turns. vLLM keeps it (enable_prefix_caching); with the shipped conversation P keeps none, unless --prefix-caching is given, so that every earlier token is pulled or computed again.',
     value: null,
     negated: true,
   }),

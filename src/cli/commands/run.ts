@@ -23,7 +23,7 @@ export const runSpec: CommandSpec = {
   examples: [
     'kvferry run',
     'kvferry run --model tiny --turns 6 --output-tokens 128 --no-prefix-caching',
-    'kvferry run --mode unidirectional,bidirectional --link 10gbe --json report.json',
+    'kvferry run --mode unidirectional,bidirectional --link 10gbe --json out.json',
   ],
 };
 

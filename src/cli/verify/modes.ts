@@ -106,6 +106,6 @@ function judge({ runs, comparison }: TrialResult): CheckResult {
   return { ok: true, detail: numbers };
 }
 
-export function place({ mode, reference, conversation_id, turn, token_index, what }: Disagreement): string {
+function place({ mode, reference, conversation_id, turn, token_index, what }: Disagreement): string {
   return `${mode} parts from ${reference} at ${conversation_id}, turn ${turn}, token ${token_index + 1} (${what})`;
 }

@@ -5,7 +5,6 @@
  */
 import type { InjectedFault } from '../../cluster/types.ts';
 import { runTrial } from './clusters.ts';
-import { place } from './modes.ts';
 import type { Check, CheckEnvironment } from './types.ts';
 
 const FAULTS: Record<InjectedFault['kind'], string> = {
@@ -41,9 +40,13 @@ function control(environment: CheckEnvironment, fault: InjectedFault): Check {
         options: { checksum: false, poison: false, fault },
       };
       const { comparison } = await runTrial(environment, trial, say, signal);
-      return comparison.logits_identical
-        ? { ok: false, detail: 'the damage changed nothing: it goes unnoticed' }
-        : { ok: true, detail: `noticed: ${place(comparison.first_disagreement!)}` };
+      const first = comparison.first_disagreement;
+      return first
+        ? {
+            ok: true,
+            detail: `noticed at turn ${first.turn}, token ${first.token_index + 1}: other ${first.what}`,
+          }
+        : { ok: false, detail: 'the damage changed nothing: it goes unnoticed' };
     },
   };
 }

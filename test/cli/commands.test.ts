@@ -1,0 +1,270 @@
+import { describe, expect, test } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { widthOf } from '../../src/cli/format.ts';
+import type { CheckProvider } from '../../src/cli/verify/types.ts';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { AdapterError, InternalError } from '../../src/errors.ts';
+import { fakeWorld } from './fake.ts';
+
+const widest = (text: string): number => Math.max(...text.split('\n').map(widthOf));
+
+async function complaint(argv: string[], files: Record<string, string> = {}): Promise<string> {
+  const world = fakeWorld({}, files);
+  expect(await main(argv, world.deps)).toBe(2);
+  expect(world.out()).toBe('');
+  const text = world.err();
+  expect(text.trimEnd().split('\n')).toHaveLength(1);
+  return text.trimEnd();
+}
+
+describe('usage', () => {
+  test.each([
+    [
+      ['rn'],
+      "kvferry: there is no command 'rn': wanted one of run, verify, doctor, export (did you mean run?)",
+    ],
+    [['run', '--treshold', '5'], 'kvferry: there is no option --treshold (did you mean --threshold?)'],
+    [['run', '--zzzzzz'], 'kvferry: there is no option --zzzzzz; --help lists them'],
+    [
+      ['run', '--threshold', '-5'],
+      "kvferry: --threshold is '-5': wanted a whole number of tokens, 0 or more; or leave it out for 64",
+    ],
+    [['run', '--threshold'], 'kvferry: --threshold has no value: wanted --threshold TOKENS'],
+    [['run', '--model'], 'kvferry: --model has no value: wanted --model PRESET|DIR'],
+    [['run', '--seed', '1', '--seed', '2'], 'kvferry: --seed is given more than once: give it once'],
+    [['run', 'now'], "kvferry: 'now' is one word too many for kvferry run: see kvferry run --help"],
+    [
+      ['doctor', '--turns', '3'],
+      'kvferry: --turns is an option of kvferry run and export, not of doctor: leave it out',
+    ],
+    [['run', '--config', 'gone.json'], 'kvferry: cannot read gone.json: there is no such file'],
+    [['run', '--model', 'nanno'], /there is no model 'nanno'.*did you mean 'nano'\?/],
+    [['export'], 'kvferry: nothing to export is named: wanted tokenizer DIR or config'],
+    [['export', 'weights'], "kvferry: there is no 'weights' to export: wanted tokenizer DIR or config"],
+    [['export', 'tokenizer'], 'kvferry: export tokenizer has no directory: wanted export tokenizer DIR'],
+    [['run', '--link', '10gbee'], /link '10gbee'.*did you mean 10gbe\?/],
+    [
+      [
+        'run',
+        '--threshold',
+        '5',
+        '--kv-transfer-config',
+        '{"kv_connector_extra_config":{"kv_recompute_threshold":64}}',
+      ],
+      'kvferry: --threshold is 5 and kv_recompute_threshold in --kv-transfer-config is 64: give one of them',
+    ],
+    [
+      ['run', '--model', 'nano', '--turns', '100', '--output-tokens', '999'],
+      /grows to 106364 tokens and the context holds 8192/,
+    ],
+    [
+      ['run', '--model', 'nano', '--p-blocks', '3'],
+      /--p-blocks is 3 blocks of 16 tokens.*grows to 704 tokens: give 45 or more/,
+    ],
+  ])('%j', async (argv, expected) => {
+    expect(await complaint(argv)).toMatch(
+      typeof expected === 'string' ? new RegExp(`^${literally(expected)}$`) : expected,
+    );
+  });
+
+  test('a config file: its settings hold, options win, and its mistakes name the file', async () => {
+    const files = {
+      'k.json': '{"model":"nano","turns":2,"threshold":7,"userTokens":9}',
+      'bad.json': '{"treshold":1}',
+    };
+    const world = fakeWorld({}, files);
+    expect(await main(['export', 'config', '--config', 'k.json', '--threshold', '8'], world.deps)).toBe(0);
+    expect(JSON.parse(world.out())).toMatchObject({ model: 'nano', turns: 2, threshold: 8, userTokens: 9 });
+    expect(await complaint(['run', '--config', 'bad.json'], files)).toBe(
+      "kvferry: there is no setting 'treshold' in bad.json: did you mean --threshold?",
+    );
+    expect(await complaint(['run', '--config', 'x.json'], { 'x.json': '{"threshold":-1}' })).toMatch(
+      /^kvferry: 'threshold' in x.json is -1: wanted/,
+    );
+    expect(await complaint(['run', '--config', 'x.json'], { 'x.json': '{' })).toMatch(
+      /^kvferry: x.json is no JSON/,
+    );
+    expect(await complaint(['run', '--config', 'x.json'], { 'x.json': '[]' })).toMatch(
+      /^kvferry: x.json holds no object/,
+    );
+  });
+
+  test('a conversation that ends with the assistant', async () => {
+    const talk = JSON.stringify([
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: 'b' },
+    ]);
+    expect(await complaint(['run', '--conversation', 'talk.json'], { 'talk.json': talk })).toMatch(
+      /talk.json ends with the assistant/,
+    );
+  });
+
+  test('values stay as they are written', async () => {
+    const world = fakeWorld();
+    const odd = ['--adapter', '007', '--json=1e3', '--no-prefix-caching', '--link', '10e6'];
+    expect(await main(['export', 'config', ...odd], world.deps)).toBe(0);
+    expect(JSON.parse(world.out())).toMatchObject({
+      adapter: '007',
+      json: '1e3',
+      prefixCaching: false,
+      link: '10e6',
+    });
+  });
+
+  test('a switch that is off by default of the conversation can be turned on', async () => {
+    const world = fakeWorld();
+    expect(await main(['export', 'config', '--prefix-caching'], world.deps)).toBe(0);
+    expect(JSON.parse(world.out())).toMatchObject({
+      conversation: 'shipped',
+      prefixCaching: true,
+      tokenCheck: true,
+    });
+  });
+
+  test('what export config prints is a config file', async () => {
+    const world = fakeWorld();
+    expect(await main(['export', 'config', '--model', 'tiny', '--ttl', '5'], world.deps)).toBe(0);
+    expect(parseRunConfig(JSON.parse(world.out()))).toEqual(JSON.parse(world.out()));
+  });
+
+  test.each([
+    [['--help']],
+    [['run', '--help']],
+    [['verify', '-h']],
+    [['doctor', '--help']],
+    [['export', '--help']],
+  ])('help of %j fits 80 columns and has an example', async (argv) => {
+    const world = fakeWorld();
+    expect(await main(argv, world.deps)).toBe(0);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    expect(world.out()).toMatch(/kvferry (run|verify|doctor|export)/);
+  });
+
+  test('help names every option of run, with its value', async () => {
+    const world = fakeWorld();
+    await main(['run', '--help'], world.deps);
+    for (const option of [
+      '--mode <MODES>',
+      '--threshold <TOKENS>',
+      '--no-prefix-caching',
+      '--no-token-check',
+      '--json [FILE]',
+      '--config <FILE>',
+    ]) {
+      expect(world.out()).toContain(option);
+    }
+  });
+
+  test('no command at all is help and exit code 2; --version is the version', async () => {
+    const none = fakeWorld();
+    expect(await main([], none.deps)).toBe(2);
+    expect(none.err()).toContain('Usage: kvferry <command>');
+    const version = fakeWorld();
+    expect(await main(['--version'], version.deps)).toBe(0);
+    expect(version.out()).toBe('kvferry 1.2.3\n');
+  });
+
+  test('--debug shows stacks, nothing else does', async () => {
+    const plain = fakeWorld();
+    await main(['run', '--threshold', 'x'], plain.deps);
+    expect(plain.err()).not.toContain('    at ');
+    const debug = fakeWorld();
+    await main(['run', '--threshold', 'x', '--debug'], debug.deps);
+    expect(debug.err()).toContain('    at ');
+  });
+});
+
+const literally = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
+describe('kvferry export tokenizer', () => {
+  test('writes the files and says so', async () => {
+    const world = fakeWorld();
+    expect(await main(['export', 'tokenizer', 'out', '--model', 'nano'], world.deps)).toBe(0);
+    expect(world.directories).toEqual(['out']);
+    expect(world.files.get('out/tokenizer.json')).toBe('{"model":"nano"}');
+    expect(world.out()).toBe('wrote tokenizer.json, tokenizer_config.json of nano to out\n');
+  });
+});
+
+describe('kvferry doctor', () => {
+  test('a machine that works', async () => {
+    const world = fakeWorld();
+    expect(await main(['doctor'], world.deps)).toBe(0);
+    for (const text of [
+      'Adapters',
+      'none: not installed',
+      'features',
+      'kernels   subgroup forms: 4 lanes',
+      'P→shared→D',
+      '1.25',
+      'Memory',
+      'What to do',
+      'lavapipe is 3 to 4 times faster',
+    ]) {
+      expect(world.out()).toContain(text);
+    }
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    expect(world.clusters[0]?.closed).toBe(1);
+  });
+
+  test('a machine on which nothing starts: why, what to do, exit code 1', async () => {
+    const world = fakeWorld({ adapterFails: new AdapterError('Dawn accepts no adapter') });
+    expect(await main(['doctor', '--adapter', 'gpu', '--json', 'd.json'], world.deps)).toBe(1);
+    expect(world.out()).toContain('No engine can start: Dawn accepts no adapter.');
+    expect(world.out()).toContain('Leave --adapter out');
+    expect(JSON.parse(world.files.get('d.json') ?? '')).toMatchObject({
+      info: null,
+      error: 'Dawn accepts no adapter',
+    });
+  });
+});
+
+describe('kvferry verify', () => {
+  const passing =
+    (group: 'a' | 'c' | 'e'): CheckProvider =>
+    async () => [{ group, name: 'a check', run: async () => ({ ok: true, detail: '12 numbers compared' }) }];
+
+  test('passes when every group has checks and they pass', async () => {
+    const world = fakeWorld();
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: passing('e') };
+    expect(
+      await main(['verify', '--model', 'nano', '--json', 'v.json', '--fixture', 'dir'], world.deps),
+    ).toBe(0);
+    expect(world.out()).toContain('15 checks passed, 0 failed, 0 skipped');
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    expect(JSON.parse(world.files.get('v.json') ?? '')).toMatchObject({ ok: true, model: 'nano' });
+    // Each trial has a cluster of its own, and every one is closed.
+    expect(world.clusters).toHaveLength(12);
+    for (const { closed } of world.clusters) expect(closed).toBe(1);
+  });
+
+  test('a group without checks fails; a fixture is only checked on request', async () => {
+    const world = fakeWorld();
+    expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
+    expect(world.out()).toContain('this build has no such checks');
+    expect(world.out()).toContain('give --fixture DIR');
+  });
+
+  test('modes that part are found', async () => {
+    const world = fakeWorld({ wrong: { mode: 'unidirectional', what: 'logits' } });
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
+    expect(world.out()).toMatch(/FAILED {2}greedy, P keeps nothing/);
+    expect(world.out()).toContain('unidirectional parts from monolithic');
+  });
+
+  test('damage that goes unnoticed fails', async () => {
+    const world = fakeWorld({ faultsVanish: true });
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
+    expect(world.out()).toContain('the damage changed nothing: it goes unnoticed');
+  });
+
+  test('a check that throws has failed, and the others run', async () => {
+    const world = fakeWorld({ integrityFails: new InternalError('block 3 is lost') });
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
+    expect(world.out()).toContain('block 3 is lost');
+    expect(world.out()).toContain('2 checks passed, 12 failed, 1 skipped');
+  });
+});

@@ -1,0 +1,300 @@
+/** A world without terminal, files, GPU or threads for the commands, and a cluster that answers by arithmetic. */
+import type { CliDeps } from '../../src/cli/deps.ts';
+import type {
+  Cluster,
+  ClusterInfo,
+  ClusterOptions,
+  EngineStats,
+  GeneratedToken,
+  GenerateRequest,
+  Mode,
+  TransferSummary,
+} from '../../src/cluster/types.ts';
+import { ConfigError } from '../../src/errors.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+
+export interface FakeTroubles {
+  /** This mode gives other tokens (or other logits only) from its second turn on. */
+  wrong?: { mode: Mode; what: 'token' | 'logits' };
+  startFails?: Error;
+  integrityFails?: Error;
+  /** Never answers. */
+  hangs?: boolean;
+  adapterFails?: Error;
+  /** Damage that a fault option asks for stays without effect. */
+  faultsVanish?: boolean;
+}
+
+/** Answers with tokens that follow from the prompt alone, so that all modes agree unless they are told not to. */
+export class FakeCluster implements Cluster {
+  readonly info: ClusterInfo;
+  mode: Mode;
+  closed = 0;
+  ended: string[] = [];
+  readonly options: ClusterOptions;
+  readonly #troubles: FakeTroubles;
+  readonly #turns = new Map<string, number>();
+
+  constructor(options: ClusterOptions, troubles: FakeTroubles) {
+    this.options = options;
+    this.mode = options.mode;
+    this.#troubles = troubles;
+    const engine = (role: 'prefill' | 'decode') => ({
+      engineId: `${role}-0`,
+      role,
+      numBlocks: options[role].numBlocks,
+      memory: { weights: 3_500_000, kv: 4_200_000 },
+      loadMs: 12,
+      compileMs: 345,
+      pipelines: 9,
+    });
+    this.info = {
+      adapter: {
+        name: 'fake maker, model 9000',
+        vendor: 'fake',
+        architecture: 'arithmetic',
+        description: 'fake maker, model 9000',
+        backend: 'vulkan',
+        software: true,
+        features: ['subgroups'],
+        subgroupSize: 4,
+        limits: {
+          maxBufferSize: 2 ** 30,
+          maxStorageBufferBindingSize: 2 ** 27,
+          maxComputeWorkgroupStorageSize: 16384,
+          maxComputeInvocationsPerWorkgroup: 256,
+          maxComputeWorkgroupsPerDimension: 65535,
+        },
+        timestampQuery: false,
+      },
+      model: {
+        name: options.model,
+        parameters: 1_769_472,
+        vocabSize: 512,
+        maxModelLen: options.maxModelLen,
+        kvBytesPerToken: 256,
+        blockBytes: 4096,
+        eosTokenIds: [0],
+      },
+      engines: [engine('prefill'), engine('decode')],
+      startMs: 2345,
+      link: options.link,
+    };
+  }
+
+  encode(text: string): number[] {
+    return [...text].map((character) => (character.codePointAt(0)! % 500) + 8);
+  }
+
+  decode(tokenIds: readonly number[]): string {
+    return tokenIds.map((id) => (id === 0 ? '<end>' : String.fromCharCode(97 + (id % 26)))).join('');
+  }
+
+  async setMode(mode: Mode): Promise<void> {
+    this.mode = mode;
+    this.#turns.clear();
+  }
+
+  async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
+    if (this.#troubles.hangs) await new Promise(() => {});
+    const id = request.conversationId ?? 'alone';
+    const turn = (this.#turns.get(id) ?? 0) + 1;
+    this.#turns.set(id, turn);
+    const prompt =
+      request.promptTokenIds ?? this.encode((request.messages ?? []).map((m) => m.content).join('\n'));
+    const wrong = this.#wrongness(turn);
+    const seed = prompt.reduce((sum, token, i) => (sum * 31 + token + i) % 1_000_003, 7);
+    const length = Math.min(request.sampling?.maxTokens ?? 4, request.sampling?.ignoreEos ? 1e9 : 5);
+    const ids = Array.from({ length }, (_, i) => ((seed + i * 17 + (wrong === 'token' ? 1 : 0)) % 500) + 8);
+    if (!request.sampling?.ignoreEos) ids[ids.length - 1] = 0;
+    const pulled = this.mode === 'bidirectional' && turn > 1 ? Math.max(0, prompt.length - 5) : 0;
+    const ttftMs = 10 + (prompt.length - pulled);
+    for (const [index, tokenId] of ids.entries()) {
+      yield {
+        tokenId,
+        text: this.decode([tokenId]),
+        index,
+        logitsDigest: `${tokenId}${wrong === null ? '' : '!'}`,
+        logits: this.options.keepLogits ? Float32Array.of(tokenId, wrong === null ? 1 : 1.5) : null,
+        final:
+          index < ids.length - 1
+            ? null
+            : {
+                conversationId: id,
+                turn,
+                promptTokenIds: prompt,
+                outputTokenIds: ids,
+                text: this.decode(ids),
+                finishReason: 'stop',
+                prompt: {
+                  promptTokens: prompt.length,
+                  localHitTokens: 0,
+                  pulledTokens: pulled,
+                  computedTokens: prompt.length - pulled,
+                  noPullReason: null,
+                },
+                ttftMs,
+                tpotMs: 3.25,
+                latencyMs: ttftMs + 3.25 * (ids.length - 1),
+                stagesMs: { prefill: ttftMs },
+                transfer: {
+                  pToD: this.mode === 'monolithic' ? null : this.#moved(prompt.length),
+                  dToP: pulled > 0 ? this.#moved(pulled) : null,
+                },
+              },
+      };
+    }
+  }
+
+  async endConversation(id: string): Promise<void> {
+    this.ended.push(id);
+  }
+
+  async stats(): Promise<readonly EngineStats[]> {
+    return [];
+  }
+
+  async checkIntegrity(): Promise<void> {
+    if (this.#troubles.integrityFails) throw this.#troubles.integrityFails;
+  }
+
+  async revive(): Promise<number> {
+    return 0;
+  }
+
+  onSpan(): () => void {
+    return () => {};
+  }
+
+  async close(): Promise<void> {
+    this.closed++;
+  }
+
+  #wrongness(turn: number): 'token' | 'logits' | null {
+    const { wrong, faultsVanish } = this.#troubles;
+    if (this.options.fault && !faultsVanish && this.mode === 'bidirectional') return 'logits';
+    return wrong && wrong.mode === this.mode && turn > 1 ? wrong.what : null;
+  }
+
+  #moved(tokens: number): TransferSummary {
+    const bytes = tokens * 256;
+    const throttled = this.options.link !== null;
+    return {
+      bytes,
+      blocks: Math.ceil(tokens / 16),
+      ms: 2,
+      gbps: bytes / 2e6,
+      descriptors: 1,
+      throttled,
+      stages: {} as never,
+    };
+  }
+}
+
+export interface FakeWorld {
+  deps: CliDeps;
+  out(): string;
+  err(): string;
+  files: Map<string, string>;
+  directories: string[];
+  clusters: FakeCluster[];
+  /** Presses Ctrl-C. */
+  interrupt(): void;
+  exits: number[];
+}
+
+export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, string> = {}): FakeWorld {
+  const written = { out: '', err: '' };
+  const store = new Map(Object.entries(files));
+  const listeners = new Set<() => void>();
+  const clusters: FakeCluster[] = [];
+  const directories: string[] = [];
+  const exits: number[] = [];
+  let time = 0;
+  const output = (to: 'out' | 'err') => ({
+    write: (text: string) => {
+      written[to] += text;
+    },
+    isTTY: false,
+    columns: 80,
+  });
+  const deps: CliDeps = {
+    version: '1.2.3',
+    stdout: output('out'),
+    stderr: output('err'),
+    progressStream: null,
+    color: false,
+    async readTextFile(path) {
+      const content = store.get(path);
+      if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);
+      return content;
+    },
+    async writeTextFile(path, content) {
+      store.set(path, content);
+    },
+    async makeDirectory(path) {
+      directories.push(path);
+    },
+    now: () => time++,
+    onInterrupt(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    exitNow: (code) => void exits.push(code),
+    backend: {
+      architecture: async (model) => ({
+        ...presetArchitecture(model === 'recall' ? 'nano' : model),
+        name: model,
+      }),
+      async useAdapter(choice) {
+        if (troubles.adapterFails) throw troubles.adapterFails;
+        return { description: `fake (${choice})`, software: true };
+      },
+      async startCluster(options) {
+        if (troubles.startFails) throw troubles.startFails;
+        const cluster = new FakeCluster(options, troubles);
+        clusters.push(cluster);
+        return cluster;
+      },
+      tokenizerFiles: async (model) => ({
+        'tokenizer.json': `{"model":"${model}"}`,
+        'tokenizer_config.json': '{}',
+      }),
+    },
+    doctor: {
+      adapters: async () => [
+        { driver: 'system', adapter: null, error: 'not installed' },
+        {
+          driver: 'swiftshader',
+          adapter: {
+            description: 'SwiftShader Device (Subzero)',
+            software: true,
+            features: ['subgroups'],
+            maxBufferSize: 2 ** 30,
+            maxStorageBufferBindingSize: 2 ** 30,
+            subgroupMinSize: 4,
+            subgroupMaxSize: 4,
+          },
+          error: null,
+        },
+      ],
+      copyRates: async () => [
+        { direction: 'P→shared→D', bytes: 4e6, gbps: 1.25, byHandGbps: 0.9 },
+        { direction: 'D→shared→P', bytes: 4e6, gbps: 1.5, byHandGbps: null },
+      ],
+    },
+    verify: { kernels: null, pulledBlocks: null, fixture: null },
+  };
+  return {
+    deps,
+    out: () => written.out,
+    err: () => written.err,
+    files: store,
+    directories,
+    clusters,
+    interrupt: () => {
+      for (const listener of [...listeners]) listener();
+    },
+    exits,
+  };
+}

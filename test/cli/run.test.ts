@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { widthOf } from '../../src/cli/format.ts';
+import { AdapterError, EngineDeadError, InternalError } from '../../src/errors.ts';
+import { type Report, reportSchema } from '../../src/measure/report.ts';
+import { fakeWorld } from './fake.ts';
+
+const short = ['run', '--model', 'nano', '--turns', '3', '--user-tokens', '20', '--output-tokens', '6'];
+const widest = (text: string): number => Math.max(...text.split('\n').map(widthOf));
+
+describe('kvferry run', () => {
+  test('three modes, their tables, the summary and the verdict', async () => {
+    const world = fakeWorld();
+    expect(await main(short, world.deps)).toBe(0);
+    const out = world.out();
+    for (const heading of [
+      'monolithic: one engine',
+      'unidirectional: P prefills',
+      'bidirectional: the same',
+      'side by side',
+    ]) {
+      expect(out).toContain(heading);
+    }
+    expect(out).toContain('pulled nothing: D holds nothing before the first turn');
+    expect(out).toContain('All 3 modes agree: the same 18 tokens from the same logits, bit for bit.');
+    expect(out).toMatch(/Pulling D's KV back spared P \d+ of \d+ prompt tokens/);
+    expect(out).toContain('Start-up, in no figure below: 2.35 s');
+    expect(world.clusters).toHaveLength(1);
+    expect(world.clusters[0]?.closed).toBe(1);
+    expect(world.clusters[0]?.ended).toEqual(['made-1', 'made-1', 'made-1']);
+  });
+
+  test('every line has at most 80 columns, however large the numbers', async () => {
+    const world = fakeWorld();
+    const sizes = [
+      '--system-tokens',
+      '6000',
+      '--user-tokens',
+      '400',
+      '--conversations',
+      '12',
+      '--turns',
+      '4',
+    ];
+    expect(await main(['run', '--model', 'nano', ...sizes, '--link', '1gb/s,50us'], world.deps)).toBe(0);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    expect(world.out()).toContain('more turns: --json has them');
+    expect(world.out()).toMatch(/^12\.4|^ *10\.4/m);
+    const text = fakeWorld();
+    expect(await main(['run'], text.deps)).toBe(0);
+    expect(widest(text.out())).toBeLessThanOrEqual(80);
+  });
+
+  test('prompt = hit + pulled + computed in every row', async () => {
+    const world = fakeWorld();
+    await main(short, world.deps);
+    const rows = [...world.out().matchAll(/(\d+) = +(\d+) \+ +(\d+) \+ +(\d+)/g)];
+    expect(rows).toHaveLength(9);
+    for (const [, prompt, hit, pulled, computed] of rows)
+      expect(Number(prompt)).toBe(Number(hit) + Number(pulled) + Number(computed));
+  });
+
+  test('the shipped conversation is shown once, in words', async () => {
+    const world = fakeWorld();
+    expect(await main(['run'], world.deps)).toBe(0);
+    expect(world.out().match(/What did Zorblax find\?/g)).toHaveLength(1);
+    expect(world.out()).not.toContain('<end>');
+    expect(world.clusters[0]?.options).toMatchObject({
+      prefill: { enablePrefixCaching: false },
+      connector: { recomputeThreshold: 32 },
+    });
+  });
+
+  test('options reach the cluster', async () => {
+    const world = fakeWorld();
+    const options = [
+      '--threshold',
+      '0',
+      '--p-blocks',
+      '99',
+      '--block-size=32',
+      '--ttl',
+      '9',
+      '--kv-dtype',
+      'f32',
+      '--no-token-check',
+    ];
+    expect(
+      await main(
+        [...short, ...options, '--mode', 'bidirectional', '--link', '10e6', '--seed', '7'],
+        world.deps,
+      ),
+    ).toBe(0);
+    expect(world.clusters[0]?.options).toMatchObject({
+      blockSize: 32,
+      kvDtype: 'f32',
+      weightSeed: 7,
+      prefill: { numBlocks: 99, enablePrefixCaching: true },
+      connector: { recomputeThreshold: 0, decoderTtlMs: 9000, tokenCheck: false },
+      link: { name: '10e6', bytesPerSecond: 10e6 },
+    });
+    expect(world.out()).toContain('Only bidirectional ran');
+    expect(world.out()).toContain('throttled (modelled link)');
+  });
+
+  test('--json is the report on stdout, and the tables go to stderr', async () => {
+    const world = fakeWorld();
+    expect(await main([...short, '--json'], world.deps)).toBe(0);
+    const report: Report = reportSchema.parse(JSON.parse(world.out()));
+    expect(report.runs.map(({ mode }) => mode)).toEqual(['monolithic', 'unidirectional', 'bidirectional']);
+    expect(report.comparison).toMatchObject({
+      tokens_identical: true,
+      logits_identical: true,
+      max_logit_difference: 0,
+    });
+    expect(report.comparison?.ttft_speedup?.mean).toBeGreaterThan(1);
+    expect(report.config).toMatchObject({ model: 'nano', turns: 3 });
+    for (const { turns } of report.runs) {
+      for (const turn of turns) {
+        expect(turn.prompt_tokens).toBe(turn.local_hit_tokens + turn.pulled_tokens + turn.computed_tokens);
+        expect(turn.logits_digests).toHaveLength(turn.output_token_ids.length);
+      }
+    }
+    expect(world.err()).toContain('side by side');
+  });
+
+  test('--json FILE is a file, and the tables stay on stdout', async () => {
+    const world = fakeWorld();
+    expect(await main([...short, '--json', 'out.json'], world.deps)).toBe(0);
+    expect(() => reportSchema.parse(JSON.parse(world.files.get('out.json') ?? ''))).not.toThrow();
+    expect(world.out()).toContain('side by side');
+  });
+
+  test.each(['token', 'logits'] as const)('modes that part by a %s: where, and exit code 1', async (what) => {
+    const world = fakeWorld({ wrong: { mode: 'bidirectional', what } });
+    expect(await main([...short, '--json', 'out.json'], world.deps)).toBe(1);
+    const out = world.out().replaceAll('\n', ' ');
+    expect(out).toContain('THE MODES DISAGREE: bidirectional first parts from monolithic');
+    expect(out).toContain('at conversation made-1, turn 2, output token 1');
+    expect(out).not.toContain('bit for bit');
+    expect(reportSchema.parse(JSON.parse(world.files.get('out.json') ?? '')).comparison).toMatchObject({
+      tokens_identical: what === 'logits',
+      logits_identical: false,
+    });
+  });
+
+  test('a broken bookkeeping fails the run', async () => {
+    const world = fakeWorld({ integrityFails: new InternalError('block 7 is used twice') });
+    expect(await main(short, world.deps)).toBe(1);
+    expect(world.err()).toContain('block 7 is used twice (this is a bug; --debug shows where)');
+    expect(world.clusters[0]?.closed).toBe(1);
+  });
+
+  test('engines that do not start, adapters that are not there: one sentence, exit code 1', async () => {
+    const dead = fakeWorld({ startFails: new EngineDeadError('engine prefill-0 ended: out of memory') });
+    expect(await main(short, dead.deps)).toBe(1);
+    expect(dead.err()).toMatch(/^kvferry: engine prefill-0 ended: out of memory$/m);
+    const none = fakeWorld({ adapterFails: new AdapterError('no adapter for --adapter gpu') });
+    expect(await main([...short, '--adapter', 'gpu'], none.deps)).toBe(1);
+    expect(none.err()).toBe('kvferry: no adapter for --adapter gpu\n');
+  });
+
+  test('several conversations at once keep to themselves', async () => {
+    const world = fakeWorld();
+    expect(await main([...short, '--conversations', '3', '--concurrency', '2', '--json'], world.deps)).toBe(
+      0,
+    );
+    const report = reportSchema.parse(JSON.parse(world.out()));
+    expect(new Set(report.runs[0]?.turns.map((turn) => turn.conversation_id))).toEqual(
+      new Set(['made-1', 'made-2', 'made-3']),
+    );
+    expect(report.comparison?.tokens_identical).toBe(true);
+  });
+
+  test('a conversation from a file', async () => {
+    const messages = [
+      { role: 'user', content: 'one' },
+      { role: 'assistant', content: 'ignored' },
+      { role: 'user', content: 'two' },
+    ];
+    const world = fakeWorld({}, { 'talk.json': JSON.stringify(messages) });
+    expect(await main(['run', '--model', 'nano', '--conversation', 'talk.json'], world.deps)).toBe(0);
+    expect(world.out()).toMatch(/user {3}two/);
+    expect(world.out()).not.toContain('ignored');
+  });
+});
+
+describe('Ctrl-C', () => {
+  test('ends the engines and exits 130, even when nothing answers', async () => {
+    const world = fakeWorld({ hangs: true });
+    const running = main(short, world.deps);
+    while (world.clusters.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+    world.interrupt();
+    expect(await running).toBe(130);
+    expect(world.clusters[0]?.closed).toBe(1);
+    expect(world.exits).toEqual([]);
+    expect(world.err()).not.toContain('bug');
+  });
+
+  test('twice exits at once', async () => {
+    const world = fakeWorld({ hangs: true });
+    const running = main(short, world.deps);
+    while (world.clusters.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    world.interrupt();
+    world.interrupt();
+    expect(world.exits).toEqual([130]);
+    expect(await running).toBe(130);
+  });
+});
