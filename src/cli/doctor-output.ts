@@ -4,6 +4,7 @@ import type { ClusterInfo } from '../cluster/types.ts';
 import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
 import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds, WIDTH, wrap } from './format.ts';
 import { plainStyle, renderTable } from './table.ts';
+import { adapterName, shortAdapterName } from './verdict.ts';
 
 export interface DoctorFindings {
   version: string;
@@ -59,9 +60,9 @@ export function doctorLines(findings: DoctorFindings, advice: readonly string[],
     ...title(advice.length === 0 ? 'Nothing is missing' : 'What to do'),
     ...advice.flatMap((line) => wrap(`- ${line}`, WIDTH, '  ')),
     '',
-    info
-      ? c.green(`Engines start: kvferry run works here, on ${info.adapter.name}.`)
-      : c.red('No engine can start here.'),
+    ...(info
+      ? wrap(`Engines start on ${shortAdapterName(info)}: kvferry run works here.`, WIDTH).map(c.green)
+      : [c.red('No engine can start here.')]),
   ].flatMap((line) => line.split('\n'));
 }
 
@@ -98,7 +99,8 @@ function engineLines({ adapter, engines }: ClusterInfo, title: (text: string) =>
     ({ role, pipelines, compileMs }) => `${role} ${pipelines} in ${formatSeconds(compileMs)}`,
   );
   return [
-    ...title(`Chosen: ${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`),
+    ...title('Chosen'),
+    ...wrap(`adapter   ${adapterName({ adapter })}`, WIDTH, ' '.repeat(10)),
     ...wrap(`features  ${features.join(', ')}`, WIDTH, ' '.repeat(10)),
     `limits    buffer ${formatBytes(limits.maxBufferSize)}, storage binding ${formatBytes(limits.maxStorageBufferBindingSize)},`,
     `          workgroup ${formatCount(limits.maxComputeInvocationsPerWorkgroup)} threads, ${formatBytes(limits.maxComputeWorkgroupStorageSize)}`,

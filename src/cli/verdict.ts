@@ -4,13 +4,17 @@ import { formatCount, formatMs, plural } from './format.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
 
+interface Named {
+  adapter: { name: string; backend: string; software: boolean };
+}
+
 /** 'SwiftShader …' with what kind it is. */
-export function adapterName({ adapter }: Pick<Report, 'adapter'>): string {
+export function adapterName({ adapter }: Named): string {
   return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`;
 }
 
 /** The short name that people use, where there is one. */
-export function shortAdapterName({ adapter }: Pick<Report, 'adapter'>): string {
+export function shortAdapterName({ adapter }: Named): string {
   if (/swiftshader/i.test(adapter.name)) return 'SwiftShader (software)';
   if (/llvmpipe|lavapipe/i.test(adapter.name)) return 'lavapipe (software)';
   return `${adapter.name}${adapter.software ? ' (software)' : ''}`;
@@ -25,6 +29,9 @@ export function savings(report: Report): string | null {
     report.runs.find((run) => run.mode === mode)?.summary.ttft_later_turns_ms?.mean ?? 0;
   const total = report.runs.find(({ mode }) => mode === 'unidirectional')?.summary.computed_tokens ?? 0;
   const saved = comparison.computed_tokens_saved ?? 0;
+  if (report.runs.every(({ summary }) => summary.pulled_tokens === 0)) {
+    return `Nothing was pulled, so bidirectional and unidirectional did the same work: lower --threshold (now ${String(report.config.threshold)}) to pull.`;
+  }
   const before = formatMs(mean('unidirectional'));
   const after = formatMs(mean('bidirectional'));
   const verdict =

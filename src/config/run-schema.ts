@@ -169,7 +169,7 @@ const workload = {
     .default(64)
     .meta({ description: 'Tokens the user adds each turn of a made conversation.', value: 'TOKENS' }),
   outputTokens: positive('tokens')
-    .default(64)
+    .default(128)
     .meta({ description: 'Tokens generated each turn of a made conversation.', value: 'TOKENS' }),
   conversations: positive('conversations')
     .default(1)

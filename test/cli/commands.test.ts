@@ -59,7 +59,7 @@ describe('usage', () => {
     ],
     [
       ['run', '--model', 'nano', '--p-blocks', '3'],
-      /--p-blocks is 3 blocks of 16 tokens.*grows to 704 tokens: give 45 or more/,
+      /--p-blocks is 3 blocks of 16 tokens.*grows to 1024 tokens: give 65 or more/,
     ],
   ])('%j', async (argv, expected) => {
     expect(await complaint(argv)).toMatch(

@@ -18,6 +18,8 @@ export interface FakeTroubles {
   wrong?: { mode: Mode; what: 'token' | 'logits' };
   startFails?: Error;
   integrityFails?: Error;
+  /** The threshold stands in the way of every pull. */
+  pullsNothing?: boolean;
   /** Never answers. */
   hangs?: boolean;
   adapterFails?: Error;
@@ -50,7 +52,7 @@ export class FakeCluster implements Cluster {
     });
     this.info = {
       adapter: {
-        name: 'fake maker, model 9000',
+        name: 'fake maker of adapters fake-adapter-with-a-long-name-9000- fake driver 5.0.0',
         vendor: 'fake',
         architecture: 'arithmetic',
         description: 'fake maker, model 9000',
@@ -107,7 +109,8 @@ export class FakeCluster implements Cluster {
     const length = Math.min(request.sampling?.maxTokens ?? 4, request.sampling?.ignoreEos ? 1e9 : 5);
     const ids = Array.from({ length }, (_, i) => ((seed + i * 17 + (wrong === 'token' ? 1 : 0)) % 500) + 8);
     if (!request.sampling?.ignoreEos) ids[ids.length - 1] = 0;
-    const pulled = this.mode === 'bidirectional' && turn > 1 ? Math.max(0, prompt.length - 5) : 0;
+    const offered = this.mode === 'bidirectional' && turn > 1;
+    const pulled = offered && !this.#troubles.pullsNothing ? Math.max(0, prompt.length - 5) : 0;
     const ttftMs = 10 + (prompt.length - pulled);
     for (const [index, tokenId] of ids.entries()) {
       yield {
@@ -131,7 +134,7 @@ export class FakeCluster implements Cluster {
                   localHitTokens: 0,
                   pulledTokens: pulled,
                   computedTokens: prompt.length - pulled,
-                  noPullReason: null,
+                  noPullReason: offered && pulled === 0 ? '5 < threshold 64' : null,
                 },
                 ttftMs,
                 tpotMs: 3.25,

@@ -103,6 +103,14 @@ describe('kvferry run', () => {
     expect(world.out()).toContain('throttled (modelled link)');
   });
 
+  test('a threshold that nothing reaches: no claim is made of equal work', async () => {
+    const world = fakeWorld({ pullsNothing: true });
+    expect(await main(short, world.deps)).toBe(0);
+    expect(world.out()).toContain('Nothing was pulled');
+    expect(world.out()).toContain('pulled nothing: 5 < threshold 64');
+    expect(world.out()).not.toContain('faster');
+  });
+
   test('--json is the report on stdout, and the tables go to stderr', async () => {
     const world = fakeWorld();
     expect(await main([...short, '--json'], world.deps)).toBe(0);
