@@ -1,0 +1,56 @@
+/** Check (a): each kernel, dispatched alone with random inputs, against float64; shapes of the user's model and odd ones. */
+import type { Platform } from '../../platform/types.ts';
+import { type KernelBench, withBench } from './kernel-bench.ts';
+import { type Finding, type KernelCheck, kernelShapes, RandomNumbers } from './kernel-cases.ts';
+import { attention, rope } from './kv-kernels.ts';
+import { activation, embedding, gemm, rms } from './row-kernels.ts';
+import { sample } from './sample-kernel.ts';
+import type { CheckProvider, CheckResult } from './types.ts';
+
+export function kernelChecks(platform: Platform): CheckProvider {
+  return async ({ config, backend }) => {
+    const shapes = kernelShapes(await backend.architecture(config.model), config.blockSize);
+    const forms = await withBench(platform, new AbortController().signal, async (bench) => bench.forms);
+    return checksFor(forms).map(({ name, measure }) => ({
+      group: 'a',
+      name,
+      run: (_, signal) =>
+        withBench(platform, signal, async (bench) =>
+          judge(await measure(bench, shapes, new RandomNumbers(config.seed))),
+        ),
+    }));
+  };
+}
+
+/** The portable forms everywhere; the others where the runner takes them. */
+function checksFor(forms: KernelBench['forms']): KernelCheck[] {
+  return [
+    embedding,
+    rms,
+    ...forms.map((form) =>
+      form.subgroup === null ? gemm('gemm_portable', 'gemmPortable', form) : gemm('gemm', 'gemm', form),
+    ),
+    rope,
+    ...forms.map((form) =>
+      form.subgroup === null
+        ? attention('attention_portable', 'attentionPortable', form)
+        : attention('attention', 'attention', form),
+    ),
+    activation,
+    sample,
+  ];
+}
+
+function judge(findings: readonly Finding[]): CheckResult {
+  const share = ({ error, bound }: Finding): number => (error === 0 ? 0 : error / bound);
+  const worst = findings.reduce((a, b) => (share(b) > share(a) ? b : a));
+  const ok = findings.length > 0 && findings.every(({ error, bound }) => error <= bound);
+  const shown = (value: number): string => (Number.isInteger(value) ? `${value}` : value.toExponential(1));
+  return {
+    ok,
+    detail:
+      worst.error === 0
+        ? `${findings.length} cases, all exactly as float64 has them`
+        : `${findings.length} cases, at worst ${shown(worst.error)} (at most ${shown(worst.bound)}): ${worst.what}`,
+  };
+}

@@ -1,0 +1,126 @@
+/** Hugging Face's answers on the device: the fixture folders, as `kvferry verify --fixture` takes them, and recall. */
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { checkFixture, type FixtureFinding, fixtureChecks } from '../../src/cli/verify/fixture.ts';
+import { GpuModel } from '../../src/cli/verify/gpu-model.ts';
+import type { CheckEnvironment } from '../../src/cli/verify/types.ts';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { loadWeights } from '../../src/model/load.ts';
+import { directorySource } from '../../src/platform/node/files.ts';
+import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import type { FileSource, Platform } from '../../src/platform/types.ts';
+import { withShader } from './changed-shader.ts';
+
+beforeAll(async () => {
+  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+});
+
+const folder = (name: string): FileSource => directorySource(`test/fixtures/hf/${name}`);
+const check = (files: FileSource, platform: Platform = nodePlatform): Promise<FixtureFinding> =>
+  checkFixture(platform, files, () => {}, new AbortController().signal);
+
+/** Milliseconds, for an adapter on a busy CPU. */
+const slowAdapter = { timeout: 240_000 };
+
+describe('a fixture folder', slowAdapter, () => {
+  it.each(['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'])(
+    '%s: logits, KV and greedy tokens, the same bits in every chunking',
+    async (name) => {
+      const { result, chunkDifference } = await check(folder(name));
+      expect(result).toMatchObject({
+        promptTokens: 90,
+        greedyTokens: 40,
+        greedyDifference: null,
+        passed: true,
+      });
+      expect(result.maxLogitDifference).toBeLessThan(1e-4);
+      expect(result.maxKvDifference).toBeLessThan(1e-4);
+      expect(chunkDifference).toBeNull();
+    },
+  );
+
+  it('whose logits and KV are of other weights fails', async () => {
+    const other = folder('llama-mha-untied');
+    const mixed: FileSource = {
+      ...folder('llama-gqa-tied'),
+      readText: (name) => (name === 'expected.json' ? other : folder('llama-gqa-tied')).readText(name),
+    };
+    const { result } = await check(mixed);
+    expect(result.passed).toBe(false);
+    expect(result.greedyDifference).not.toBeNull();
+  });
+
+  it('shows rows that come out otherwise in a chunk', async () => {
+    const portable = withShader(
+      'gemm_portable',
+      'store(row + 1, rows, n, sum1)',
+      'store(row + 1, rows, n, sum1 * 1.0001)',
+    );
+    const both = withShader(
+      'gemm',
+      'var s = sum[r];',
+      'var s = sum[r] * select(1.0, 1.0001, r == 1u);',
+      portable,
+    );
+    const { result, chunkDifference } = await check(folder('llama-gqa-tied'), both);
+    expect(result.passed).toBe(true);
+    expect(chunkDifference).toMatch(/^one chunk: /);
+  });
+
+  it('that is none gives one sentence', async () => {
+    const environment = (fixture: string) =>
+      ({ config: parseRunConfig({ model: 'nano', fixture }) }) as unknown as CheckEnvironment;
+    const provider = fixtureChecks(nodePlatform);
+    await expect(provider(environment('test/fixtures/none'))).rejects.toThrow(
+      /^--fixture is 'test\/fixtures\/none', and there is no such directory: give one with config\.json/,
+    );
+    const verdict = async (path: string) => {
+      const [first] = await provider(environment(path));
+      return first!.run(() => {}, new AbortController().signal);
+    };
+    await expect(verdict('test/fixtures')).rejects.toThrow(/fixtures has no config\.json/);
+    await expect(verdict('test/fixtures/hf/qwen3-hybrid-window')).rejects.toThrow(/not supported/);
+  });
+});
+
+interface Conversation {
+  name: string;
+  turns: { prompt_token_ids: number[]; answer_token_ids: number[]; smallest_margin: number }[];
+}
+
+const { conversations } = JSON.parse(readFileSync('models/recall/expected.json', 'utf8')) as {
+  conversations: Conversation[];
+};
+/** Of the two best logits: with less, f32 sums in another order may choose the other one. */
+const CLEAR = 0.05;
+const BLOCK_SIZE = 16;
+
+describe('recall', slowAdapter, () => {
+  it.each(conversations)('answers as in Hugging Face: $name', async ({ turns }) => {
+    const maxModelLen = Math.max(...turns.map((t) => t.prompt_token_ids.length + t.answer_token_ids.length));
+    const numBlocks = 1 + Math.ceil(maxModelLen / BLOCK_SIZE);
+    const files = await nodePlatform.openModel('recall');
+    const weights = await loadWeights({ name: 'recall', files, dtype: 'f16', seed: 0 });
+    const options = { kvDtype: 'f32', blockSize: BLOCK_SIZE, numBlocks, maxModelLen } as const;
+    const model = await GpuModel.open(nodePlatform, weights, options);
+    try {
+      const blockIds = Array.from({ length: numBlocks - 1 }, (_, i) => i + 1);
+      const clear = turns.filter(({ smallest_margin }) => smallest_margin >= CLEAR);
+      expect(clear.length).toBeGreaterThan(0);
+      let length = 0;
+      for (const { prompt_token_ids: prompt, answer_token_ids: answer } of clear) {
+        const found: number[] = [];
+        let next = prompt.slice(length);
+        while (found.length < answer.length) {
+          const { tokenId } = await model.feed(next, length, blockIds);
+          length += next.length;
+          found.push(tokenId);
+          next = [tokenId];
+        }
+        expect(found).toEqual(answer);
+      }
+    } finally {
+      model.close();
+    }
+  });
+});

@@ -1,0 +1,87 @@
+/** The checks of `kvferry verify` on nano: they pass as things are, and fail when something is made wrong. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { kernelChecks } from '../../src/cli/verify/kernels.ts';
+import { pulledBlockChecks } from '../../src/cli/verify/pulled-blocks.ts';
+import type { Check, CheckEnvironment, CheckResult } from '../../src/cli/verify/types.ts';
+import { EngineCluster } from '../../src/cluster/cluster.ts';
+import type { ClusterOptions } from '../../src/cluster/types.ts';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { loadArchitecture } from '../../src/model/load.ts';
+import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import { withShader } from './changed-shader.ts';
+
+let software = true;
+beforeAll(async () => {
+  ({ software } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader'));
+});
+
+function environment(change: Partial<ClusterOptions> = {}): CheckEnvironment {
+  return {
+    config: parseRunConfig({ model: 'nano', seed: 3 }),
+    software,
+    backend: {
+      architecture: (model) => loadArchitecture(model, null),
+      useAdapter: () => expect.fail('the adapter is chosen already'),
+      startCluster: (options) => EngineCluster.start(nodePlatform, { ...options, ...change }),
+      tokenizerFiles: () => expect.fail('not needed'),
+    },
+  };
+}
+
+const run = (check: Check): Promise<CheckResult> => check.run(() => {}, new AbortController().signal);
+
+/** Milliseconds: an adapter on a busy CPU compiles each kernel in a second or more. */
+const manyCompilations = { timeout: 240_000 };
+
+describe('kernels', () => {
+  it('are within their bounds', manyCompilations, async () => {
+    const checks = await kernelChecks(nodePlatform)(environment());
+    for (const check of checks) {
+      const { ok, detail } = await run(check);
+      expect(ok, `${check.name}: ${detail}`).toBe(true);
+    }
+  });
+
+  it.each([
+    ['embedding', 'select(halves.x, halves.y,', 'select(halves.y, halves.x,'],
+    ['rms_norm', '/ f32(params.hidden)', '/ f32(4 * params.hidden4)'],
+    ['gemm_portable', 'sum + bias[n]', 'sum'],
+    ['rope_kv_write', '-(high * sin)', 'high * sin'],
+    ['attention_portable', 'exp(', 'exp2('],
+    ['swiglu', 'exp(-gate)', 'exp2(-gate)'],
+    ['sample', 'other.y < mine.y', 'other.y > mine.y'],
+  ])('%s: a wrong one is noticed', manyCompilations, async (name, from, to) => {
+    const checks = await kernelChecks(withShader(name, from, to))(environment());
+    const { ok, detail } = await run(checks.find((check) => check.name === name)!);
+    expect(ok, detail).toBe(false);
+  });
+});
+
+describe('pulled blocks', () => {
+  it("equal the holder's and a recompute's, whole and not", manyCompilations, async () => {
+    const checks = await pulledBlockChecks(nodePlatform)(environment());
+    expect(checks.length).toBe(2);
+    for (const check of checks) {
+      const { ok, detail } = await run(check);
+      expect(ok, detail).toBe(true);
+    }
+  });
+
+  it.each([
+    ['P', 'drop-block', false, /P's blocks after the pull and those that D held differ at token 0, layer 0/],
+    ['P', 'shift-token', false, /P's blocks after the pull and those that D held differ at token 0, layer 0/],
+    ['D', 'swap-blocks', false, /D's blocks and those that P handed over differ at token 0, layer 0/],
+    ['P', 'flip-bit', false, /P's blocks after the pull and those that D held differ at token 0, layer 0/],
+    ['P', 'flip-bit', true, /checksum/],
+  ] as const)(
+    'what %s reads is damaged by %s, checksums %s: noticed',
+    async (reader, kind, checksum, why) => {
+      const engine = reader === 'P' ? 'prefill' : 'decode';
+      const damaged = environment({ fault: { engine, kind }, checksum });
+      const [check] = await pulledBlockChecks(nodePlatform)(damaged);
+      const verdict = await run(check!).catch((error: Error) => ({ ok: false, detail: error.message }));
+      expect(verdict.ok).toBe(false);
+      expect(verdict.detail).toMatch(why);
+    },
+  );
+});
