@@ -1,5 +1,6 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
-// A thread computes 1 or 4 rows of 4 columns. One order of sums: k ascends, one fma a term, whatever ROWS.
+// A thread computes 1, 4 or 8 rows of 4 columns, written out:
+// a software adapter keeps an array in memory. One order of sums: k ascends, one fma a term, whatever ROWS.
 
 struct Params {
   inputs4: u32,  // K / 4, vec4s
@@ -14,7 +15,7 @@ struct Step {
 }
 
 override WORKGROUP: u32 = 32;       // threads along the columns
-override ROWS: u32 = 4;             // rows a thread computes: 1 or 4
+override ROWS: u32 = 4;             // rows a thread computes: 1, 4 or 8
 override WEIGHTS_F32: bool = false; // else two halves a u32
 
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
@@ -55,10 +56,18 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let a1 = min(row + 1, rows - 1) * params.inputs4;
   let a2 = min(row + 2, rows - 1) * params.inputs4;
   let a3 = min(row + 3, rows - 1) * params.inputs4;
+  let a4 = min(row + 4, rows - 1) * params.inputs4;
+  let a5 = min(row + 5, rows - 1) * params.inputs4;
+  let a6 = min(row + 6, rows - 1) * params.inputs4;
+  let a7 = min(row + 7, rows - 1) * params.inputs4;
   var sum0 = vec4f();
   var sum1 = vec4f();
   var sum2 = vec4f();
   var sum3 = vec4f();
+  var sum4 = vec4f();
+  var sum5 = vec4f();
+  var sum6 = vec4f();
+  var sum7 = vec4f();
   var at = n;
   for (var k = 0u; k < params.inputs4; k++) {
     let w0 = weight(at);
@@ -72,11 +81,23 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
       sum2 = add_products(sum2, a[a2 + k], w0, w1, w2, w3);
       sum3 = add_products(sum3, a[a3 + k], w0, w1, w2, w3);
     }
+    if (ROWS > 4) {
+      sum4 = add_products(sum4, a[a4 + k], w0, w1, w2, w3);
+      sum5 = add_products(sum5, a[a5 + k], w0, w1, w2, w3);
+      sum6 = add_products(sum6, a[a6 + k], w0, w1, w2, w3);
+      sum7 = add_products(sum7, a[a7 + k], w0, w1, w2, w3);
+    }
   }
   store(row, rows, n, sum0);
   if (ROWS > 1) {
     store(row + 1, rows, n, sum1);
     store(row + 2, rows, n, sum2);
     store(row + 3, rows, n, sum3);
+  }
+  if (ROWS > 4) {
+    store(row + 4, rows, n, sum4);
+    store(row + 5, rows, n, sum5);
+    store(row + 6, rows, n, sum6);
+    store(row + 7, rows, n, sum7);
   }
 }

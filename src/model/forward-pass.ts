@@ -80,9 +80,9 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   const attention = await attentionVariants(library, form, { headDim, blockSize, group, kvF32 });
   const [embed, norm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
     library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
-    library.get('rmsNorm', { WORKGROUP, ADD: 0, GATHER: 0 }),
-    library.get('rmsNorm', { WORKGROUP, ADD: 1, GATHER: 0 }),
-    library.get('rmsNorm', { WORKGROUP, ADD: 1, GATHER: 1 }),
+    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 0, GATHER: 0 }),
+    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 1, GATHER: 0 }),
+    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 1, GATHER: 1 }),
     library.get('ropeKvWrite', {
       WORKGROUP,
       HEAD_DIM: headDim,

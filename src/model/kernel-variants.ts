@@ -30,6 +30,8 @@ export interface AdapterForm {
   subgroup: number | null;
   /** Threads of a workgroup where any number does. */
   workgroup: number;
+  /** The same where threads wait for each other, which costs a software adapter time. */
+  reducing: number;
 }
 
 const PORTABLE_COLUMNS = 32;
@@ -41,6 +43,7 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
   return {
     subgroup: subgroupSize !== null && subgroupSize >= 8 && subgroupSize <= 64 ? subgroupSize : null,
     workgroup: software ? 64 : 256,
+    reducing: software ? 16 : 256,
   };
 }
 
@@ -72,7 +75,7 @@ export async function gemmVariants(
   });
   const forms = await Promise.all(
     subgroup === null
-      ? [portable(1, 1), portable(4, Number.POSITIVE_INFINITY)]
+      ? [portable(1, 1), portable(4, 4), portable(8, Number.POSITIVE_INFINITY)]
       : [portable(1, 1), shuffled(subgroup, 4, 4), shuffled(subgroup, 16, Number.POSITIVE_INFINITY)],
   );
   return { variants: forms.map((f) => f.variant), columns4: forms.map((f) => f.columns4) };

@@ -14,8 +14,11 @@ export interface EstimatedWork {
 const DISPATCH_MS = 0.01;
 /** Before anything was measured: a slow software adapter, so that the first submits are short. */
 const FIRST_GUESS = 1e-6;
-/** How far one submit moves the rates. */
-const LEARNING = 0.3;
+/** Dispatches shorter than this tell nothing about the rate: most of it is the way to the device and back. */
+const MEASURABLE_MS = 2;
+/** How far one submit moves the rates; down at once, since who waits for an estimate cannot be early. */
+const LEARNING_UP = 0.3;
+const LEARNING_DOWN = 1;
 
 export class WorkEstimate {
   readonly #rates = new Map<object, number>();
@@ -31,7 +34,7 @@ export class WorkEstimate {
 
   /** Sets a rate from one dispatch timed alone. */
   calibrate({ key, work }: EstimatedWork, ms: number): void {
-    if (work > 0) this.#rates.set(key, Math.max(ms - DISPATCH_MS, 0.001) / work);
+    if (work > 0 && ms >= MEASURABLE_MS) this.#rates.set(key, ms / work);
   }
 
   /** Corrects the rates of what a submit held, each by its share of the estimate. */
@@ -40,12 +43,13 @@ export class WorkEstimate {
     const total = estimates.reduce((sum, estimate) => sum + estimate, 0);
     if (total <= 0 || ms <= 0) return;
     const ratio = Math.min(Math.max(ms / total, 0.1), 10);
+    const learning = ratio < 1 ? LEARNING_DOWN : LEARNING_UP;
     const shares = new Map<object, number>();
     for (const [i, { key }] of submit.entries()) {
       shares.set(key, (shares.get(key) ?? 0) + estimates[i]! / total);
     }
     for (const [key, share] of shares) {
-      this.#rates.set(key, this.rate(key) * ratio ** (LEARNING * share));
+      this.#rates.set(key, this.rate(key) * ratio ** (learning * share));
     }
   }
 }

@@ -20,7 +20,7 @@ interface Form {
 }
 
 function forms(): Form[] {
-  const portable = [1, 4].map((rows) => ({
+  const portable = [1, 4, 8].map((rows) => ({
     kernel: 'gemmPortable' as const,
     overrides: { WORKGROUP: 32, ROWS: rows },
     rows,

@@ -1,0 +1,111 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import type { ScheduledRequest } from '../../src/engine/types.ts';
+import { attentionTiles, cutIntoPieces } from '../../src/model/step-inputs.ts';
+import { WorkEstimate } from '../../src/model/work-estimate.ts';
+
+const shape = { blockSize: 4, numBlocks: 500, vocabSize: 1000, maxModelLen: 256 };
+const unlimited = { rows: 1e9, attendedKeys: 1e9, logitRows: 1e9 };
+const params = {
+  ...{ maxTokens: 1, minTokens: 0, temperature: 0, topK: 0, topP: 1, seed: 0 },
+  ...{ stopTokenIds: [], ignoreEos: true },
+};
+
+function scheduled(id: number, start: number, count: number, sampled: boolean): ScheduledRequest {
+  return {
+    requestId: `r${id}`,
+    tokenIds: Array.from({ length: count }, (_, i) => (id * 100 + i) % 1000),
+    startPosition: start,
+    blockIds: [Array.from({ length: Math.ceil((start + count) / 4) + 1 }, (_, b) => 1 + id * 70 + b)],
+    sample: sampled ? { params, outputIndex: 0, forbiddenTokenIds: [] } : null,
+  };
+}
+
+it('lays out rows, slots, tables and rows that get logits', () => {
+  const [piece, ...more] = cutIntoPieces(
+    { step: 0, requests: [scheduled(0, 6, 3, false), scheduled(1, 0, 2, true)] },
+    shape,
+    unlimited,
+  );
+  expect(more).toEqual([]);
+  // token id, position, slot = block * 4 + position % 4
+  expect([...piece!.tokens]).toEqual(
+    [
+      [0, 6, 10, 0],
+      [1, 7, 11, 0],
+      [2, 8, 12, 0],
+      [100, 0, 284, 0],
+      [101, 1, 285, 0],
+    ].flat(),
+  );
+  expect([...piece!.tables]).toEqual([1, 2, 3, 71]);
+  expect(piece!.spans).toEqual([
+    { table: 0, firstRow: 0, rows: 3 },
+    { table: 3, firstRow: 3, rows: 2 },
+  ]);
+  expect([...piece!.logitRows]).toEqual([4]);
+  expect(piece!.samples.map(({ requestId }) => requestId)).toEqual(['r1']);
+  expect(piece!.attendedKeys).toBe(7 + 8 + 9 + 1 + 2);
+  expect([...attentionTiles(piece!, 3, 8)]).toEqual(
+    [
+      [0, 0, 0, 8],
+      [0, 0, 8, 1],
+      [3, 3, 0, 6],
+    ].flat(),
+  );
+});
+
+it('keeps every row once and in order, within the limits, however it is cut', () => {
+  const requests = fc.array(
+    fc.tuple(fc.integer({ min: 0, max: 100 }), fc.integer({ min: 1, max: 60 }), fc.boolean()),
+    { minLength: 1, maxLength: 6 },
+  );
+  const limits = fc.record({
+    rows: fc.integer({ min: 1, max: 50 }),
+    attendedKeys: fc.integer({ min: 1, max: 2000 }),
+    logitRows: fc.integer({ min: 1, max: 3 }),
+  });
+  fc.assert(
+    fc.property(requests, limits, (list, most) => {
+      const batch = {
+        step: 0,
+        requests: list.map(([start, count, s], id) => scheduled(id, start, count, s)),
+      };
+      const pieces = cutIntoPieces(batch, shape, most);
+      const [whole] = cutIntoPieces(batch, shape, unlimited);
+      expect(pieces.flatMap(({ tokens }) => [...tokens])).toEqual([...whole!.tokens]);
+      expect(pieces.flatMap(({ samples }) => samples)).toEqual([...whole!.samples]);
+      for (const piece of pieces) {
+        expect(piece.numRows).toBeLessThanOrEqual(most.rows);
+        expect(piece.logitRows.length).toBeLessThanOrEqual(most.logitRows);
+        if (piece.numRows > 1) expect(piece.attendedKeys).toBeLessThanOrEqual(most.attendedKeys);
+      }
+    }),
+  );
+});
+
+it('refuses a null block, a token outside of the vocabulary and a position past the end', () => {
+  const cut = (request: ScheduledRequest) => () =>
+    cutIntoPieces({ step: 0, requests: [request] }, shape, unlimited);
+  const good = scheduled(0, 0, 4, true);
+  expect(cut(good)).not.toThrow();
+  expect(cut({ ...good, blockIds: [[0]] })).toThrow('block 0');
+  expect(cut({ ...good, blockIds: [[500]] })).toThrow('block 500');
+  expect(cut({ ...good, tokenIds: [1000] })).toThrow('token id 1000');
+  expect(cut({ ...good, startPosition: 253 })).toThrow('position 257 of 256');
+});
+
+it('learns how long work takes, faster down than up', () => {
+  const estimate = new WorkEstimate();
+  const work = { key: {}, work: 1e6 };
+  estimate.calibrate(work, 10);
+  expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
+  estimate.calibrate(work, 0.5);
+  expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
+  estimate.learn([work], 20);
+  const up = estimate.milliseconds(work);
+  expect(up).toBeGreaterThan(11);
+  expect(up).toBeLessThan(20);
+  estimate.learn([work], 5);
+  expect(estimate.milliseconds(work)).toBeCloseTo(5, 0);
+});
