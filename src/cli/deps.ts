@@ -12,7 +12,7 @@ export interface Output {
 }
 
 export interface ChosenAdapter {
-  description: string;
+  name: string;
   software: boolean;
 }
 

@@ -4,7 +4,7 @@ import type { ClusterInfo } from '../cluster/types.ts';
 import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
 import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds, WIDTH, wrap } from './format.ts';
 import { plainStyle, renderTable } from './table.ts';
-import { adapterName, shortAdapterName } from './verdict.ts';
+import { adapterName } from './verdict.ts';
 
 export interface DoctorFindings {
   version: string;
@@ -61,7 +61,7 @@ export function doctorLines(findings: DoctorFindings, advice: readonly string[],
     ...advice.flatMap((line) => wrap(`- ${line}`, WIDTH, '  ')),
     '',
     ...(info
-      ? wrap(`Engines start on ${shortAdapterName(info)}: kvferry run works here.`, WIDTH).map(c.green)
+      ? wrap(`Engines start on ${adapterName(info)}: kvferry run works here.`, WIDTH).map(c.green)
       : [c.red('No engine can start here.')]),
   ].flatMap((line) => line.split('\n'));
 }
@@ -74,11 +74,7 @@ function adapterLines({ driver, adapter, error }: AdapterFinding, c: Colors): st
       ? 'no subgroups'
       : `subgroups of ${[...new Set([adapter.subgroupMinSize, adapter.subgroupMaxSize])].join(' to ')} lanes`;
   return [
-    ...wrap(
-      `${name} ${adapter.description} (${adapter.software ? 'software' : 'GPU'})`,
-      WIDTH,
-      ' '.repeat(13),
-    ),
+    ...wrap(`${name} ${adapter.name} (${adapter.software ? 'software' : 'GPU'})`, WIDTH, ' '.repeat(13)),
     ...wrap(
       `             ${lanes}, buffers to ${formatBytes(adapter.maxBufferSize)}, bindings to ${formatBytes(adapter.maxStorageBufferBindingSize)}`.trimStart(),
       WIDTH - 13,

@@ -7,7 +7,7 @@ export interface AdapterFinding {
   driver: string;
   /** null when Dawn accepts no adapter of this driver. */
   adapter: null | {
-    description: string;
+    name: string;
     software: boolean;
     features: readonly string[];
     maxBufferSize: number;

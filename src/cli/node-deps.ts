@@ -49,8 +49,8 @@ export async function nodeDeps(): Promise<CliDeps> {
 const backend: Backend = {
   architecture: async (model) => loadArchitecture(model, await nodePlatform.openModel(model)),
   useAdapter: async (choice) => {
-    const { description, driver, software } = await useAdapter(choice);
-    return { description: `${description} (${driver})`, software };
+    const { name, software } = await useAdapter(choice);
+    return { name, software };
   },
   startCluster: (options) => EngineCluster.start(nodePlatform, options),
   async tokenizerFiles(model) {

@@ -13,13 +13,6 @@ export function adapterName({ adapter }: Named): string {
   return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`;
 }
 
-/** The short name that people use, where there is one. */
-export function shortAdapterName({ adapter }: Named): string {
-  if (/swiftshader/i.test(adapter.name)) return 'SwiftShader (software)';
-  if (/llvmpipe|lavapipe/i.test(adapter.name)) return 'lavapipe (software)';
-  return `${adapter.name}${adapter.software ? ' (software)' : ''}`;
-}
-
 /** null unless both disaggregated modes ran and had turns after the first. */
 export function savings(report: Report): string | null {
   const { comparison, link } = report;
@@ -40,7 +33,7 @@ export function savings(report: Report): string | null {
       : `${(1 / speedup.mean).toFixed(2)}x slower: here, computing again was cheaper`;
   return (
     `Pulling D's KV back spared P ${formatCount(saved)} of ${formatCount(total)} prompt tokens: from turn 2 on, mean TTFT ` +
-    `${after} ms instead of ${before} ms (${verdict}), on ${shortAdapterName(report)}` +
+    `${after} ms instead of ${before} ms (${verdict}), on ${adapterName(report)}` +
     `${link ? `, ${THROTTLED}: ${link.name}` : ''}.`
   );
 }

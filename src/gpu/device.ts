@@ -2,15 +2,17 @@
  * One WebGPU device: what its adapter offers, what was asked of it, and its end. It submits work one piece at a time; it
  * knows no kernel and no model.
  */
+
 import { AdapterError, EngineDeadError } from '../errors.ts';
+import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
 
 export interface AdapterReport {
-  /** Vendor, architecture and description, in one line for people. */
+  /** For people: 'lavapipe (Mesa 25.0.7, LLVM 15.0.6)'. */
   name: string;
   vendor: string;
   architecture: string;
   description: string;
-  /** 'vulkan', 'metal', 'd3d12' where the implementation tells, else 'webgpu'. */
+  /** 'vulkan', 'metal', 'd3d12' where the platform knows, else 'webgpu'. */
   backend: string;
   software: boolean;
   features: string[];
@@ -64,14 +66,14 @@ export class GpuDevice {
   }
 
   /** Throws AdapterError when there is no adapter, or it lacks what is needed. */
-  static async open(gpu: GPU, needs: DeviceNeeds): Promise<GpuDevice> {
+  static async open(gpu: GPU, needs: DeviceNeeds, backend = 'webgpu'): Promise<GpuDevice> {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) {
       throw new AdapterError(
         'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
       );
     }
-    const report = describeAdapter(adapter);
+    const report = describeAdapter(adapter, backend);
     const { bufferBytes, storageBindingBytes = 0 } = needs;
     const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
     for (const limit of raisedLimits) {
@@ -179,20 +181,17 @@ export class GpuDevice {
   }
 }
 
-export function describeAdapter(adapter: GPUAdapter): AdapterReport {
+export function describeAdapter(adapter: GPUAdapter, backend = 'webgpu'): AdapterReport {
   const { info, limits, features } = adapter;
-  const description = `${info.device} ${info.description}`.trim();
   const min = info.subgroupMinSize ?? 0;
   const max = info.subgroupMaxSize ?? 0;
-  const backend = (info as { backend?: unknown }).backend;
   return {
-    name: [info.vendor, info.architecture, description].filter(Boolean).join(' '),
+    name: adapterName(info),
     vendor: info.vendor,
     architecture: info.architecture,
-    description,
-    backend: typeof backend === 'string' ? backend.toLowerCase() : 'webgpu',
-    software:
-      info.isFallbackAdapter === true || /llvmpipe|lavapipe|swiftshader|basic render/i.test(description),
+    description: info.description,
+    backend,
+    software: isSoftwareAdapter(info),
     features: [...features].sort(),
     subgroupSize: features.has('subgroups') && min === max && min > 0 ? min : null,
     limits: {

@@ -13,6 +13,9 @@ export { useAdapter } from './node/adapters.ts';
 export const nodePlatform: Platform = {
   name: 'node',
 
+  // Dawn's first choice on each.
+  backend: { darwin: 'metal', win32: 'd3d12' }[process.platform as string] ?? 'vulkan',
+
   readShader: (name) => readFile(path.join(packageRoot, 'shaders', `${name}.wgsl`), 'utf8'),
 
   createGpu: createNodeGpu,

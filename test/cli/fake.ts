@@ -251,7 +251,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       }),
       async useAdapter(choice) {
         if (troubles.adapterFails) throw troubles.adapterFails;
-        return { description: `fake (${choice})`, software: true };
+        return { name: `fake (${choice})`, software: true };
       },
       async startCluster(options) {
         if (troubles.startFails) throw troubles.startFails;
@@ -270,7 +270,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
         {
           driver: 'swiftshader',
           adapter: {
-            description: 'SwiftShader Device (Subzero)',
+            name: 'SwiftShader Device (Subzero)',
             software: true,
             features: ['subgroups'],
             maxBufferSize: 2 ** 30,

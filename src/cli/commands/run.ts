@@ -43,7 +43,7 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   checkFits(config, options);
 
   const progress = createProgress(deps);
-  progress.line(`starting P and D with ${config.model} on ${adapter.description}`);
+  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
   const cluster = await backend.startCluster(options);
   try {
     signal.throwIfAborted();

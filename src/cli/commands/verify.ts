@@ -25,7 +25,7 @@ export const verifySpec: CommandSpec = {
 export async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   const adapter = await deps.backend.useAdapter(config.adapter);
   const progress = createProgress(deps);
-  progress.line(`verifying ${config.model} on ${adapter.description}`);
+  progress.line(`verifying ${config.model} on ${adapter.name}`);
   const { kernels, pulledBlocks, fixture } = deps.verify;
   const plans = [
     { group: 'a', provider: kernels, skip: null },
@@ -69,7 +69,7 @@ export async function verify(config: RunConfig, { deps, signal }: CommandContext
   if (config.json !== false) {
     const report = {
       kvferry: deps.version,
-      adapter: adapter.description,
+      adapter: adapter.name,
       model: config.model,
       ok: failed === 0,
       checks: verdicts,

@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
 import { type Driver, driverPresent, selectDriver } from './drivers.ts';
 import { packageRoot } from './paths.ts';
@@ -10,7 +11,8 @@ export interface ProbedAdapter {
   driver: Driver;
   vendor: string;
   architecture: string;
-  description: string;
+  /** For people. */
+  name: string;
   software: boolean;
   features: string[];
   subgroupMinSize: number | null;
@@ -36,7 +38,8 @@ export async function probeDriver(driver: Driver, name: string | null = null): P
     const line = stdout.trim().split('\n').at(-1) ?? '';
     const answer = JSON.parse(line) as { adapter: ProbedAdapter | null; error: string | null };
     if (answer.adapter) return { driver, adapter: answer.adapter, error: null };
-    return { driver, adapter: null, error: answer.error ?? 'Dawn accepts no adapter of this driver' };
+    const [error = 'Dawn accepts no adapter of this driver'] = answer.error?.split('\n') ?? [];
+    return { driver, adapter: null, error };
   } catch (error) {
     const message = error instanceof Error ? error.message.split('\n')[0] : String(error);
     return { driver, adapter: null, error: `the probe failed: ${message}` };
@@ -73,7 +76,7 @@ async function choose(choice: string): Promise<ProbeResult> {
       return {
         driver: 'system',
         adapter: null,
-        error: `only a software adapter was found (${system.adapter.description})`,
+        error: `only a software adapter was found (${system.adapter.name})`,
       };
     }
     return system;
@@ -88,9 +91,14 @@ async function choose(choice: string): Promise<ProbeResult> {
 }
 
 function explain(choice: string, error: string): string {
+  const meant = ['auto', 'gpu', 'lavapipe', 'swiftshader'].find(
+    (known) => known !== choice && distance(known, choice) <= 2,
+  );
   const ways =
-    choice === 'auto'
-      ? 'run `kvferry doctor` to see what was tried'
-      : "run `kvferry doctor` to see this machine's adapters, or use --adapter auto";
+    meant !== undefined
+      ? `did you mean --adapter ${meant}?`
+      : choice === 'auto'
+        ? 'run `kvferry doctor` to see what was tried'
+        : "run `kvferry doctor` to see this machine's adapters, or use --adapter auto";
   return `no adapter for --adapter ${choice}: ${error}; ${ways}`;
 }

@@ -11,9 +11,3 @@ export async function createNodeGpu(): Promise<GPU> {
   instance = create(adapter ? [`adapter=${adapter}`] : []);
   return instance;
 }
-
-export const isSoftware = (info: GPUAdapterInfo): boolean =>
-  info.isFallbackAdapter === true ||
-  /llvmpipe|lavapipe|swiftshader|basic render/i.test(
-    `${info.vendor} ${info.architecture} ${info.device} ${info.description}`,
-  );

@@ -1,7 +1,8 @@
 /** Child process of the probe: selects one driver, asks Dawn for an adapter, prints one line of JSON. */
+import { adapterName, isSoftwareAdapter } from '../../gpu/adapter-name.ts';
 import type { ProbedAdapter } from './adapters.ts';
 import { type Driver, selectDriver } from './drivers.ts';
-import { createNodeGpu, isSoftware } from './gpu.ts';
+import { createNodeGpu } from './gpu.ts';
 
 async function probe(driver: Driver): Promise<ProbedAdapter | null> {
   await selectDriver(driver);
@@ -13,8 +14,8 @@ async function probe(driver: Driver): Promise<ProbedAdapter | null> {
     driver,
     vendor: info.vendor,
     architecture: info.architecture,
-    description: `${info.device} ${info.description}`.trim(),
-    software: isSoftware(info),
+    name: adapterName(info),
+    software: isSoftwareAdapter(info),
     features: [...adapter.features].sort(),
     subgroupMinSize: info.subgroupMinSize ?? null,
     subgroupMaxSize: info.subgroupMaxSize ?? null,
