@@ -47,9 +47,7 @@ export async function buildEngine(
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const largest = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, start.model.weightDtype));
-  const gpu = await GpuDevice.open(await platform.createGpu(), {
-    bufferBytes: largest,
-  });
+  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: largest }, platform.backend);
   try {
     const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
     const runner = await ModelRunner.create({
