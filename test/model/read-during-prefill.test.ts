@@ -1,0 +1,76 @@
+/** A peer's READ of one block, posted while a long prefill runs, waits for the submit in flight and for no other. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { GpuDevice } from '../../src/gpu/device.ts';
+import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { ModelRunner } from '../../src/model/runner.ts';
+import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { kvBlockBytes } from '../../src/model/types.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { openTestDevice, readShader } from '../gpu/adapter.ts';
+import { request, tokens } from './runner-harness.ts';
+
+const PROMPT = 1024;
+const blockSize = 16;
+const numBlocks = PROMPT / blockSize + 2;
+
+let gpu: GpuDevice;
+let kv: GpuKvMemory;
+let runner: ModelRunner;
+
+beforeAll(async () => {
+  const architecture = presetArchitecture('nano');
+  const blockBytes = kvBlockBytes(architecture, blockSize, 'f16');
+  gpu = await openTestDevice(blockBytes * numBlocks);
+  kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype: 'f16', clock: systemClock });
+  runner = await ModelRunner.create({
+    gpu,
+    readShader,
+    weights: new SeededWeights(architecture, 1, 'f16'),
+    kv,
+    limits: { maxNumBatchedTokens: PROMPT, maxNumSeqs: 4, maxModelLen: PROMPT + 1, blockSize },
+    kvDtype: 'f16',
+    keepLogits: false,
+    maxSubmitMs: 30,
+    clock: systemClock,
+  });
+  await runner.warmUp();
+});
+
+afterAll(() => {
+  runner.destroy();
+  kv.destroy();
+  gpu.destroy();
+});
+
+it('waits no longer than one submit of a 1,024-token prefill', async () => {
+  const ids = tokens(PROMPT, 512);
+  const blocks = Array.from({ length: PROMPT / blockSize }, (_, i) => i + 1);
+  const prefill = () => runner.execute({ step: 0, requests: [request('a', ids, 0, PROMPT, blocks)] });
+  // Learns how long its work takes, so that the one that counts is cut as in earnest.
+  await prefill();
+
+  let submits = 0;
+  let ended = 0;
+  let endedWhileReading: number | null = null;
+  const { run } = gpu;
+  gpu.run = (commands, expectedMs) => {
+    submits++;
+    const done = run.call(gpu, commands, expectedMs);
+    if (submits === 3) {
+      const before = ended;
+      kv.gather(0, [numBlocks - 1]).then((gathered) => {
+        endedWhileReading = ended - before;
+        gathered.release();
+      });
+    }
+    return done.then(() => {
+      ended++;
+    });
+  };
+  await prefill();
+  gpu.run = run;
+  expect(submits).toBeGreaterThan(4);
+  expect(endedWhileReading).not.toBeNull();
+  expect(endedWhileReading).toBeLessThanOrEqual(1);
+});
