@@ -31,7 +31,7 @@ export function trials(seed: number): { name: string; trial: Trial }[] {
     turns,
     systemTokens: between(10, 40),
     userTokens: between(5, 30),
-    outputTokens: between(10, 40),
+    outputTokens: between(8, 24),
   });
   const base = { seed, modes: MODES, options: { checksum: true, poison: true } };
   const alone = sizes(1, 4);

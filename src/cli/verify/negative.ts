@@ -14,7 +14,8 @@ const FAULTS: Record<InjectedFault['kind'], string> = {
   'flip-bit': 'one bit is flipped',
 };
 
-const sizes = { conversations: 1, turns: 3, systemTokens: 40, userTokens: 24, outputTokens: 16 };
+/** P reads from D for the first time in turn 2. */
+const sizes = { conversations: 1, turns: 2, systemTokens: 40, userTokens: 24, outputTokens: 12 };
 
 export async function negativeControls(environment: CheckEnvironment): Promise<readonly Check[]> {
   const kinds = Object.keys(FAULTS) as InjectedFault['kind'][];
