@@ -137,7 +137,9 @@ export class GpuKvMemory implements BlockMemory {
             () => 'commit: blocks do not fill the stage',
           );
           buffer.unmap();
-          await this.#gpu.run([this.#encodeScatter(buffer, blockIds)]);
+          this.#gpu.device.queue.submit([this.#encodeScatter(buffer, blockIds)]);
+          // Mapped again when the copy is done: one wait tells the caller, and readies the buffer for the next.
+          await this.#gpu.guard(buffer.mapAsync(GPUMapMode.WRITE));
         } finally {
           finish();
         }
