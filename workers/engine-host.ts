@@ -15,6 +15,9 @@ import type { PeerTransport } from '../src/transport/transport.ts';
 import type { TransferResult } from '../src/transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
 
+/** After so long without a change, requests that wait say why. */
+const STANDSTILL_MS = 500;
+
 export class EngineHost implements EngineApi {
   readonly #platform: Platform;
   /** Ends the thread; called once the answer to shutdown() had time to leave. */
@@ -24,6 +27,8 @@ export class EngineHost implements EngineApi {
   #core: EngineCore | null = null;
   #worker: NixlWorkerSide | null = null;
   #spans: Span[] = [];
+  /** Requests that have not ended, with what was last said of their waiting. */
+  readonly #openRequests = new Map<string, string | null>();
   #closing = new AbortController();
   #loop: Promise<void> = Promise.resolve();
   #wake: () => void = () => {};
@@ -60,6 +65,7 @@ export class EngineHost implements EngineApi {
   async addRequest(request: EngineRequest): Promise<void> {
     try {
       this.#engine().addRequest(request);
+      this.#openRequests.set(request.requestId, null);
     } finally {
       // A refused request may still have a holder to tell that its blocks are free.
       this.#wake();
@@ -209,6 +215,7 @@ export class EngineHost implements EngineApi {
       while (!signal.aborted) {
         if (!this.#paused && this.#core?.canStep()) {
           const outputs = await this.#core.step();
+          for (const { finish, requestId } of outputs) if (finish) this.#openRequests.delete(requestId);
           if (outputs.length > 0) this.#send({ kind: 'outputs', outputs, atMs: systemClock.now() });
           this.#flushSpans();
           await nextTask();
@@ -229,8 +236,24 @@ export class EngineHost implements EngineApi {
       this.#wake = resolve;
     });
     if (signal.aborted) return;
-    await Promise.race([called, this.#core?.waitForChange(stop.signal)]);
+    const changed = Promise.race([called, this.#core?.waitForChange(stop.signal)]);
+    const moved = await Promise.race([
+      changed.then(() => true),
+      systemClock.sleep(STANDSTILL_MS, stop.signal),
+    ]);
+    if (!moved) {
+      this.#tellWhoWaits();
+      await changed;
+    }
     stop.abort();
+  }
+
+  #tellWhoWaits(): void {
+    for (const [requestId, told] of this.#openRequests) {
+      const reason = this.#core?.waitingReason(requestId) ?? null;
+      if (reason !== null && reason !== told) this.#send({ kind: 'waiting', requestId, reason });
+      this.#openRequests.set(requestId, reason);
+    }
   }
 
   #fail(error: unknown): void {

@@ -47,6 +47,7 @@ export class EngineCluster implements Cluster {
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
   readonly #spanListeners = new Set<(span: Span) => void>();
+  readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   #requests = 0;
   #active = 0;
   #next = { prefill: 0, decode: 0 };
@@ -68,7 +69,7 @@ export class EngineCluster implements Cluster {
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
     this.info = info;
-    for (const engine of this.#engines) engine.onSpan((span) => this.#emit(span));
+    for (const engine of this.#engines) this.#listen(engine);
   }
 
   /** Starts the engines side by side. Throws KvferryError, with nothing left running. */
@@ -204,6 +205,11 @@ export class EngineCluster implements Cluster {
     return () => this.#spanListeners.delete(listener);
   }
 
+  onWaiting(listener: (requestId: string, reason: string) => void): () => void {
+    this.#waitingListeners.add(listener);
+    return () => this.#waitingListeners.delete(listener);
+  }
+
   async revive(): Promise<number> {
     const dead = [...this.#engines.entries()].filter(([, engine]) => engine.dead);
     for (const [i, { role }] of dead) {
@@ -212,7 +218,7 @@ export class EngineCluster implements Cluster {
         engineStart(this.#options, role, this.#mode),
         role,
       );
-      engine.onSpan((span) => this.#emit(span));
+      this.#listen(engine);
       this.#engines[i] = engine;
       await connect(
         engine,
@@ -256,7 +262,12 @@ export class EngineCluster implements Cluster {
     if (!holder.dead && requestId) await holder.call((api) => api.releaseHolds([requestId]));
   }
 
-  #emit(span: Span): void {
-    for (const listener of this.#spanListeners) listener(span);
+  #listen(engine: EngineHandle): void {
+    engine.onSpan((span) => {
+      for (const listener of this.#spanListeners) listener(span);
+    });
+    engine.onWaiting((requestId, reason) => {
+      for (const listener of this.#waitingListeners) listener(requestId, `${engine.engineId}: ${reason}`);
+    });
   }
 }

@@ -29,6 +29,7 @@ export class EngineHandle {
   #streams = new Map<string, OutputStream>();
   #transfers = new Map<string, ObservedTransfer[]>();
   #spanListeners = new Set<(span: Span) => void>();
+  #waitingListeners = new Set<(requestId: string, reason: string) => void>();
 
   private constructor(core: EngineStart['core'], role: 'prefill' | 'decode', port: MessagePort) {
     this.engineId = core.engineId;
@@ -84,6 +85,10 @@ export class EngineHandle {
     return () => this.#spanListeners.delete(listener);
   }
 
+  onWaiting(listener: (requestId: string, reason: string) => void): void {
+    this.#waitingListeners.add(listener);
+  }
+
   /** Rejects with RequestError when the engine refuses the request. */
   async submit(request: EngineRequest): Promise<OutputStream> {
     const stream = new OutputStream(request.requestId);
@@ -135,6 +140,9 @@ export class EngineHandle {
       }
       case 'spans':
         for (const span of event.spans) for (const listener of this.#spanListeners) listener(span);
+        break;
+      case 'waiting':
+        for (const listener of this.#waitingListeners) listener(event.requestId, event.reason);
         break;
       case 'dead':
         this.#cause = fromWire(event.error);

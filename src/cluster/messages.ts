@@ -73,5 +73,7 @@ export type EngineEvent =
   | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
   | { kind: 'spans'; spans: Span[] }
+  /** Nothing has moved for half a second, and this keeps the request from running. */
+  | { kind: 'waiting'; requestId: string; reason: string }
   /** The device was lost or the loop failed; nothing more will come. */
   | { kind: 'dead'; error: WireError };

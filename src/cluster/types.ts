@@ -176,5 +176,7 @@ export interface Cluster {
   /** Builds engines that ended anew, with empty caches; returns how many. */
   revive(): Promise<number>;
   onSpan(listener: (span: Span) => void): () => void;
+  /** Told when a request has waited for half a second while its engine stood still: for what, from whom, until when. */
+  onWaiting(listener: (requestId: string, reason: string) => void): () => void;
   close(): Promise<void>;
 }

@@ -165,6 +165,10 @@ export class FakeCluster implements Cluster {
     return 0;
   }
 
+  onWaiting(): () => void {
+    return () => {};
+  }
+
   onSpan(): () => void {
     return () => {};
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_SAMPLING } from '../../src/cluster/cluster.ts';
 import { EngineDeadError, RequestError } from '../../src/errors.ts';
 import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
 
@@ -43,6 +44,35 @@ describe('holds', () => {
     const alone = await talk({ mode: 'monolithic' });
     const small = { numBlocks: 20, enablePrefixCaching: true };
     expect(await talk({ prefill: small, decode: small })).toEqual(alone);
+  });
+
+  it('a request that waits only for held blocks says for whom and until when, and goes on when they are released', async () => {
+    const prefill = { numBlocks: 10, enablePrefixCaching: false };
+    await withCluster({ prefill }, async (cluster) => {
+      const told = new Promise<string>((resolve) => cluster.onWaiting((_, reason) => resolve(reason)));
+      const engine = cluster.engine('prefill');
+      const ask = async (requestId: string) => {
+        const promptTokenIds = Array.from({ length: 60 }, (_, i) => 10 + i);
+        const kvTransferParams = { do_remote_decode: true, do_remote_prefill: false };
+        const sampling = { ...DEFAULT_SAMPLING, maxTokens: 1 };
+        for await (const _ of await engine.submit({
+          requestId,
+          promptTokenIds,
+          sampling,
+          kvTransferParams,
+          cacheSalt: null,
+        }));
+      };
+      await ask('a');
+      await ask('b');
+      const third = ask('c');
+      expect(await told).toMatch(
+        /prefill-0: waits for 4 blocks, 1 of 9 are free: 8 of 9 are held for .*D engine.* until \d\d:\d\d:\d\d/,
+      );
+      await engine.call((api) => api.releaseHolds(['a']));
+      await third;
+      await engine.call((api) => api.releaseHolds('all'));
+    });
   });
 
   it('endConversation releases what D holds', async () => {

@@ -48,6 +48,7 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   try {
     signal.throwIfAborted();
     progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
+    cluster.onWaiting((_, reason) => progress.line(reason));
     const keeper = options.keepLogits ? new LogitKeeper() : null;
     const runs: RunReport[] = [];
     for (const mode of config.mode) {
