@@ -15,6 +15,7 @@ import {
   wrap,
 } from './format.ts';
 import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
+import { turnPicture } from './turn-picture.ts';
 import { adapterName, agreement, savings, THROTTLED } from './verdict.ts';
 
 const MOST_TURNS_OF_TEXT = 20;
@@ -48,6 +49,8 @@ export function printReport(
   }
   print(['', report.link ? `${c.bold('side by side')}, ${c.yellow(THROTTLED)}` : c.bold('side by side')]);
   print(summaryTable(report.runs, style));
+  const [title, ...bars] = turnPicture(report);
+  if (title !== undefined) print(['', c.bold(title), ...bars]);
   print(['']);
   const saved = savings(report);
   if (saved) print(wrap(saved, WIDTH), c.bold);

@@ -1,0 +1,53 @@
+/** One turn as a picture: for each mode a bar, as long as its time to the first token, in the stages that it was spent on. */
+import type { Report, TurnReport } from '../measure/report.ts';
+import { fill, fillLeft, formatMs, plural, WIDTH } from './format.ts';
+
+const STAGES = [
+  { key: 'pull_d_to_p', mark: '▒', label: 'pull D→P' },
+  { key: 'prefill', mark: '█', label: 'prefill' },
+  { key: 'hand_over_p_to_d', mark: '░', label: 'hand over P→D' },
+  { key: 'first_decode_step', mark: '▓', label: 'first step on D' },
+] as const;
+
+const NAME = 16;
+const TIME = 12;
+
+/** The turn that pulled the most, as every mode served it; no lines when nothing was pulled. */
+export function turnPicture(report: Report): string[] {
+  const pulling = report.runs
+    .flatMap(({ turns }) => turns)
+    .reduce<TurnReport | null>(
+      (most, turn) => (turn.pulled_tokens > (most?.pulled_tokens ?? 0) ? turn : most),
+      null,
+    );
+  if (!pulling) return [];
+  const served = report.runs.flatMap(({ mode, turns }) => {
+    const same = turns.find(
+      ({ conversation_id, turn }) => conversation_id === pulling.conversation_id && turn === pulling.turn,
+    );
+    return same ? [{ mode, turn: same }] : [];
+  });
+  const longest = Math.max(...served.map(({ turn }) => turn.ttft_ms));
+  const perMs = (WIDTH - NAME - TIME) / longest;
+  return [
+    `turn ${pulling.turn} (${plural(pulling.prompt_tokens, 'prompt token')}): where the time to its first token went`,
+    ...served.map(
+      ({ mode, turn }) =>
+        fill(mode, NAME) +
+        fill(bar(turn, perMs), WIDTH - NAME - TIME) +
+        fillLeft(`${formatMs(turn.ttft_ms)} ms`, TIME),
+    ),
+    ' '.repeat(NAME) + STAGES.map(({ mark, label }) => `${mark} ${label}`).join('  '),
+  ];
+}
+
+/** Ends of stages are rounded, not their lengths, so that the whole has the length of the whole. */
+function bar({ stages_ms }: TurnReport, perMs: number): string {
+  let text = '';
+  let endMs = 0;
+  for (const { key, mark } of STAGES) {
+    endMs += stages_ms[key] ?? 0;
+    text += mark.repeat(Math.max(0, Math.round(endMs * perMs) - text.length));
+  }
+  return text;
+}

@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import { turnPicture } from '../../src/cli/turn-picture.ts';
+import type { Report } from '../../src/measure/report.ts';
+import { turnReport } from '../measure/turns.ts';
+
+const pulled = turnReport({
+  turn: 2,
+  prompt_tokens: 100,
+  pulled_tokens: 90,
+  ttft_ms: 26,
+  stages_ms: { pull_d_to_p: 5, prefill: 10, hand_over_p_to_d: 1, first_decode_step: 10 },
+});
+const computed = turnReport({
+  turn: 2,
+  prompt_tokens: 100,
+  ttft_ms: 52,
+  stages_ms: { pull_d_to_p: 0, prefill: 40, hand_over_p_to_d: 2, first_decode_step: 10 },
+});
+const runs = [
+  { mode: 'unidirectional', turns: [turnReport(), computed] },
+  { mode: 'bidirectional', turns: [turnReport(), pulled] },
+];
+
+it('draws the turn that pulled most, in every mode, with bars as long as their times', () => {
+  const [title, recompute, pull, legend] = turnPicture({ runs } as unknown as Report);
+  expect(title).toBe('turn 2 (100 prompt tokens): where the time to its first token went');
+  expect(recompute).toBe(`unidirectional  ${'█'.repeat(40)}░░${'▓'.repeat(10)}     52.0 ms`);
+  expect(pull).toBe(
+    `bidirectional   ${'▒'.repeat(5)}${'█'.repeat(10)}░${'▓'.repeat(10)}${' '.repeat(26)}     26.0 ms`,
+  );
+  expect(legend).toContain('▒ pull D→P');
+  for (const line of [title, recompute, pull, legend]) expect(line!.length).toBeLessThanOrEqual(80);
+});
+
+it('draws nothing where nothing was pulled', () => {
+  expect(turnPicture({ runs: runs.slice(0, 1) } as unknown as Report)).toEqual([]);
+});
