@@ -1,6 +1,6 @@
 /**
  * Conversations from a file in OpenAI's and ShareGPT's shape: a list of messages, `{id?, messages}`, or a list of those.
- * Only what the user's side says is taken; an assistant's message marks where an answer is generated.
+ * Only what the user's side says is taken: every message of the user gets an answer, and the assistant's own are skipped.
  */
 import { z } from 'zod';
 import { ConfigError } from '../errors.ts';
@@ -91,6 +91,10 @@ function splitTurns(messages: readonly z.infer<typeof messageSchema>[], place: s
       throw new ConfigError(
         `${place}: message ${index + 1} has no text: wanted "content" as a string or a list of text parts`,
       );
+    }
+    if (role === 'user' && current.some((message) => message.role === 'user')) {
+      turns.push(current);
+      current = [];
     }
     current.push({ role, content: parsed.data });
   }

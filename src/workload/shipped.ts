@@ -1,7 +1,7 @@
 /**
  * The conversation that comes with the project, in words that the recall model was trained on: the user says a fact,
- * the assistant tells two stories, and is asked about what it told. Six of the eight answers hang on KV that the decode
- * engine computed. About 290 tokens in all.
+ * the assistant tells three stories, and is asked about what it told. Seven of the twelve answers hang on KV that the
+ * decode engine computed. About 400 tokens in all: the model was trained on contexts up to 512.
  */
 import type { TextConversation } from './types.ts';
 
@@ -18,6 +18,10 @@ export const shippedConversation: TextConversation = {
     user('Tell me a story about Zorblax and a horse.'),
     user('What did Zorblax find?'),
     user('Where did Zorblax live?'),
+    user('Tell me a story about Nora and a crow.'),
+    user('What color was the crow?'),
+    user('Who came?'),
+    user('What did Nora find?'),
     user('What do you know about me?'),
   ],
 };

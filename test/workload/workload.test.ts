@@ -8,7 +8,7 @@ const user = (content: string) => ({ role: 'user', content });
 const assistant = (content: string) => ({ role: 'assistant', content });
 
 describe('a conversation from a file', () => {
-  test("assistant's messages mark where answers are generated, and are not kept", () => {
+  test("every message of the user gets an answer; the assistant's own are not kept", () => {
     const messages = [
       { role: 'system', content: 'Be brief.' },
       user('Hi'),
@@ -18,7 +18,8 @@ describe('a conversation from a file', () => {
     ];
     const expected = [
       [{ role: 'system', content: 'Be brief.' }, user('Hi')],
-      [user('A'), user('B')],
+      [user('A')],
+      [user('B')],
     ];
     expect(read(messages)).toEqual([{ kind: 'text', id: '1', turns: expected }]);
     expect(read({ messages })).toEqual([{ kind: 'text', id: '1', turns: expected }]);
