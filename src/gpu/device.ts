@@ -42,6 +42,8 @@ const raisedLimits = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
 
 /** Of an expected time. What is too long here is never noticed, what is too short costs a little polling. */
 const QUIET_SHARE = 0.7;
+/** However long an estimate is: a wrong one must not cost more. Most of a submit of the wanted length. */
+const LONGEST_QUIET_MS = 20;
 
 export class GpuDevice {
   readonly device: GPUDevice;
@@ -120,7 +122,9 @@ export class GpuDevice {
   }
 
   async #submittedWorkDone(expectedMs: number): Promise<void> {
-    const quietMs = this.report.software ? Math.floor(expectedMs * QUIET_SHARE) : 0;
+    const quietMs = this.report.software
+      ? Math.floor(Math.min(expectedMs * QUIET_SHARE, LONGEST_QUIET_MS))
+      : 0;
     if (quietMs >= 1) await new Promise((resolve) => setTimeout(resolve, quietMs));
     await this.device.queue.onSubmittedWorkDone();
   }

@@ -16,6 +16,13 @@ const DISPATCH_MS = 0.01;
 const FIRST_GUESS = 1e-6;
 /** Dispatches shorter than this tell nothing about the rate: most of it is the way to the device and back. */
 const MEASURABLE_MS = 2;
+/**
+ * What a submit's way to the device and back may cost on a busy machine. It is no fault of the work: counted as such,
+ * small submits would look slow, be cut smaller still, and never recover.
+ */
+const SUBMIT_MS = 3;
+/** A rate never falls below this: a submit that cost nothing but its way tells only that work is cheap. */
+const LOWEST_RATE = 1e-12;
 /** How far one submit moves the rates; down at once, since who waits for an estimate cannot be early. */
 const LEARNING_UP = 0.3;
 const LEARNING_DOWN = 1;
@@ -42,14 +49,14 @@ export class WorkEstimate {
     const estimates = submit.map((part) => this.milliseconds(part));
     const total = estimates.reduce((sum, estimate) => sum + estimate, 0);
     if (total <= 0 || ms <= 0) return;
-    const ratio = Math.min(Math.max(ms / total, 0.1), 10);
+    const ratio = Math.min(Math.max((ms - SUBMIT_MS) / total, 0.1), 10);
     const learning = ratio < 1 ? LEARNING_DOWN : LEARNING_UP;
     const shares = new Map<object, number>();
     for (const [i, { key }] of submit.entries()) {
       shares.set(key, (shares.get(key) ?? 0) + estimates[i]! / total);
     }
     for (const [key, share] of shares) {
-      this.#rates.set(key, this.rate(key) * ratio ** (learning * share));
+      this.#rates.set(key, Math.max(LOWEST_RATE, this.rate(key) * ratio ** (learning * share)));
     }
   }
 }

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
 import { attentionTiles, cutIntoPieces } from '../../src/model/step-inputs.ts';
-import { WorkEstimate } from '../../src/model/work-estimate.ts';
 
 const shape = { blockSize: 4, numBlocks: 500, vocabSize: 1000, maxModelLen: 256 };
 const unlimited = { rows: 1e9, attendedKeys: 1e9, logitRows: 1e9 };
@@ -93,19 +92,4 @@ it('refuses a null block, a token outside of the vocabulary and a position past 
   expect(cut({ ...good, blockIds: [[500]] })).toThrow('block 500');
   expect(cut({ ...good, tokenIds: [1000] })).toThrow('token id 1000');
   expect(cut({ ...good, startPosition: 253 })).toThrow('position 257 of 256');
-});
-
-it('learns how long work takes, faster down than up', () => {
-  const estimate = new WorkEstimate();
-  const work = { key: {}, work: 1e6 };
-  estimate.calibrate(work, 10);
-  expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
-  estimate.calibrate(work, 0.5);
-  expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
-  estimate.learn([work], 20);
-  const up = estimate.milliseconds(work);
-  expect(up).toBeGreaterThan(11);
-  expect(up).toBeLessThan(20);
-  estimate.learn([work], 5);
-  expect(estimate.milliseconds(work)).toBeCloseTo(5, 0);
 });

@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest';
+import { WorkEstimate } from '../../src/model/work-estimate.ts';
+
+it('sets a rate from a dispatch that took long enough, rises slowly and falls at once', () => {
+  const estimate = new WorkEstimate();
+  const work = { key: {}, work: 1e6 };
+  estimate.calibrate(work, 10);
+  expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
+  estimate.calibrate(work, 0.5);
+  expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
+  estimate.learn([work], 23);
+  const up = estimate.milliseconds(work);
+  expect(up).toBeGreaterThan(11);
+  expect(up).toBeLessThan(20);
+  estimate.learn([work], 8);
+  expect(estimate.milliseconds(work)).toBeCloseTo(5, 0);
+});
+
+it('recovers from a rate that a busy moment made far too high', () => {
+  const estimate = new WorkEstimate();
+  const key = {};
+  const whole = 1024;
+  /** What the device does: so much a unit, and a way there and back that is a submit's own. */
+  const actualMs = (work: number) => 0.5 * work + 2.5;
+  /** Cuts the whole into submits of 30 ms by the estimate, 16 units at the least, and learns from each. */
+  const run = (): number => {
+    let submits = 0;
+    for (let done = 0; done < whole; submits++) {
+      const work = Math.min(whole - done, Math.max(16, Math.floor(30 / estimate.rate(key) / 16) * 16));
+      estimate.learn([{ key, work }], actualMs(work));
+      done += work;
+    }
+    return submits;
+  };
+  estimate.calibrate({ key, work: 1 }, 500);
+  const first = run();
+  expect(run()).toBeLessThanOrEqual(first);
+  expect(run()).toBeLessThan(25);
+  expect(estimate.rate(key)).toBeGreaterThan(0.4);
+  expect(estimate.rate(key)).toBeLessThan(0.6);
+});
