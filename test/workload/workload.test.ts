@@ -16,11 +16,7 @@ describe('a conversation from a file', () => {
       user('A'),
       user('B'),
     ];
-    const expected = [
-      [{ role: 'system', content: 'Be brief.' }, user('Hi')],
-      [user('A')],
-      [user('B')],
-    ];
+    const expected = [[{ role: 'system', content: 'Be brief.' }, user('Hi')], [user('A')], [user('B')]];
     expect(read(messages)).toEqual([{ kind: 'text', id: '1', turns: expected }]);
     expect(read({ messages })).toEqual([{ kind: 'text', id: '1', turns: expected }]);
     expect(read({ id: 'x', messages })[0]?.id).toBe('x');
