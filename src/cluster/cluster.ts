@@ -1,6 +1,7 @@
 /** A prefill engine and a decode engine (or more of each) behind one generate(). Wiring and turn book-keeping; the turn itself is router.ts. */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { Clock, FinishReason, SamplingParams } from '../engine/types.ts';
+import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
+import type { Clock, FinishReason } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { Span } from '../measure/spans.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
@@ -24,17 +25,6 @@ import type {
   Mode,
   TurnResult,
 } from './types.ts';
-
-export const DEFAULT_SAMPLING: SamplingParams = {
-  maxTokens: 128,
-  minTokens: 0,
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  seed: 0,
-  stopTokenIds: [],
-  ignoreEos: false,
-};
 
 export class EngineCluster implements Cluster {
   readonly info: ClusterInfo;

@@ -1,5 +1,6 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. */
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
+import type { EngineCoreStats } from '../engine/engine-core.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { Span } from '../measure/spans.ts';
@@ -143,17 +144,8 @@ export interface GeneratedToken {
   final: TurnResult | null;
 }
 
-export interface EngineStats {
+export interface EngineStats extends EngineCoreStats {
   engineId: string;
-  running: number;
-  waiting: number;
-  waitingForRemote: number;
-  heldRequests: number;
-  freeBlocks: number;
-  usedBlocks: number;
-  numBlocks: number;
-  preemptions: number;
-  steps: number;
   /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
   firstUseCompilations: number;
 }

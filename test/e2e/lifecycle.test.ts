@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_SAMPLING } from '../../src/cluster/cluster.ts';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import { EngineDeadError, RequestError } from '../../src/errors.ts';
 import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
 

@@ -1,6 +1,7 @@
 /** An engine without a GPU: KV that notices wrong, stale or unwritten reads, a clock that tests move, and short cuts. */
 import type { EngineCoreConfig } from '../../src/config/engine.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type {
   BlockId,
   BlockIds,
@@ -150,16 +151,7 @@ function draw(digest: number, sample: NonNullable<ScheduledRequest['sample']>): 
   return h % VOCAB;
 }
 
-export const greedy: SamplingParams = {
-  maxTokens: 16,
-  minTokens: 0,
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  seed: 0,
-  stopTokenIds: [],
-  ignoreEos: true,
-};
+export const greedy = { ...DEFAULT_SAMPLING, maxTokens: 16, ignoreEos: true };
 
 /** Token ids of a prompt: different for every seed from the first token on. */
 export function tokens(count: number, seed = 0): number[] {

@@ -1,4 +1,5 @@
 /** A runner with its KV memory, and sequences of requests through it. */
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
 import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
 import { ModelRunner, type ModelRunnerOptions } from '../../src/model/runner.ts';
@@ -6,16 +7,7 @@ import { type Architecture, kvBlockBytes, type ModelWeights } from '../../src/mo
 import { systemClock } from '../../src/platform/clock.ts';
 import { openTestDevice, readShader } from '../gpu/adapter.ts';
 
-export const greedy = {
-  maxTokens: 100,
-  minTokens: 0,
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  seed: 0,
-  stopTokenIds: [],
-  ignoreEos: true,
-};
+export const greedy = { ...DEFAULT_SAMPLING, maxTokens: 100, ignoreEos: true };
 
 export interface Harness {
   kv: GpuKvMemory;

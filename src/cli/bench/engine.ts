@@ -2,7 +2,8 @@
  * `npm run bench:engine`: one engine alone on one adapter: start, prefill of 1,024 tokens, and decode of one and of four
  * sequences behind them. No scheduler, no transfers: the runner is called as the scheduler would.
  */
-import type { SamplingParams, ScheduledRequest } from '../../engine/types.ts';
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
+import type { ScheduledRequest } from '../../engine/types.ts';
 import { ConfigError } from '../../errors.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { GpuKvMemory } from '../../gpu/kv-memory.ts';
@@ -21,16 +22,7 @@ const DECODE_STEPS = 32;
 const BLOCK_SIZE = 16;
 const SEQUENCES = [1, 4] as const;
 
-const params: SamplingParams = {
-  maxTokens: 1,
-  minTokens: 0,
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  seed: 0,
-  stopTokenIds: [],
-  ignoreEos: true,
-};
+const params = { ...DEFAULT_SAMPLING, maxTokens: 1, ignoreEos: true };
 
 await runBench(async () => {
   const options = benchOptions('bench:engine', 'one engine alone: start, prefill and decode', {

@@ -1,5 +1,6 @@
 /** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
-import type { BlockId, SampledToken, SamplingParams } from '../../engine/types.ts';
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
+import type { BlockId, SampledToken } from '../../engine/types.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { GpuKvMemory } from '../../gpu/kv-memory.ts';
 import { ModelRunner } from '../../model/runner.ts';
@@ -25,16 +26,7 @@ export interface GpuModelOptions {
 
 const MAX_SUBMIT_MS = 30;
 
-const greedy: SamplingParams = {
-  maxTokens: 1,
-  minTokens: 0,
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  seed: 0,
-  stopTokenIds: [],
-  ignoreEos: true,
-};
+const greedy = { ...DEFAULT_SAMPLING, maxTokens: 1, ignoreEos: true };
 
 export class GpuModel {
   readonly architecture: Architecture;

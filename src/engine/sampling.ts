@@ -1,0 +1,13 @@
+/** What a request is sampled with when it says nothing: greedy, up to 128 tokens. */
+import type { SamplingParams } from './types.ts';
+
+export const DEFAULT_SAMPLING: SamplingParams = {
+  maxTokens: 128,
+  minTokens: 0,
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  seed: 0,
+  stopTokenIds: [],
+  ignoreEos: false,
+};
