@@ -42,6 +42,8 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     return parsed.asked ? EXIT.good : EXIT.usage;
   }
   const config = await readSettings(parsed.settings, parsed.configFile, deps);
+  // Found out before the work, not after it.
+  if (typeof config.json === 'string') await deps.checkWritable(config.json);
   switch (parsed.name) {
     case 'run':
       return run(config, context);

@@ -38,6 +38,7 @@ export interface CliDeps {
   /** Throw ConfigError that names the path. */
   readTextFile(path: string): Promise<string>;
   writeTextFile(path: string, content: string): Promise<void>;
+  checkWritable(path: string): Promise<void>;
   makeDirectory(path: string): Promise<void>;
   /** Milliseconds. */
   now(): number;

@@ -1,5 +1,6 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { EngineCluster } from '../cluster/cluster.ts';
@@ -25,6 +26,14 @@ export async function nodeDeps(): Promise<CliDeps> {
     color: pc.isColorSupported && process.stdout.isTTY === true,
     readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
     writeTextFile: (file, content) => writeFile(file, content).catch((error) => refuse('write', file, error)),
+    // An existing file must be writable itself, a new one needs a folder that is.
+    checkWritable: (file) =>
+      access(file, constants.W_OK)
+        .catch((error) => {
+          if (error.code !== 'ENOENT') throw error;
+          return access(path.dirname(path.resolve(file)), constants.W_OK);
+        })
+        .catch((error) => refuse('write', file, error)),
     makeDirectory: async (directory) => {
       await mkdir(directory, { recursive: true }).catch((error) =>
         refuse('make the directory', directory, error),

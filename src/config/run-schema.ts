@@ -15,7 +15,8 @@ const countFrom0 = (what: string) => wholeNumber(`a whole number of ${what}, 0 o
 const seconds = () => anyNumber('a number of seconds above 0', { above: 0 });
 const blocks = () => wholeNumber('a whole number of blocks, 2 or more (one is the null block)', { min: 2 });
 
-const parsedJson = (value: unknown): unknown => {
+/** A string that holds JSON as what it says; anything else as it is. */
+export const parsedJson = (value: unknown): unknown => {
   if (typeof value !== 'string') return value;
   try {
     return JSON.parse(value);

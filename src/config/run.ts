@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
 import { didYouMean, nearest } from './fields.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
-import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+import { parsedJson, type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
 
 export {
   fieldMeta,
@@ -154,8 +154,11 @@ function sentence(issue: Issue, input: unknown, label: (key: string) => string):
 
 const extraKeys = Object.keys(kvTransferConfigSchema.shape.kv_connector_extra_config.unwrap().shape);
 
-const child = (value: unknown, key: PropertyKey): unknown =>
-  typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : value;
+/** A setting may be given as JSON text: what is inside is looked up there. */
+const child = (value: unknown, key: PropertyKey): unknown => {
+  const whole = parsedJson(value);
+  return typeof whole === 'object' && whole !== null ? (whole as Record<PropertyKey, unknown>)[key] : value;
+};
 
 function unknownKey(unknown: string, label: (key: string) => string): string {
   const near = nearest(camel(unknown), runKeys);

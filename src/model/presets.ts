@@ -70,6 +70,11 @@ export function presetArchitecture(name: string): Architecture {
 
 export function unknownPreset(name: string): ModelError {
   const known = [shippedModel, ...presetNames];
+  if (/[\\/]/.test(name)) {
+    return new ModelError(
+      `there is no directory '${name}': wanted one with config.json, or one of ${known.join(', ')}`,
+    );
+  }
   const nearest = closest(name.toLowerCase(), known);
   return new ModelError(
     `there is no model '${name}': wanted one of ${known.join(', ')}, or a directory with config.json; did you mean '${nearest}'?`,

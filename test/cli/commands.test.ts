@@ -38,6 +38,15 @@ describe('usage', () => {
       'kvferry: --turns is an option of kvferry run and export, not of doctor: leave it out',
     ],
     [['run', '--config', 'gone.json'], 'kvferry: cannot read gone.json: there is no such file'],
+    [
+      ['run', '--json', '/read-only/report.json'],
+      'kvferry: cannot write /read-only/report.json: it is read-only; give another path',
+    ],
+    [
+      ['run', '--kv-transfer-config', '{"kv_connector":"Foo"}'],
+      /kv_connector in --kv-transfer-config is 'Foo': /,
+    ],
+    [['run', '--model', './no/such'], /there is no directory '.\/no\/such'/],
     [['run', '--model', 'nanno'], /there is no model 'nanno'.*did you mean 'nano'\?/],
     [['export'], 'kvferry: nothing to export is named: wanted tokenizer DIR or config'],
     [['export', 'weights'], "kvferry: there is no 'weights' to export: wanted tokenizer DIR or config"],

@@ -236,6 +236,10 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);
       return content;
     },
+    async checkWritable(path) {
+      if (path.startsWith('/read-only/'))
+        throw new ConfigError(`cannot write ${path}: it is read-only; give another path`);
+    },
     async writeTextFile(path, content) {
       store.set(path, content);
     },

@@ -25,15 +25,19 @@ export interface FixtureFinding {
   chunkDifference: string | null;
 }
 
+const WANTED = 'give one with config.json, model.safetensors, expected.json and expected.safetensors';
+
 export function fixtureChecks(platform: Platform): CheckProvider {
   return async ({ config }) => {
     const folder = config.fixture;
     if (folder === null) return [];
     const files = await platform.openModel(folder);
     if (!files) {
-      throw new ConfigError(
-        `--fixture is '${folder}', and there is no such directory: give one with config.json, model.safetensors, expected.json and expected.safetensors`,
-      );
+      throw new ConfigError(`--fixture is '${folder}', and there is no such directory: ${WANTED}`);
+    }
+    for (const name of ['config.json', 'expected.json', 'expected.safetensors']) {
+      if ((await files.size(name)) !== null) continue;
+      throw new ConfigError(`--fixture is '${folder}', and there is no ${name} in it: ${WANTED}`);
     }
     return [
       {

@@ -1,4 +1,5 @@
 /** Runs checks one after the other and keeps every verdict: a check that throws has failed, and the next one runs. */
+import { ConfigError, ModelError } from '../../errors.ts';
 import {
   CHECK_GROUPS,
   type Check,
@@ -31,7 +32,7 @@ export interface RunnerHooks {
   ended(verdict: Verdict): void;
 }
 
-/** Throws only when the signal aborts. */
+/** Throws when the signal aborts, and what the user has to mend before anything runs: ConfigError, ModelError. */
 export async function runChecks(
   plans: readonly GroupPlan[],
   environment: CheckEnvironment,
@@ -42,24 +43,13 @@ export async function runChecks(
     verdicts.push(verdict);
     hooks.ended(verdict);
   };
-  for (const { group, provider, skip } of plans) {
-    const whole = { group, name: CHECK_GROUPS[group], ms: 0 };
-    if (skip !== null) {
-      record({ ...whole, status: 'skipped', detail: skip });
+  const groups: (readonly Check[] | Verdict)[] = [];
+  for (const plan of plans) groups.push(await gather(plan, environment));
+  for (const checks of groups) {
+    if ('status' in checks) {
+      record(checks);
       continue;
     }
-    if (!provider) {
-      record({ ...whole, status: 'failed', detail: 'this build has no such checks: nothing was shown' });
-      continue;
-    }
-    let checks: readonly Check[];
-    try {
-      checks = await provider(environment);
-    } catch (error) {
-      record({ ...whole, status: 'failed', detail: messageOf(error) });
-      continue;
-    }
-    if (checks.length === 0) record({ ...whole, status: 'failed', detail: 'there was nothing to check' });
     for (const [index, check] of checks.entries()) {
       hooks.signal.throwIfAborted();
       hooks.started(check, index, checks.length);
@@ -67,6 +57,25 @@ export async function runChecks(
     }
   }
   return verdicts;
+}
+
+/** A group's checks, or the verdict on a group that has none. */
+async function gather(
+  { group, provider, skip }: GroupPlan,
+  environment: CheckEnvironment,
+): Promise<readonly Check[] | Verdict> {
+  const whole = { group, name: CHECK_GROUPS[group], ms: 0 };
+  if (skip !== null) return { ...whole, status: 'skipped', detail: skip };
+  if (!provider) {
+    return { ...whole, status: 'failed', detail: 'this build has no such checks: nothing was shown' };
+  }
+  try {
+    const checks = await provider(environment);
+    return checks.length > 0 ? checks : { ...whole, status: 'failed', detail: 'there was nothing to check' };
+  } catch (error) {
+    if (error instanceof ConfigError || error instanceof ModelError) throw error;
+    return { ...whole, status: 'failed', detail: messageOf(error) };
+  }
 }
 
 async function runCheck(check: Check, hooks: RunnerHooks): Promise<Verdict> {
