@@ -41,7 +41,7 @@ const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
 const raisedLimits = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
 
 /** Of an expected time. What is too long here is never noticed, what is too short costs a little polling. */
-const QUIET_SHARE = 0.7;
+const QUIET_SHARE = 0.85;
 /** However long an estimate is: a wrong one must not cost more. Most of a submit of the wanted length. */
 const LONGEST_QUIET_MS = 20;
 

@@ -20,7 +20,7 @@ const MEASURABLE_MS = 2;
  * What a submit's way to the device and back may cost on a busy machine. It is no fault of the work: counted as such,
  * small submits would look slow, be cut smaller still, and never recover.
  */
-const SUBMIT_MS = 3;
+const SUBMIT_MS = 1;
 /** A rate never falls below this: a submit that cost nothing but its way tells only that work is cheap. */
 const LOWEST_RATE = 1e-12;
 /** How far one submit moves the rates; down at once, since who waits for an estimate cannot be early. */

@@ -8,11 +8,11 @@ it('sets a rate from a dispatch that took long enough, rises slowly and falls at
   expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
   estimate.calibrate(work, 0.5);
   expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
-  estimate.learn([work], 23);
+  estimate.learn([work], 21);
   const up = estimate.milliseconds(work);
   expect(up).toBeGreaterThan(11);
   expect(up).toBeLessThan(20);
-  estimate.learn([work], 8);
+  estimate.learn([work], 6);
   expect(estimate.milliseconds(work)).toBeCloseTo(5, 0);
 });
 
