@@ -97,7 +97,7 @@ async function driveConversation(
     options.signal.throwIfAborted();
     if (!result)
       throw new InternalError(`turn ${turn} of conversation ${conversation.id} ended without a result`);
-    const text = conversation.kind === 'text' ? withoutEnd(cluster, result.text) : null;
+    const text = conversation.kind === 'text' ? result.text : null;
     if (prompt.messages) history.messages = [...prompt.messages, { role: 'assistant', content: text ?? '' }];
     else history.tokenIds = [...result.promptTokenIds, ...result.outputTokenIds];
     const report = turnReport(conversation.id, turn, result, digests, text);
@@ -129,15 +129,6 @@ async function* untilAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): 
     // Not awaited: a generator that waits for its engine ends only with that wait.
     Promise.resolve(iterator.return?.()).catch(() => {});
   }
-}
-
-/** The answer as a message's content: without the token that ended it. */
-function withoutEnd(cluster: Cluster, text: string): string {
-  for (const id of cluster.info.model.eosTokenIds) {
-    const end = cluster.decode([id]);
-    if (end !== '' && text.endsWith(end)) return text.slice(0, -end.length);
-  }
-  return text;
 }
 
 const nothing: TransferReport = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };

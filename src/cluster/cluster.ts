@@ -147,12 +147,16 @@ export class EngineCluster implements Cluster {
     served: ServedTurn,
     outputs: AsyncIterable<TimedOutput>,
   ): AsyncGenerator<GeneratedToken> {
-    const streamText = this.#text.tokenizer.streamDecoder();
+    const { tokenizer, architecture } = this.#text;
+    const { eosTokenIds } = architecture;
+    const streamText = tokenizer.streamDecoder();
     for await (const { output, atMs } of outputs) {
       request.signal?.throwIfAborted();
       for (const [i, token] of output.tokens.entries()) {
         const finish = i === output.tokens.length - 1 ? output.finish : null;
-        const text = streamText.push(token.tokenId) + (finish ? streamText.end() : '');
+        // The token that ends a turn is the template's, not part of the answer.
+        const ends = finish?.reason === 'stop' && eosTokenIds.includes(token.tokenId);
+        const text = (ends ? '' : streamText.push(token.tokenId)) + (finish ? streamText.end() : '');
         const index = served.add(token.tokenId, text, atMs);
         const final = finish ? this.#finish(request, served, finish.reason, atMs) : null;
         const { tokenId, logitsDigest, logits } = token;
@@ -166,7 +170,7 @@ export class EngineCluster implements Cluster {
     const { conversation, turn, trace, decode } = served;
     conversation.turns++;
     conversation.historyIds = [...turn.promptTokenIds, ...served.outputTokenIds];
-    const answer = { role: 'assistant', content: this.#prompts.answerText(served.text) };
+    const answer = { role: 'assistant', content: served.text };
     conversation.messages = request.messages ? [...request.messages, answer] : null;
     conversation.kv = trace.decodeParams && {
       params: trace.decodeParams,

@@ -1,5 +1,5 @@
 /** A turn's prompt as token ids. History stays as the ids that the engines saw; only what is new is tokenised. */
-import { ConfigError, RequestError } from '../errors.ts';
+import { RequestError } from '../errors.ts';
 import type { TextModel } from '../model/load.ts';
 import type { Conversation } from './conversations.ts';
 import type { GenerateRequest, Message } from './types.ts';
@@ -35,15 +35,6 @@ export class PromptBuilder {
     }
     return this.#text.tokenizer.encode(this.#text.chat.renderPrompt(messages, true));
   }
-
-  /** The answer as a message's content: without the tokens that end a turn. */
-  answerText(text: string): string {
-    for (const id of this.#text.architecture.eosTokenIds) {
-      const end = this.#text.tokenizer.decode([id]);
-      if (end && text.endsWith(end)) return text.slice(0, -end.length);
-    }
-    return text;
-  }
 }
 
 function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {
@@ -53,11 +44,4 @@ function extendsHistory(messages: readonly Message[], before: readonly Message[]
       (message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content,
     )
   );
-}
-
-/** For callers that check a conversation before anything runs. */
-export function checkConversation(messages: readonly Message[]): void {
-  if (messages.at(-1)?.role === 'assistant') {
-    throw new ConfigError('the conversation ends with the assistant: it must end with a message to answer');
-  }
 }

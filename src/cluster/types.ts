@@ -119,6 +119,7 @@ export interface TurnResult {
   turn: number;
   promptTokenIds: readonly number[];
   outputTokenIds: readonly number[];
+  /** Without the end token. */
   text: string;
   finishReason: FinishReason;
   /** Of the engine that prefilled: P, or the only one. */
@@ -134,7 +135,7 @@ export interface TurnResult {
 
 export interface GeneratedToken {
   tokenId: number;
-  /** Text that this token completed; may be empty inside a multi-byte character. */
+  /** Text that this token completed; empty inside a multi-byte character, and for the token that ends the turn. */
   text: string;
   /** From 0 on. */
   index: number;
