@@ -115,7 +115,7 @@ export class FakeCluster implements Cluster {
     for (const [index, tokenId] of ids.entries()) {
       yield {
         tokenId,
-        text: this.decode([tokenId]),
+        text: tokenId === 0 ? '' : this.decode([tokenId]),
         index,
         logitsDigest: `${tokenId}${wrong === null ? '' : '!'}`,
         logits: this.options.keepLogits ? Float32Array.of(tokenId, wrong === null ? 1 : 1.5) : null,
@@ -127,7 +127,7 @@ export class FakeCluster implements Cluster {
                 turn,
                 promptTokenIds: prompt,
                 outputTokenIds: ids,
-                text: this.decode(ids),
+                text: this.decode(ids.filter((id) => id !== 0)),
                 finishReason: 'stop',
                 prompt: {
                   promptTokens: prompt.length,
