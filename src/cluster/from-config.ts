@@ -6,7 +6,7 @@ import type { Architecture } from '../model/types.ts';
 import { parseLink } from '../transport/link.ts';
 import type { ClusterOptions } from './types.ts';
 
-/** Longest sequence when the user names none: no more than the issue of memory allows on any machine. */
+/** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
 const DEFAULT_MAX_MODEL_LEN = 8192;
 
 export function clusterOptions(
