@@ -78,7 +78,9 @@ describe('a fixture folder', slowAdapter, () => {
       const [first] = await provider(environment(path));
       return first!.run(() => {}, new AbortController().signal);
     };
-    await expect(verdict('test/fixtures')).rejects.toThrow(/fixtures has no config\.json/);
+    await expect(verdict('test/fixtures')).rejects.toThrow(
+      /'test\/fixtures', and there is no config\.json in it/,
+    );
     await expect(verdict('test/fixtures/hf/qwen3-hybrid-window')).rejects.toThrow(/not supported/);
   });
 });
