@@ -128,11 +128,7 @@ export class EngineHost implements EngineApi {
   async readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]> {
     const { kv } = this.#built();
     const copies: Uint8Array[] = [];
-    for (const id of blockIds) {
-      const gathered = await kv.gather(0, [id]);
-      copies.push(gathered.bytes.slice());
-      gathered.release();
-    }
+    for (const id of blockIds) copies.push(await kv.readBlock(id));
     return copies;
   }
 

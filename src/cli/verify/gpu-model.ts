@@ -96,11 +96,7 @@ export class GpuModel {
 
   async readBlocks(blockIds: readonly BlockId[]): Promise<SequenceBlocks> {
     const blocks: Uint8Array[] = [];
-    for (const id of blockIds) {
-      const { bytes, release } = await this.#kv.gather(0, [id]);
-      blocks.push(bytes.slice());
-      release();
-    }
+    for (const id of blockIds) blocks.push(await this.#kv.readBlock(id));
     return blocks;
   }
 
