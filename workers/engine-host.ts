@@ -11,6 +11,7 @@ import type { Span } from '../src/measure/spans.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
 import { type ByHandTimes, copyInByHand, copyOutByHand } from '../src/transport/by-hand.ts';
+import type { LinkSpec } from '../src/transport/link.ts';
 import type { PeerTransport } from '../src/transport/transport.ts';
 import type { TransferResult } from '../src/transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
@@ -91,7 +92,7 @@ export class EngineHost implements EngineApi {
       await systemClock.sleep(1, this.#closing.signal);
   }
 
-  async reconfigure(core: EngineCoreConfig): Promise<void> {
+  async reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void> {
     await this.drain();
     const engine = this.#engine();
     engine.checkIntegrity();
@@ -102,6 +103,7 @@ export class EngineHost implements EngineApi {
         () => `${core.engineId} still uses ${engine.stats().usedBlocks} blocks after it drained`,
       );
       this.#buildPolicy(core);
+      this.#transport().setLink(link);
     } finally {
       this.#paused = false;
       this.#wake();

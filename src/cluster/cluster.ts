@@ -10,7 +10,7 @@ import type { Platform } from '../platform/types.ts';
 import { type Conversation, ConversationCache } from './conversations.ts';
 import { describe } from './describe.ts';
 import { connect, EngineHandle } from './engine-handle.ts';
-import { engineStart } from './options.ts';
+import { changed, engineStart } from './options.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { PromptBuilder } from './prompts.ts';
 import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
@@ -23,13 +23,15 @@ import type {
   GeneratedToken,
   GenerateRequest,
   Mode,
+  PolicyChange,
   TurnResult,
 } from './types.ts';
 
 export class EngineCluster implements Cluster {
-  readonly info: ClusterInfo;
-  #mode: Mode;
-  readonly #options: ClusterOptions;
+  #info: ClusterInfo;
+  /** What is in force; the engines' memory is as it was at the start. */
+  #options: ClusterOptions;
+  readonly #atStart: ClusterOptions;
   readonly #platform: Platform;
   readonly #engines: EngineHandle[];
   readonly #text: TextModel;
@@ -51,14 +53,14 @@ export class EngineCluster implements Cluster {
     clock: Clock,
   ) {
     this.#options = options;
-    this.#mode = options.mode;
+    this.#atStart = options;
     this.#platform = platform;
     this.#engines = [...engines];
     this.#text = text;
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
-    this.info = info;
+    this.#info = info;
     for (const engine of this.#engines) this.#listen(engine);
   }
 
@@ -89,8 +91,16 @@ export class EngineCluster implements Cluster {
     return new EngineCluster(platform, options, engines, text, info, clock);
   }
 
+  get info(): ClusterInfo {
+    return this.#info;
+  }
+
   get mode(): Mode {
-    return this.#mode;
+    return this.#options.mode;
+  }
+
+  get settings(): Readonly<ClusterOptions> {
+    return this.#options;
   }
 
   encode(text: string): number[] {
@@ -102,14 +112,22 @@ export class EngineCluster implements Cluster {
   }
 
   async setMode(mode: Mode): Promise<void> {
+    await this.configure({ mode });
+  }
+
+  async configure(change: PolicyChange): Promise<void> {
+    const options = changed(this.#options, this.#atStart, change);
     if (this.#active > 0)
-      throw new RequestError(`${this.#active} turns are under way: wait for them before the mode changes`);
+      throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
     await Promise.all(this.#engines.map((engine) => engine.call((api) => api.releaseHolds('all'))));
     await Promise.all(
-      this.#engines.map((engine) => engine.call((api) => api.reconfigure(this.#core(engine, mode)))),
+      this.#engines.map((engine) =>
+        engine.call((api) => api.reconfigure(core(engine, options), options.link)),
+      ),
     );
-    this.#mode = mode;
+    this.#options = options;
+    this.#info = { ...this.#info, link: options.link };
   }
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
@@ -130,7 +148,7 @@ export class EngineCluster implements Cluster {
       acceptedMs,
     );
     const outputs =
-      this.#mode === 'monolithic'
+      this.mode === 'monolithic'
         ? monolithicTurn(served.decode, turn, served.trace)
         : disaggregatedTurn(served.prefill, served.decode, turn, served.trace);
     this.#active++;
@@ -209,9 +227,10 @@ export class EngineCluster implements Cluster {
     for (const [i, { role }] of dead) {
       const engine = await EngineHandle.start(
         this.#platform,
-        engineStart(this.#options, role, this.#mode),
+        engineStart(this.#atStart, role, this.mode),
         role,
       );
+      await engine.call((api) => api.reconfigure(core(engine, this.#options), this.#options.link));
       this.#listen(engine);
       this.#engines[i] = engine;
       await connect(
@@ -231,10 +250,6 @@ export class EngineCluster implements Cluster {
     return this.#pick(role);
   }
 
-  #core(engine: EngineHandle, mode: Mode): EngineCoreConfig {
-    return engineStart(this.#options, engine.role, mode).core;
-  }
-
   /** Independent round robin, as in vLLM's proxy. */
   #pick(role: 'prefill' | 'decode'): EngineHandle {
     const engines = this.#engines.filter((engine) => engine.role === role);
@@ -246,7 +261,7 @@ export class EngineCluster implements Cluster {
     if (!taken) return null;
     const { fresh, kv } = taken;
     const alive = this.#engines.includes(kv.holder) && !kv.holder.dead;
-    if (fresh && alive && this.#mode === 'bidirectional') return kv.params;
+    if (fresh && alive && this.mode === 'bidirectional') return kv.params;
     await this.#release(kv);
     return null;
   }
@@ -264,4 +279,8 @@ export class EngineCluster implements Cluster {
       for (const listener of this.#waitingListeners) listener(requestId, `${engine.engineId}: ${reason}`);
     });
   }
+}
+
+function core(engine: EngineHandle, options: ClusterOptions): EngineCoreConfig {
+  return engineStart(options, engine.role, options.mode).core;
 }

@@ -46,7 +46,7 @@ export interface EngineApi {
   /** Resolves when nothing runs, waits, is held or under way. */
   drain(): Promise<void>;
   /** Drains, then builds the policy anew around the same device, weights and peers. */
-  reconfigure(core: EngineCoreConfig): Promise<void>;
+  reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void>;
   stats(): Promise<EngineStats>;
   checkIntegrity(): Promise<void>;
   waitingReason(requestId: string): Promise<string | null>;

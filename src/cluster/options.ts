@@ -1,6 +1,7 @@
 /** From a cluster's options to what each engine is started with. */
+import { ConfigError } from '../errors.ts';
 import type { EngineStart } from './messages.ts';
-import type { ClusterOptions, Mode } from './types.ts';
+import type { ClusterOptions, Mode, PolicyChange } from './types.ts';
 
 /** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT); here a name, no socket is opened. */
 const SIDE_CHANNEL_PORT = 5600;
@@ -44,4 +45,39 @@ function faultOf(fault: ClusterOptions['fault'], role: 'prefill' | 'decode'): En
   if (!fault) return null;
   const atReader = fault.kind !== 'flip-bit';
   return (fault.engine === role) === atReader ? fault.kind : null;
+}
+
+/** The options with the change made. ConfigError when a pool would be larger than its memory. */
+export function changed(
+  options: ClusterOptions,
+  atStart: ClusterOptions,
+  change: PolicyChange,
+): ClusterOptions {
+  const { connector } = options;
+  const pool = (role: 'prefill' | 'decode', blocks: number): number => {
+    const room = atStart[role].numBlocks;
+    if (Number.isInteger(blocks) && blocks >= 2 && blocks <= room) return blocks;
+    throw new ConfigError(
+      `${role} was started with ${room} KV blocks and cannot use ${blocks}: give 2 to ${room}, or start with more`,
+    );
+  };
+  return {
+    ...options,
+    mode: change.mode ?? options.mode,
+    link: change.link === undefined ? options.link : change.link,
+    prefill: {
+      numBlocks: pool('prefill', change.prefillBlocks ?? options.prefill.numBlocks),
+      enablePrefixCaching: change.prefixCaching ?? options.prefill.enablePrefixCaching,
+    },
+    decode: {
+      ...options.decode,
+      numBlocks: pool('decode', change.decodeBlocks ?? options.decode.numBlocks),
+    },
+    connector: {
+      ...connector,
+      recomputeThreshold: change.recomputeThreshold ?? connector.recomputeThreshold,
+      tokenCheck: change.tokenCheck ?? connector.tokenCheck,
+      decoderTtlMs: change.decoderTtlMs ?? connector.decoderTtlMs,
+    },
+  };
 }

@@ -53,6 +53,21 @@ export interface ClusterOptions {
   fault: InjectedFault | null;
 }
 
+/** What can change while the engines stay: everything left out stays as it is. */
+export interface PolicyChange {
+  mode?: Mode;
+  /** Tokens; vLLM's kv_recompute_threshold. */
+  recomputeThreshold?: number;
+  /** Of P. */
+  prefixCaching?: boolean;
+  /** Blocks of each pool that are used: at most what the engine was started with. */
+  prefillBlocks?: number;
+  decodeBlocks?: number;
+  tokenCheck?: boolean;
+  decoderTtlMs?: number;
+  link?: LinkSpec | null;
+}
+
 export interface EngineInfo {
   engineId: string;
   role: 'prefill' | 'decode';
@@ -154,10 +169,17 @@ export interface EngineStats extends EngineCoreStats {
 export interface Cluster {
   readonly info: ClusterInfo;
   readonly mode: Mode;
+  /** What is in force now. */
+  readonly settings: Readonly<ClusterOptions>;
   /** Tokens of a text in this model's vocabulary; no special tokens are added. */
   encode(text: string): number[];
   decode(tokenIds: readonly number[]): string;
-  /** Drains, releases every hold, resets the caches, asserts that only the null block is in use. */
+  /**
+   * Drains, releases every hold, resets the caches, asserts that only the null block is in use, and goes on as told.
+   * Throws RequestError while turns are under way, ConfigError for more blocks than there are.
+   */
+  configure(change: PolicyChange): Promise<void>;
+  /** configure({ mode }). */
   setMode(mode: Mode): Promise<void>;
   /** Throws RequestError for a request that cannot be served, EngineDeadError when an engine ended. */
   generate(request: GenerateRequest): AsyncIterable<GeneratedToken>;

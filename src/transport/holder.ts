@@ -26,7 +26,8 @@ export interface HolderDeps {
   clock: Clock;
   gate: () => ReadGate;
   onSpan: SpanSink;
-  link: LinkSpec | null;
+  /** The link in force; a change takes hold with the next chunk. */
+  link: () => LinkSpec | null;
   maxChunkBytes: number;
   slots: number;
   checksum: boolean;
@@ -40,7 +41,9 @@ interface Connection {
   slotBytes: number;
   maxChunkBytes: number;
   ring: SlotRing;
+  /** Made from linkSpec; null when there is none. */
   link: LinkQueue | null;
+  linkSpec: LinkSpec | null;
   transfers: Map<string, AbortController>;
 }
 
@@ -99,7 +102,7 @@ export class HolderHalf {
 
   #welcome(hello: HelloMessage): void {
     this.close();
-    const { own, slots, memory, link, clock } = this.#deps;
+    const { own, slots, memory, clock } = this.#deps;
     const maxChunkBytes = Math.min(this.#deps.maxChunkBytes, hello.maxChunkBytes);
     const largest = Math.max(maxChunkBytes, ...memory.blockBytes);
     const slotBytes = Math.ceil(largest / 8) * 8;
@@ -110,7 +113,8 @@ export class HolderHalf {
       slotBytes,
       maxChunkBytes,
       ring: new SlotRing(slots),
-      link: link && new LinkQueue(link, clock),
+      link: null,
+      linkSpec: null,
       transfers: new Map(),
     };
     const { identity, factors } = own;
@@ -206,11 +210,21 @@ export class HolderHalf {
         ...{ waitMs: readbackStart - waitStart, readbackMs, slabInMs: slabInEnd - slabInStart, linkMs },
         ...{ checksum: sum, descriptors: mergeRuns(chunk.blockIds).length },
       });
-    if (!connection.link) return post(0);
-    const delivery = await connection.link.deliver(bytes, signal);
+    const link = this.#linkOf(connection);
+    if (!link) return post(0);
+    const delivery = await link.deliver(bytes, signal);
     if (!delivery) return connection.ring.release(slot);
     span('link', linkLane(holderId, readerId), delivery.startMs, delivery.arrivalMs);
     post(delivery.arrivalMs - delivery.startMs);
+  }
+
+  #linkOf(connection: Connection): LinkQueue | null {
+    const spec = this.#deps.link();
+    if (spec !== connection.linkSpec) {
+      connection.linkSpec = spec;
+      connection.link = spec && new LinkQueue(spec, this.#deps.clock);
+    }
+    return connection.link;
   }
 
   #copyIn({ connection, read }: Serving, { chunk, index, gathered, slot }: GatheredChunk) {

@@ -52,6 +52,8 @@ export interface PeerTransport extends ServingTransport {
   addPeer(port: MessagePort, address: RemoteAddress): void;
   /** Ends every transfer with this engine as 'dead' at once. Later reads from it are 'dead' too. */
   peerDied(engineId: string, reason?: string): void;
+  /** From the next chunk on. */
+  setLink(link: LinkSpec | null): void;
   /** Ends everything; later reads are 'dead'. Idempotent. */
   close(): void;
   /** Slab slots that hold a chunk nobody has given back yet, over all readers. */
@@ -86,6 +88,7 @@ class MessagePortTransport implements PeerTransport {
   readonly #handlers: TransportHandlers;
   /** By 'host:port'. A dead peer stays, to say that it is dead. */
   readonly #peers = new Map<string, Peer>();
+  #link: LinkSpec | null;
   #closed = false;
   #lastEpoch = 0;
   #lastTransfer = 0;
@@ -93,6 +96,7 @@ class MessagePortTransport implements PeerTransport {
   constructor(deps: TransportDeps, maxChunkBytes: number, slots: number) {
     this.identity = deps.identity;
     this.#deps = deps;
+    this.#link = deps.link ?? null;
     this.#maxChunkBytes = maxChunkBytes;
     this.#slots = slots;
     this.#handlers = {
@@ -105,6 +109,10 @@ class MessagePortTransport implements PeerTransport {
 
   setHandlers(handlers: Partial<TransportHandlers>): void {
     Object.assign(this.#handlers, handlers);
+  }
+
+  setLink(link: LinkSpec | null): void {
+    this.#link = link;
   }
 
   addPeer(port: MessagePort, address: RemoteAddress): void {
@@ -129,7 +137,7 @@ class MessagePortTransport implements PeerTransport {
           ...this.#halves(),
           readerId: address.engineId,
           gate: () => this.#handlers.gate,
-          link: this.#deps.link ?? null,
+          link: () => this.#link,
           slots: this.#slots,
           checksum: this.#deps.checksum ?? false,
           beforeChunkPosted: this.#deps.beforeChunkPosted ?? null,

@@ -1,5 +1,6 @@
 /** A world without terminal, files, GPU or threads for the commands, and a cluster that answers by arithmetic. */
 import type { CliDeps } from '../../src/cli/deps.ts';
+import { changed } from '../../src/cluster/options.ts';
 import type {
   Cluster,
   ClusterInfo,
@@ -8,6 +9,7 @@ import type {
   GeneratedToken,
   GenerateRequest,
   Mode,
+  PolicyChange,
   TransferSummary,
 } from '../../src/cluster/types.ts';
 import { ConfigError } from '../../src/errors.ts';
@@ -29,8 +31,8 @@ export interface FakeTroubles {
 
 /** Answers with tokens that follow from the prompt alone, so that all modes agree unless they are told not to. */
 export class FakeCluster implements Cluster {
-  readonly info: ClusterInfo;
-  mode: Mode;
+  info: ClusterInfo;
+  settings: ClusterOptions;
   closed = 0;
   ended: string[] = [];
   readonly options: ClusterOptions;
@@ -39,7 +41,7 @@ export class FakeCluster implements Cluster {
 
   constructor(options: ClusterOptions, troubles: FakeTroubles) {
     this.options = options;
-    this.mode = options.mode;
+    this.settings = options;
     this.#troubles = troubles;
     const engine = (role: 'prefill' | 'decode') => ({
       engineId: `${role}-0`,
@@ -92,8 +94,17 @@ export class FakeCluster implements Cluster {
     return tokenIds.map((id) => (id === 0 ? '<end>' : String.fromCharCode(97 + (id % 26)))).join('');
   }
 
+  get mode(): Mode {
+    return this.settings.mode;
+  }
+
   async setMode(mode: Mode): Promise<void> {
-    this.mode = mode;
+    await this.configure({ mode });
+  }
+
+  async configure(change: PolicyChange): Promise<void> {
+    this.settings = changed(this.settings, this.options, change);
+    this.info = { ...this.info, link: this.settings.link };
     this.#turns.clear();
   }
 

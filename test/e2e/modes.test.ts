@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Mode } from '../../src/cluster/types.ts';
+import type { Mode, PolicyChange } from '../../src/cluster/types.ts';
+import { parseLink } from '../../src/transport/link.ts';
 import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
 
 const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
@@ -57,6 +58,36 @@ describe('a conversation in the three modes', () => {
       withCluster({ connector }, async (cluster) => (await converse(cluster, 'c', 2))[1]!.result.prompt);
     expect(await second(at)).toMatchObject({ pulledTokens: 32, noPullReason: null });
     expect(await second(above)).toMatchObject({ pulledTokens: 0, noPullReason: '32 < threshold 33' });
+  });
+
+  it('changes threshold, link, caching and pools while the engines stay', async () => {
+    await withCluster({}, async (cluster) => {
+      const seen: string[][] = [];
+      const turn2 = async (change: PolicyChange) => {
+        await cluster.configure(change);
+        const answers = await converse(cluster, 'c', 2);
+        seen.push(fingerprint(answers));
+        return answers[1]!.result;
+      };
+      expect((await turn2({})).prompt.pulledTokens).toBe(32);
+      expect((await turn2({ recomputeThreshold: 33 })).prompt).toMatchObject({ pulledTokens: 0 });
+      const throttled = await turn2({ recomputeThreshold: 0, link: parseLink('1e6') });
+      expect(throttled.transfer.dToP!.throttled).toBe(true);
+      const { bytes, stages } = throttled.transfer.dToP!;
+      // Times of day in milliseconds keep about four decimal places.
+      expect(stages.linkMs).toBeGreaterThan(bytes / 1e3 - 0.01);
+      expect(cluster.info.link?.name).toBe('1e6');
+      const free = await turn2({ link: null, prefixCaching: true });
+      expect(free.transfer.dToP).toMatchObject({ throttled: false });
+      // 33 tokens of turn one leave two full blocks of 16 on P; the first prompt alone one.
+      expect(free.prompt).toMatchObject({ localHitTokens: 16, pulledTokens: 16 });
+      await turn2({ prefillBlocks: 8, decodeBlocks: 8 });
+      expect((await cluster.stats()).map(({ numBlocks }) => numBlocks)).toEqual([8, 8]);
+      await expect(cluster.configure({ prefillBlocks: 129 })).rejects.toThrow(
+        'was started with 128 KV blocks',
+      );
+      expect(new Set(seen.map((tokens) => tokens.join())).size).toBe(1);
+    });
   });
 
   it('pulls no further than the first token that differs from the history', async () => {
