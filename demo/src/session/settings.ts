@@ -1,0 +1,35 @@
+/**
+ * What the page lets a user set: part of the settings of the command line, checked by the same schema, and a few of the
+ * page's own. All of it goes into the URL's hash, so that a link reproduces a state.
+ */
+import { z } from 'zod';
+import { oneOf, text, wholeNumber } from '../../../src/config/fields.ts';
+import { runConfigSchema } from '../../../src/config/run-schema.ts';
+
+const { shape } = runConfigSchema;
+
+export const settingsSchema = z.strictObject({
+  model: text("a preset or a model's URL").default('recall'),
+  mode: oneOf(['monolithic', 'unidirectional', 'bidirectional']).default('bidirectional'),
+  seed: shape.seed,
+  prefixCaching: shape.prefixCaching.unwrap().default(false),
+  pBlocks: shape.pBlocks.unwrap().unwrap().default(64),
+  dBlocks: shape.dBlocks.unwrap().unwrap().default(64),
+  blockSize: shape.blockSize,
+  threshold: shape.threshold.unwrap().default(32),
+  link: shape.link,
+  ttl: shape.ttl,
+  tokenCheck: shape.tokenCheck,
+  weightDtype: shape.weightDtype,
+  kvDtype: shape.kvDtype,
+  temperature: shape.temperature,
+  maxTokens: shape.maxTokens,
+  /** Conversations that are played at once: with 2, P and D work at the same time and compete for one GPU. */
+  conversations: wholeNumber('1 or 2', { min: 1, max: 2 }).default(1),
+  lesson: wholeNumber('a lesson from 1 to 8', { min: 1, max: 8 }).nullable().default(null),
+});
+
+export type Settings = Readonly<z.infer<typeof settingsSchema>>;
+export type SettingKey = keyof Settings;
+
+export const defaultSettings: Settings = Object.freeze(settingsSchema.parse({}));

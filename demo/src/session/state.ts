@@ -1,0 +1,258 @@
+/** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
+import { batch, type Signal, signal } from '@preact/signals';
+import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
+import type {
+  BlockView,
+  Crossover,
+  Direction,
+  EngineState,
+  EngineStatsView,
+  Machine,
+  Note,
+  Race,
+  ReplayView,
+  Role,
+  SessionEvent,
+  SessionState,
+  SlabView,
+  Span,
+  Status,
+  TransferView,
+  TurnView,
+} from './types.ts';
+
+const MOST_SPANS = 4096;
+const MOST_TRANSFERS = 64;
+const MOST_NOTES = 50;
+
+type Writable<T> = { [K in keyof T]: T[K] extends { readonly value: infer V } ? Signal<V> : T[K] };
+
+export interface WritableEngine extends EngineState {
+  alive: Signal<boolean>;
+  message: Signal<string | null>;
+  stats: Signal<EngineStatsView | null>;
+  blocks: Signal<readonly BlockView[]>;
+}
+
+export interface WritableState extends Writable<Omit<SessionState, 'prefill' | 'decode' | 'slabs'>> {
+  prefill: WritableEngine;
+  decode: WritableEngine;
+  slabs: Record<Direction, Signal<SlabView | null>>;
+}
+
+const engine = (role: Role): WritableEngine => ({
+  role,
+  alive: signal(false),
+  message: signal<string | null>(null),
+  stats: signal<EngineStatsView | null>(null),
+  blocks: signal<readonly BlockView[]>([]),
+});
+
+export function createState(nowMs: () => number, settings: Settings = defaultSettings): WritableState {
+  return {
+    status: signal<Status>({ phase: 'starting', message: 'Starting', progress: null }),
+    settings: signal(settings),
+    machine: signal<Machine | null>(null),
+    prefill: engine('prefill'),
+    decode: engine('decode'),
+    transfers: signal<readonly TransferView[]>([]),
+    slabs: { p_to_d: signal<SlabView | null>(null), d_to_p: signal<SlabView | null>(null) },
+    turns: signal<readonly TurnView[]>([]),
+    spans: signal<readonly Span[]>([]),
+    notes: signal<readonly Note[]>([]),
+    race: signal<Race | null>(null),
+    crossover: signal<Crossover | null>(null),
+    replay: signal<ReplayView | null>(null),
+    playing: signal(false),
+    suggestions: signal<readonly string[]>([]),
+    nowMs,
+  };
+}
+
+/** As if nothing had happened yet; the settings, the replay and its status stay. */
+export function clearState(state: WritableState): void {
+  batch(() => {
+    state.machine.value = null;
+    for (const role of ['prefill', 'decode'] as const) {
+      state[role].alive.value = false;
+      state[role].message.value = null;
+      state[role].stats.value = null;
+      state[role].blocks.value = [];
+    }
+    state.slabs.p_to_d.value = null;
+    state.slabs.d_to_p.value = null;
+    for (const list of [state.transfers, state.turns, state.spans, state.notes]) list.value = [];
+    state.race.value = null;
+    state.crossover.value = null;
+  });
+}
+
+export function applyEvent(state: WritableState, event: SessionEvent): void {
+  batch(() => apply(state, event));
+}
+
+function apply(state: WritableState, event: SessionEvent): void {
+  switch (event.kind) {
+    case 'status':
+      // A replay keeps saying that it is one.
+      if (!state.replay.value) state.status.value = pick(event, ['phase', 'message', 'progress']);
+      break;
+    case 'settings': {
+      const parsed = settingsSchema.safeParse({ ...state.settings.value, ...event.settings });
+      if (parsed.success) state.settings.value = parsed.data;
+      break;
+    }
+    case 'machine':
+      state.machine.value = event.machine;
+      break;
+    case 'engine':
+      state[event.role].alive.value = event.alive;
+      state[event.role].message.value = event.message;
+      if (!event.alive) state[event.role].blocks.value = [];
+      break;
+    case 'stats':
+      state[event.role].stats.value = event.stats;
+      break;
+    case 'blocks':
+      state[event.role].blocks.value = withBlocks(
+        state[event.role].blocks.value,
+        event.numBlocks,
+        event.changed,
+      );
+      break;
+    case 'spans':
+      state.spans.value = [...state.spans.value, ...event.spans].slice(-MOST_SPANS);
+      countBytes(state, event.spans);
+      break;
+    case 'transfer_started':
+    case 'transfer_ended':
+      state.transfers.value = withTransfer(state.transfers.value, event);
+      break;
+    case 'slab':
+      state.slabs[event.direction].value = pick(event, ['slotsInUse', 'slots', 'slotBytes']);
+      break;
+    case 'note':
+      state.notes.value = withNote(state.notes.value, event);
+      break;
+    case 'race':
+      state.race.value = event.race;
+      break;
+    case 'crossover':
+      state.crossover.value = event.crossover;
+      break;
+    case 'conversation_ended':
+      state.turns.value = state.turns.value.filter((turn) => turn.conversation !== event.conversation);
+      break;
+    default:
+      state.turns.value = withTurn(state.turns.value, event);
+  }
+}
+
+function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
+  return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
+}
+
+export const emptyBlock = (id: number): BlockView => ({
+  id,
+  state: id === 0 ? 'null' : 'free',
+  origin: null,
+  conversation: null,
+  turn: null,
+  author: null,
+  index: null,
+  tokens: 0,
+  text: null,
+  hash: null,
+  refCount: 0,
+  heldFor: null,
+  heldUntilMs: null,
+  evictions: 0,
+});
+
+function withBlocks(
+  before: readonly BlockView[],
+  numBlocks: number,
+  changed: readonly BlockView[],
+): readonly BlockView[] {
+  const blocks = Array.from({ length: numBlocks }, (_, id) => before[id] ?? emptyBlock(id));
+  for (const block of changed) if (block.id < numBlocks) blocks[block.id] = block;
+  return blocks;
+}
+
+type Started = Extract<SessionEvent, { kind: 'transfer_started' }>;
+type Ended = Extract<SessionEvent, { kind: 'transfer_ended' }>;
+
+function withTransfer(before: readonly TransferView[], event: Started | Ended): readonly TransferView[] {
+  const same = (transfer: TransferView) =>
+    transfer.requestId === event.requestId &&
+    transfer.direction === event.direction &&
+    transfer.endMs === null;
+  if (event.kind === 'transfer_ended') {
+    const { outcome, message, stagesMs, throttled, bytes, atMs } = event;
+    return before.map((transfer) =>
+      same(transfer)
+        ? { ...transfer, outcome, message, stagesMs, throttled, bytesDone: bytes, endMs: atMs }
+        : transfer,
+    );
+  }
+  const { requestId, direction, pairs, bytes, atMs } = event;
+  const fresh: TransferView = {
+    ...{ requestId, direction, pairs, bytes, bytesDone: 0, startMs: atMs, endMs: null },
+    ...{ outcome: null, message: '', stagesMs: {}, throttled: false },
+  };
+  return [...before, fresh].slice(-MOST_TRANSFERS);
+}
+
+/** A chunk that left the slab has arrived at its reader. */
+function countBytes(state: WritableState, spans: readonly Span[]): void {
+  for (const { name, requestId, args } of spans) {
+    if (name !== 'slab out' || typeof args.bytes !== 'number') continue;
+    const bytes = args.bytes;
+    state.transfers.value = state.transfers.value.map((transfer) =>
+      transfer.requestId === requestId && transfer.endMs === null
+        ? { ...transfer, bytesDone: Math.min(transfer.bytes, transfer.bytesDone + bytes) }
+        : transfer,
+    );
+  }
+}
+
+function withNote(before: readonly Note[], event: Extract<SessionEvent, { kind: 'note' }>): readonly Note[] {
+  const { atMs, level, message } = event;
+  return [...before, { id: (before.at(-1)?.id ?? 0) + 1, atMs, level, message }].slice(-MOST_NOTES);
+}
+
+type TurnEvent = Extract<SessionEvent, { turnId: string }>;
+
+function withTurn(before: readonly TurnView[], event: TurnEvent): readonly TurnView[] {
+  const { turnId, atMs } = event;
+  if (event.kind === 'turn_started') {
+    const { conversation, turn, mode, question, edited } = event;
+    const fresh: TurnView = {
+      ...{ turnId, conversation, turn, mode, question, edited, answer: '', tokens: 0, startMs: atMs },
+      ...{ firstTokenMs: null, endMs: null, result: null, error: null },
+    };
+    return [...before, fresh];
+  }
+  const change = (turn: TurnView): TurnView => {
+    switch (event.kind) {
+      case 'token':
+        return {
+          ...turn,
+          answer: turn.answer + event.text,
+          tokens: event.tokens,
+          firstTokenMs: turn.firstTokenMs ?? atMs,
+        };
+      case 'turn_ended':
+        return {
+          ...turn,
+          answer: event.result.text ?? turn.answer,
+          tokens: event.result.output_tokens,
+          endMs: atMs,
+          result: event.result,
+        };
+      case 'turn_failed':
+        return { ...turn, endMs: atMs, error: event.message };
+    }
+  };
+  return before.map((turn) => (turn.turnId === turnId ? change(turn) : turn));
+}

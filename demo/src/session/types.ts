@@ -1,0 +1,192 @@
+/**
+ * The contract between the session (engines or a recording, and everything that happens) and the views (which draw).
+ * Views read SessionState's signals and call SessionActions; they change nothing themselves. A live session and a
+ * replayed one look the same from here. All times are milliseconds since the session began (`nowMs`).
+ */
+import type { ReadonlySignal } from '@preact/signals';
+import type {
+  BlockView,
+  Crossover,
+  Direction,
+  EngineStatsView,
+  Machine,
+  Race,
+  Role,
+  SessionEvent,
+} from '../../../src/measure/recording.ts';
+import type { TurnReport } from '../../../src/measure/report.ts';
+import type { Span } from '../../../src/measure/spans.ts';
+import type { Settings } from './settings.ts';
+
+export type {
+  BlockView,
+  Crossover,
+  Direction,
+  EngineStatsView,
+  Machine,
+  Race,
+  RaceLane,
+  Role,
+  SessionEvent,
+} from '../../../src/measure/recording.ts';
+export type { TurnReport } from '../../../src/measure/report.ts';
+export type { Span } from '../../../src/measure/spans.ts';
+export type { Settings } from './settings.ts';
+
+/**
+ * starting: engines are being built. ready: the next turn can be asked. busy: a turn, a race or a sweep runs.
+ * recorded: no engines, a recording is replayed. failed: nothing runs; the message says why and what to do.
+ */
+export interface Status {
+  phase: 'starting' | 'ready' | 'busy' | 'recorded' | 'failed';
+  message: string;
+  /** 0 to 1; null when not known. */
+  progress: number | null;
+}
+
+export interface EngineState {
+  role: Role;
+  /** false after a kill or a lost device, until it was rebuilt. */
+  alive: ReadonlySignal<boolean>;
+  /** Why it is not alive; null while it is. */
+  message: ReadonlySignal<string | null>;
+  stats: ReadonlySignal<EngineStatsView | null>;
+  /** By block id, the null block first. A new array with every change; unchanged blocks stay the same objects. */
+  blocks: ReadonlySignal<readonly BlockView[]>;
+}
+
+/** A transfer under way, or one of the last that ended. */
+export interface TransferView {
+  /** The reader's request: with the direction it names the transfer. */
+  requestId: string;
+  direction: Direction;
+  /** Block ids at the holder and at the reader, in the order of the sequence. */
+  pairs: readonly (readonly [number, number])[];
+  bytes: number;
+  /** Of bytes, copied out of the slab so far (from the spans of its chunks). */
+  bytesDone: number;
+  startMs: number;
+  /** null while it runs. */
+  endMs: number | null;
+  outcome: string | null;
+  message: string;
+  /** Milliseconds by stage, summed over chunks; empty while it runs. */
+  stagesMs: Readonly<Record<string, number>>;
+  throttled: boolean;
+}
+
+export interface SlabView {
+  slotsInUse: number;
+  slots: number;
+  slotBytes: number;
+}
+
+export interface TurnView {
+  turnId: string;
+  conversation: string;
+  /** From 1 on. */
+  turn: number;
+  mode: Settings['mode'];
+  question: string;
+  /** The history was changed by the user before this turn. */
+  edited: boolean;
+  /** As far as streamed. */
+  answer: string;
+  tokens: number;
+  startMs: number;
+  firstTokenMs: number | null;
+  endMs: number | null;
+  /** Account, TTFT, stages, bytes: once it ended. */
+  result: TurnReport | null;
+  /** One sentence, when it did not end well. */
+  error: string | null;
+}
+
+export interface Note {
+  id: number;
+  atMs: number;
+  level: 'info' | 'warning';
+  message: string;
+}
+
+export interface ReplayView {
+  title: string;
+  atMs: number;
+  lengthMs: number;
+  playing: boolean;
+  /** 1 is as it happened. */
+  speed: number;
+}
+
+export interface SessionState {
+  status: ReadonlySignal<Status>;
+  settings: ReadonlySignal<Settings>;
+  /** null until the engines were built. */
+  machine: ReadonlySignal<Machine | null>;
+  prefill: EngineState;
+  decode: EngineState;
+  /** Oldest first; the last 64, those under way included. */
+  transfers: ReadonlySignal<readonly TransferView[]>;
+  slabs: Readonly<Record<Direction, ReadonlySignal<SlabView | null>>>;
+  /** Oldest first, since the last reset; the last one may be running. */
+  turns: ReadonlySignal<readonly TurnView[]>;
+  /** The last 4096, in order of arrival. */
+  spans: ReadonlySignal<readonly Span[]>;
+  /** Oldest first, the last 50. */
+  notes: ReadonlySignal<readonly Note[]>;
+  race: ReadonlySignal<Race | null>;
+  crossover: ReadonlySignal<Crossover | null>;
+  /** null unless a recording is replayed. */
+  replay: ReadonlySignal<ReplayView | null>;
+  /** The shipped conversation is being played by itself. */
+  playing: ReadonlySignal<boolean>;
+  /** What the user could ask next, best first. */
+  suggestions: ReadonlySignal<readonly string[]>;
+  /** The session's clock, for animation: call it in a frame, it is no signal. */
+  nowMs(): number;
+}
+
+/** What the controls and lessons do. Nothing throws: what goes wrong becomes a note or the status. */
+export interface SessionActions {
+  /** Asks in the running conversation; resolves when the turn ended. */
+  ask(question: string): Promise<void>;
+  /** Stops the turn under way. */
+  stop(): void;
+  /** Plays the shipped conversation from where it is. */
+  play(): void;
+  pause(): void;
+  /** Asks the shipped conversation's next question only. */
+  step(): Promise<void>;
+  /** Ends the conversation, empties both caches and begins a new conversation. */
+  reset(): Promise<void>;
+  /** Changes settings; the URL follows. Engines are rebuilt only where that is needed. */
+  configure(change: Partial<Settings>): Promise<void>;
+  /** Changes what was said before: `from` becomes `to` in the history of the next turn. */
+  editHistory(from: string, to: string): void;
+  /** Empties P's prefix cache. */
+  evictPrefill(): Promise<void>;
+  /** Lets D's holds for P run out now. */
+  expireHold(): Promise<void>;
+  /** A clean stop without notifications; the other engine finds out as it would from a crash. */
+  kill(role: Role): Promise<void>;
+  /** Builds engines that ended anew. */
+  revive(): Promise<void>;
+  /** The next turn of the conversation, once recomputed and once pulled. */
+  runRace(): Promise<void>;
+  runCrossover(): Promise<void>;
+  /** A dropped Hugging Face directory, or its URL. */
+  loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void>;
+  saveRecording(): void;
+  loadRecording(file: File): Promise<void>;
+  /** Replay only. */
+  seek(atMs: number): void;
+  setSpeed(speed: number): void;
+}
+
+export interface Session {
+  state: SessionState;
+  actions: SessionActions;
+}
+
+/** For tests of views: a state made from events, as the page makes it. */
+export type ApplyEvent = (event: SessionEvent) => void;
