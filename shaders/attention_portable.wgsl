@@ -5,8 +5,8 @@
 // Masked scores are selected away, and values of slots not yet written are not read.
 
 struct Params {
-  layer: u32,    // this layer's index in a block
-  layers: u32,   // layers in a block
+  layer: u32,    // this layer's index in a block; times the pool's blocks when a block lies in pieces
+  layers: u32,   // layers in a block; 1 when it lies in pieces
   kv_heads: u32, // KV heads
   group: u32,    // query heads a KV head
   dims4: u32,    // for the other form
@@ -22,7 +22,7 @@ override tile_keys: u32 = 4 * threads;
 const lowest = vec4f(-3.0e38); // below any score
 
 @group(0) @binding(0) var<storage, read> q: array<vec4f>;           // [rows][heads][HEAD_DIM / 4], scaled
-@group(0) @binding(1) var<storage, read> cache: array<vec2<u32>>;   // [block][layer][k, v][kv head][slot][HEAD_DIM / 4]
+@group(0) @binding(1) var<storage, read> cache: array<vec2<u32>>;   // [block][layer] or [layer][block], [k, v][kv head][slot][HEAD_DIM / 4]
 @group(0) @binding(2) var<storage, read> tokens: array<vec4<u32>>;  // [rows]: token id, position, slot, unused
 @group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>;   // block table's start, first row of the sequence, first flattened row, count
 @group(0) @binding(4) var<storage, read> tables: array<u32>;        // block tables, one after the other

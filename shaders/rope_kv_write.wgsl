@@ -5,8 +5,8 @@
 struct Params {
   heads: u32,    // query heads
   kv_heads: u32, // KV heads
-  layer: u32,    // this layer's index in a block
-  layers: u32,   // layers in a block
+  layer: u32,    // this layer's index in a block; times the pool's blocks when a block lies in pieces
+  layers: u32,   // layers in a block; 1 when it lies in pieces
   scale: f32,    // 1 / sqrt(head_dim), multiplied into q
   eps: f32,      // of the QK norm
 }
@@ -29,7 +29,7 @@ override half4: u32 = HEAD_DIM / 8; // vec4s in half a head
 @group(0) @binding(2) var<storage, read> turns: array<vec4f>;           // [position][cos, sin][half4]
 @group(0) @binding(3) var<storage, read> tokens: array<vec4<u32>>;      // [rows]: token id, position, slot, unused
 @group(0) @binding(4) var<storage, read_write> q: array<vec4f>;         // [rows][heads][HEAD_DIM / 4]
-@group(0) @binding(5) var<storage, read_write> cache: array<vec2<u32>>; // [block][layer][k, v][kv head][slot][HEAD_DIM / 4]
+@group(0) @binding(5) var<storage, read_write> cache: array<vec2<u32>>; // [block][layer] or [layer][block], [k, v][kv head][slot][HEAD_DIM / 4]
 @group(0) @binding(6) var<uniform> params: Params;
 @group(0) @binding(7) var<uniform> step: Step;
 

@@ -11,6 +11,7 @@ import { type Architecture, kvBlockBytes, largestMatrixBytes } from '../src/mode
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
 import {
+  BLOCK_LAYOUT_VERSION,
   CONNECTOR_VERSION,
   type CompatibilityFactors,
   compatibilityHash,
@@ -49,7 +50,10 @@ export async function buildEngine(
   const largest = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, start.model.weightDtype));
   const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: largest }, platform.backend);
   try {
-    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
+    const kv = new GpuKvMemory({
+      ...{ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock },
+      pieces: start.layout === 'contiguous' ? 1 : architecture.numLayers,
+    });
     const runner = await ModelRunner.create({
       gpu,
       readShader: platform.readShader,
@@ -123,7 +127,8 @@ function hashFactors(start: EngineStart, architecture: Architecture): Compatibil
     numLayers: architecture.numLayers,
     numKvHeads: architecture.numKvHeads,
     headDim: architecture.headDim,
-    blockLayoutVersion: 1,
+    layout: start.layout,
+    blockLayoutVersion: BLOCK_LAYOUT_VERSION,
     connectorVersion: CONNECTOR_VERSION,
   };
 }

@@ -26,6 +26,7 @@ export function clusterOptions(
     weightSeed: config.seed,
     weightDtype: config.weightDtype,
     kvDtype: config.kvDtype,
+    layout: config.layout,
     mode: config.mode.at(-1) ?? 'bidirectional',
     blockSize: config.blockSize,
     prefill: { numBlocks: config.pBlocks ?? roomForTwo, enablePrefixCaching: config.prefixCaching },

@@ -3,6 +3,7 @@
  * come back over a port of their own. Block bytes and tokens of prompts cross once; KV never does.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
+import type { KvLayout } from '../config/run.ts';
 import type { BlockPair, EngineRequest, RemoteAddress, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -15,6 +16,7 @@ import type { EngineStats, InjectedFault } from './types.ts';
 export interface EngineStart {
   core: EngineCoreConfig;
   model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
+  layout: KvLayout;
   link: LinkSpec | null;
   checksum: boolean;
   keepLogits: boolean;

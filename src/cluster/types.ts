@@ -1,5 +1,6 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. */
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
+import type { KvLayout } from '../config/run.ts';
 import type { EngineCoreStats } from '../engine/engine-core.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -34,6 +35,8 @@ export interface ClusterOptions {
   weightSeed: number;
   weightDtype: 'f16' | 'f32';
   kvDtype: 'f16' | 'f32';
+  /** How a KV block lies on the device. */
+  layout: KvLayout;
   mode: Mode;
   blockSize: number;
   prefill: EngineOptions;

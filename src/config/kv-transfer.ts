@@ -39,7 +39,7 @@ const extraConfigSchema = z.strictObject({
   /** Seconds P holds blocks for D; renewed by heartbeats. */
   kv_lease_duration: z.number().positive().default(30),
   enforce_handshake_compat: vllmFlag.default(true),
-  /** Accepted and without meaning here: there is one transport and one layout. */
+  /** Accepted and without meaning here: there is one transport, and the layout is an option of its own. */
   backends: z.array(z.string()).optional(),
   num_threads: z.number().int().optional(),
   enable_cross_layers_blocks: vllmFlag.optional(),

@@ -8,6 +8,8 @@ import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } fro
 import { kvTransferConfigSchema } from './kv-transfer.ts';
 
 const MODES = ['monolithic', 'unidirectional', 'bidirectional'] as const;
+export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
+export type KvLayout = (typeof KV_LAYOUTS)[number];
 const BLOCK_SIZES = [8, 16, 32, 64, 128] as const;
 
 const positive = (what: string) => wholeNumber(`a whole number of ${what}, 1 or more`, { min: 1 });
@@ -64,6 +66,11 @@ const cluster = {
     })
     .default(16)
     .meta({ description: "Tokens a KV block holds. vLLM's block_size and default.", value: 'TOKENS' }),
+  layout: oneOf(KV_LAYOUTS).default('contiguous').meta({
+    description:
+      'A KV block contiguous across layers (one copy for neighbouring blocks), or in one piece a layer (a copy each).',
+    value: 'contiguous|layer-pieces',
+  }),
   pBlocks: blocks().nullable().default(null).meta({
     description: "KV blocks in P's pool. Left out: room for two of the longest requests.",
     value: 'BLOCKS',

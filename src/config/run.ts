@@ -10,6 +10,8 @@ import { parsedJson, type RunConfig, type RunKey, runConfigSchema, runKeys } fro
 
 export {
   fieldMeta,
+  KV_LAYOUTS,
+  type KvLayout,
   type RunConfig,
   type RunConfigInput,
   type RunKey,

@@ -1,7 +1,8 @@
 /**
- * The paged KV of one engine: one buffer, block b at b * blockBytes, a block contiguous across layers as
- * [layer][K, V][kv head][slot][head dim]. Gathers blocks into mapped memory and scatters them back; kernels write and
- * read them otherwise. One KV cache group. It does not know which blocks are free.
+ * The paged KV of one engine, in one buffer: [block][layer][K, V][kv head][slot][head dim] when a block is contiguous
+ * across layers, [layer][block]... when it lies in one piece a layer. Gathers blocks into mapped memory and scatters them
+ * back, there always one after the other, layer by layer within; kernels write and read them otherwise. One KV cache
+ * group. It does not know which blocks are free.
  */
 
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
@@ -18,6 +19,8 @@ export interface GpuKvMemoryOptions {
   blockBytes: number;
   kvDtype: 'f16' | 'f32';
   clock: Clock;
+  /** Pieces that a block lies in, one a layer, each copied by itself. 1, the default: contiguous. */
+  pieces?: number;
   /** Bytes of one gather or stage at most; raised to one block. */
   stagingBytes?: number;
 }
@@ -35,6 +38,7 @@ export class GpuKvMemory implements BlockMemory {
   readonly buffer: GPUBuffer;
   readonly #gpu: GpuDevice;
   readonly #clock: Clock;
+  readonly #pieces: number;
   readonly #readback: StagingRing;
   readonly #upload: StagingRing;
   #poisonSource: GPUBuffer | null = null;
@@ -42,7 +46,11 @@ export class GpuKvMemory implements BlockMemory {
   /** Blocks are zero at first. Throws ConfigError when the pool does not fit the adapter. */
   constructor(options: GpuKvMemoryOptions) {
     const { gpu, numBlocks, blockBytes, kvDtype } = options;
-    invariant(blockBytes % 16 === 0, () => `a block of ${blockBytes} bytes is no multiple of 16`);
+    this.#pieces = options.pieces ?? 1;
+    invariant(
+      blockBytes % (16 * this.#pieces) === 0,
+      () => `a block of ${blockBytes} bytes in ${this.#pieces} piece(s) is no multiple of 16 bytes`,
+    );
     const size = numBlocks * blockBytes;
     const limit = Math.min(gpu.device.limits.maxStorageBufferBindingSize, gpu.device.limits.maxBufferSize);
     if (size > limit) {
@@ -80,17 +88,23 @@ export class GpuKvMemory implements BlockMemory {
     return this.#readback.bytes + this.#upload.bytes;
   }
 
+  /**
+   * Where kernels find a layer of a block: its piece is number `block * layers + layer` of the buffer's, each of
+   * blockBytes / numLayers bytes.
+   */
+  placeOfLayer(index: number, numLayers: number): { layer: number; layers: number } {
+    if (this.#pieces === 1) return { layer: index, layers: numLayers };
+    return { layer: index * this.numBlocks[0]!, layers: 1 };
+  }
+
   async gather(group: number, blockIds: readonly BlockId[]): Promise<GatheredBlocks> {
     const byteLength = this.#checkedLength(group, blockIds);
-    const blockBytes = this.blockBytes[0]!;
     const buffer = await this.#readback.acquire(byteLength);
     try {
       const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv gather' });
-      let at = 0;
-      for (const [first, count] of mergeRuns(blockIds)) {
-        encoder.copyBufferToBuffer(this.buffer, first * blockBytes, buffer, at, count * blockBytes);
-        at += count * blockBytes;
-      }
+      const copies = this.#copies(blockIds);
+      for (const { device, staged, bytes } of copies)
+        encoder.copyBufferToBuffer(this.buffer, device, buffer, staged, bytes);
       this.#gpu.device.queue.submit([encoder.finish()]);
       const submitted = this.#clock.now();
       const mapping = this.#gpu.guard(buffer.mapAsync(GPUMapMode.READ, 0, byteLength));
@@ -107,6 +121,7 @@ export class GpuKvMemory implements BlockMemory {
         }),
         waitMs: started - submitted,
         readbackMs: mapped - started,
+        descriptors: copies.length,
       };
     } catch (error) {
       this.#readback.release(buffer);
@@ -159,7 +174,8 @@ export class GpuKvMemory implements BlockMemory {
     this.#poisonSource ??= this.#nanBlock(blockBytes);
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv poison' });
     for (const id of blockIds) {
-      encoder.copyBufferToBuffer(this.#poisonSource, 0, this.buffer, id * blockBytes, blockBytes);
+      for (const { device, staged, bytes } of this.#copies([id]))
+        encoder.copyBufferToBuffer(this.#poisonSource, staged, this.buffer, device, bytes);
     }
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
@@ -180,14 +196,31 @@ export class GpuKvMemory implements BlockMemory {
   }
 
   #encodeScatter(source: GPUBuffer, blockIds: readonly BlockId[]): GPUCommandBuffer {
-    const blockBytes = this.blockBytes[0]!;
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv scatter' });
-    let at = 0;
-    for (const [first, count] of mergeRuns(blockIds)) {
-      encoder.copyBufferToBuffer(source, at, this.buffer, first * blockBytes, count * blockBytes);
-      at += count * blockBytes;
-    }
+    for (const { device, staged, bytes } of this.#copies(blockIds))
+      encoder.copyBufferToBuffer(source, staged, this.buffer, device, bytes);
     return encoder.finish();
+  }
+
+  /** Each a copy of its own, offsets and sizes in bytes: a run of neighbouring blocks, or a layer's piece of a block. */
+  #copies(blockIds: readonly BlockId[]): { device: number; staged: number; bytes: number }[] {
+    const blockBytes = this.blockBytes[0]!;
+    if (this.#pieces === 1) {
+      let staged = 0;
+      return mergeRuns(blockIds).map(([first, count]) => {
+        const copy = { device: first * blockBytes, staged, bytes: count * blockBytes };
+        staged += copy.bytes;
+        return copy;
+      });
+    }
+    const bytes = blockBytes / this.#pieces;
+    return blockIds.flatMap((id, i) =>
+      Array.from({ length: this.#pieces }, (_, piece) => ({
+        device: (piece * this.numBlocks[0]! + id) * bytes,
+        staged: i * blockBytes + piece * bytes,
+        bytes,
+      })),
+    );
   }
 
   #nanBlock(blockBytes: number): GPUBuffer {

@@ -176,14 +176,12 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
     const ropeParams = uniform('ropeKvWrite', {
       heads: numHeads,
       kv_heads: numKvHeads,
-      layer: index,
-      layers: numLayers,
+      ...kv.placeOfLayer(index, numLayers),
       scale: 1 / Math.sqrt(headDim),
       eps: architecture.rmsNormEps,
     });
     const attentionParams = uniform('attention', {
-      layer: index,
-      layers: numLayers,
+      ...kv.placeOfLayer(index, numLayers),
       kv_heads: numKvHeads,
       group,
       dims4: headDim / 4,

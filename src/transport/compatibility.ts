@@ -19,6 +19,8 @@ export interface CompatibilityFactors {
   numLayers: number;
   numKvHeads: number;
   headDim: number;
+  /** How a block lies on the device. */
+  layout: string;
   /** BLOCK_LAYOUT_VERSION when absent. */
   blockLayoutVersion?: number;
   /** CONNECTOR_VERSION when absent. */

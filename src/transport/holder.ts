@@ -9,7 +9,6 @@ import { checksum } from './checksum.ts';
 import { type ChunkPlan, cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { LinkQueue, type LinkSpec } from './link.ts';
-import { mergeRuns } from './merge-runs.ts';
 import type { HelloMessage, ReadMessage, ToHolder, ToReader } from './messages.ts';
 import { createSlab, SlotRing, slotView } from './slab.ts';
 import { emitStage, hostLane, linkLane, type StageName } from './stage-spans.ts';
@@ -208,7 +207,7 @@ export class HolderHalf {
         ...{ epoch: connection.epoch, transferId, index, slot, byteLength: bytes },
         ...{ group: chunk.group, first: chunk.first, count: chunk.blockIds.length },
         ...{ waitMs: readbackStart - waitStart, readbackMs, slabInMs: slabInEnd - slabInStart, linkMs },
-        ...{ checksum: sum, descriptors: mergeRuns(chunk.blockIds).length },
+        ...{ checksum: sum, descriptors: gathered.descriptors },
       });
     const link = this.#linkOf(connection);
     if (!link) return post(0);

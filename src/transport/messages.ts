@@ -64,7 +64,7 @@ export interface ChunkMessage {
   linkMs: number;
   /** Of the bytes before they went into the slab; null when checksums are off. */
   checksum: number | null;
-  /** Runs of neighbouring blocks. */
+  /** Copies on the holder's device. */
   descriptors: number;
 }
 

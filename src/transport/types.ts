@@ -4,7 +4,7 @@
  */
 import type { BlockId, BlockPair, RemoteAddress, TransferOutcome } from '../engine/types.ts';
 
-/** The paged KV of one engine, as bytes. A block is contiguous across the layers of its group. */
+/** The paged KV of one engine, as bytes: a block is layer by layer here, however it lies on the device. */
 export interface BlockMemory {
   /** Bytes of one block, by group. */
   readonly blockBytes: readonly number[];
@@ -26,6 +26,8 @@ export interface GatheredBlocks {
   /** Milliseconds the copy waited behind other work of the device, then copied and mapped. */
   waitMs: number;
   readbackMs: number;
+  /** Copies that the device made: runs of neighbouring blocks, or layers' pieces of blocks. */
+  descriptors: number;
 }
 
 export interface StagedBlocks {
@@ -73,7 +75,7 @@ export interface TransferResult {
   bytes: number;
   blocks: number;
   chunks: number;
-  /** Runs of neighbouring blocks that were copied as one, at the holder. */
+  /** Copies on the holder's device: runs of neighbouring blocks, or layers' pieces of blocks. */
   descriptors: number;
   wallMs: number;
   stages: TransferStages;

@@ -8,6 +8,7 @@ export const testOptions: ClusterOptions = {
   weightSeed: 1,
   weightDtype: 'f16',
   kvDtype: 'f16',
+  layout: 'contiguous',
   mode: 'bidirectional',
   blockSize: 16,
   prefill: { numBlocks: 128, enablePrefixCaching: false },

@@ -38,6 +38,21 @@ describe('a conversation in the three modes', () => {
     }
   }
 
+  it('gives the same bits and bytes with blocks in one piece a layer, which are copied one by one', async () => {
+    const talk = (layout: 'contiguous' | 'layer-pieces') =>
+      withCluster({ layout }, (cluster) => converse(cluster, 'c', 3));
+    const whole = await talk('contiguous');
+    const pieces = await talk('layer-pieces');
+    expect(fingerprint(pieces)).toEqual(fingerprint(whole));
+    for (const [turn, { result }] of pieces.entries()) {
+      const { dToP } = result.transfer;
+      expect(dToP?.bytes).toBe(whole[turn]!.result.transfer.dToP?.bytes);
+      // nano has 2 layers.
+      if (dToP) expect(dToP.descriptors).toBe(2 * dToP.blocks);
+    }
+    expect(pieces[2]!.result.prompt.pulledTokens).toBeGreaterThan(32);
+  });
+
   it('moves exactly the bytes that the formula predicts', async () => {
     await withCluster({}, async (cluster) => {
       const answers = await converse(cluster, 'c', 3);

@@ -8,9 +8,10 @@ import { openTestDevice } from './adapter.ts';
 const blockBytes = 256;
 let gpu: GpuDevice;
 
-async function openMemory(numBlocks = 40, stagingBytes = 8 * blockBytes): Promise<GpuKvMemory> {
+async function openMemory(pieces = 1): Promise<GpuKvMemory> {
   gpu = await openTestDevice();
-  return new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype: 'f16', clock: systemClock, stagingBytes });
+  const sizes = { numBlocks: 40, blockBytes, pieces, stagingBytes: 8 * blockBytes };
+  return new GpuKvMemory({ gpu, ...sizes, kvDtype: 'f16', clock: systemClock });
 }
 
 afterEach(() => gpu.destroy());
@@ -39,6 +40,35 @@ it('brings back what was staged, block by block, in the order asked for', async 
   expect(gathered.readbackMs).toBeGreaterThanOrEqual(0);
   gathered.release();
   expect((await memory.readBlock(3)).every((byte) => byte === 0)).toBe(true);
+});
+
+it('copies a block as one piece a layer, each to a place of its own, and brings the same bytes back', async () => {
+  const memory = await openMemory(4);
+  await write(memory, [5, 6, 7, 30, 2]);
+  const gathered = await memory.gather(0, [2, 5, 6]);
+  expect(gathered.descriptors).toBe(3 * 4);
+  const all = content([5, 6, 7, 30, 2]);
+  const at = (i: number) => [...all.slice(i * blockBytes, (i + 1) * blockBytes)];
+  expect([...gathered.bytes]).toEqual([...at(4), ...at(0), ...at(1)]);
+  gathered.release();
+  // Piece 3 of block 7 as the kernels address it: [layer][block].
+  expect(memory.placeOfLayer(3, 4)).toEqual({ layer: 3 * 40, layers: 1 });
+  const { device } = gpu;
+  const bytes = blockBytes / 4;
+  const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+  const out = device.createBuffer({ size: bytes, usage });
+  const encoder = device.createCommandEncoder();
+  encoder.copyBufferToBuffer(memory.buffer, (3 * 40 + 7) * bytes, out, 0, bytes);
+  device.queue.submit([encoder.finish()]);
+  await out.mapAsync(GPUMapMode.READ);
+  expect([...new Uint8Array(out.getMappedRange())]).toEqual(at(2).slice(3 * bytes));
+});
+
+it('copies neighbouring blocks as one when they are contiguous', async () => {
+  const memory = await openMemory();
+  const gathered = await memory.gather(0, [2, 5, 6]);
+  expect(gathered.descriptors).toBe(2);
+  gathered.release();
 });
 
 it('serves more gathers and stages than the ring has places, also while others are held', async () => {

@@ -8,6 +8,7 @@ import { TestMemory } from './memory.ts';
 export { TestMemory };
 
 export const FACTORS = {
+  layout: 'contiguous',
   model: 'nano@1',
   weightDtype: 'f16',
   kvDtype: 'f16',

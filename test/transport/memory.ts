@@ -1,5 +1,6 @@
 /** Paged blocks in plain memory, behind the interface that the GPU's implements: counts its users, and fails when told to. */
 import type { BlockId } from '../../src/engine/types.ts';
+import { mergeRuns } from '../../src/transport/merge-runs.ts';
 import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../../src/transport/types.ts';
 
 /** First come, first served, like the real staging rings. */
@@ -90,7 +91,7 @@ export class TestMemory implements BlockMemory {
       await this.#delay();
       const bytes = new Uint8Array(blockIds.length * this.blockBytes[group]!);
       for (const [i, id] of blockIds.entries()) bytes.set(this.block(group, id), i * this.blockBytes[group]!);
-      return { bytes, release, waitMs: 0, readbackMs: 0 };
+      return { bytes, release, waitMs: 0, readbackMs: 0, descriptors: mergeRuns(blockIds).length };
     } catch (error) {
       release();
       throw error;
