@@ -48,6 +48,12 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
   let configFile: string | null = null;
   for (const [key, value] of Object.entries(options)) {
     if (key === '--' || value === undefined) continue;
+    if (Array.isArray(value) && isRepeatable(key)) {
+      settings[checkKey(key, spec, specs)] = value.map((each) =>
+        wantText(key, shielded.values.get(each) ?? each),
+      );
+      continue;
+    }
     if (Array.isArray(value))
       throw new ConfigError(`${optionName(key)} is given more than once: give it once`);
     const text = shielded.values.get(value) ?? value;
@@ -123,6 +129,9 @@ function metaOf(key: string): { takesValue: boolean } {
   return { takesValue: value !== null && !negated };
 }
 
+const isRepeatable = (key: string): boolean =>
+  key in runConfigSchema.shape && fieldMeta(key as RunKey).repeatable === true;
+
 function checkKey(key: string, spec: CommandSpec, specs: readonly CommandSpec[]): string {
   if (!(key in runConfigSchema.shape)) {
     const known = ['config', ...runKeys].map(optionName);
@@ -181,6 +190,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     modes: 'Modes',
     workload: 'Conversation',
     verify: 'Checks',
+    outputs: 'Report',
     general: 'General',
   };
   for (const group of spec.groups) {

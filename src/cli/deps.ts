@@ -1,5 +1,6 @@
 /** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
 import type { Cluster, ClusterOptions } from '../cluster/types.ts';
+import type { Machine } from '../measure/report-head.ts';
 import type { Architecture } from '../model/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
 import type { VerifyProviders } from './verify/types.ts';
@@ -42,6 +43,9 @@ export interface CliDeps {
   makeDirectory(path: string): Promise<void>;
   /** Milliseconds. */
   now(): number;
+  /** Date and time as ISO 8601, UTC. */
+  today(): string;
+  machine(): Machine;
   /** Calls back at every Ctrl-C; returns how to stop listening. */
   onInterrupt(listener: () => void): () => void;
   /** Ends the process at once. */
@@ -59,5 +63,5 @@ export interface CommandContext {
 }
 
 /** Exit codes. */
-export const EXIT = { good: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+export const EXIT = { good: 0, failed: 1, usage: 2, assertion: 3, interrupted: 130 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

@@ -2,24 +2,21 @@
 import type { Cluster } from '../cluster/types.ts';
 import type { RunConfig } from '../config/run.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
-import type { Report, RunReport } from '../measure/report.ts';
+import type { Integrity, Report, RunReport } from '../measure/report.ts';
+import { REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
+import type { CliDeps } from './deps.ts';
 
 export function makeReport(
-  version: string,
+  deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,
   config: RunConfig,
   cluster: Cluster,
   runs: readonly RunReport[],
   keeper: LogitKeeper | null,
+  integrity: Integrity,
 ): Report {
-  const { adapter, model, engines, startMs, link } = cluster.info;
+  const { model, engines, startMs, link } = cluster.info;
   return {
-    kvferry: version,
-    adapter: {
-      name: adapter.name,
-      backend: adapter.backend,
-      software: adapter.software,
-      features: [...adapter.features],
-    },
+    ...makeHead('run', deps, cluster),
     model: {
       name: model.name,
       parameters: model.parameters,
@@ -43,5 +40,27 @@ export function makeReport(
     },
     runs: [...runs],
     comparison: compareRuns(runs, keeper?.maxDifference ?? null),
+    integrity,
+  };
+}
+
+/** What every command's report begins with. */
+export function makeHead<K extends ReportKind>(
+  kind: K,
+  deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,
+  { info: { adapter } }: Pick<Cluster, 'info'>,
+) {
+  return {
+    kvferry: deps.version,
+    kind,
+    schema_version: REPORT_VERSION as typeof REPORT_VERSION,
+    created: deps.today(),
+    machine: deps.machine(),
+    adapter: {
+      name: adapter.name,
+      backend: adapter.backend,
+      software: adapter.software,
+      features: [...adapter.features],
+    },
   };
 }

@@ -8,6 +8,7 @@ import { ConfigError } from '../errors.ts';
 import { loadArchitecture, memorySource } from '../model/load.ts';
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
 import { isPreset } from '../model/presets.ts';
+import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output } from './deps.ts';
@@ -40,6 +41,8 @@ export async function nodeDeps(): Promise<CliDeps> {
       );
     },
     now: () => performance.now(),
+    today: () => new Date().toISOString(),
+    machine: thisMachine,
     onInterrupt(listener) {
       process.on('SIGINT', listener);
       process.on('SIGTERM', listener);

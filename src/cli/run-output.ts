@@ -56,7 +56,12 @@ export function printReport(
   if (saved) print(wrap(saved, WIDTH), c.bold);
   const { agree, sentence } = agreement(report);
   print(wrap(sentence, WIDTH), report.comparison === null ? c.yellow : agree ? c.green : c.red);
-  print(['Integrity: every block is accounted for, on P and on D.'], c.dim);
+  if (report.integrity.ok) print(['Integrity: every block is accounted for, on P and on D.'], c.dim);
+  else print(wrap(integritySentence(report.integrity), WIDTH), c.red);
+}
+
+function integritySentence({ leftover_blocks, problem }: Report['integrity']): string {
+  return `INTEGRITY: ${problem ?? 'blocks were left over'} (${plural(leftover_blocks, 'block')} still in use)`;
 }
 
 function modelLine({ model }: Report): string {

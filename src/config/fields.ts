@@ -6,7 +6,15 @@ import { closest, distance } from 'fastest-levenshtein';
 import { z } from 'zod';
 
 /** Which commands take a setting, and under which heading their help shows it. */
-export type FieldGroup = 'machine' | 'cluster' | 'sampling' | 'workload' | 'modes' | 'verify' | 'general';
+export type FieldGroup =
+  | 'machine'
+  | 'cluster'
+  | 'sampling'
+  | 'workload'
+  | 'modes'
+  | 'verify'
+  | 'outputs'
+  | 'general';
 
 export interface FieldMeta {
   /** One or two sentences: what it is, its unit, where its default comes from. */
@@ -17,6 +25,8 @@ export interface FieldMeta {
   negated?: boolean;
   /** The value may be left out. */
   valueOptional?: boolean;
+  /** The option may be given several times. */
+  repeatable?: boolean;
   group: FieldGroup;
 }
 

@@ -200,6 +200,39 @@ const verify = {
   }),
 };
 
+/** Files that a report is written to, and what is asked of it. */
+const outputs = {
+  html: text('a file').nullable().default(null).meta({
+    description: 'Write the report as one page of HTML, with charts; it needs no network.',
+    value: 'FILE',
+  }),
+  markdown: text('a file').nullable().default(null).meta({
+    description: "Write the report as Markdown, such as a CI job's summary.",
+    value: 'FILE',
+  }),
+  junit: text('a file').nullable().default(null).meta({
+    description: 'Write the checks (assertions, equal tokens, integrity) as JUnit XML.',
+    value: 'FILE',
+  }),
+  assert: z
+    .preprocess(
+      (value) => (typeof value === 'string' ? [value] : value),
+      z.array(z.string().min(1), { error: "a comparison, such as 'comparison.tokens_identical == true'" }),
+    )
+    .default([])
+    .meta({
+      description:
+        "What must hold of the JSON report, such as 'comparison.tokens_identical == true'. May be repeated; exit code 3 when one fails.",
+      value: 'EXPR',
+      repeatable: true,
+    }),
+  baseline: text('a file').nullable().default(null).meta({
+    description:
+      'An earlier JSON report of the same command: shows what moved beyond noise, and can be asserted on (baseline.…).',
+    value: 'FILE',
+  }),
+};
+
 const general = {
   json: z
     .preprocess(
@@ -215,7 +248,7 @@ const general = {
   debug: flag().default(false).meta({ description: 'Show stack traces.', value: null }),
 };
 
-export const fieldGroups = { machine, cluster, sampling, workload, modes, verify, general } as const;
+export const fieldGroups = { machine, cluster, sampling, workload, modes, verify, outputs, general } as const;
 
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
@@ -225,6 +258,7 @@ export const runConfigSchema = z.strictObject({
   ...modes,
   ...workload,
   ...verify,
+  ...outputs,
   ...general,
 });
 

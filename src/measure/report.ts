@@ -4,6 +4,7 @@
  * comparison.ts do.
  */
 import { z } from 'zod';
+import { reportHead } from './report-head.ts';
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
@@ -123,14 +124,16 @@ export const comparisonSchema = z.strictObject({
     .describe('Prompt rows of unidirectional less those of bidirectional; null unless both ran.'),
 });
 
+export const integritySchema = z.strictObject({
+  ok: z.boolean().describe('Every block was accounted for, on P and on D, and none was in use in the end.'),
+  leftover_blocks: count.describe(
+    'Blocks still in use once every conversation had ended and every hold was released.',
+  ),
+  problem: z.string().nullable().describe('What did not add up; null when all did.'),
+});
+
 export const reportSchema = z.strictObject({
-  kvferry: z.string().describe("The program's version."),
-  adapter: z.strictObject({
-    name: z.string(),
-    backend: z.string().describe('The API below WebGPU, e.g. vulkan.'),
-    software: z.boolean().describe('It computes on the CPU.'),
-    features: z.array(z.string()),
-  }),
+  ...reportHead('run'),
   model: z.strictObject({
     name: z.string(),
     parameters: count,
@@ -161,6 +164,7 @@ export const reportSchema = z.strictObject({
     .describe('Apart from all other times.'),
   runs: z.array(runSchema).describe('One a mode, in the order in which they ran.'),
   comparison: comparisonSchema.nullable().describe('null when only one mode ran.'),
+  integrity: integritySchema,
 });
 
 export type TransferReport = z.infer<typeof transferSchema>;
@@ -168,4 +172,5 @@ export type TurnReport = z.infer<typeof turnSchema>;
 export type RunReport = z.infer<typeof runSchema>;
 export type Disagreement = z.infer<typeof disagreementSchema>;
 export type Comparison = z.infer<typeof comparisonSchema>;
+export type Integrity = z.infer<typeof integritySchema>;
 export type Report = z.infer<typeof reportSchema>;

@@ -258,6 +258,14 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       directories.push(path);
     },
     now: () => time++,
+    today: () => '2026-01-02T03:04:05.678Z',
+    machine: () => ({
+      cpu: 'Abacus 3000',
+      cores: 2,
+      memory_bytes: 8 * 2 ** 30,
+      os: 'Linux 6.1 x64',
+      node: 'v20.20.0',
+    }),
     onInterrupt(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

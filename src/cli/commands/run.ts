@@ -2,6 +2,7 @@
 import { clusterOptions } from '../../cluster/from-config.ts';
 import type { Cluster } from '../../cluster/types.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { Report, RunReport } from '../../measure/report.ts';
 import type { Conversation } from '../../workload/types.ts';
@@ -9,6 +10,7 @@ import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { driveMode } from '../drive.ts';
 import { formatSeconds } from '../format.ts';
+import { finalIntegrity } from '../integrity.ts';
 import { makeReport } from '../make-report.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { printReport } from '../run-output.ts';
@@ -54,11 +56,13 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     for (const mode of config.mode) {
       runs.push(await runMode(cluster, mode, conversations, config, { deps, signal }, keeper, progress));
     }
-    await cluster.checkIntegrity();
-    const report = makeReport(deps.version, config, cluster, runs, keeper);
+    const integrity = await finalIntegrity(cluster);
+    const report = makeReport(deps, config, cluster, runs, keeper, integrity);
     const tables = config.json === true ? deps.stderr : deps.stdout;
     printReport(report, conversations, tables, deps.color);
     await writeReport(report, config, deps);
+    if (!integrity.ok)
+      throw new InternalError(integrity.problem ?? `${integrity.leftover_blocks} blocks are still in use`);
     return agreement(report).agree ? EXIT.good : EXIT.failed;
   } finally {
     progress.end();

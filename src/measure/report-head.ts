@@ -1,0 +1,39 @@
+/**
+ * What every report begins with, whichever command wrote it: enough to know what it is, what wrote it, when, and on
+ * which machine. A change that makes old readers read wrongly raises the version.
+ */
+import { z } from 'zod';
+
+export const REPORT_VERSION = 1;
+
+export const REPORT_KINDS = ['run', 'bench', 'sweep'] as const;
+export type ReportKind = (typeof REPORT_KINDS)[number];
+
+export const machineSchema = z
+  .strictObject({
+    cpu: z.string().describe("The processor's name."),
+    cores: z.number().int().positive().describe('Logical processors.'),
+    memory_bytes: z.number().int().positive(),
+    os: z.string().describe('System and release.'),
+    node: z.string().describe("The runtime's version."),
+  })
+  .describe('What the report was measured on, beside the adapter.');
+
+export const adapterSchema = z.strictObject({
+  name: z.string(),
+  backend: z.string().describe('The API below WebGPU, e.g. vulkan.'),
+  software: z.boolean().describe('It computes on the CPU.'),
+  features: z.array(z.string()),
+});
+
+/** Spread into a report's schema: `z.strictObject({ ...reportHead('bench'), … })`. */
+export const reportHead = <K extends ReportKind>(kind: K) => ({
+  kvferry: z.string().describe("The program's version."),
+  kind: z.literal(kind).describe('The command that wrote this.'),
+  schema_version: z.literal(REPORT_VERSION).describe('Of this layout.'),
+  created: z.iso.datetime().describe('When it was written, UTC.'),
+  machine: machineSchema,
+  adapter: adapterSchema,
+});
+
+export type Machine = z.infer<typeof machineSchema>;

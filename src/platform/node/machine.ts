@@ -1,0 +1,21 @@
+/** The machine that this process runs on. */
+import os from 'node:os';
+
+export interface Machine {
+  cpu: string;
+  cores: number;
+  memory_bytes: number;
+  os: string;
+  node: string;
+}
+
+export function thisMachine(): Machine {
+  const cpus = os.cpus();
+  return {
+    cpu: cpus[0]?.model.trim() || os.arch(),
+    cores: Math.max(1, os.availableParallelism()),
+    memory_bytes: os.totalmem(),
+    os: `${os.type()} ${os.release()} ${os.arch()}`,
+    node: process.version,
+  };
+}
