@@ -116,6 +116,10 @@ export class EngineHost implements EngineApi {
       engineId: parts.transport.identity.engineId,
       ...this.#engine().stats(),
       firstUseCompilations: parts.runner.firstUseCompilations(),
+      holdUse: this.#worker && {
+        prefill: this.#worker.holdUse('prefill'),
+        decode: this.#worker.holdUse('decode'),
+      },
     };
   }
 

@@ -10,6 +10,7 @@ export const MODE_SENTENCES: Record<RunReport['mode'], string> = {
   monolithic: 'one engine prefills and generates',
   unidirectional: 'P prefills, D generates; P computes again what D generated',
   bidirectional: "the same, but P pulls D's KV back",
+  'decode-local': 'P prefills the first turn, D all later ones itself',
 };
 
 /** For whoever sees these tables for the first time. */

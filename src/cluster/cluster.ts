@@ -148,7 +148,7 @@ export class EngineCluster implements Cluster {
       acceptedMs,
     );
     const outputs =
-      this.mode === 'monolithic'
+      this.mode === 'monolithic' || (this.mode === 'decode-local' && conversation.turns > 0)
         ? monolithicTurn(served.decode, turn, served.trace)
         : disaggregatedTurn(served.prefill, served.decode, turn, served.trace);
     this.#active++;
@@ -178,7 +178,7 @@ export class EngineCluster implements Cluster {
         const index = served.add(token.tokenId, text, atMs);
         const final = finish ? this.#finish(request, served, finish.reason, atMs) : null;
         const { tokenId, logitsDigest, logits } = token;
-        yield { tokenId, text, index, logitsDigest, logits, final };
+        yield { tokenId, text, index, atMs, logitsDigest, logits, final };
       }
     }
   }

@@ -1,6 +1,7 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. */
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { KvLayout } from '../config/run.ts';
+import type { HoldUse } from '../connector/hold-meter.ts';
 import type { EngineCoreStats } from '../engine/engine-core.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -11,10 +12,12 @@ import type { TransferStages } from '../transport/types.ts';
 
 /**
  * monolithic: one engine does both. unidirectional: P prefills, D pulls and decodes; P recomputes what D generated.
- * bidirectional: P pulls back what D generated.
+ * bidirectional: P pulls back what D generated. decode-local: from the second turn on D prefills by itself, beside what it
+ * decodes; the alternative to pulling back, to be compared with.
  */
-export type Mode = 'monolithic' | 'unidirectional' | 'bidirectional';
+export type Mode = 'monolithic' | 'unidirectional' | 'bidirectional' | 'decode-local';
 
+/** Those that a run takes unless it is told otherwise. */
 export const MODES: readonly Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
 
 export interface EngineOptions {
@@ -157,6 +160,8 @@ export interface GeneratedToken {
   text: string;
   /** From 0 on. */
   index: number;
+  /** When the engine had it, on the shared clock, milliseconds. */
+  atMs: number;
   logitsDigest: string;
   logits: Float32Array | null;
   /** With the last token. */
@@ -167,6 +172,8 @@ export interface EngineStats extends EngineCoreStats {
   engineId: string;
   /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
   firstUseCompilations: number;
+  /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
+  holdUse: { prefill: HoldUse; decode: HoldUse } | null;
 }
 
 export interface Cluster {

@@ -7,9 +7,9 @@ import { z } from 'zod';
 import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
 import { kvTransferConfigSchema } from './kv-transfer.ts';
 
-const MODES = ['monolithic', 'unidirectional', 'bidirectional'] as const;
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
 export type KvLayout = (typeof KV_LAYOUTS)[number];
+const MODES = ['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const;
 const BLOCK_SIZES = [8, 16, 32, 64, 128] as const;
 
 const positive = (what: string) => wholeNumber(`a whole number of ${what}, 1 or more`, { min: 1 });
@@ -189,8 +189,11 @@ const workload = {
 
 const modes = {
   mode: listOf(MODES)
-    .default([...MODES])
-    .meta({ description: `Comma list of ${MODES.join(', ')}. Left out: all three.`, value: 'MODES' }),
+    .default(['monolithic', 'unidirectional', 'bidirectional'])
+    .meta({
+      description: `Comma list of ${MODES.join(', ')}. Left out: the first three. decode-local: D prefills later turns itself.`,
+      value: 'MODES',
+    }),
 };
 
 const verify = {

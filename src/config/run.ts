@@ -171,7 +171,7 @@ function leaveOut(key: string): string {
   const fallback = runConfigSchema.shape[key as RunKey]?.parse(undefined);
   if (fallback === null || fallback === false) return '; or leave it out';
   if (Array.isArray(fallback) && fallback.length === 0) return '; or leave it out';
-  return `; or leave it out for ${Array.isArray(fallback) ? 'all' : String(fallback)}`;
+  return `; or leave it out for ${Array.isArray(fallback) ? fallback.join(', ') : String(fallback)}`;
 }
 
 function shown(value: unknown): string {

@@ -5,6 +5,7 @@
  */
 import type { BlockId, BlockIds, Clock, SendRequest } from '../engine/types.ts';
 import type { ReadGate } from '../transport/types.ts';
+import { HoldMeter, type HoldUse } from './hold-meter.ts';
 
 /** Ends that are remembered, to tell a late reader why its blocks are gone. */
 const REMEMBERED_ENDS = 4096;
@@ -38,9 +39,11 @@ export class HoldTable {
   /** Of toProcess: those whose reader said it is done before the hold came. */
   readonly #doneEarly = new Set<string>();
   readonly #recentEnds = new Map<string, HoldEnd>();
+  readonly #meters: Record<SendRequest['direction'], HoldMeter>;
 
   constructor(deps: HoldTableDeps) {
     this.#deps = deps;
+    this.#meters = { prefill: new HoldMeter(deps.clock), decode: new HoldMeter(deps.clock) };
   }
 
   process(requestId: string): void {
@@ -61,6 +64,7 @@ export class HoldTable {
       return;
     }
     this.#holds.set(requestId, { ...request, requestId, readers: 0, pendingEnd: null });
+    this.#meters[request.direction].begin(request.blockIds);
     this.#deps.onChange();
   }
 
@@ -113,6 +117,11 @@ export class HoldTable {
     });
   }
 
+  /** 'prefill': kept by P for D. 'decode': kept by D for P. */
+  use(direction: SendRequest['direction']): HoldUse {
+    return this.#meters[direction].use();
+  }
+
   readonly gate: ReadGate = (requestId, blocks) => {
     this.expire();
     const hold = this.#holds.get(requestId);
@@ -148,6 +157,8 @@ export class HoldTable {
   }
 
   #end(requestId: string, end: HoldEnd): void {
+    const hold = this.#holds.get(requestId);
+    if (hold) this.#meters[hold.direction].end(hold.blockIds);
     this.#holds.delete(requestId);
     this.notProcessed(requestId);
     this.#recentEnds.delete(requestId);

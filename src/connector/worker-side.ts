@@ -16,6 +16,7 @@ import type {
 import { EngineDeadError, invariant } from '../errors.ts';
 import { emptyResult } from '../transport/transfer.ts';
 import type { PeerNotification, ServingTransport, TransferResult } from '../transport/types.ts';
+import type { HoldUse } from './hold-meter.ts';
 import { HoldTable } from './holds.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
@@ -122,6 +123,11 @@ export class NixlWorkerSide implements KvConnectorWorker {
     this.#finishedRecving = [];
     this.#failedRecving = [];
     return output;
+  }
+
+  /** Blocks kept for readers since this connector was made: 'decode' is what D keeps for P. */
+  holdUse(direction: SendRequest['direction']): HoldUse {
+    return this.#holds.use(direction);
   }
 
   dropOldestHold(direction: SendRequest['direction']): string | null {

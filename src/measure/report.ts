@@ -65,7 +65,7 @@ const statisticsSchema = z
   .describe('Quantiles interpolate linearly.');
 
 export const runSchema = z.strictObject({
-  mode: z.enum(['monolithic', 'unidirectional', 'bidirectional']),
+  mode: z.enum(['monolithic', 'unidirectional', 'bidirectional', 'decode-local']),
   turns: z.array(turnSchema).describe('In the order in which they ended.'),
   summary: z.strictObject({
     ttft_ms: statisticsSchema.nullable().describe('Over all turns.'),

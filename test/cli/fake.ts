@@ -128,6 +128,7 @@ export class FakeCluster implements Cluster {
         tokenId,
         text: tokenId === 0 ? '' : this.decode([tokenId]),
         index,
+        atMs: 1000 + ttftMs + 3.25 * index,
         logitsDigest: `${tokenId}${wrong === null ? '' : '!'}`,
         logits: this.options.keepLogits ? Float32Array.of(tokenId, wrong === null ? 1 : 1.5) : null,
         final:

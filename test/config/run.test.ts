@@ -139,7 +139,7 @@ describe('one sentence for bad input', () => {
     ],
     [
       { mode: 'bidirectionl' },
-      "'mode' is 'bidirectionl': wanted one or more of monolithic, unidirectional, bidirectional with commas between (did you mean bidirectional?); or leave it out for all",
+      "'mode' is 'bidirectionl': wanted one or more of monolithic, unidirectional, bidirectional, decode-local with commas between (did you mean bidirectional?); or leave it out for monolithic, unidirectional, bidirectional",
     ],
     [
       { kvDtype: 'f15' },

@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest';
+import { HoldMeter } from '../../src/connector/hold-meter.ts';
+
+describe('HoldMeter', () => {
+  it('integrates the blocks that are held over time, each once', () => {
+    let now = 100;
+    const meter = new HoldMeter({ now: () => now, sleep: async () => {} });
+    meter.begin([[1, 2, 3]]);
+    now = 110; // 3 blocks for 10 ms
+    meter.begin([[3, 4]]);
+    now = 130; // 4 blocks for 20 ms
+    meter.end([[1, 2, 3]]);
+    now = 135; // blocks 3 and 4 for 5 ms
+    expect(meter.use()).toEqual({ blocks: 2, peakBlocks: 4, blockMs: 30 + 80 + 10, sinceMs: 100, atMs: 135 });
+    meter.end([[3, 4]]);
+    now = 1000;
+    expect(meter.use()).toMatchObject({ blocks: 0, peakBlocks: 4, blockMs: 120, atMs: 1000 });
+  });
+
+  it('tells blocks of two groups apart', () => {
+    const meter = new HoldMeter({ now: () => 0, sleep: async () => {} });
+    meter.begin([[1], [1]]);
+    expect(meter.use().blocks).toBe(2);
+  });
+});
