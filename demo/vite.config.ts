@@ -1,0 +1,53 @@
+/** The page's build: one static folder with relative addresses, the recall model and a recording beside it. */
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { defineConfig, type Plugin } from 'vite';
+
+const root = fileURLToPath(new URL('.', import.meta.url));
+const project = path.join(root, '..');
+
+/** What SharedArrayBuffer needs. */
+const isolation = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
+/** Address below the page to file. */
+const statics = new Map(
+  readdirSync(path.join(project, 'models/recall'))
+    .filter((name) => /\.(json|safetensors|jinja)$/.test(name) && !/^(expected|recall)\.json$/.test(name))
+    .map((name) => [`models/recall/${name}`, path.join(project, 'models/recall', name)]),
+);
+
+function staticFiles(): Plugin {
+  return {
+    name: 'kvferry-static-files',
+    configureServer(server) {
+      server.middlewares.use((request, response, next) => {
+        const file = statics.get((request.url ?? '').replace(/^\//, '').replace(/\?.*$/, ''));
+        if (file === undefined) return next();
+        response.setHeader(
+          'Content-Type',
+          file.endsWith('.json') ? 'application/json' : 'application/octet-stream',
+        );
+        response.end(readFileSync(file));
+      });
+    },
+    generateBundle() {
+      for (const [fileName, file] of statics) {
+        this.emitFile({ type: 'asset', fileName, source: readFileSync(file) });
+      }
+    },
+  };
+}
+
+export default defineConfig({
+  root,
+  base: './',
+  plugins: [staticFiles()],
+  server: { headers: isolation, fs: { allow: [project] } },
+  preview: { headers: isolation },
+  worker: { format: 'es' },
+  build: { target: 'es2022', outDir: 'dist', emptyOutDir: true },
+});

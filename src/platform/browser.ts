@@ -1,0 +1,77 @@
+/** The browser half of the platform: module workers, navigator.gpu, shaders inside the bundle, models as blobs. */
+import { AdapterError } from '../errors.ts';
+import { blobSource, type ModelFiles } from './browser/blobs.ts';
+import type { EngineThread, Platform } from './types.ts';
+
+const shaders = import.meta.glob<string>('../../shaders/*.wgsl', {
+  query: '?raw',
+  import: 'default',
+  eager: true,
+});
+
+/** What a new engine's worker is sent first. */
+export interface WorkerStart {
+  port: MessagePort;
+  models: ReadonlyMap<string, ModelFiles>;
+}
+
+/** What an engine's worker says last. */
+export const GOODBYE = 'closed';
+
+/**
+ * `models`: the files of every model that is no preset, by the name it is asked for. The map is read when an engine
+ * starts: fill it before.
+ */
+export function browserPlatform(models: ReadonlyMap<string, ModelFiles>): Platform {
+  return {
+    name: 'browser',
+    backend: 'webgpu',
+
+    async readShader(name) {
+      const text = shaders[`../../shaders/${name}.wgsl`];
+      if (text === undefined) throw new Error(`there is no shader '${name}' in this bundle`);
+      return text;
+    },
+
+    async createGpu() {
+      if (navigator.gpu) return navigator.gpu;
+      throw new AdapterError(
+        'this browser offers no WebGPU: use Chrome or Edge 113 or newer, Safari 26, or Firefox 141 on Windows',
+      );
+    },
+
+    async openModel(name) {
+      const files = models.get(name);
+      return files ? blobSource(name, files) : null;
+    },
+
+    startEngineThread: async (name) => startWorker(name, models),
+  };
+}
+
+function startWorker(name: string, models: ReadonlyMap<string, ModelFiles>): EngineThread {
+  const { port1, port2 } = new MessageChannel();
+  const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
+    type: 'module',
+    name,
+  });
+  const start: WorkerStart = { port: port2, models };
+  worker.postMessage(start, [port2]);
+  return {
+    port: port1,
+    onExit(listener) {
+      let told = false;
+      const end = (reason: string) => {
+        if (told) return;
+        told = true;
+        port1.close();
+        listener(reason);
+      };
+      worker.addEventListener('error', (event) => end(event.message || 'its script could not be loaded'));
+      worker.addEventListener('messageerror', () => end('a message to it could not be read'));
+      worker.addEventListener('message', (event) => {
+        if (event.data === GOODBYE) end('it was closed');
+      });
+    },
+  };
+}

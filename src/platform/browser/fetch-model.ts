@@ -1,0 +1,88 @@
+/** A Hugging Face directory by URL: which files it has, fetched once into blobs. */
+import { ModelError } from '../../errors.ts';
+import type { ModelFiles } from './blobs.ts';
+
+export interface FetchProgress {
+  file: string;
+  bytes: number;
+  /** null when the server does not say. */
+  totalBytes: number | null;
+}
+
+const REQUIRED = ['config.json', 'tokenizer.json', 'tokenizer_config.json'];
+const OPTIONAL = ['generation_config.json', 'chat_template.jinja', 'special_tokens_map.json'];
+const WEIGHTS = 'model.safetensors';
+const INDEX = 'model.safetensors.index.json';
+
+/** Throws ModelError that names the file and what the server said. */
+export async function fetchModel(
+  base: string,
+  onProgress: (progress: FetchProgress) => void,
+  signal?: AbortSignal,
+): Promise<ModelFiles> {
+  const folder = base.replace(/\/+$/, '');
+  const files = new Map<string, Blob>();
+  const take = async (name: string, required: boolean): Promise<Blob | null> => {
+    const blob = await fetchFile(`${folder}/${name}`, name, required, onProgress, signal);
+    if (blob) files.set(name, blob);
+    return blob;
+  };
+  for (const name of REQUIRED) await take(name, true);
+  await Promise.all(OPTIONAL.map((name) => take(name, false)));
+  const index = await take(INDEX, false);
+  const shards = index ? shardNames(await index.text(), `${folder}/${INDEX}`) : [WEIGHTS];
+  for (const name of shards) await take(name, true);
+  return files;
+}
+
+function shardNames(text: string, where: string): string[] {
+  try {
+    const { weight_map } = JSON.parse(text) as { weight_map: Record<string, string> };
+    return [...new Set(Object.values(weight_map))];
+  } catch (error) {
+    throw new ModelError(`${where} is no index of weight files: wanted JSON with a weight_map`, {
+      cause: error,
+    });
+  }
+}
+
+async function fetchFile(
+  url: string,
+  file: string,
+  required: boolean,
+  onProgress: (progress: FetchProgress) => void,
+  signal?: AbortSignal,
+): Promise<Blob | null> {
+  let response: Response;
+  try {
+    response = await fetch(url, signal ? { signal } : {});
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw new ModelError(
+      `${url} could not be fetched: the address is wrong, the server is away, or it does not allow other pages to read it (CORS)`,
+      { cause: error },
+    );
+  }
+  // A host of a single-page app answers with its page for whatever it does not have.
+  const isPage = response.headers.get('content-type')?.startsWith('text/html') ?? false;
+  if (!response.ok || isPage || !response.body) {
+    await response.body?.cancel();
+    if (!required) return null;
+    throw new ModelError(
+      `${url} is not there (${isPage ? 'a page came instead' : `HTTP ${response.status}`}): wanted the address of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
+    );
+  }
+  const length = Number(response.headers.get('content-length'));
+  const totalBytes = length > 0 && !response.headers.get('content-encoding') ? length : null;
+  let bytes = 0;
+  const counted = response.body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        bytes += chunk.byteLength;
+        onProgress({ file, bytes, totalBytes });
+        controller.enqueue(chunk);
+      },
+    }),
+  );
+  return new Response(counted).blob();
+}

@@ -1,0 +1,96 @@
+/**
+ * A headless Chromium for tests: the one that @sparticuz/chromium carries (Linux x64), unpacked once beside the other
+ * caches with the libraries, fonts and software GPU that come with it. KVFERRY_BROWSER names another executable.
+ */
+import {
+  chmodSync,
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createBrotliDecompress } from 'node:zlib';
+import { type Browser, chromium } from 'playwright-core';
+import { extract } from 'tar-stream';
+
+const require = createRequire(import.meta.url);
+const packed = path.join(path.dirname(require.resolve('@sparticuz/chromium')), '..', '..', 'bin');
+const cache = path.join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'kvferry');
+
+/** The folder of the unpacked browser. Several test files may ask at once: the first to finish wins. */
+async function unpack(): Promise<string> {
+  const { version } = require(path.join(packed, '..', 'package.json')) as { version: string };
+  const folder = path.join(cache, `chromium-${version}`);
+  if (existsSync(folder)) return folder;
+  const scratch = `${folder}.${process.pid}`;
+  mkdirSync(scratch, { recursive: true });
+  const executable = path.join(scratch, 'chromium');
+  await pipeline(
+    createReadStream(path.join(packed, 'chromium.br')),
+    createBrotliDecompress(),
+    createWriteStream(executable),
+  );
+  chmodSync(executable, 0o755);
+  for (const archive of ['al2023', 'fonts', 'swiftshader']) await untar(archive, scratch);
+  try {
+    renameSync(scratch, folder);
+  } catch {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+async function untar(archive: string, folder: string): Promise<void> {
+  const entries = extract();
+  entries.on('entry', (header, stream, next) => {
+    const target = path.join(folder, header.name);
+    if (header.type !== 'file') {
+      stream.resume();
+      stream.on('end', () => next());
+      return;
+    }
+    mkdirSync(path.dirname(target), { recursive: true });
+    pipeline(stream as unknown as Readable, createWriteStream(target)).then(() => next(), next);
+  });
+  await pipeline(createReadStream(path.join(packed, `${archive}.tar.br`)), createBrotliDecompress(), entries);
+}
+
+export interface LaunchOptions {
+  /** false: navigator.gpu is missing, as in a browser without WebGPU. */
+  webgpu: boolean;
+}
+
+/** The caller closes it. */
+export async function launchBrowser({ webgpu }: LaunchOptions = { webgpu: true }): Promise<Browser> {
+  const chosen = process.env.KVFERRY_BROWSER;
+  const folder = chosen ? null : await unpack();
+  const gpu = webgpu
+    ? ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-unsafe-swiftshader']
+    : ['--disable-features=WebGPU', '--disable-gpu'];
+  const env: Record<string, string> = { ...(process.env as Record<string, string>) };
+  if (folder) {
+    const libraries = path.join(folder, 'lib');
+    env.LD_LIBRARY_PATH = [libraries, folder, env.LD_LIBRARY_PATH].filter(Boolean).join(':');
+    env.FONTCONFIG_PATH = folder;
+  }
+  return chromium.launch({
+    executablePath: chosen ?? path.join(folder!, 'chromium'),
+    headless: true,
+    env,
+    args: [
+      '--no-sandbox',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      ...gpu,
+    ],
+  });
+}
