@@ -4,6 +4,7 @@ import type { EngineStats } from '../src/cluster/types.ts';
 import type { EngineCoreConfig } from '../src/config/engine.ts';
 import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
 import { NixlWorkerSide } from '../src/connector/worker-side.ts';
+import type { CacheLookup } from '../src/engine/cache-lookup.ts';
 import { EngineCore } from '../src/engine/engine-core.ts';
 import type { BlockPair, EngineRequest, RemoteAddress } from '../src/engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
@@ -15,6 +16,7 @@ import type { LinkSpec } from '../src/transport/link.ts';
 import type { PeerTransport } from '../src/transport/transport.ts';
 import type { TransferResult } from '../src/transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
+import { CacheReport } from './cache-report.ts';
 
 /** After so long without a change, requests that wait say why. */
 const STANDSTILL_MS = 500;
@@ -28,6 +30,7 @@ export class EngineHost implements EngineApi {
   #core: EngineCore | null = null;
   #worker: NixlWorkerSide | null = null;
   #spans: Span[] = [];
+  readonly #cacheReport = new CacheReport();
   /** Requests that have not ended, with what was last said of their waiting. */
   readonly #openRequests = new Map<string, string | null>();
   #closing = new AbortController();
@@ -120,7 +123,22 @@ export class EngineHost implements EngineApi {
         prefill: this.#worker.holdUse('prefill'),
         decode: this.#worker.holdUse('decode'),
       },
+      transfers: this.#worker ? { ...this.#worker.counters } : null,
     };
+  }
+
+  async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
+    return this.#engine().lookup(tokenIds, cacheSalt);
+  }
+
+  async resetPrefixCache(): Promise<boolean> {
+    const reset = this.#engine().resetPrefixCache();
+    this.#flushCacheEvents();
+    return reset;
+  }
+
+  async reportCacheEvents(wanted: boolean): Promise<void> {
+    this.#cacheReport.want(wanted);
   }
 
   async checkIntegrity(): Promise<void> {
@@ -209,6 +227,7 @@ export class EngineHost implements EngineApi {
       this.#worker = null;
       this.#core = new EngineCore({ ...parts.coreDeps, config, connector: null });
     }
+    this.#cacheReport.coreIs(this.#core);
   }
 
   async #run(): Promise<void> {
@@ -268,9 +287,15 @@ export class EngineHost implements EngineApi {
   }
 
   #flushSpans(): void {
+    this.#flushCacheEvents();
     if (this.#spans.length === 0) return;
     this.#send({ kind: 'spans', spans: this.#spans });
     this.#spans = [];
+  }
+
+  #flushCacheEvents(): void {
+    const events = this.#cacheReport.take();
+    if (events.length > 0) this.#send({ kind: 'cache', events, atMs: systemClock.now() });
   }
 
   #send(event: EngineEvent): void {

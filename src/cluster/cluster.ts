@@ -7,6 +7,7 @@ import type { Span } from '../measure/spans.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
+import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { type Conversation, ConversationCache } from './conversations.ts';
 import { describe } from './describe.ts';
 import { connect, EngineHandle } from './engine-handle.ts';
@@ -16,9 +17,11 @@ import { PromptBuilder } from './prompts.ts';
 import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
 import { ServedTurn } from './served-turn.ts';
 import type {
+  CacheQuery,
   Cluster,
   ClusterInfo,
   ClusterOptions,
+  EngineLookup,
   EngineStats,
   GeneratedToken,
   GenerateRequest,
@@ -40,6 +43,7 @@ export class EngineCluster implements Cluster {
   readonly #clock: Clock;
   readonly #spanListeners = new Set<(span: Span) => void>();
   readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
+  readonly #cacheWatch = new CacheWatch();
   #requests = 0;
   #active = 0;
   #next = { prefill: 0, decode: 0 };
@@ -61,7 +65,10 @@ export class EngineCluster implements Cluster {
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
     this.#info = info;
-    for (const engine of this.#engines) this.#listen(engine);
+    for (const engine of this.#engines) {
+      this.#listen(engine);
+      this.#cacheWatch.watch(engine, null);
+    }
   }
 
   /** Starts the engines side by side. Throws KvferryError, with nothing left running. */
@@ -208,6 +215,24 @@ export class EngineCluster implements Cluster {
     return Promise.all(this.#engines.map((engine) => engine.call((api) => api.stats())));
   }
 
+  async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
+    const conversation = this.#conversations.find(query.conversationId ?? null);
+    const tokenIds = this.#prompts.build(query, conversation);
+    const alive = this.#engines.filter((engine) => !engine.dead);
+    const engines = await Promise.all(
+      alive.map(async (engine) => ({
+        engineId: engine.engineId,
+        role: engine.role,
+        ...(await engine.call((api) => api.lookup(tokenIds, query.cacheSalt ?? null))),
+      })),
+    );
+    return { promptTokens: tokenIds.length, engines };
+  }
+
+  onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
+    return this.#cacheWatch.listen(listener);
+  }
+
   async checkIntegrity(): Promise<void> {
     await Promise.all(this.#engines.map((engine) => engine.call((api) => api.checkIntegrity())));
   }
@@ -232,6 +257,7 @@ export class EngineCluster implements Cluster {
       );
       await engine.call((api) => api.reconfigure(core(engine, this.#options), this.#options.link));
       this.#listen(engine);
+      this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
       this.#engines[i] = engine;
       await connect(
         engine,

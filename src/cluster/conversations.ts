@@ -38,6 +38,11 @@ export class ConversationCache {
     return conversation;
   }
 
+  /** null for one that is not known. */
+  find(id: string | null): Conversation | null {
+    return id === null ? null : (this.#conversations.get(id) ?? null);
+  }
+
   /** Takes D's parameters out: they are good for one turn. `stale` ones must be released at their holder. */
   takeKv(conversation: Conversation): { fresh: boolean; kv: NonNullable<Conversation['kv']> } | null {
     const { kv } = conversation;

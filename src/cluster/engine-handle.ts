@@ -29,6 +29,7 @@ export class EngineHandle {
   #streams = new Map<string, OutputStream>();
   #transfers = new Map<string, ObservedTransfer[]>();
   #spanListeners = new Set<(span: Span) => void>();
+  #eventListeners = new Set<(event: EngineEvent) => void>();
   #waitingListeners = new Set<(requestId: string, reason: string) => void>();
 
   private constructor(core: EngineStart['core'], role: 'prefill' | 'decode', port: MessagePort) {
@@ -85,6 +86,12 @@ export class EngineHandle {
     return () => this.#spanListeners.delete(listener);
   }
 
+  /** Everything that the engine says, as it comes. */
+  onEvent(listener: (event: EngineEvent) => void): () => void {
+    this.#eventListeners.add(listener);
+    return () => this.#eventListeners.delete(listener);
+  }
+
   onWaiting(listener: (requestId: string, reason: string) => void): void {
     this.#waitingListeners.add(listener);
   }
@@ -124,6 +131,7 @@ export class EngineHandle {
   }
 
   #receive(event: EngineEvent): void {
+    for (const listener of this.#eventListeners) listener(event);
     switch (event.kind) {
       case 'outputs':
         for (const output of event.outputs) {

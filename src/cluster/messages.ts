@@ -4,6 +4,8 @@
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { KvLayout } from '../config/run.ts';
+import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { BlockPair, EngineRequest, RemoteAddress, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -50,6 +52,12 @@ export interface EngineApi {
   /** Drains, then builds the policy anew around the same device, weights and peers. */
   reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void>;
   stats(): Promise<EngineStats>;
+  /** What the engine has of a sequence: schedules nothing and runs nothing. */
+  lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
+  /** vLLM's rule: false, and nothing done, unless only the null block is in use. */
+  resetPrefixCache(): Promise<boolean>;
+  /** From now on, or no longer, sends 'cache' events. */
+  reportCacheEvents(wanted: boolean): Promise<void>;
   checkIntegrity(): Promise<void>;
   waitingReason(requestId: string): Promise<string | null>;
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
@@ -75,6 +83,8 @@ export type EngineEvent =
   | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
   | { kind: 'spans'; spans: Span[] }
+  /** What changed in the prefix cache since the last one. */
+  | { kind: 'cache'; events: CacheEvent[]; atMs: number }
   /** Nothing has moved for half a second, and this keeps the request from running. */
   | { kind: 'waiting'; requestId: string; reason: string }
   /** The device was lost or the loop failed; nothing more will come. */

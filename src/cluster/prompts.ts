@@ -11,7 +11,11 @@ export class PromptBuilder {
     this.#text = text;
   }
 
-  build(request: GenerateRequest, conversation: Conversation): readonly number[] {
+  /** `conversation`: what is known of it; null for a prompt that stands alone. Throws RequestError. */
+  build(
+    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages'>,
+    conversation: Conversation | null,
+  ): readonly number[] {
     if (request.promptTokenIds && request.messages) {
       throw new RequestError('a request has both promptTokenIds and messages: give one of them');
     }
@@ -25,8 +29,8 @@ export class PromptBuilder {
         'the conversation ends with the assistant: the last message must be one to answer',
       );
     }
-    const before = conversation.messages;
-    if (before && extendsHistory(messages, before)) {
+    const before = conversation?.messages;
+    if (conversation && before && extendsHistory(messages, before)) {
       return this.#text.chat.nextTurnPrompt({
         historyIds: conversation.historyIds,
         messagesBefore: before,

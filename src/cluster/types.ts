@@ -2,6 +2,8 @@
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { KvLayout } from '../config/run.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
+import type { WorkerSideCounters } from '../connector/worker-side.ts';
+import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { EngineCoreStats } from '../engine/engine-core.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -9,6 +11,7 @@ import type { Span } from '../measure/spans.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferStages } from '../transport/types.ts';
+import type { CacheEventBatch } from './cache-watch.ts';
 
 /**
  * monolithic: one engine does both. unidirectional: P prefills, D pulls and decodes; P recomputes what D generated.
@@ -174,6 +177,20 @@ export interface EngineStats extends EngineCoreStats {
   firstUseCompilations: number;
   /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
   holdUse: { prefill: HoldUse; decode: HoldUse } | null;
+  /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
+  transfers: WorkerSideCounters | null;
+}
+
+/** What to look for in the engines' caches. */
+export interface CacheQuery extends Pick<GenerateRequest, 'promptTokenIds' | 'messages'> {
+  /** A known conversation: its history is looked up as the ids that the engines saw. */
+  conversationId?: string | null;
+  cacheSalt?: string | null;
+}
+
+export interface EngineLookup extends CacheLookup {
+  engineId: string;
+  role: 'prefill' | 'decode';
 }
 
 export interface Cluster {
@@ -196,6 +213,13 @@ export interface Cluster {
   /** Releases what is held for the conversation and forgets it. */
   endConversation(conversationId: string): Promise<void>;
   stats(): Promise<readonly EngineStats[]>;
+  /**
+   * How much of a prompt each living engine has, in its prefix cache and in blocks that it holds. Schedules and runs
+   * nothing. Throws RequestError when the query names no prompt.
+   */
+  queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }>;
+  /** Told what changes in the engines' prefix caches, step by step. Costs nothing while nobody listens. */
+  onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
   /** Throws InternalError when an engine's bookkeeping does not add up. */
   checkIntegrity(): Promise<void>;
   /** Builds engines that ended anew, with empty caches; returns how many. */

@@ -6,6 +6,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { checkRequest } from './admission.ts';
 import { type BlockHasher, createBlockHasher } from './block-hash.ts';
+import { type CacheLookup, heldPrefixes } from './cache-lookup.ts';
 import { checkQueues } from './integrity.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
 import { Outcomes } from './outcomes.ts';
@@ -22,6 +23,8 @@ import type {
   ModelExecutor,
   RequestOutput,
   RequestStatus,
+  SampledToken,
+  ScheduledBatch,
 } from './types.ts';
 import { waitingReason } from './waiting-reason.ts';
 
@@ -51,6 +54,8 @@ export interface EngineCoreStats {
   numBlocks: number;
   preemptions: number;
   steps: number;
+  /** Steps that ran the model. */
+  forwardPasses: number;
   /** Tokens asked for, and found, at each request's first admission. */
   prefixCache: { queries: number; hits: number };
   externalPrefixCache: { queries: number; hits: number };
@@ -68,6 +73,7 @@ export class EngineCore {
   /** Reported by the worker side, not yet taken by a step. */
   #arrived: ConnectorOutput[] = [];
   #steps = 0;
+  #forwardPasses = 0;
   #stepping = false;
 
   constructor(deps: EngineCoreDeps) {
@@ -88,7 +94,7 @@ export class EngineCore {
         `request ${request.requestId}: an earlier one with this id has not ended: choose another id`,
       );
     }
-    const entry = new Request(request);
+    const entry = new Request(request, this.#deps.clock.now());
     try {
       checkRequest(request, this.#deps.config, this.#cache.numUsable);
     } catch (error) {
@@ -131,7 +137,7 @@ export class EngineCore {
       this.#takeArrived();
       const batch = this.#scheduler.schedule(this.#steps++);
       this.#flushMeta();
-      const sampled = batch.requests.length > 0 ? await this.#deps.executor.execute(batch) : [];
+      const sampled = batch.requests.length > 0 ? await this.#execute(batch) : [];
       const outputs = this.#outcomes.ran(batch, sampled);
       this.#flushMeta();
       return [...outputs, ...this.#outcomes.takeEndings()];
@@ -173,9 +179,23 @@ export class EngineCore {
     return this.#cache.resetPrefixCache();
   }
 
-  /** Tokens of a sequence whose KV is cached here, in full blocks; changes nothing. */
-  lookupPrefix(tokenIds: readonly number[], cacheSalt: string | null): number {
-    return this.#cache.lookupPrefix(tokenIds, cacheSalt);
+  /** Whom to tell of changes of the prefix cache; null costs nothing. */
+  set onCacheEvent(listener: ((event: CacheEvent) => void) | null) {
+    this.#cache.onCacheEvent = listener;
+  }
+
+  /**
+   * What this engine has of a sequence: the lookup that admission makes, and the blocks of ended requests that wait for a
+   * reader. Takes and schedules nothing, runs nothing; valid until the next step.
+   */
+  lookup(tokenIds: readonly number[], cacheSalt: string | null): CacheLookup {
+    const { numTokens, blockIds, blockHashes } = this.#cache.lookupPrefix(tokenIds, cacheSalt);
+    const { blockSize } = this.#cache;
+    const mostHit = Math.floor(Math.max(0, tokenIds.length - 1) / blockSize) * blockSize;
+    const holds = this.#deps.connector?.worker.holds() ?? [];
+    const held = heldPrefixes(holds, this.#queues.known, { tokenIds, cacheSalt, blockSize });
+    const hitTokens = Math.min(numTokens, mostHit);
+    return { blockSize, cachedTokens: numTokens, hitTokens, blockIds, blockHashes, held };
   }
 
   /** null for an unknown (or ended and freed) request. */
@@ -224,9 +244,16 @@ export class EngineCore {
       numBlocks: this.#deps.config.cache.numBlocks,
       preemptions,
       steps: this.#steps,
+      forwardPasses: this.#forwardPasses,
       prefixCache: { ...prefixCache },
       externalPrefixCache: { ...externalPrefixCache },
     };
+  }
+
+  #execute(batch: ScheduledBatch): Promise<SampledToken[]> {
+    this.#outcomes.scheduled(batch, this.#deps.clock.now());
+    this.#forwardPasses++;
+    return this.#deps.executor.execute(batch);
   }
 
   #poll(): void {

@@ -38,8 +38,15 @@ export interface PrefixHit {
   numTokens: number;
 }
 
+/** What is cached of a sequence: whole blocks from its start on, with their hashes. */
+export interface CachedPrefix extends PrefixHit {
+  blockHashes: readonly BlockHash[];
+}
+
 export class KvCacheManager {
   readonly blockSize: number;
+  /** Told of every change of the prefix cache; null costs nothing. */
+  onCacheEvent: ((event: CacheEvent) => void) | null;
   readonly #pools: readonly BlockPool[];
   readonly #deps: KvCacheDeps;
   /** Request id to table, by group, and the number of its blocks that were offered to the cache. */
@@ -48,9 +55,10 @@ export class KvCacheManager {
   constructor(deps: KvCacheDeps) {
     this.#deps = deps;
     this.blockSize = deps.config.blockSize;
+    this.onCacheEvent = deps.onCacheEvent ?? null;
     this.#pools = Array.from({ length: deps.numGroups ?? 1 }, (_, group) => {
       const removed = (hash: BlockHash) =>
-        this.#deps.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
+        this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
       return new BlockPool(deps.config.numBlocks, removed);
     });
   }
@@ -86,12 +94,15 @@ export class KvCacheManager {
     return this.#longestHit(request.blockHashes.slice(0, maxBlocks));
   }
 
-  /** Tokens of a sequence that are cached, in full blocks; changes nothing. */
-  lookupPrefix(tokenIds: readonly number[], cacheSalt: string | null): number {
-    if (!this.#deps.config.enablePrefixCaching) return 0;
+  /** What is cached of a sequence, its last block included; changes nothing. */
+  lookupPrefix(tokenIds: readonly number[], cacheSalt: string | null): CachedPrefix {
+    if (!this.#deps.config.enablePrefixCaching) {
+      return { blockIds: this.#pools.map(() => []), numTokens: 0, blockHashes: [] };
+    }
     const hashes: BlockHash[] = [];
     extendHashes(hashes, tokenIds, cacheSalt, this.blockSize, this.#deps.hasher, Number.POSITIVE_INFINITY);
-    return this.#longestHit(hashes).numTokens;
+    const hit = this.#longestHit(hashes);
+    return { ...hit, blockHashes: hashes.slice(0, hit.numTokens / this.blockSize) };
   }
 
   /** Free blocks by group that would be taken, were this hit referenced and the table grown to hold numTokens. */
@@ -169,7 +180,7 @@ export class KvCacheManager {
   resetPrefixCache(): boolean {
     if (this.#pools.some((pool) => pool.numFree !== pool.numUsable)) return false;
     for (const pool of this.#pools) pool.clearHashes();
-    this.#deps.onCacheEvent?.({ kind: 'cleared' });
+    this.onCacheEvent?.({ kind: 'cleared' });
     return true;
   }
 
@@ -217,7 +228,7 @@ export class KvCacheManager {
   }
 
   #emitStored(request: Request, group: number, from: number, to: number): void {
-    this.#deps.onCacheEvent?.({
+    this.onCacheEvent?.({
       kind: 'stored',
       group,
       blockHashes: request.blockHashes.slice(from, to),

@@ -63,6 +63,14 @@ export class Outcomes {
     this.#deps.connector?.onNewRequest(request);
   }
 
+  /** The batch is about to run. */
+  scheduled(batch: ScheduledBatch, nowMs: number): void {
+    for (const { requestId } of batch.requests) {
+      const request = this.#queues.known.get(requestId);
+      if (request) request.times.scheduledMs ??= nowMs;
+    }
+  }
+
   /** No-op for an unknown or finished request. Blocks that a load still writes into stay until it ended. */
   aborted(requestId: string): void {
     const request = this.#queues.known.get(requestId);
@@ -86,7 +94,14 @@ export class Outcomes {
       request.appendOutput(token.tokenId);
       const status = stopStatus(request, eosTokenIds, scheduler.maxModelLen);
       if (status) outputs.push(this.#finish(request, status, [token], null));
-      else outputs.push({ requestId, tokens: [token], prompt: request.prompt, finish: null });
+      else
+        outputs.push({
+          requestId,
+          tokens: [token],
+          prompt: request.prompt,
+          times: request.times,
+          finish: null,
+        });
     }
     return outputs;
   }
@@ -140,10 +155,10 @@ export class Outcomes {
     if (loading) request.heldFor = 'load';
     else if (left?.delayFree) request.heldFor = 'reader';
     else this.#forget(request);
-    const { requestId, prompt, numPreemptions } = request;
+    const { requestId, prompt, times, numPreemptions } = request;
     const kvTransferParams = left?.kvTransferParams ?? null;
     const finish = { reason: finishReasons[status], error, kvTransferParams, numPreemptions };
-    return { requestId, tokens, prompt, finish };
+    return { requestId, tokens, prompt, times, finish };
   }
 
   #forget(request: Request): void {

@@ -6,6 +6,7 @@ import type {
   EngineRequest,
   PromptAccount,
   RequestStatus,
+  RequestTimes,
   SamplingParams,
 } from './types.ts';
 
@@ -15,6 +16,7 @@ export class Request implements ConnectorRequest {
   readonly sampling: SamplingParams;
   readonly kvTransferParams: EngineRequest['kvTransferParams'];
   readonly cacheSalt: string | null;
+  readonly times: RequestTimes;
   status: RequestStatus = 'waiting';
   /** Tokens with KV in the request's blocks; while a load is under way, those that will have it. */
   numComputedTokens = 0;
@@ -30,12 +32,14 @@ export class Request implements ConnectorRequest {
   #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   #noPullReason: string | null = null;
 
-  constructor(request: EngineRequest) {
+  /** `queuedMs`: now, on the engine's clock. */
+  constructor(request: EngineRequest, queuedMs: number) {
     this.requestId = request.requestId;
     this.promptTokenIds = request.promptTokenIds;
     this.sampling = request.sampling;
     this.kvTransferParams = request.kvTransferParams;
     this.cacheSalt = request.cacheSalt;
+    this.times = { queuedMs, scheduledMs: null };
     this.#allTokenIds = [...request.promptTokenIds];
   }
 

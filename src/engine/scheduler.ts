@@ -207,8 +207,10 @@ export class Scheduler {
   #countQueries(request: Request, localHitTokens: number, externalTokens: number): void {
     if (request.numPreemptions > 0) return;
     const { prefixCache, externalPrefixCache } = this.counters;
-    prefixCache.queries += request.numTokens;
-    prefixCache.hits += localHitTokens;
+    if (this.#deps.config.cache.enablePrefixCaching) {
+      prefixCache.queries += request.numTokens;
+      prefixCache.hits += localHitTokens;
+    }
     if (!this.#deps.connector) return;
     externalPrefixCache.queries += request.numTokens - localHitTokens;
     externalPrefixCache.hits += externalTokens;

@@ -88,12 +88,20 @@ export interface PromptAccount {
   noPullReason: string | null;
 }
 
+/** When the engine got a request, and when its first token was first scheduled (vLLM's QUEUED and SCHEDULED). */
+export interface RequestTimes {
+  queuedMs: number;
+  /** After any wait for remote KV; a preemption does not move it. null while it was never scheduled. */
+  scheduledMs: number | null;
+}
+
 export interface RequestOutput {
   requestId: string;
   /** Tokens sampled in this step: one, or none when the request only ended. */
   tokens: SampledToken[];
   /** Set with the first token and from then on. */
   prompt: PromptAccount | null;
+  times: Readonly<RequestTimes>;
   finish: null | {
     reason: FinishReason;
     /** Set when reason is 'error'. */

@@ -55,6 +55,7 @@ export class ReaderHalf {
     const transfer = new Transfer(transferId, request, groups, startedAt, () => clock.now());
     if (!wasConnected) transfer.stages.handshakeMs = elapsed;
     this.#transfers.set(transferId, transfer);
+    const postedAt = clock.now();
     post({
       kind: 'read',
       epoch: connected.epoch,
@@ -62,8 +63,9 @@ export class ReaderHalf {
       remoteRequestId: request.remoteRequestId,
       requestId: request.requestId,
       blockIds: transfer.remoteIds,
-      postedAt: clock.now(),
+      postedAt,
     });
+    transfer.postMs = clock.now() - postedAt;
     const ended = await transfer.result;
     this.#transfers.delete(transferId);
     return ended;

@@ -11,7 +11,17 @@ export function noStages(): TransferStages {
 
 /** A transfer that ended before it began. */
 export function emptyResult(outcome: TransferOutcome, message: string, wallMs: number): TransferResult {
-  return { outcome, message, bytes: 0, blocks: 0, chunks: 0, descriptors: 0, wallMs, stages: noStages() };
+  return {
+    outcome,
+    message,
+    bytes: 0,
+    blocks: 0,
+    chunks: 0,
+    descriptors: 0,
+    wallMs,
+    postMs: 0,
+    stages: noStages(),
+  };
 }
 
 export class Transfer {
@@ -22,6 +32,7 @@ export class Transfer {
   readonly result: Promise<TransferResult>;
   readonly stages: TransferStages = noStages();
   bytes = 0;
+  postMs = 0;
 
   readonly #localIds: readonly (readonly BlockId[])[];
   readonly #resolve: (result: TransferResult) => void;
@@ -122,6 +133,7 @@ export class Transfer {
       chunks: this.#seen.size,
       descriptors: this.#descriptors,
       wallMs: this.#now() - this.#startedAt,
+      postMs: this.postMs,
       stages: this.stages,
     });
   }

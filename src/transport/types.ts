@@ -78,6 +78,8 @@ export interface TransferResult {
   /** Copies on the holder's device: runs of neighbouring blocks, or layers' pieces of blocks. */
   descriptors: number;
   wallMs: number;
+  /** What it took to post the READ, milliseconds: vLLM's post time. */
+  postMs: number;
   stages: TransferStages;
 }
 

@@ -169,6 +169,14 @@ export class FakeCluster implements Cluster {
     return [];
   }
 
+  async queryCache() {
+    return { promptTokens: 0, engines: [] };
+  }
+
+  onCacheEvent(): () => void {
+    return () => {};
+  }
+
   async checkIntegrity(): Promise<void> {
     if (this.#troubles.integrityFails) throw this.#troubles.integrityFails;
   }

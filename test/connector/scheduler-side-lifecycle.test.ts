@@ -13,7 +13,7 @@ describe('remote prefill, at the D node', () => {
     expect(engine.status('d')).toBe('waiting_for_remote_kvs');
     expect(engine.computed('d')).toBe(40);
     expect(engine.blocks('d')).toEqual([1, 2, 3]);
-    expect(engine.core.lookupPrefix(tokens(40), null)).toBe(0);
+    expect(engine.core.lookup(tokens(40), null).cachedTokens).toBe(0);
     expect(engine.model.batches).toHaveLength(0);
     expect(engine.core.canStep()).toBe(false);
     expect(engine.core.hasWork()).toBe(true);
@@ -21,7 +21,7 @@ describe('remote prefill, at the D node', () => {
     engine.receive('d');
     expect(engine.core.canStep()).toBe(true);
     await engine.step();
-    expect(engine.core.lookupPrefix(tokens(40), null)).toBe(32);
+    expect(engine.core.lookup(tokens(40), null).cachedTokens).toBe(32);
     expect(engine.model.batches[0]!.requests[0]).toMatchObject({ startPosition: 39, blockIds: [[1, 2, 3]] });
     await engine.settle();
     expect(engine.finishOf('d')).toMatchObject({ reason: 'stop', kvTransferParams: null });

@@ -74,7 +74,7 @@ describe('prefix cache', () => {
     });
     await served(engine, 'a', tokens(48));
     expect(await served(engine, 'b', tokens(48))).toMatchObject({ localHitTokens: 0, computedTokens: 48 });
-    expect(engine.core.lookupPrefix(tokens(48), null)).toBe(0);
+    expect(engine.core.lookup(tokens(48), null).cachedTokens).toBe(0);
     expect(events).toEqual([]);
   });
 
@@ -90,14 +90,14 @@ describe('prefix cache', () => {
     expect(engine.tokensOf('b')).toEqual(engine.tokensOf('a'));
   });
 
-  it('caches output too, and answers lookupPrefix without taking anything', async () => {
+  it('caches output too, and answers a lookup without taking anything', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(30), { maxTokens: 20 }));
     await engine.settle();
     const all = [...tokens(30), ...engine.tokensOf('a')];
     // 50 tokens, of which the last has no KV: three full blocks.
-    expect(engine.core.lookupPrefix(all, null)).toBe(48);
-    expect(engine.core.lookupPrefix(all, 'salt')).toBe(0);
+    expect(engine.core.lookup(all, null).cachedTokens).toBe(48);
+    expect(engine.core.lookup(all, 'salt').cachedTokens).toBe(0);
     expect(engine.core.stats().usedBlocks).toBe(0);
     engine.core.checkIntegrity();
   });
@@ -108,8 +108,8 @@ describe('prefix cache', () => {
     await served(engine, 'new', tokens(48, 2));
     // Six usable blocks: this takes two, those that were freed first and last in their chain.
     await served(engine, 'third', tokens(32, 3));
-    expect(engine.core.lookupPrefix(tokens(48, 1), null)).toBe(16);
-    expect(engine.core.lookupPrefix(tokens(48, 2), null)).toBe(48);
+    expect(engine.core.lookup(tokens(48, 1), null).cachedTokens).toBe(16);
+    expect(engine.core.lookup(tokens(48, 2), null).cachedTokens).toBe(48);
   });
 
   it('reports what is stored, removed and cleared', async () => {
@@ -133,10 +133,10 @@ describe('prefix cache', () => {
     engine.add(request('a', tokens(20), { maxTokens: 3 }));
     await engine.step();
     expect(engine.core.resetPrefixCache()).toBe(false);
-    expect(engine.core.lookupPrefix(tokens(20), null)).toBe(16);
+    expect(engine.core.lookup(tokens(20), null).cachedTokens).toBe(16);
     await engine.settle();
     expect(engine.core.resetPrefixCache()).toBe(true);
-    expect(engine.core.lookupPrefix(tokens(20), null)).toBe(0);
+    expect(engine.core.lookup(tokens(20), null).cachedTokens).toBe(0);
   });
 });
 
@@ -149,7 +149,7 @@ describe('two KV cache groups', () => {
       numGroups: 2,
       onNewBlocks: (group, ids) => fresh.push([group, ids]),
     });
-    const a = new Request(request('a', tokens(11)));
+    const a = new Request(request('a', tokens(11)), 0);
     expect(cache.allocateSlots(a, 11, null)).toBe(true);
     expect(cache.blockIds(a)).toEqual([
       [1, 2, 3],
@@ -159,7 +159,7 @@ describe('two KV cache groups', () => {
       [0, [1, 2, 3]],
       [1, [1, 2, 3]],
     ]);
-    const b = new Request(request('b', tokens(11)));
+    const b = new Request(request('b', tokens(11)), 0);
     const hit = cache.getComputedBlocks(b);
     expect(hit).toEqual({
       numTokens: 8,
