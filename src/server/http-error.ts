@@ -1,0 +1,53 @@
+/** Errors as a client gets them: OpenAI's shape with vLLM's type names. */
+import { KvferryError } from '../errors.ts';
+
+export interface ErrorBody {
+  error: { message: string; type: string; param: string | null; code: number };
+}
+
+const types: Readonly<Record<number, string>> = {
+  400: 'BadRequestError',
+  401: 'AuthenticationError',
+  404: 'NotFoundError',
+  405: 'MethodNotAllowedError',
+  409: 'ConflictError',
+  413: 'RequestEntityTooLargeError',
+  500: 'InternalServerError',
+  503: 'ServiceUnavailableError',
+};
+
+/** A request that ends with this status; `param` names the field at fault. */
+export class HttpError extends Error {
+  readonly status: number;
+  readonly param: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    message: string,
+    param: string | null = null,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message);
+    this.name = 'HttpError';
+    this.status = status;
+    this.param = param;
+    this.headers = headers;
+  }
+}
+
+/** Any error as the one that a client is told. `param` is the field to blame when the engine refused the request. */
+export function asHttpError(error: unknown, param: string | null = null): HttpError {
+  if (error instanceof HttpError) return error;
+  if (error instanceof KvferryError) {
+    if (error.code === 'request' || error.code === 'config' || error.code === 'model')
+      return new HttpError(400, error.message, param);
+    if (error.code === 'engine_dead') return new HttpError(503, error.message, null, { 'Retry-After': '1' });
+    return new HttpError(500, error.message);
+  }
+  return new HttpError(500, error instanceof Error ? error.message : String(error));
+}
+
+export function errorBody({ status, message, param }: HttpError): ErrorBody {
+  return { error: { message, type: types[status] ?? 'InternalServerError', param, code: status } };
+}

@@ -1,0 +1,101 @@
+/**
+ * What one HTTP port serves, without HTTP: an engine on its own (P or D), or the router before them. The handlers of
+ * app.ts know only this; engine-service.ts and router-service.ts are the two kinds.
+ */
+import type { EngineHandle } from '../cluster/engine-handle.ts';
+import type { Cluster, Message } from '../cluster/types.ts';
+import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { PromptAccount, SamplingParams } from '../engine/types.ts';
+
+/** What clients are told of the model, the same on every port. */
+export interface ServedModel {
+  /** Names that a request may give; the first is the one that answers carry. */
+  names: readonly string[];
+  /** Longest prompt and output together, tokens. */
+  maxModelLen: number;
+  vocabSize: number;
+  eosTokenIds: readonly number[];
+}
+
+/** Text to tokens and back. */
+export interface TextTools {
+  /** No special tokens are added. */
+  encode(text: string): number[];
+  decode(tokenIds: readonly number[]): string;
+  /** By the model's chat template. Throws RequestError or ModelError. */
+  encodeMessages(messages: readonly Message[], addGenerationPrompt: boolean): number[];
+}
+
+export type Prompt =
+  | { kind: 'messages'; messages: readonly Message[] }
+  | { kind: 'text'; text: string }
+  | { kind: 'tokens'; tokenIds: readonly number[] };
+
+export interface GenerationRequest {
+  /** Unique in the process; the engines know the request by it. */
+  requestId: string;
+  prompt: Prompt;
+  sampling: SamplingParams;
+  /** Strings that end the answer; they are not part of it unless includeStop. */
+  stop: readonly string[];
+  includeStop: boolean;
+  /** Requests with another salt never share blocks. */
+  cacheSalt: string | null;
+  /** Engine ports only: what travels with the request. */
+  kvTransferParams: KvTransferParams | null;
+  /** Router port only: requests with the same id are one conversation; null: found from the history. */
+  conversationId: string | null;
+  /** Told the prompt once it is known, before any engine is asked; may throw. */
+  onPrompt: (promptTokenIds: readonly number[]) => void;
+  /** Ends the request at its engines at once. */
+  signal: AbortSignal;
+}
+
+export interface AnswerPiece {
+  tokenId: number;
+  /** Text that is certain now: empty inside a character, or while it may be the start of a stop string. */
+  text: string;
+  /** [vocab_size], when sampling.keepLogits asked for it. */
+  logits: Float32Array | null;
+  /** When the engine had it, milliseconds on the shared clock. */
+  atMs: number;
+  /** With the last piece. */
+  final: AnswerEnd | null;
+}
+
+export interface AnswerEnd {
+  finishReason: 'stop' | 'length';
+  /** The stop string or stop token that ended it; null for an end token or a length. */
+  stopReason: string | number | null;
+  /** Of the engine that prefilled. */
+  prompt: PromptAccount;
+  kvTransferParams: KvTransferParams | null;
+}
+
+interface Service {
+  /** For logs and metrics: an engine's id, or 'router'. */
+  readonly name: string;
+  readonly model: ServedModel;
+  readonly text: TextTools;
+  /** Requests that are served at once; more of them wait. */
+  readonly maxNumSeqs: number;
+  /** Throws RequestError, TransferError, EngineDeadError, or the signal's reason. */
+  generate(request: GenerationRequest): AsyncIterable<AnswerPiece>;
+  /** Why it cannot serve now; null when it can. */
+  unhealthy(): string | null;
+}
+
+export interface EngineService extends Service {
+  readonly kind: 'engine';
+  /** The engine as it is now: another one after it was revived. */
+  engine(): EngineHandle;
+  /** False, and nothing done, while blocks are in use or held. */
+  resetPrefixCache(): Promise<boolean>;
+}
+
+export interface RouterService extends Service {
+  readonly kind: 'router';
+  readonly cluster: Cluster;
+}
+
+export type PortService = EngineService | RouterService;
