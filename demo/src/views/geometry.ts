@@ -1,0 +1,151 @@
+/** Boxes and points in CSS pixels, and the layout of a grid of equal cells. No DOM. */
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+export interface Box extends Point {
+  width: number;
+  height: number;
+}
+
+export const contains = (box: Box, { x, y }: Point): boolean =>
+  x >= box.x && x < box.x + box.width && y >= box.y && y < box.y + box.height;
+
+export const centre = (box: Box): Point => ({ x: box.x + box.width / 2, y: box.y + box.height / 2 });
+
+export const clamp = (value: number, least: number, most: number): number =>
+  Math.min(Math.max(value, least), most);
+
+/** Where `count` equal square cells lie in a box, row by row. `cell` and `gap` are whole pixels. */
+export interface GridLayout {
+  box: Box;
+  count: number;
+  columns: number;
+  rows: number;
+  cell: number;
+  gap: number;
+}
+
+const MAX_CELL = 34;
+const MIN_CELL = 3;
+
+/** The largest cells that fit. A pool too large for its box gets cells of 3 pixels and runs over its lower edge. */
+export function layoutGrid(count: number, box: Box): GridLayout {
+  for (let cell = MAX_CELL; cell >= MIN_CELL; cell--) {
+    const gap = gapOf(cell);
+    const columns = Math.max(1, Math.floor((box.width + gap) / (cell + gap)));
+    const rows = Math.ceil(count / columns);
+    if (rows * (cell + gap) - gap <= box.height || cell === MIN_CELL) {
+      return { box, count, columns: Math.min(columns, Math.max(1, count)), rows, cell, gap };
+    }
+  }
+  throw new RangeError('unreachable: the least cell always returns');
+}
+
+const gapOf = (cell: number): number => (cell >= 16 ? 3 : cell >= 8 ? 2 : 1);
+
+export function cellBox({ box, columns, cell, gap }: GridLayout, index: number): Box {
+  const pitch = cell + gap;
+  return {
+    x: box.x + (index % columns) * pitch,
+    y: box.y + Math.floor(index / columns) * pitch,
+    width: cell,
+    height: cell,
+  };
+}
+
+/** The cell at a point; its gap to the right and below belongs to it, so that no touch falls between. */
+export function cellAt(layout: GridLayout, { x, y }: Point): number | null {
+  const pitch = layout.cell + layout.gap;
+  const column = Math.floor((x - layout.box.x) / pitch);
+  const row = Math.floor((y - layout.box.y) / pitch);
+  if (column < 0 || column >= layout.columns || row < 0) return null;
+  const index = row * layout.columns + column;
+  return index < layout.count ? index : null;
+}
+
+export type ArrowKey = 'ArrowLeft' | 'ArrowRight' | 'ArrowUp' | 'ArrowDown' | 'Home' | 'End';
+
+export const isArrowKey = (key: string): key is ArrowKey =>
+  ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End'].includes(key);
+
+/** Where the focus goes; null when it would leave the grid (sideways: into the next grid, says the caller). */
+export function neighbour({ count, columns }: GridLayout, index: number, key: ArrowKey): number | null {
+  const column = index % columns;
+  switch (key) {
+    case 'ArrowLeft':
+      return column === 0 ? null : index - 1;
+    case 'ArrowRight':
+      return column === columns - 1 || index + 1 >= count ? null : index + 1;
+    case 'ArrowUp':
+      return index < columns ? null : index - columns;
+    case 'ArrowDown':
+      return index + columns >= count ? null : index + columns;
+    case 'Home':
+      return 0;
+    case 'End':
+      return count - 1;
+  }
+}
+
+/** P, the slab between, and D: side by side where there is room, else one below the other. */
+export interface StageLayout {
+  direction: 'across' | 'down';
+  prefill: GridLayout;
+  slab: Box;
+  decode: GridLayout;
+  height: number;
+}
+
+const NARROW = 620;
+const PADDING = 4;
+const SLAB_ACROSS = 108;
+const SLAB_DOWN = 92;
+
+export function layoutStage(width: number, counts: { prefill: number; decode: number }): StageLayout {
+  return width < NARROW ? layoutDown(width, counts) : layoutAcross(width, counts);
+}
+
+function layoutAcross(width: number, counts: { prefill: number; decode: number }): StageLayout {
+  const slabWidth = Math.round(clamp(width * 0.13, SLAB_ACROSS, 170));
+  const side = Math.floor((width - slabWidth - 2 * PADDING) / 2);
+  const height = Math.round(clamp(width * 0.26, 190, 380));
+  const box = (x: number): Box => ({ x, y: PADDING, width: side, height: height - 2 * PADDING });
+  const prefill = layoutGrid(counts.prefill, box(PADDING));
+  const decode = layoutGrid(counts.decode, box(PADDING + side + slabWidth));
+  const used = Math.max(heightOf(prefill), heightOf(decode));
+  const total = Math.max(used, 150) + 2 * PADDING;
+  return {
+    direction: 'across',
+    prefill: centred(prefill),
+    slab: { x: PADDING + side, y: PADDING, width: slabWidth, height: total - 2 * PADDING },
+    decode: centred(decode),
+    height: total,
+  };
+}
+
+function layoutDown(width: number, counts: { prefill: number; decode: number }): StageLayout {
+  const inner = width - 2 * PADDING;
+  const most = clamp(width * 0.52, 120, 300);
+  const prefill = layoutGrid(counts.prefill, { x: PADDING, y: PADDING, width: inner, height: most });
+  const slab = { x: PADDING, y: PADDING + heightOf(prefill), width: inner, height: SLAB_DOWN };
+  const decode = layoutGrid(counts.decode, { x: PADDING, y: slab.y + SLAB_DOWN, width: inner, height: most });
+  return {
+    direction: 'down',
+    prefill: centred(prefill),
+    slab,
+    decode: centred(decode),
+    height: slab.y + SLAB_DOWN + heightOf(decode) + PADDING,
+  };
+}
+
+export const heightOf = ({ rows, cell, gap }: GridLayout): number => Math.max(0, rows * (cell + gap) - gap);
+
+/** Moves the cells to the middle of the box's width. */
+function centred(layout: GridLayout): GridLayout {
+  const used = layout.columns * (layout.cell + layout.gap) - layout.gap;
+  const shift = Math.floor((layout.box.width - used) / 2);
+  return { ...layout, box: { ...layout.box, x: layout.box.x + Math.max(0, shift) } };
+}

@@ -1,0 +1,58 @@
+/** The stylesheet's colours as a canvas needs them, and a signal that tells when they changed (light, dark). */
+import { signal } from '@preact/signals';
+
+const NAMES = {
+  ground: '--ground',
+  surface: '--surface',
+  sunken: '--sunken',
+  ink: '--ink',
+  ink2: '--ink-2',
+  ink3: '--ink-3',
+  line: '--line',
+  lineStrong: '--line-strong',
+  p: '--p',
+  pInk: '--p-ink',
+  d: '--d',
+  dInk: '--d-ink',
+  pull: '--pull',
+  pullInk: '--pull-ink',
+  over: '--over',
+  bad: '--bad',
+  onAccent: '--on-accent',
+  focus: '--focus',
+  talk1: '--talk-1',
+  talk2: '--talk-2',
+  talk3: '--talk-3',
+  talk4: '--talk-4',
+  sans: '--sans',
+  mono: '--mono',
+} as const;
+
+export type Palette = Readonly<Record<keyof typeof NAMES, string>>;
+
+export function readPalette(element: Element = document.documentElement): Palette {
+  const style = getComputedStyle(element);
+  return Object.fromEntries(
+    Object.entries(NAMES).map(([key, name]) => [key, style.getPropertyValue(name).trim()]),
+  ) as Palette;
+}
+
+/** Goes up when light and dark change places. */
+export const themeVersion = signal(0);
+
+/** True while the user asks for less motion. */
+export const reducedMotion = signal(false);
+
+/** Follows the system's scheme and motion settings, and the root's data-theme. Call once, in a browser. */
+export function watchTheme(): void {
+  const changed = () => {
+    themeVersion.value++;
+  };
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
+  new MutationObserver(changed).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  const motion = matchMedia('(prefers-reduced-motion: reduce)');
+  reducedMotion.value = motion.matches;
+  motion.addEventListener('change', () => {
+    reducedMotion.value = motion.matches;
+  });
+}

@@ -1,0 +1,99 @@
+/**
+ * A canvas that is drawn when something it watches changed, and on every frame while its drawing asks for more. Sharp on
+ * any screen, still while it cannot be seen.
+ */
+import { effect } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { timed } from './frame-meter.ts';
+import { type Palette, readPalette, themeVersion } from './palette.ts';
+
+export interface Frame {
+  context: CanvasRenderingContext2D;
+  /** CSS pixels. */
+  width: number;
+  height: number;
+  palette: Palette;
+  /** Milliseconds since the last frame of this canvas; 0 after a pause. */
+  elapsedMs: number;
+}
+
+export interface SurfaceProps {
+  /** Of the measurements. */
+  name: string;
+  /** Of CSS pixels, from the width there is. */
+  heightFor(width: number): number;
+  /** Reads the signals that the picture depends on. */
+  watch(): void;
+  /** True: draw again next frame. */
+  draw(frame: Frame): boolean;
+  /** Told how to ask for a drawing from outside (focus, hover). */
+  onReady?(redraw: () => void): void;
+}
+
+export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const latest = useRef({ heightFor, draw });
+  latest.current = { heightFor, draw };
+
+  useEffect(() => {
+    const element = canvas.current!;
+    const context = element.getContext('2d')!;
+    let palette = readPalette(element);
+    let pending = 0;
+    let lastMs = 0;
+    let visible = true;
+
+    const paint = (atMs: number) => {
+      pending = 0;
+      const width = element.parentElement!.clientWidth;
+      if (width === 0) return;
+      const height = latest.current.heightFor(width);
+      fit(element, width, height);
+      const elapsedMs = lastMs === 0 ? 0 : Math.min(atMs - lastMs, 100);
+      const more = timed(name, () => {
+        const scale = element.width / width;
+        context.setTransform(scale, 0, 0, scale, 0, 0);
+        context.clearRect(0, 0, width, height);
+        return latest.current.draw({ context, width, height, palette, elapsedMs });
+      });
+      lastMs = more ? atMs : 0;
+      if (more) redraw();
+    };
+    const redraw = () => {
+      if (pending === 0 && visible) pending = requestAnimationFrame(paint);
+    };
+    const stop = effect(() => {
+      watch();
+      themeVersion.value;
+      palette = readPalette(element);
+      redraw();
+    });
+    const resized = new ResizeObserver(redraw);
+    resized.observe(element.parentElement!);
+    const seen = new IntersectionObserver(([entry]) => {
+      visible = entry?.isIntersecting ?? true;
+      redraw();
+    });
+    seen.observe(element);
+    onReady?.(redraw);
+    return () => {
+      stop();
+      resized.disconnect();
+      seen.disconnect();
+      cancelAnimationFrame(pending);
+    };
+  }, []);
+
+  return <canvas ref={canvas} aria-hidden="true" />;
+}
+
+function fit(element: HTMLCanvasElement, width: number, height: number): void {
+  const ratio = Math.min(globalThis.devicePixelRatio || 1, 3);
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (element.width !== w || element.height !== h) {
+    element.width = w;
+    element.height = h;
+    element.style.width = `${width}px`;
+    element.style.height = `${height}px`;
+  }
+}
