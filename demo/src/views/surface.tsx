@@ -48,7 +48,7 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
       const width = element.parentElement!.clientWidth;
       if (width === 0) return;
       const height = latest.current.heightFor(width);
-      fit(element, width, height);
+      fitToScreen(element, width, height);
       const elapsedMs = lastMs === 0 ? 0 : Math.min(atMs - lastMs, 100);
       const more = timed(name, () => {
         const scale = element.width / width;
@@ -84,10 +84,14 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
     };
   }, []);
 
-  return <canvas ref={canvas} aria-hidden="true" />;
+  return (
+    <div aria-hidden="true">
+      <canvas ref={canvas} />
+    </div>
+  );
 }
 
-function fit(element: HTMLCanvasElement, width: number, height: number): void {
+function fitToScreen(element: HTMLCanvasElement, width: number, height: number): void {
   const ratio = Math.min(globalThis.devicePixelRatio || 1, 3);
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (element.width !== w || element.height !== h) {

@@ -1,0 +1,58 @@
+/** What the marks of blocks mean, drawn by the same code as the blocks. */
+import { useEffect, useRef } from 'preact/hooks';
+import type { BlockView, Role } from '../session/types.ts';
+import { drawBlock } from './draw-block.ts';
+import { readPalette, themeVersion } from './palette.ts';
+
+const SIZE = 20;
+
+const sample: BlockView = {
+  ...{ id: 1, state: 'computed', origin: 'computed', conversation: null, turn: 2, author: null, index: 0 },
+  ...{ tokens: 16, text: null, hash: null, refCount: 1, heldFor: null, heldUntilMs: null, evictions: 0 },
+};
+
+const ENTRIES: readonly { label: string; role: Role; block: Partial<BlockView> }[] = [
+  { label: 'computed by P', role: 'prefill', block: {} },
+  { label: 'computed by D', role: 'decode', block: {} },
+  { label: 'pulled back from D', role: 'prefill', block: { state: 'pulled', origin: 'pulled' } },
+  { label: 'found in its own cache', role: 'prefill', block: { state: 'hit' } },
+  { label: 'held for the other', role: 'decode', block: { state: 'held', heldFor: 'prefill' } },
+  { label: 'free, still cached', role: 'prefill', block: { state: 'cached', refCount: 0 } },
+  { label: 'evicted', role: 'prefill', block: { state: 'evicted', origin: null, turn: null } },
+];
+
+export function BlockLegend() {
+  return (
+    <ul class="legend" aria-label="What the marks mean">
+      {ENTRIES.map(({ label, role, block }) => (
+        <li key={label}>
+          <Swatch engine={role} block={{ ...sample, ...block }} />
+          {label}
+        </li>
+      ))}
+      <li class="legend-note">Figure: the turn. Stronger: newer.</li>
+    </ul>
+  );
+}
+
+function Swatch({ engine: role, block }: { engine: Role; block: BlockView }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const theme = themeVersion.value;
+  useEffect(() => {
+    const context = canvas.current!.getContext('2d')!;
+    context.setTransform(2, 0, 0, 2, 0, 0);
+    context.clearRect(0, 0, SIZE, SIZE);
+    const look = { role, newestTurn: 2, conversation: 0, awaited: false, evictedGlow: 0 };
+    drawBlock(context, { x: 0, y: 0, width: SIZE, height: SIZE }, block, look, readPalette());
+  }, [theme]);
+  return (
+    <span aria-hidden="true">
+      <canvas
+        ref={canvas}
+        width={2 * SIZE}
+        height={2 * SIZE}
+        style={{ width: `${SIZE}px`, height: `${SIZE}px` }}
+      />
+    </span>
+  );
+}

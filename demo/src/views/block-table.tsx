@@ -1,0 +1,55 @@
+/** The blocks that hold something, as tables: what the grids show, for those who cannot see them. Made only while open. */
+import { useSignal } from '@preact/signals';
+import type { Role, SessionState } from '../session/types.ts';
+import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
+
+export function BlockTable({ state }: { state: SessionState }) {
+  const open = useSignal(false);
+  return (
+    <details
+      class="as-table"
+      onToggle={(event) => {
+        open.value = event.currentTarget.open;
+      }}
+    >
+      <summary>Blocks as a table</summary>
+      {open.value && (
+        <div class="as-table-body">
+          <Table state={state} engine="prefill" />
+          <Table state={state} engine="decode" />
+        </div>
+      )}
+    </details>
+  );
+}
+
+function Table({ state, engine: role }: { state: SessionState; engine: Role }) {
+  const blocks = state[role].blocks.value.filter(({ state: is }) => is !== 'free' && is !== 'null');
+  const nowMs = state.nowMs();
+  if (blocks.length === 0) return <p>All of {letterOf(role)}'s blocks are free.</p>;
+  return (
+    <table>
+      <caption>{letterOf(role)}</caption>
+      <thead>
+        <tr>
+          <th scope="col">block</th>
+          <th scope="col">state</th>
+          <th scope="col">whose</th>
+          <th scope="col">held</th>
+          <th scope="col">text</th>
+        </tr>
+      </thead>
+      <tbody>
+        {blocks.map((block) => (
+          <tr key={block.id}>
+            <th scope="row">{block.id}</th>
+            <td>{stateInWords(block, role)}</td>
+            <td>{whoseInWords(block) ?? ''}</td>
+            <td>{holdInWords(block, nowMs) ?? ''}</td>
+            <td class="block-text">{block.text ?? ''}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,166 @@
+/**
+ * One block as a mark that can be told from the others without its colour. Fill: who computed the KV (P, D), or that it
+ * came back from D; the newer the turn, the stronger. Figure: the turn. Stripe below: the conversation.
+ */
+import type { BlockView, Role } from '../session/types.ts';
+import type { Box } from './geometry.ts';
+import type { Palette } from './palette.ts';
+
+export interface BlockLook {
+  /** Whose grid it is in. */
+  role: Role;
+  /** The newest turn in the grids. */
+  newestTurn: number;
+  /** Of the block's conversation: 0 is the first that was seen. */
+  conversation: number;
+  /** Its copy is still in the air. */
+  awaited: boolean;
+  /** 1 right after its content was taken away, falling to 0. */
+  evictedGlow: number;
+}
+
+/** Whose KV it is: computed here, or brought by a copy from the other engine. */
+export function accentOf(block: Pick<BlockView, 'state' | 'origin'>, role: Role, palette: Palette): string {
+  const pulled = block.origin === 'pulled' || block.state === 'pulled' || block.state === 'arriving';
+  if (role === 'prefill') return pulled ? palette.pull : palette.p;
+  return pulled ? palette.p : palette.d;
+}
+
+/** The newest turn is strongest; four turns back and older look the same. */
+export const strength = (turn: number | null, newestTurn: number): number =>
+  1 - 0.16 * Math.min(4, Math.max(0, newestTurn - (turn ?? newestTurn)));
+
+export function drawBlock(
+  context: CanvasRenderingContext2D,
+  box: Box,
+  block: BlockView,
+  look: BlockLook,
+  palette: Palette,
+): void {
+  const { x, y, width: size } = box;
+  if (block.state === 'null') {
+    context.fillStyle = palette.lineStrong;
+    context.fillRect(x + size / 2 - 1, y + size / 2 - 1, 2, 2);
+    return;
+  }
+  const empty = block.state === 'free' || block.state === 'evicted';
+  if (empty || look.awaited || block.state === 'arriving') {
+    drawHollow(context, box, block, look, palette);
+    return;
+  }
+  const accent = accentOf(block, look.role, palette);
+  const cached = block.state === 'cached';
+  const weight = strength(block.turn, look.newestTurn);
+  context.globalAlpha = cached ? 0.2 : weight;
+  context.fillStyle = accent;
+  roundRect(context, box);
+  context.fill();
+  context.globalAlpha = 1;
+  if (cached) {
+    context.strokeStyle = accent;
+    context.lineWidth = 1;
+    context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+  }
+  if (size >= 7) drawMark(context, box, block, cached ? palette.ink2 : palette.onAccent, palette);
+  if (size >= 17 && block.turn !== null) {
+    drawTurn(context, box, block.turn, cached || weight < 0.6 ? palette.ink : palette.onAccent, palette);
+  }
+  if (look.conversation > 0 && size >= 6) {
+    context.fillStyle = talkColour(look.conversation, palette);
+    context.fillRect(x, y + size - 3, size, 3);
+  }
+}
+
+export const talkColour = (index: number, palette: Palette): string =>
+  [palette.talk1, palette.talk2, palette.talk3, palette.talk4][index % 4]!;
+
+/** Nothing in it yet, or no more: an outline; dashed while a copy is on its way; crossed where content was taken away. */
+function drawHollow(
+  context: CanvasRenderingContext2D,
+  { x, y, width: size }: Box,
+  block: BlockView,
+  look: BlockLook,
+  palette: Palette,
+): void {
+  const coming = look.awaited || block.state === 'arriving';
+  context.lineWidth = 1;
+  context.strokeStyle = coming ? (look.role === 'prefill' ? palette.pull : palette.p) : palette.line;
+  if (coming && size >= 6) context.setLineDash([3, 2]);
+  context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+  context.setLineDash([]);
+  if (block.state === 'evicted' && !coming && size >= 6) {
+    context.strokeStyle = look.evictedGlow > 0 ? palette.bad : palette.lineStrong;
+    context.globalAlpha = 0.55 + 0.45 * look.evictedGlow;
+    const inset = size * 0.28;
+    line(context, x + inset, y + inset, x + size - inset, y + size - inset);
+    line(context, x + size - inset, y + inset, x + inset, y + size - inset);
+    context.globalAlpha = 1;
+  }
+}
+
+/** hit: a ring. pulled: a notched corner. held: brackets. computed: nothing. */
+function drawMark(
+  context: CanvasRenderingContext2D,
+  { x, y, width: size }: Box,
+  block: BlockView,
+  colour: string,
+  palette: Palette,
+): void {
+  if (block.origin === 'pulled' || block.state === 'pulled') {
+    const notch = Math.max(3, size * 0.3);
+    context.fillStyle = palette.surface;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x + notch, y);
+    context.lineTo(x, y + notch);
+    context.fill();
+  }
+  if (block.state === 'hit') {
+    context.strokeStyle = colour;
+    context.lineWidth = 1.5;
+    context.strokeRect(x + 2.5, y + 2.5, size - 5, size - 5);
+  }
+  if (block.heldFor !== null) {
+    context.strokeStyle = palette.ink;
+    context.lineWidth = size >= 14 ? 2 : 1.5;
+    const arm = size * 0.3;
+    for (const [cx, cy, dx, dy] of [
+      [x + size, y, -1, 1],
+      [x, y + size, 1, -1],
+      [x + size, y + size, -1, -1],
+    ] as const) {
+      context.beginPath();
+      context.moveTo(cx + dx * arm, cy);
+      context.lineTo(cx, cy);
+      context.lineTo(cx, cy + dy * arm);
+      context.stroke();
+    }
+  }
+}
+
+function drawTurn(
+  context: CanvasRenderingContext2D,
+  { x, y, width: size }: Box,
+  turn: number,
+  colour: string,
+  palette: Palette,
+): void {
+  context.fillStyle = colour;
+  context.font = `600 ${Math.round(size * 0.42)}px ${palette.sans}`;
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  context.fillText(String(turn), x + size / 2, y + size / 2 + 0.5);
+}
+
+export function roundRect(context: CanvasRenderingContext2D, { x, y, width, height }: Box, radius = 2): void {
+  context.beginPath();
+  if (width < 8) context.rect(x, y, width, height);
+  else context.roundRect(x, y, width, height, radius);
+}
+
+function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+  context.beginPath();
+  context.moveTo(x0, y0);
+  context.lineTo(x1, y1);
+  context.stroke();
+}

@@ -1,0 +1,219 @@
+/** P's blocks, the slab, D's blocks, and the copies between them: one picture of one moment. */
+import type { BlockView, Direction, Role, SlabView, TransferView } from '../session/types.ts';
+import { type BlockLook, drawBlock, roundRect } from './draw-block.ts';
+import { type Flight, pointOnWay, progressOf } from './flights.ts';
+import * as format from './format.ts';
+import { type Box, cellBox, type StageLayout } from './geometry.ts';
+import type { Palette } from './palette.ts';
+
+export interface Focus {
+  role: Role;
+  id: number;
+}
+
+export interface StageModel {
+  blocks: Readonly<Record<Role, readonly BlockView[]>>;
+  alive: Readonly<Record<Role, boolean>>;
+  flights: readonly Flight[];
+  awaited: Readonly<Record<Role, ReadonlySet<number>>>;
+  slabs: Readonly<Record<Direction, SlabView | null>>;
+  /** Slots in use, as shown. */
+  slabFill: Readonly<Record<Direction, number>>;
+  /** The last transfer of each direction, under way or ended. */
+  last: Readonly<Record<Direction, TransferView | null>>;
+  look(role: Role, block: BlockView): BlockLook;
+  focus: Focus | null;
+}
+
+const ROLES = ['prefill', 'decode'] as const;
+
+export function drawStage(
+  context: CanvasRenderingContext2D,
+  layout: StageLayout,
+  model: StageModel,
+  palette: Palette,
+): void {
+  for (const role of ROLES) {
+    context.save();
+    if (!model.alive[role]) context.globalAlpha = 0.35;
+    for (const block of model.blocks[role]) {
+      drawBlock(context, cellBox(layout[role], block.id), block, model.look(role, block), palette);
+    }
+    context.restore();
+  }
+  for (const direction of ['d_to_p', 'p_to_d'] as const)
+    drawChannel(context, layout, direction, model, palette);
+  if (model.focus) drawFocus(context, layout, model, palette);
+  for (const flight of model.flights) drawFlight(context, layout, flight, palette);
+}
+
+export const holderOf = (direction: Direction): Role => (direction === 'd_to_p' ? 'decode' : 'prefill');
+export const readerOf = (direction: Direction): Role => (direction === 'd_to_p' ? 'prefill' : 'decode');
+const colourOf = (direction: Direction, palette: Palette): string =>
+  direction === 'd_to_p' ? palette.pull : palette.p;
+
+/** The half of the slab that a direction has. */
+export function channelBox({ direction: lie, slab }: StageLayout, direction: Direction): Box {
+  const first = direction === 'd_to_p';
+  if (lie === 'across') {
+    const height = slab.height / 2;
+    return { x: slab.x + 10, y: slab.y + (first ? 0 : height), width: slab.width - 20, height };
+  }
+  const width = slab.width / 2;
+  return { x: slab.x + (first ? 0 : width), y: slab.y + 6, width, height: slab.height - 12 };
+}
+
+function slotsBox(channel: Box): Box {
+  const width = Math.min(channel.width - 12, 110);
+  return {
+    x: channel.x + (channel.width - width) / 2,
+    y: channel.y + channel.height / 2 - 5,
+    width,
+    height: 12,
+  };
+}
+
+function drawChannel(
+  context: CanvasRenderingContext2D,
+  layout: StageLayout,
+  direction: Direction,
+  model: StageModel,
+  palette: Palette,
+): void {
+  const channel = channelBox(layout, direction);
+  const colour = colourOf(direction, palette);
+  const slots = slotsBox(channel);
+  const slab = model.slabs[direction];
+  const count = Math.min(slab?.slots ?? 4, 16);
+  const pitch = slots.width / count;
+  for (let i = 0; i < count; i++) {
+    const cell = { x: slots.x + i * pitch + 1, y: slots.y, width: pitch - 2, height: slots.height };
+    roundRect(context, cell, 3);
+    context.fillStyle = palette.sunken;
+    context.fill();
+    context.strokeStyle = palette.lineStrong;
+    context.lineWidth = 1;
+    context.stroke();
+    const filled = Math.min(1, Math.max(0, model.slabFill[direction] * (count / (slab?.slots ?? count)) - i));
+    if (filled > 0) {
+      roundRect(context, { ...cell, width: cell.width * filled }, 3);
+      context.fillStyle = colour;
+      context.fill();
+    }
+  }
+  drawArrow(context, layout.direction, channel, slots, direction, colour);
+  drawRate(context, channel, slots, direction, model, palette);
+}
+
+/** A thin arrow the way the bytes go: towards P for a pull back, towards D for the hand-over. */
+function drawArrow(
+  context: CanvasRenderingContext2D,
+  lie: StageLayout['direction'],
+  channel: Box,
+  slots: Box,
+  direction: Direction,
+  colour: string,
+): void {
+  const towardsP = direction === 'd_to_p';
+  context.strokeStyle = colour;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  if (lie === 'across') {
+    const y = slots.y + slots.height + 10;
+    const [from, to] = towardsP
+      ? [channel.x + channel.width, channel.x]
+      : [channel.x, channel.x + channel.width];
+    const back = towardsP ? 6 : -6;
+    context.moveTo(from, y);
+    context.lineTo(to, y);
+    context.moveTo(to + back, y - 4);
+    context.lineTo(to, y);
+    context.lineTo(to + back, y + 4);
+  } else {
+    const x = slots.x - 12;
+    const [from, to] = towardsP
+      ? [channel.y + channel.height, channel.y]
+      : [channel.y, channel.y + channel.height];
+    const back = towardsP ? 6 : -6;
+    context.moveTo(x, from);
+    context.lineTo(x, to);
+    context.moveTo(x - 4, to + back);
+    context.lineTo(x, to);
+    context.lineTo(x + 4, to + back);
+  }
+  context.stroke();
+}
+
+/** Above the slots: which way. Below: how much, how long, how fast; or that nothing came yet. */
+function drawRate(
+  context: CanvasRenderingContext2D,
+  channel: Box,
+  slots: Box,
+  direction: Direction,
+  model: StageModel,
+  palette: Palette,
+): void {
+  const x = channel.x + channel.width / 2;
+  context.textAlign = 'center';
+  context.textBaseline = 'alphabetic';
+  context.fillStyle = direction === 'd_to_p' ? palette.pullInk : palette.pInk;
+  context.font = `600 12px ${palette.sans}`;
+  context.fillText(direction === 'd_to_p' ? 'back: D → P' : 'hand-over: P → D', x, slots.y - 9);
+  context.fillStyle = palette.ink2;
+  context.font = `12px ${palette.sans}`;
+  const lines = rateLines(model.last[direction]);
+  lines.forEach((text, i) => {
+    context.fillText(text, x, slots.y + slots.height + 29 + i * 15);
+  });
+}
+
+export function rateLines(transfer: TransferView | null): readonly string[] {
+  if (!transfer) return ['nothing yet'];
+  const { pairs, bytes, bytesDone, startMs, endMs, outcome, throttled } = transfer;
+  const blocks = format.plural(pairs.length, 'block');
+  if (endMs === null) return [blocks, `${format.bytes(bytesDone)} of ${format.bytes(bytes)}`];
+  if (outcome !== 'done') return [blocks, outcome ?? 'ended'];
+  const took = endMs - startMs;
+  return [
+    `${blocks} in ${format.ms(took)}`,
+    `${format.rate(bytes, took)}${throttled ? ' (modelled link)' : ''}`,
+  ];
+}
+
+function drawFlight(
+  context: CanvasRenderingContext2D,
+  layout: StageLayout,
+  flight: Flight,
+  palette: Palette,
+): void {
+  const from = layout[holderOf(flight.direction)];
+  const to = layout[readerOf(flight.direction)];
+  const over = slotsBox(channelBox(layout, flight.direction));
+  context.fillStyle = flight.failed ? palette.bad : colourOf(flight.direction, palette);
+  context.strokeStyle = palette.surface;
+  context.lineWidth = 1.5;
+  const size = Math.max(6, Math.min(from.cell, to.cell, 22));
+  flight.pairs.forEach(([source, target], i) => {
+    const progress = progressOf(flight, i);
+    if (progress <= 0 || progress >= 1) return;
+    const { x, y } = pointOnWay(cellBox(from, source), over, cellBox(to, target), progress);
+    const small = size * (0.62 + 0.38 * Math.abs(progress * 2 - 1));
+    roundRect(context, { x: x - small / 2, y: y - small / 2, width: small, height: small }, 3);
+    context.fill();
+    context.stroke();
+  });
+}
+
+function drawFocus(
+  context: CanvasRenderingContext2D,
+  layout: StageLayout,
+  { focus, blocks }: StageModel,
+  palette: Palette,
+): void {
+  if (!focus || focus.id >= blocks[focus.role].length) return;
+  const { x, y, width, height } = cellBox(layout[focus.role], focus.id);
+  context.strokeStyle = palette.focus;
+  context.lineWidth = 2;
+  roundRect(context, { x: x - 2.5, y: y - 2.5, width: width + 5, height: height + 5 }, 4);
+  context.stroke();
+}

@@ -1,0 +1,110 @@
+/**
+ * Copies on their way between the grids, for the eye: a copy that took milliseconds is shown for about a second, one that
+ * took longer (a slow link) keeps the pace of its bytes. Knows transfers and elapsed time; draws nothing.
+ */
+import type { Direction, TransferView } from '../session/types.ts';
+import { type Box, centre, clamp, type Point } from './geometry.ts';
+
+/** The shortest time that a copy is shown for. */
+export const LEAST_SHOWN_MS = 1100;
+/** What ended before this, when the page first looks, is not shown again. */
+const STALE_MS = 1500;
+/** Share of the way that one block needs, the others following it. */
+const BLOCK_SHARE = 0.45;
+
+export interface Flight {
+  key: string;
+  direction: Direction;
+  pairs: readonly (readonly [number, number])[];
+  /** 0 to 1: how far the picture is. Never ahead of the bytes. */
+  shown: number;
+  /** Copied share of the bytes, 0 to 1. */
+  done: number;
+  /** Milliseconds that it took; null while it runs. */
+  realMs: number | null;
+  failed: boolean;
+}
+
+export class Flights {
+  #flights = new Map<string, Flight>();
+  /** Transfers that were shown, or were over before anybody looked. */
+  #seen = new Set<string>();
+
+  /** Takes in the transfers as they are now, and moves the picture on. Returns true while something flies. */
+  advance(transfers: readonly TransferView[], nowMs: number, elapsedMs: number): boolean {
+    const keys = new Set(transfers.map(keyOf));
+    for (const key of this.#seen) if (!keys.has(key)) this.#seen.delete(key);
+    for (const transfer of transfers) this.#take(transfer, nowMs);
+    for (const flight of [...this.#flights.values()]) {
+      const pace = elapsedMs / shownMs(flight.pairs.length);
+      flight.shown = Math.min(flight.shown + pace, flight.realMs === null ? 0.1 + 0.9 * flight.done : 1);
+      if (flight.shown >= 1 || !keys.has(flight.key)) this.#flights.delete(flight.key);
+    }
+    return this.#flights.size > 0;
+  }
+
+  #take(transfer: TransferView, nowMs: number): void {
+    const key = keyOf(transfer);
+    const known = this.#flights.get(key);
+    const done = transfer.bytes === 0 ? 1 : clamp(transfer.bytesDone / transfer.bytes, 0, 1);
+    const realMs = transfer.endMs === null ? null : transfer.endMs - transfer.startMs;
+    const failed = transfer.outcome !== null && transfer.outcome !== 'done';
+    if (known) {
+      Object.assign(known, { done: Math.max(known.done, done), realMs, failed });
+    } else if (!this.#seen.has(key)) {
+      this.#seen.add(key);
+      const stale = transfer.endMs !== null && Math.abs(nowMs - transfer.endMs) > STALE_MS;
+      if (stale || transfer.pairs.length === 0) return;
+      const { direction, pairs } = transfer;
+      this.#flights.set(key, { key, direction, pairs, shown: 0, done, realMs, failed });
+    }
+  }
+
+  /** Ends all pictures at once: for those who asked for less motion. */
+  land(): void {
+    this.#flights.clear();
+  }
+
+  get all(): readonly Flight[] {
+    return [...this.#flights.values()];
+  }
+
+  /** Blocks of the reader whose copies are still in the air. */
+  awaited(reader: 'prefill' | 'decode'): Set<number> {
+    const direction: Direction = reader === 'prefill' ? 'd_to_p' : 'p_to_d';
+    const blocks = new Set<number>();
+    for (const flight of this.#flights.values()) {
+      if (flight.direction !== direction) continue;
+      flight.pairs.forEach(([, to], i) => {
+        if (progressOf(flight, i) < 1) blocks.add(to);
+      });
+    }
+    return blocks;
+  }
+}
+
+const keyOf = ({ requestId, direction, startMs }: TransferView): string =>
+  `${direction} ${requestId} ${startMs}`;
+
+/** More blocks take a little longer, so that they can be told apart. */
+const shownMs = (blocks: number): number => LEAST_SHOWN_MS + Math.min(blocks * 25, 900);
+
+/** How far block i of a flight is: they leave one after the other, and the last arrives with the picture's end. */
+export function progressOf(flight: Pick<Flight, 'pairs' | 'shown'>, i: number): number {
+  const last = Math.max(1, flight.pairs.length - 1);
+  const leaves = (i / last) * (1 - BLOCK_SHARE);
+  return clamp((flight.shown - leaves) / BLOCK_SHARE, 0, 1);
+}
+
+/** Where a block is on its way from one cell over the slab to the other: it slows down in the slab. */
+export function pointOnWay(from: Box, over: Box, to: Box, progress: number): Point {
+  const [a, b, c] = [centre(from), centre(over), centre(to)];
+  const t = progress < 0.5 ? ease(progress * 2) / 2 : 0.5 + ease(progress * 2 - 1) / 2;
+  return t < 0.5 ? mix(a, b, t * 2) : mix(b, c, t * 2 - 1);
+}
+
+const ease = (t: number): number => (t < 0.5 ? 2 * t * t : 1 - (2 - 2 * t) ** 2 / 2);
+const mix = (a: Point, b: Point, t: number): Point => ({
+  x: a.x + (b.x - a.x) * t,
+  y: a.y + (b.y - a.y) * t,
+});

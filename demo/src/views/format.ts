@@ -1,0 +1,32 @@
+/** Numbers for people: three digits that matter, and the unit. */
+
+const digits = (value: number): string => {
+  const size = Math.abs(value);
+  if (size >= 100) return Math.round(value).toLocaleString('en-US');
+  return value.toFixed(size >= 10 ? 1 : 2).replace(/\.?0+$/, '');
+};
+
+export const ms = (value: number): string =>
+  value >= 10_000 ? `${digits(value / 1000)} s` : `${digits(value)} ms`;
+
+/** Decimal units, as links have. */
+export function bytes(value: number): string {
+  if (value >= 1e9) return `${digits(value / 1e9)} GB`;
+  if (value >= 1e6) return `${digits(value / 1e6)} MB`;
+  if (value >= 1e3) return `${digits(value / 1e3)} kB`;
+  return `${digits(value)} B`;
+}
+
+export const rate = (moved: number, inMs: number): string =>
+  inMs > 0 ? `${bytes((moved / inMs) * 1000)}/s` : '–';
+
+export const plural = (count: number, one: string, many = `${one}s`): string =>
+  `${count.toLocaleString('en-US')} ${count === 1 ? one : many}`;
+
+export const times = (ratio: number): string => `${digits(ratio)}×`;
+
+/** '12 s', '3 min', for what is still to come. */
+export function remaining(untilMs: number): string {
+  const seconds = Math.max(0, untilMs / 1000);
+  return seconds < 100 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
+}
