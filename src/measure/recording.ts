@@ -9,7 +9,7 @@ const count = z.number().int().nonnegative();
 const role = z.enum(['prefill', 'decode']);
 /** Who reads from whom: p_to_d is the hand-over, d_to_p the pull back. */
 const direction = z.enum(['p_to_d', 'd_to_p']);
-const mode = z.enum(['monolithic', 'unidirectional', 'bidirectional']);
+const mode = z.enum(['monolithic', 'unidirectional', 'bidirectional', 'decode-local']);
 
 export const BLOCK_STATES = [
   'free', // nothing in it
