@@ -1,5 +1,11 @@
 /** An engine in its thread: builds it, runs its loop, and serves its typed interface. Wiring only; policy and kernels are elsewhere. */
-import type { EngineApi, EngineEvent, EngineStart, EngineStarted } from '../src/cluster/messages.ts';
+import type {
+  EngineApi,
+  EngineBlocks,
+  EngineEvent,
+  EngineStart,
+  EngineStarted,
+} from '../src/cluster/messages.ts';
 import type { EngineStats } from '../src/cluster/types.ts';
 import type { EngineCoreConfig } from '../src/config/engine.ts';
 import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
@@ -156,6 +162,22 @@ export class EngineHost implements EngineApi {
     return copies;
   }
 
+  async blocks(): Promise<EngineBlocks> {
+    const core = this.#engine();
+    const { slotsInUse, slots, slotBytes } = this.#transport().slab();
+    return {
+      numBlocks: core.stats().numBlocks,
+      facts: core.blocks(),
+      slab: { slotsInUse, slots, slotBytes },
+    };
+  }
+
+  async expireHolds(direction: 'prefill' | 'decode'): Promise<number> {
+    const ended = this.#worker?.expireHolds(direction) ?? 0;
+    this.#wake();
+    return ended;
+  }
+
   async serveAnyBlock(): Promise<void> {
     this.#transport().setHandlers({ gate: () => ({ allow: true, finished: () => {} }) });
   }
@@ -209,6 +231,15 @@ export class EngineHost implements EngineApi {
         config: config.connector,
         transport: parts.transport,
         clock: systemClock,
+        onPull: ({ requestId, remote, pairs }) =>
+          this.#send({
+            kind: 'pull',
+            requestId,
+            remoteEngineId: remote.engineId,
+            pairs: pairs.map(({ remote, local }) => [remote, local]),
+            bytes: pairs.reduce((sum, { group }) => sum + parts.transport.identity.blockBytes[group]!, 0),
+            atMs: systemClock.now(),
+          }),
         onTransfer: ({ requestId, remote, result }) =>
           this.#send({
             kind: 'transfer',

@@ -4,6 +4,7 @@
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { KvLayout } from '../config/run.ts';
+import type { BlockFact } from '../engine/block-facts.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { BlockPair, EngineRequest, RemoteAddress, RequestOutput } from '../engine/types.ts';
@@ -38,6 +39,15 @@ export interface EngineStarted {
   pipelines: number;
 }
 
+export interface EngineBlocks {
+  /** In use by the policy, the null block included. */
+  numBlocks: number;
+  /** By id; blocks that were never used are missing. */
+  facts: readonly BlockFact[];
+  /** Over all readers; zeros before the first handshake. */
+  slab: { slotsInUse: number; slots: number; slotBytes: number };
+}
+
 /** What an engine's thread offers. Every call may reject with a KvferryError. */
 export interface EngineApi {
   start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
@@ -60,6 +70,10 @@ export interface EngineApi {
   reportCacheEvents(wanted: boolean): Promise<void>;
   checkIntegrity(): Promise<void>;
   waitingReason(requestId: string): Promise<string | null>;
+  /** Which block has what, and how full the slab to this engine's readers is. */
+  blocks(): Promise<EngineBlocks>;
+  /** Lets the holds of a direction run out now, as their TTL would; returns how many that ended. */
+  expireHolds(direction: 'prefill' | 'decode'): Promise<number>;
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
   /** Measurements on an idle engine: serve any block to any reader, until reconfigure(). */
@@ -81,6 +95,15 @@ export interface EngineApi {
 
 export type EngineEvent =
   | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
+  /** A pull begins: block ids at the holder and here. */
+  | {
+      kind: 'pull';
+      requestId: string;
+      remoteEngineId: string;
+      pairs: [remote: number, local: number][];
+      bytes: number;
+      atMs: number;
+    }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
   | { kind: 'spans'; spans: Span[] }
   /** What changed in the prefix cache since the last one. */

@@ -94,6 +94,16 @@ export class HoldTable {
     return null;
   }
 
+  /** Lets every hold of the direction run out now; returns how many that ended. */
+  expireNow(direction: SendRequest['direction']): number {
+    const before = this.#holds.size;
+    for (const hold of this.#holds.values()) {
+      if (hold.direction === direction) hold.deadline = Math.min(hold.deadline, this.#deps.clock.now());
+    }
+    this.expire();
+    return before - this.#holds.size;
+  }
+
   /** Ends what is due and not being read. A full sweep: two kinds of deadline share the table. */
   expire(): void {
     const now = this.#deps.clock.now();

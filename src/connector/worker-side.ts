@@ -36,11 +36,15 @@ export interface TransferInfo {
   result: TransferResult;
 }
 
+export type PullInfo = Omit<TransferInfo, 'result'> & { pairs: RecvRequest['pairs'] };
+
 export interface WorkerSideDeps {
   config: ConnectorConfig;
   /** The constructor makes itself its gate and its listener. */
   transport: ServingTransport;
   clock: Clock;
+  /** Called when a pull that has blocks to fetch begins. */
+  onPull?: (info: PullInfo) => void;
   /** Called once for every pull that had blocks to fetch, however it ended, before its request is reported. */
   onTransfer?: (info: TransferInfo) => void;
 }
@@ -65,6 +69,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
   readonly #config: ConnectorConfig;
   readonly #transport: ServingTransport;
   readonly #clock: Clock;
+  readonly #onPull: (info: PullInfo) => void;
   readonly #onTransfer: (info: TransferInfo) => void;
   readonly #holds: HoldTable;
   #finishedSending: string[] = [];
@@ -76,6 +81,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
     this.#config = deps.config;
     this.#transport = deps.transport;
     this.#clock = deps.clock;
+    this.#onPull = deps.onPull ?? (() => {});
     this.#onTransfer = deps.onTransfer ?? (() => {});
     this.#holds = new HoldTable({
       clock: deps.clock,
@@ -139,6 +145,11 @@ export class NixlWorkerSide implements KvConnectorWorker {
     this.#holds.release(requestId);
   }
 
+  /** Lets every hold of the direction run out now, as its TTL would; returns how many that ended. */
+  expireHolds(direction: SendRequest['direction']): number {
+    return this.#holds.expireNow(direction);
+  }
+
   holds() {
     return this.#holds.list();
   }
@@ -185,6 +196,8 @@ export class NixlWorkerSide implements KvConnectorWorker {
       return;
     }
     const startedAt = this.#clock.now();
+    const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
+    this.#onPull({ requestId, direction, remote, numTokens, pairs });
     const refusal = await this.#refusal(recv);
     const checkedMs = this.#clock.now() - startedAt;
     const result = refusal ?? (await this.#read(requestId, recv));
@@ -197,7 +210,6 @@ export class NixlWorkerSide implements KvConnectorWorker {
       result.stages.notifyMs = this.#clock.now() - postedAt;
     }
     this.#count(result.outcome);
-    const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
     this.#onTransfer({ requestId, direction, remote, numTokens, result });
     if (result.outcome !== 'done') {
       const { outcome, message } = result;

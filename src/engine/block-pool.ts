@@ -13,6 +13,7 @@ export class BlockPool {
   readonly #free: FreeQueue;
   readonly #refCount: Int32Array;
   readonly #hashOf: (BlockHash | null)[];
+  readonly #evictions: Uint32Array;
   readonly #byHash = new Map<BlockHash, Set<BlockId>>();
   readonly #onRemoved: (hash: BlockHash) => void;
 
@@ -23,6 +24,7 @@ export class BlockPool {
     for (let id = NULL_BLOCK + 1; id < numBlocks; id++) this.#free.append(id);
     this.#refCount = new Int32Array(numBlocks);
     this.#hashOf = new Array<BlockHash | null>(numBlocks).fill(null);
+    this.#evictions = new Uint32Array(numBlocks);
     this.#onRemoved = onRemoved;
   }
 
@@ -37,6 +39,11 @@ export class BlockPool {
 
   isFree(id: BlockId): boolean {
     return this.#free.has(id);
+  }
+
+  /** `evictions`: how often a hash was taken away from it. */
+  state(id: BlockId): { refCount: number; hash: BlockHash | null; evictions: number } {
+    return { refCount: this.#refCount[id]!, hash: this.hashOf(id), evictions: this.#evictions[id]! };
   }
 
   hashOf(id: BlockId): BlockHash | null {
@@ -96,6 +103,7 @@ export class BlockPool {
     const hash = this.#hashOf[id];
     if (hash === null || hash === undefined) return;
     this.#hashOf[id] = null;
+    this.#evictions[id]!++;
     const ids = this.#byHash.get(hash)!;
     ids.delete(id);
     if (ids.size > 0) return;
@@ -106,6 +114,7 @@ export class BlockPool {
   /** Forgets every hash, without telling onRemoved. Only while no block is in use. */
   clearHashes(): void {
     invariant(this.numFree === this.numUsable, () => 'the prefix cache was cleared while blocks are in use');
+    for (const ids of this.#byHash.values()) for (const id of ids) this.#evictions[id]!++;
     this.#hashOf.fill(null);
     this.#byHash.clear();
   }

@@ -5,6 +5,7 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { checkRequest } from './admission.ts';
+import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type BlockHasher, createBlockHasher } from './block-hash.ts';
 import { type CacheLookup, heldPrefixes } from './cache-lookup.ts';
 import { checkQueues } from './integrity.ts';
@@ -70,6 +71,7 @@ export class EngineCore {
   readonly #queues = new RequestQueues();
   readonly #scheduler: Scheduler;
   readonly #outcomes: Outcomes;
+  readonly #ledger: BlockLedger;
   /** Reported by the worker side, not yet taken by a step. */
   #arrived: ConnectorOutput[] = [];
   #steps = 0;
@@ -85,6 +87,9 @@ export class EngineCore {
     const shared = { config, queues: this.#queues, cache: this.#cache, connector };
     this.#scheduler = new Scheduler({ ...shared, dropOldestHold: () => this.#dropOldestHold() });
     this.#outcomes = new Outcomes(shared);
+    this.#ledger = new BlockLedger(config.cache.blockSize);
+    this.#cache.onGivenBack = (request, blockIds) =>
+      this.#ledger.givenBack(request, blockIds, (id) => this.#cache.blockState(0, id).hash);
   }
 
   /** Throws RequestError when the request cannot be served; a holder that it names is then told to free. */
@@ -196,6 +201,11 @@ export class EngineCore {
     const held = heldPrefixes(holds, this.#queues.known, { tokenIds, cacheSalt, blockSize });
     const hitTokens = Math.min(numTokens, mostHit);
     return { blockSize, cachedTokens: numTokens, hitTokens, blockIds, blockHashes, held };
+  }
+
+  /** Every block of group 0 that was ever used, by id. */
+  blocks(): BlockFact[] {
+    return this.#ledger.list(this.#cache, this.#queues.known, this.#deps.connector?.worker.holds() ?? []);
   }
 
   /** null for an unknown (or ended and freed) request. */

@@ -47,6 +47,8 @@ export class KvCacheManager {
   readonly blockSize: number;
   /** Told of every change of the prefix cache; null costs nothing. */
   onCacheEvent: ((event: CacheEvent) => void) | null;
+  /** Told of a request's blocks just before it gives them back. */
+  onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
   readonly #pools: readonly BlockPool[];
   readonly #deps: KvCacheDeps;
   /** Request id to table, by group, and the number of its blocks that were offered to the cache. */
@@ -170,6 +172,7 @@ export class KvCacheManager {
   free(request: Request): void {
     const table = this.#tables.get(request.requestId);
     if (!table) return;
+    this.onGivenBack?.(request, table.groups);
     this.#tables.delete(request.requestId);
     this.#pools.forEach((pool, group) => {
       pool.free(table.groups[group]!);
@@ -193,6 +196,15 @@ export class KvCacheManager {
       }
       pool.checkIntegrity(refs);
     });
+  }
+
+  /** Request ids with their tables, as they are now. */
+  *tables(): Iterable<readonly [requestId: string, blockIds: BlockIds]> {
+    for (const [requestId, { groups }] of this.#tables) yield [requestId, groups];
+  }
+
+  blockState(group: number, id: BlockId): ReturnType<BlockPool['state']> {
+    return this.#pools[group]!.state(id);
   }
 
   /** Request ids that have a table. */

@@ -60,6 +60,11 @@ export class Request implements ConnectorRequest {
     return this.#prefill.localHitTokens;
   }
 
+  /** Of the prefill under way. */
+  get pulledTokens(): number {
+    return this.#prefill.pulledTokens;
+  }
+
   get isFinished(): boolean {
     return this.status.startsWith('finished_');
   }

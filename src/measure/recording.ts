@@ -205,6 +205,7 @@ export const recordingSchema = z.strictObject({
   events: z.array(sessionEventSchema).min(1, { error: 'at least one event' }),
 });
 
+export type Mode = z.infer<typeof mode>;
 export type Role = z.infer<typeof role>;
 export type Direction = z.infer<typeof direction>;
 export type BlockView = z.infer<typeof blockSchema>;

@@ -94,6 +94,13 @@ export class HolderHalf {
     for (const transfer of connection?.transfers.values() ?? []) transfer.abort();
   }
 
+  /** Zeros before the handshake. */
+  get slabShape(): { slots: number; slotBytes: number } {
+    return this.#connection
+      ? { slots: this.#deps.slots, slotBytes: this.#connection.slotBytes }
+      : { slots: 0, slotBytes: 0 };
+  }
+
   /** For tests and integrity checks. */
   get slotsInUse(): number {
     return this.#connection?.ring.inUse ?? 0;

@@ -56,6 +56,8 @@ export interface PeerTransport extends ServingTransport {
   setLink(link: LinkSpec | null): void;
   /** Ends everything; later reads are 'dead'. Idempotent. */
   close(): void;
+  /** Over all readers; zeros before the first handshake. */
+  slab(): { slotsInUse: number; slots: number; slotBytes: number };
   /** Slab slots that hold a chunk nobody has given back yet, over all readers. */
   slotsInUse(): number;
 }
@@ -159,6 +161,15 @@ class MessagePortTransport implements PeerTransport {
     this.#closed = true;
     for (const peer of this.#peers.values())
       peer.end(`engine '${this.identity.engineId}' closed its transport.`);
+  }
+
+  slab(): { slotsInUse: number; slots: number; slotBytes: number } {
+    const shapes = [...this.#peers.values()].map((peer) => peer.holder.slabShape);
+    return {
+      slotsInUse: this.slotsInUse(),
+      slots: shapes.reduce((sum, { slots }) => sum + slots, 0),
+      slotBytes: Math.max(0, ...shapes.map(({ slotBytes }) => slotBytes)),
+    };
   }
 
   slotsInUse(): number {

@@ -10,7 +10,7 @@ const { shape } = runConfigSchema;
 
 export const settingsSchema = z.strictObject({
   model: text("a preset or a model's URL").default('recall'),
-  mode: oneOf(['monolithic', 'unidirectional', 'bidirectional']).default('bidirectional'),
+  mode: oneOf(['monolithic', 'unidirectional', 'bidirectional', 'decode-local']).default('bidirectional'),
   seed: shape.seed,
   prefixCaching: shape.prefixCaching.unwrap().default(false),
   pBlocks: shape.pBlocks.unwrap().unwrap().default(64),

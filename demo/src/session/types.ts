@@ -10,6 +10,7 @@ import type {
   Direction,
   EngineStatsView,
   Machine,
+  Mode,
   Race,
   Role,
   SessionEvent,
@@ -24,6 +25,7 @@ export type {
   Direction,
   EngineStatsView,
   Machine,
+  Mode,
   Race,
   RaceLane,
   Role,
@@ -86,7 +88,7 @@ export interface TurnView {
   conversation: string;
   /** From 1 on. */
   turn: number;
-  mode: Settings['mode'];
+  mode: Mode;
   question: string;
   /** The history was changed by the user before this turn. */
   edited: boolean;
