@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { ConfigError } from '../errors.ts';
-import type { Message, TextConversation } from './types.ts';
+import type { AnsweredConversation, Message, TextConversation } from './types.ts';
 
 const contentSchema = z.union([
   z.string(),
@@ -21,9 +21,25 @@ const conversationSchema = z.object({
 
 /** `location` is for messages. Throws ConfigError. */
 export function parseConversations(text: string, location: string): TextConversation[] {
-  let json: unknown;
+  return readList(parseJson(text, location), location).map(({ id, turns, place }) => {
+    if (turns.at(-1)!.answer !== null) {
+      throw new ConfigError(
+        `${place} ends with the assistant: its turns are generated, so the last message must be the user's; leave the answer out`,
+      );
+    }
+    return { kind: 'text', id, turns: turns.map(({ messages }) => messages) };
+  });
+}
+
+/** The same with the answers that the file has, for those who want to know how long they are. Throws ConfigError. */
+export function parseAnswered(json: unknown, location: string): AnsweredConversation[] {
+  return readList(json, location).map(({ id, turns }) => ({ id, turns }));
+}
+
+/** Throws ConfigError that names the place. */
+export function parseJson(text: string, location: string): unknown {
   try {
-    json = JSON.parse(text);
+    return JSON.parse(text);
   } catch (error) {
     throw new ConfigError(
       `${location} is no JSON (${(error as Error).message}): wanted OpenAI-style messages`,
@@ -32,11 +48,14 @@ export function parseConversations(text: string, location: string): TextConversa
       },
     );
   }
+}
+
+function readList(json: unknown, location: string): (AnsweredConversation & { place: string })[] {
   const list = Array.isArray(json) && !json.every(looksLikeMessage) ? json : [json];
   const conversations = list.map((item, index) => {
     const place = list.length === 1 ? location : `${location}, conversation ${index + 1}`;
     const { id, messages } = unwrap(item, place);
-    return { kind: 'text' as const, id: String(id ?? index + 1), turns: splitTurns(messages, place) };
+    return { id: String(id ?? index + 1), turns: splitTurns(messages, place), place };
   });
   const seen = new Set<string>();
   for (const { id } of conversations) {
@@ -65,41 +84,41 @@ function unwrap(
   return { id: outer.data.id, messages: messages.data };
 }
 
-function splitTurns(messages: readonly z.infer<typeof messageSchema>[], place: string): Message[][] {
+function splitTurns(
+  messages: readonly z.infer<typeof messageSchema>[],
+  place: string,
+): AnsweredConversation['turns'] {
   if (messages.length === 0)
     throw new ConfigError(`${place} has no messages: wanted at least one of the user`);
-  if (messages.at(-1)?.role === 'assistant') {
-    throw new ConfigError(
-      `${place} ends with the assistant: its turns are generated, so the last message must be the user's; leave the answer out`,
-    );
-  }
-  const turns: Message[][] = [];
+  const turns: AnsweredConversation['turns'][number][] = [];
   let current: Message[] = [];
+  const end = (answer: string | null): void => {
+    turns.push({ messages: current, answer });
+    current = [];
+  };
   for (const [index, { role, content }] of messages.entries()) {
-    if (role === 'assistant') {
-      if (!current.some((message) => message.role !== 'system')) {
-        throw new ConfigError(
-          `${place}: message ${index + 1} is the assistant's with nothing to answer before it; let the user speak first`,
-        );
-      }
-      turns.push(current);
-      current = [];
-      continue;
+    if (role === 'assistant' && !current.some((message) => message.role !== 'system')) {
+      throw new ConfigError(
+        `${place}: message ${index + 1} is the assistant's with nothing to answer before it; let the user speak first`,
+      );
     }
     const parsed = contentSchema.safeParse(content);
+    if (role === 'assistant') {
+      end(parsed.data ?? '');
+      continue;
+    }
     if (!parsed.success) {
       throw new ConfigError(
         `${place}: message ${index + 1} has no text: wanted "content" as a string or a list of text parts`,
       );
     }
-    if (role === 'user' && current.some((message) => message.role === 'user')) {
-      turns.push(current);
-      current = [];
-    }
+    if (role === 'user' && current.some((message) => message.role === 'user')) end(null);
     current.push({ role, content: parsed.data });
   }
+  if (current.length === 0) return turns;
   if (!current.some((message) => message.role !== 'system')) {
     throw new ConfigError(`${place} ends with a system message: the last message must be the user's`);
   }
-  return [...turns, current];
+  end(null);
+  return turns;
 }

@@ -22,3 +22,28 @@ export interface TokenConversation {
 }
 
 export type Conversation = TextConversation | TokenConversation;
+
+/** A conversation as a file has it, its answers included. */
+export interface AnsweredConversation {
+  id: string;
+  turns: readonly { messages: readonly Message[]; answer: string | null }[];
+}
+
+/** What a turn of a benchmark adds to its conversation. */
+export type TurnContent =
+  | { kind: 'tokens'; tokenIds: readonly number[] }
+  | { kind: 'text'; messages: readonly Message[] };
+
+export interface BenchTurn {
+  content: TurnContent;
+  /** Tokens that it adds; for text as the tokenizer counts them, without the chat template's. */
+  inputTokens: number;
+  /** Tokens of the answer to generate; null where nobody said how long it should be. */
+  outputTokens: number | null;
+}
+
+/** A conversation of a benchmark: every turn has its own length of answer. */
+export interface BenchConversation {
+  id: string;
+  turns: readonly BenchTurn[];
+}

@@ -1,0 +1,125 @@
+/**
+ * vLLM's distributions of lengths (benchmarks/multi_turn/bench_dataset.py), by its names and rules: a zod schema of what a
+ * file may say, and draws of whole numbers.
+ */
+import { z } from 'zod';
+import type { Random } from './random.ts';
+
+const number = (wanted: string) => z.number({ error: wanted });
+const most = number('a number above 0').gt(0, { error: 'a number above 0' }).optional();
+
+const constant = z.strictObject({
+  distribution: z.literal('constant'),
+  value: number('a number, 0 or more').min(0, { error: 'a number, 0 or more' }),
+});
+const uniform = z
+  .strictObject({
+    distribution: z.literal('uniform'),
+    min: number('a number above 0').gt(0, { error: 'a number above 0' }),
+    max: number('a number'),
+  })
+  .refine(({ min, max }) => min <= max, { error: 'a max that is not below min', path: ['max'] });
+const lognormal = z
+  .strictObject({
+    distribution: z.literal('lognormal'),
+    average: number('a number, 1 or more').min(1, { error: 'a number, 1 or more' }).optional(),
+    median_ratio: number('a number between 0 and 1')
+      .gt(0, { error: 'a number between 0 and 1' })
+      .lt(1, { error: 'a number between 0 and 1' })
+      .optional(),
+    mean: number('a number above 0').gt(0, { error: 'a number above 0' }).optional(),
+    sigma: number('a number, 0 or more').min(0, { error: 'a number, 0 or more' }).optional(),
+    max: most,
+  })
+  .superRefine((value, context) => {
+    const bySigma = value.mean !== undefined || value.sigma !== undefined;
+    const whole = value.mean !== undefined && value.sigma !== undefined;
+    if (value.average === undefined ? !whole : bySigma)
+      context.addIssue({
+        code: 'custom',
+        message: 'either average (with median_ratio, 0.85 if left out), or mean and sigma',
+        input: value,
+      });
+    else if (value.average === undefined && value.median_ratio !== undefined)
+      context.addIssue({ code: 'custom', message: 'median_ratio with average only', input: value });
+  });
+const zipf = z.strictObject({
+  distribution: z.literal('zipf'),
+  alpha: number('a number above 1').gt(1, { error: 'a number above 1' }),
+  max: most,
+});
+const poisson = z.strictObject({
+  distribution: z.literal('poisson'),
+  alpha: number('a number above 0').gt(0, { error: 'a number above 0' }),
+  max: most,
+});
+
+export const DISTRIBUTIONS = ['constant', 'uniform', 'lognormal', 'zipf', 'poisson'] as const;
+
+export const distributionSchema = z.discriminatedUnion(
+  'distribution',
+  [constant, uniform, lognormal, zipf, poisson],
+  { error: `{"distribution": ...} with one of ${DISTRIBUTIONS.join(', ')}` },
+);
+
+export type Distribution = z.infer<typeof distributionSchema>;
+
+/** vLLM's median_ratio when a file gives only the average. */
+const MEDIAN_RATIO = 0.85;
+
+/** `count` draws at once: a lognormal with an average is scaled so that these have that mean, as in vLLM. */
+export function sample(distribution: Distribution, count: number, random: Random): number[] {
+  const draw = (one: () => number): number[] => Array.from({ length: count }, one);
+  switch (distribution.distribution) {
+    case 'constant':
+      return draw(() => Math.trunc(distribution.value));
+    case 'uniform': {
+      const { min, max } = distribution;
+      if (Number.isInteger(min) && Number.isInteger(max)) return draw(() => random.int(min, max));
+      return draw(() => Math.trunc(min + (max - min) * random.float()));
+    }
+    case 'zipf':
+      return draw(() => capped(random.zipf(distribution.alpha), distribution.max));
+    case 'poisson':
+      return draw(() => capped(random.poisson(distribution.alpha), distribution.max));
+    case 'lognormal': {
+      const { average, max } = distribution;
+      const { mu, sigma } = underlyingNormal(distribution);
+      const drawn = draw(() => Math.exp(mu + sigma * random.normal()));
+      const mean = drawn.reduce((sum, x) => sum + x, 0) / count;
+      const factor = average === undefined ? 1 : average / mean;
+      return drawn.map((x) => Math.round(capped(x * factor, max)));
+    }
+  }
+}
+
+const capped = (x: number, max: number | undefined): number => (max === undefined ? x : Math.min(x, max));
+
+/** Of the normal whose exponential it is: from mean and sigma, or from average and median / average = exp(-sigma² / 2). */
+export function underlyingNormal({
+  average,
+  median_ratio = MEDIAN_RATIO,
+  mean,
+  sigma,
+}: Extract<Distribution, { distribution: 'lognormal' }>): { mu: number; sigma: number } {
+  if (average === undefined) return { mu: mean!, sigma: sigma! };
+  return { mu: Math.log(average * median_ratio), sigma: Math.sqrt(-2 * Math.log(median_ratio)) };
+}
+
+/** As vLLM prints it. */
+export function describeDistribution(d: Distribution): string {
+  const max = (value: number | undefined): string => (value === undefined ? '' : `, max ${value}`);
+  switch (d.distribution) {
+    case 'constant':
+      return `constant ${d.value}`;
+    case 'uniform':
+      return `uniform ${d.min} to ${d.max}`;
+    case 'zipf':
+    case 'poisson':
+      return `${d.distribution} alpha ${d.alpha}${max(d.max)}`;
+    case 'lognormal':
+      return d.average === undefined
+        ? `lognormal mean ${d.mean}, sigma ${d.sigma}${max(d.max)}`
+        : `lognormal average ${d.average}, median ratio ${d.median_ratio ?? MEDIAN_RATIO}${max(d.max)}`;
+  }
+}

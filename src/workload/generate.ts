@@ -1,0 +1,131 @@
+/**
+ * vLLM's `generate_conversations` files: what they may say, and the conversations that follow from one and a seed. Lengths
+ * follow vLLM's rules; contents are token ids, drawn or cut from a text, without the sentences that vLLM puts around them.
+ */
+import { z } from 'zod';
+import { ConfigError } from '../errors.ts';
+import { type Distribution, describeDistribution, distributionSchema, sample } from './distributions.ts';
+import { firstIssue } from './issues.ts';
+import { Random } from './random.ts';
+import type { BenchConversation, BenchTurn } from './types.ts';
+
+const objectOf = (wanted: string) => ({ error: wanted });
+
+export const generatorSchema = z.strictObject(
+  {
+    filetype: z.literal('generate_conversations', { error: '"generate_conversations"' }),
+    num_conversations: z
+      .number({ error: 'a whole number, 1 or more' })
+      .int({ error: 'a whole number, 1 or more' })
+      .min(1, { error: 'a whole number, 1 or more' }),
+    text_files: z.array(z.string().min(1), { error: 'a list of file names' }).optional(),
+    print_stats: z.boolean({ error: 'true or false' }).optional(),
+    prompt_input: z.strictObject(
+      {
+        num_turns: distributionSchema,
+        common_prefix_num_tokens: distributionSchema.optional(),
+        prefix_num_tokens: distributionSchema,
+        num_tokens: distributionSchema,
+      },
+      objectOf('an object with num_turns, prefix_num_tokens and num_tokens'),
+    ),
+    prompt_output: z.strictObject({ num_tokens: distributionSchema }, objectOf('an object with num_tokens')),
+  },
+  objectOf('an object'),
+);
+
+export type GeneratorSpec = z.infer<typeof generatorSchema>;
+
+/** Where token ids come from: drawn between two ids (both included), or cut from a text as it goes on. */
+export type TokenSource =
+  | { kind: 'drawn'; lowest: number; highest: number }
+  | { kind: 'text'; tokenIds: readonly number[]; name: string };
+
+export interface GenerateOptions {
+  /** Every length is divided by it; a length that was not 0 stays 1 at least. */
+  scale: number;
+  seed: number;
+  tokens: TokenSource;
+}
+
+/** Throws ConfigError that names `location` and the place in it. */
+export function parseGenerator(json: unknown, location: string): GeneratorSpec {
+  const result = generatorSchema.safeParse(json);
+  if (result.success) return result.data;
+  throw new ConfigError(firstIssue(result.error, json, location));
+}
+
+const NO_PREFIX: Distribution = { distribution: 'constant', value: 0 };
+
+/** The same spec, scale, seed and source give the same conversations. Throws ConfigError for a text that is too short. */
+export function generateConversations(
+  spec: GeneratorSpec,
+  { scale, seed, tokens }: GenerateOptions,
+): BenchConversation[] {
+  const random = new Random(seed);
+  const contents = new Contents(tokens, seed);
+  const scaled = (length: number): number => (length > 0 ? Math.max(1, Math.round(length / scale)) : 0);
+  const { prompt_input, prompt_output, num_conversations } = spec;
+  // As vLLM: two messages at least, and every question has an answer.
+  const messages = sample(prompt_input.num_turns, num_conversations, random).map((n) => {
+    const atLeast2 = Math.max(2, n);
+    return atLeast2 + (atLeast2 % 2);
+  });
+  const prefixes = sample(prompt_input.prefix_num_tokens, num_conversations, random);
+  const [common] = sample(prompt_input.common_prefix_num_tokens ?? NO_PREFIX, 1, random);
+  const commonIds = contents.take(scaled(common!));
+  const conversations = messages.map((numMessages, index) => {
+    const questions = sample(prompt_input.num_tokens, numMessages, random);
+    const answers = sample(prompt_output.num_tokens, numMessages, random);
+    const turns = Array.from({ length: numMessages / 2 }, (_, turn): BenchTurn => {
+      const before = turn === 0 ? [...commonIds, ...contents.take(scaled(prefixes[index]!))] : [];
+      const tokenIds = [...before, ...contents.take(scaled(Math.max(1, questions[2 * turn]!)))];
+      const outputTokens = scaled(Math.max(1, answers[2 * turn + 1]!));
+      return { content: { kind: 'tokens', tokenIds }, inputTokens: tokenIds.length, outputTokens };
+    });
+    return { id: `CONV_ID_${index}`, turns };
+  });
+  contents.check();
+  return conversations;
+}
+
+/** Hands out ids one after the other. */
+class Contents {
+  readonly #source: TokenSource;
+  readonly #random: Random;
+  #taken = 0;
+
+  constructor(source: TokenSource, seed: number) {
+    this.#source = source;
+    // A stream of its own: lengths stay the same whatever the contents are.
+    this.#random = new Random(seed ^ 0x5bd1e995);
+  }
+
+  take(count: number): number[] {
+    const source = this.#source;
+    if (source.kind === 'drawn')
+      return Array.from({ length: count }, () => this.#random.int(source.lowest, source.highest));
+    this.#taken += count;
+    return source.tokenIds.slice(this.#taken - count, this.#taken);
+  }
+
+  /** Throws ConfigError when more was taken than there is. */
+  check(): void {
+    const source = this.#source;
+    if (source.kind === 'drawn' || this.#taken <= source.tokenIds.length) return;
+    throw new ConfigError(
+      `${source.name} has ${source.tokenIds.length} tokens and the conversations take ${this.#taken}: give a longer text, lower the lengths, or leave text_files out for seeded tokens`,
+    );
+  }
+}
+
+/** vLLM's "conversations generation parameters". */
+export function describeGenerator({ prompt_input, prompt_output }: GeneratorSpec): Record<string, string> {
+  return {
+    input_num_turns: describeDistribution(prompt_input.num_turns),
+    input_common_prefix_num_tokens: describeDistribution(prompt_input.common_prefix_num_tokens ?? NO_PREFIX),
+    input_prefix_num_tokens: describeDistribution(prompt_input.prefix_num_tokens),
+    input_num_tokens: describeDistribution(prompt_input.num_tokens),
+    output_num_tokens: describeDistribution(prompt_output.num_tokens),
+  };
+}

@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigError } from '../../src/errors.ts';
+import { type GeneratorSpec, generateConversations, parseGenerator } from '../../src/workload/generate.ts';
+import { pr32553 } from '../../src/workload/pr32553.ts';
+
+const drawn = { kind: 'drawn', lowest: 8, highest: 4000 } as const;
+const generate = (options: Partial<Parameters<typeof generateConversations>[1]> = {}, spec = pr32553) =>
+  generateConversations(spec, { scale: 1, seed: 0, tokens: drawn, ...options });
+const ids = (turn: ReturnType<typeof generate>[number]['turns'][number]) =>
+  turn.content.kind === 'tokens' ? turn.content.tokenIds : [];
+
+describe("conversations from vLLM's generator files", () => {
+  test('have the shape of the PR: 6 to 9 questions, a common beginning and one of their own', () => {
+    const made = generate();
+    expect(made.map(({ id }) => id)).toEqual(Array.from({ length: 24 }, (_, i) => `CONV_ID_${i}`));
+    for (const { turns } of made) {
+      expect(turns.length >= 6 && turns.length <= 9).toBe(true);
+      expect(ids(turns[0]!).slice(0, 500)).toEqual(ids(made[0]!.turns[0]!).slice(0, 500));
+      for (const [i, turn] of turns.entries()) {
+        expect(turn.inputTokens).toBe(ids(turn).length);
+        if (i > 0) expect(turn.inputTokens >= 120 && turn.inputTokens <= 160).toBe(true);
+        expect(turn.outputTokens! >= 800 && turn.outputTokens! <= 1200).toBe(true);
+      }
+    }
+    expect(ids(made[0]!.turns[0]!)[500]).not.toBe(ids(made[1]!.turns[0]!)[500]);
+    const prefixes = made.map(({ turns }) => turns[0]!.inputTokens - 500);
+    expect(prefixes.reduce((a, b) => a + b) / 24).toBeGreaterThan(4000);
+  });
+
+  test('a scale divides every length and no count', () => {
+    const [whole, scaled] = [generate(), generate({ scale: 16 })];
+    expect(scaled.map(({ turns }) => turns.length)).toEqual(whole.map(({ turns }) => turns.length));
+    for (const [i, { turns }] of scaled.entries()) {
+      for (const [t, turn] of turns.entries()) {
+        expect(turn.outputTokens).toBe(Math.round(whole[i]!.turns[t]!.outputTokens! / 16));
+        if (t > 0) expect(turn.inputTokens).toBe(Math.round(whole[i]!.turns[t]!.inputTokens / 16));
+      }
+    }
+    const lengths = generate({ scale: 1e6 }).flatMap(({ turns }) => turns.map((t) => t.outputTokens));
+    expect(new Set(lengths)).toEqual(new Set([1]));
+  });
+
+  test('come from the seed alone', () => {
+    expect(generate({ seed: 5 })).toEqual(generate({ seed: 5 }));
+    expect(generate({ seed: 5 })).not.toEqual(generate({ seed: 6 }));
+  });
+
+  test('cut their tokens from a text, and refuse one that is too short', () => {
+    const spec = { ...pr32553, num_conversations: 2 };
+    const wanted = generate({}, spec).flatMap(({ turns }) => turns.map((t) => t.inputTokens));
+    const length = wanted.reduce((a, b) => a + b) - 500;
+    const tokenIds = Array.from({ length }, (_, i) => i);
+    const made = generate({ tokens: { kind: 'text', tokenIds, name: 'book.txt' } }, spec);
+    expect(made.flatMap(({ turns }) => turns.map((t) => t.inputTokens))).toEqual(wanted);
+    expect(new Set(made.flatMap(({ turns }) => turns.flatMap(ids))).size).toBe(length);
+    const short = { kind: 'text', tokenIds: tokenIds.slice(1), name: 'book.txt' } as const;
+    expect(() => generate({ tokens: short }, spec)).toThrow(
+      `book.txt has ${length - 1} tokens and the conversations take ${length}: give a longer text`,
+    );
+  });
+});
+
+describe('a generator file', () => {
+  const change = (path: string, value: unknown): unknown => {
+    const spec = structuredClone(pr32553) as GeneratorSpec & Record<string, unknown>;
+    const keys = path.split('.');
+    let place: Record<string, unknown> = spec;
+    for (const key of keys.slice(0, -1)) place = place[key] as Record<string, unknown>;
+    if (value === undefined) delete place[keys.at(-1)!];
+    else place[keys.at(-1)!] = value;
+    return spec;
+  };
+
+  test("vLLM's own example is read", () => {
+    const spec = {
+      ...pr32553,
+      text_files: ['pg1184.txt'],
+      print_stats: false,
+    };
+    expect(parseGenerator(spec, 'gen.json')).toEqual(spec);
+  });
+
+  test.each([
+    [
+      'prompt_input.num_token',
+      { distribution: 'constant', value: 1 },
+      /prompt_input has an unknown key 'num_token': .*did you mean num_tokens/,
+    ],
+    ['num_conversation', 3, /unknown key 'num_conversation': .*did you mean num_conversations/],
+    ['prompt_input.num_tokens', { distribution: 'constant', valeu: 1 }, /num_tokens/],
+    [
+      'prompt_input.num_tokens',
+      { distribution: 'normal' },
+      /num_tokens.*wanted .*constant, uniform, lognormal, zipf, poisson/,
+    ],
+    [
+      'prompt_input.num_tokens',
+      { distribution: 'uniform', min: 9, max: 3 },
+      /num_tokens.max is 3: wanted a max that is not below min/,
+    ],
+    [
+      'prompt_input.num_tokens',
+      { distribution: 'uniform', min: 0, max: 3 },
+      /num_tokens.min is 0: wanted a number above 0/,
+    ],
+    ['prompt_input.num_tokens', { distribution: 'zipf', alpha: 1 }, /alpha is 1: wanted a number above 1/],
+    ['prompt_input.num_tokens', { distribution: 'lognormal', mean: 3 }, /wanted either average/],
+    ['prompt_input.num_tokens', { distribution: 'lognormal', average: 9, sigma: 1 }, /wanted either average/],
+    [
+      'prompt_input.num_tokens',
+      { distribution: 'lognormal', average: 9, median_ratio: 1.2 },
+      /median_ratio is 1.2/,
+    ],
+    ['prompt_input.prefix_num_tokens', undefined, /prefix_num_tokens is missing/],
+    ['num_conversations', 0, /num_conversations is 0: wanted a whole number, 1 or more/],
+    ['filetype', 'other', /filetype is "other": wanted "generate_conversations"/],
+    ['text_files', 'a.txt', /text_files is "a.txt": wanted a list of file names/],
+  ])('%s = %j is refused', (path, value, message) => {
+    const read = () => parseGenerator(change(path, value), 'gen.json');
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(message);
+    expect(read).toThrow(/^gen.json: /);
+  });
+});
