@@ -3,6 +3,7 @@
  * digests of the logits behind each token are compared too.
  */
 import type { Comparison, Disagreement, RunReport, TurnReport } from './report.ts';
+import type { Summary } from './statistics.ts';
 
 /** null for fewer than two runs. `keptDifference` is LogitKeeper's. */
 export function compareRuns(runs: readonly RunReport[], keptDifference: number | null): Comparison | null {
@@ -62,10 +63,13 @@ function firstDifference(a: TurnReport, b: TurnReport): { index: number; what: D
   return a.output_token_ids.length === b.output_token_ids.length ? null : { index: shared, what: 'length' };
 }
 
-function gains(runs: readonly RunReport[]): Pick<Comparison, 'ttft_speedup' | 'computed_tokens_saved'> {
+type Gains = 'ttft_speedup' | 'ttft_ms' | 'ttft_later_turns_ms' | 'computed_tokens_saved';
+
+function gains(runs: readonly RunReport[]): Pick<Comparison, Gains> {
   const without = runs.find(({ mode }) => mode === 'unidirectional')?.summary;
   const pulling = runs.find(({ mode }) => mode === 'bidirectional')?.summary;
-  if (!without || !pulling) return { ttft_speedup: null, computed_tokens_saved: null };
+  if (!without || !pulling)
+    return { ttft_speedup: null, ttft_ms: null, ttft_later_turns_ms: null, computed_tokens_saved: null };
   const before = without.ttft_later_turns_ms;
   const after = pulling.ttft_later_turns_ms;
   return {
@@ -73,8 +77,20 @@ function gains(runs: readonly RunReport[]): Pick<Comparison, 'ttft_speedup' | 'c
       before && after && after.mean > 0 && after.p50 > 0
         ? { mean: before.mean / after.mean, p50: before.p50 / after.p50 }
         : null,
+    ttft_ms: gain(without.ttft_ms, pulling.ttft_ms),
+    ttft_later_turns_ms: gain(before, after),
     computed_tokens_saved: without.computed_tokens - pulling.computed_tokens,
   };
+}
+
+function gain(reference: Summary | null, candidate: Summary | null): Comparison['ttft_ms'] {
+  if (!reference || !candidate) return null;
+  const of = (name: 'mean' | 'p50') => ({
+    reference: reference[name],
+    candidate: candidate[name],
+    ratio: candidate[name] > 0 ? reference[name] / candidate[name] : null,
+  });
+  return { mean: of('mean'), p50: of('p50') };
 }
 
 /**

@@ -99,6 +99,14 @@ export const disagreementSchema = z.strictObject({
   what: z.enum(['token', 'logits', 'length']).describe('logits: the same token from logits of other bits.'),
 });
 
+const gainSchema = z.strictObject({
+  reference: z.number(),
+  candidate: z.number(),
+  ratio: z.number().nullable().describe('reference / candidate: above 1 the candidate is faster.'),
+});
+
+const gainsSchema = z.strictObject({ mean: gainSchema, p50: gainSchema });
+
 export const comparisonSchema = z.strictObject({
   tokens_identical: z.boolean().describe('Every mode gave the same token ids.'),
   logits_identical: z.boolean().describe('Every digest of logits is the same too.'),
@@ -117,6 +125,14 @@ export const comparisonSchema = z.strictObject({
     .describe(
       'unidirectional / bidirectional, TTFT of turns from the second on; null unless both ran and have such turns.',
     ),
+  ttft_ms: gainsSchema
+    .nullable()
+    .describe(
+      'bidirectional (candidate) against unidirectional (reference), all turns; null unless both ran.',
+    ),
+  ttft_later_turns_ms: gainsSchema
+    .nullable()
+    .describe('The same, turns from the second on; null unless both ran and have such turns.'),
   computed_tokens_saved: z
     .number()
     .int()

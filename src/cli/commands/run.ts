@@ -4,7 +4,7 @@ import type { Cluster } from '../../cluster/types.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
-import type { Report, RunReport } from '../../measure/report.ts';
+import type { RunReport } from '../../measure/report.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
@@ -12,6 +12,7 @@ import { driveMode } from '../drive.ts';
 import { formatSeconds } from '../format.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { makeReport } from '../make-report.ts';
+import { prepareOutputs } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { printReport } from '../run-output.ts';
 import { agreement } from '../verdict.ts';
@@ -21,11 +22,12 @@ export const runSpec: CommandSpec = {
   usage: 'run',
   description:
     'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
-  groups: ['modes', 'workload', 'sampling', 'machine', 'cluster', 'general'],
+  groups: ['modes', 'workload', 'sampling', 'machine', 'cluster', 'outputs', 'general'],
   examples: [
     'kvferry run',
     'kvferry run --model tiny --turns 6 --output-tokens 128 --no-prefix-caching',
     'kvferry run --mode unidirectional,bidirectional --link 10gbe --json out.json',
+    "kvferry run --html run.html --assert 'comparison.tokens_identical == true'",
   ],
 };
 
@@ -44,6 +46,8 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   };
   checkFits(config, options);
 
+  const outputs = await prepareOutputs(config, 'run', architecture.name, deps);
+
   const progress = createProgress(deps);
   progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
   const cluster = await backend.startCluster(options);
@@ -60,10 +64,10 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     const report = makeReport(deps, config, cluster, runs, keeper, integrity);
     const tables = config.json === true ? deps.stderr : deps.stdout;
     printReport(report, conversations, tables, deps.color);
-    await writeReport(report, config, deps);
+    const asserted = await outputs.finish(report);
     if (!integrity.ok)
       throw new InternalError(integrity.problem ?? `${integrity.leftover_blocks} blocks are still in use`);
-    return agreement(report).agree ? EXIT.good : EXIT.failed;
+    return agreement(report).agree ? asserted : EXIT.failed;
   } finally {
     progress.end();
     await cluster.close();
@@ -100,11 +104,4 @@ async function runMode(
   progress.end();
   progress.line(`${mode}: ${turns} turns in ${formatSeconds(report.summary.wall_ms)}`);
   return report;
-}
-
-async function writeReport(report: Report, config: RunConfig, deps: CommandContext['deps']): Promise<void> {
-  if (config.json === false) return;
-  const text = `${JSON.stringify(report, null, 2)}\n`;
-  if (config.json === true) deps.stdout.write(text);
-  else await deps.writeTextFile(config.json, text);
 }

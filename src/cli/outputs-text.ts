@@ -1,0 +1,88 @@
+/** Assertions and the comparison with a baseline, as lines of a terminal. */
+import pc from 'picocolors';
+import type { AssertionResult } from '../measure/assertions.ts';
+import { type Baseline, type MovedFigure, SINGLE_RUN_NOISE } from '../measure/baseline.ts';
+import type { Output } from './deps.ts';
+import { formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';
+import { renderTable } from './table.ts';
+
+export function printAssertions(results: readonly AssertionResult[], out: Output, color: boolean): void {
+  const c = pc.createColors(color);
+  const print = (line: string): void => out.write(`${line}\n`);
+  print(`\n${c.bold('assertions')}`);
+  for (const { text, passed, found } of results) {
+    const mark = passed ? c.green('ok    ') : c.red('FAILED');
+    const [first, ...rest] = wrap(`${text}: ${found}`, WIDTH - 8);
+    print(`${mark}  ${first}`);
+    for (const line of rest) print(`        ${line}`);
+  }
+  const failed = results.filter(({ passed }) => !passed).length;
+  print(
+    failed === 0
+      ? c.green(
+          `All ${plural(results.length, 'assertion')} hold.`.replace(
+            'All 1 assertion hold',
+            'The assertion holds',
+          ),
+        )
+      : c.red(`${failed} of ${plural(results.length, 'assertion')} failed.`),
+  );
+}
+
+export function printBaseline(baseline: Baseline, out: Output, color: boolean): void {
+  const c = pc.createColors(color);
+  const print = (lines: readonly string[]): void => out.write(lines.map((line) => `${line}\n`).join(''));
+  print(['', `${c.bold('against the baseline')} ${baseline.file}, of ${baseline.created.slice(0, 10)}`]);
+  for (const difference of baseline.differences) print(wrap(c.yellow(difference), WIDTH, '  '));
+  if (!baseline.same_machine)
+    print(wrap('On another machine times cannot be judged; counts and ratios can.', WIDTH));
+  const moved = baseline.figures.filter(({ movement }) => ['changed', 'better', 'worse'].includes(movement));
+  if (moved.length > 0) {
+    const columns = [
+      { head: 'what moved', align: 'left' as const },
+      { head: 'before' },
+      { head: 'now' },
+      { head: 'change' },
+      { head: '' },
+    ];
+    print(
+      renderTable(
+        columns,
+        moved.map((figure) => [
+          figure.name,
+          showFigure(figure.before, figure.unit),
+          showFigure(figure.now, figure.unit),
+          changeOf(figure),
+          figure.movement,
+        ]),
+        { dim: c.dim, bold: c.bold },
+      ),
+    );
+  }
+  print(wrap(baselineSentence(baseline), WIDTH));
+}
+
+const showFigure = (value: number, unit: string): string =>
+  unit === 'ms' || unit === 'x' || unit === 'tokens/s' ? formatMs(value) : formatCount(value);
+
+/** '+12%', '2.40x'. */
+export function changeOf({ before, now, ratio }: MovedFigure): string {
+  if (ratio === null) return `+${formatCount(now - before)}`;
+  if (ratio >= 2 || ratio <= 0.5) return `${ratio.toFixed(2)}x`;
+  const percent = (ratio - 1) * 100;
+  return `${percent >= 0 ? '+' : ''}${percent.toFixed(Math.abs(percent) < 10 ? 1 : 0)}%`;
+}
+
+/** What was found, in sentences. */
+export function baselineSentence({ figures, changed_counts, better, worse, same_machine }: Baseline): string {
+  const counts = figures.filter(({ movement }) => movement === 'same' || movement === 'changed').length;
+  const times = figures.filter(({ movement }) => movement === 'noise').length + better + worse;
+  const exact =
+    changed_counts === 0
+      ? `All ${counts} counts are the same`
+      : `${changed_counts} of ${counts} counts changed`;
+  if (times === 0) return `${exact}; no time was judged.`;
+  const still = times - better - worse;
+  const judged = `of ${plural(times, same_machine ? 'time' : 'ratio')}, ${better} better, ${worse} worse, ${still} within noise`;
+  return `${exact}; ${judged} (95% interval, and beyond the spread between rounds, or ${SINGLE_RUN_NOISE * 100}% where there is one round).`;
+}

@@ -1,0 +1,87 @@
+/** The figures of a report that are worth holding against an earlier one's, whichever kind it is. */
+import type { Report } from './report.ts';
+import type { AnyReport } from './report-kinds.ts';
+
+export interface Figure {
+  /** The same in every report of the kind, e.g. 'bidirectional ttft_ms'. */
+  name: string;
+  unit: 'tokens' | 'bytes' | 'pipelines' | 'blocks' | 'ms' | 'x' | 'tokens/s';
+  value: number;
+  /** null for a count, which is exact. */
+  better: 'lower' | 'higher' | null;
+  /** A ratio of two times of one machine holds on another one too. */
+  needsSameMachine: boolean;
+  /** Of the single requests, by a key that names the request; empty when the figure has none. */
+  samples: ReadonlyMap<string, number>;
+  /** Of each round; empty for a single one. */
+  roundMeans: readonly number[];
+  /** 95%, as the report gives it. */
+  interval: readonly [number, number] | null;
+}
+
+const bare = { needsSameMachine: false, samples: new Map(), roundMeans: [], interval: null } as const;
+
+const count = (name: string, unit: Figure['unit'], value: number): Figure => ({
+  ...bare,
+  name,
+  unit,
+  value,
+  better: null,
+});
+
+export function figuresOf(report: AnyReport): Figure[] {
+  return runFigures(report);
+}
+
+function runFigures({ runs, comparison }: Report): Figure[] {
+  const figures = runs.flatMap(({ mode, turns, summary }): Figure[] => {
+    const key = ({ conversation_id, turn }: (typeof turns)[number]): string =>
+      JSON.stringify([conversation_id, turn]);
+    const time = (
+      name: string,
+      list: typeof turns,
+      value: (turn: (typeof turns)[number]) => number | null,
+    ): Figure[] => {
+      const samples = new Map(
+        list.flatMap((turn) => {
+          const ms = value(turn);
+          return ms === null ? [] : [[key(turn), ms] as const];
+        }),
+      );
+      if (samples.size === 0) return [];
+      const sum = [...samples.values()].reduce((total, ms) => total + ms, 0);
+      return [
+        {
+          ...bare,
+          name: `${mode} ${name}`,
+          unit: 'ms',
+          value: sum / samples.size,
+          better: 'lower',
+          needsSameMachine: true,
+          samples,
+        },
+      ];
+    };
+    return [
+      ...(
+        ['prompt_tokens', 'local_hit_tokens', 'pulled_tokens', 'computed_tokens', 'output_tokens'] as const
+      ).map((name) => count(`${mode} ${name}`, 'tokens', summary[name])),
+      ...(['bytes_p_to_d', 'bytes_d_to_p'] as const).map((name) =>
+        count(`${mode} ${name}`, 'bytes', summary[name]),
+      ),
+      count(`${mode} first_use_compilations`, 'pipelines', summary.first_use_compilations),
+      ...time('ttft_ms', turns, (turn) => turn.ttft_ms),
+      ...time(
+        'ttft_later_turns_ms',
+        turns.filter(({ turn }) => turn > 1),
+        (turn) => turn.ttft_ms,
+      ),
+      ...time('tpot_ms', turns, (turn) => turn.tpot_ms),
+      ...time('latency_ms', turns, (turn) => turn.latency_ms),
+    ];
+  });
+  const saved = comparison?.computed_tokens_saved;
+  return saved === null || saved === undefined
+    ? figures
+    : [...figures, count('computed_tokens_saved', 'tokens', saved)];
+}

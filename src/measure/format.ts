@@ -1,0 +1,50 @@
+/** Numbers as people read them: a few figures, a unit where the sentence does not carry it. */
+
+/** Milliseconds with three figures or so, no unit. */
+export function formatMs(ms: number | null): string {
+  if (ms === null) return '-';
+  if (ms < 10) return ms.toFixed(2);
+  return ms < 100 ? ms.toFixed(1) : ms.toFixed(0);
+}
+
+/** Seconds, with the unit. */
+export const formatSeconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+
+/** Megabytes (10^6 bytes), no unit; '-' for none. */
+export function formatMb(bytes: number): string {
+  if (bytes === 0) return '-';
+  const mb = bytes / 1e6;
+  if (mb < 1) return mb.toFixed(3);
+  return mb < 100 ? mb.toFixed(2) : mb.toFixed(0);
+}
+
+/** Gigabytes a second, no unit. */
+export function formatGbps(gbps: number | null): string {
+  if (gbps === null) return '-';
+  if (gbps < 0.001) return '<.001';
+  if (gbps < 1) return gbps.toFixed(3);
+  return gbps < 100 ? gbps.toFixed(2) : gbps.toFixed(0);
+}
+
+/** Bytes with a binary unit. */
+export function formatBytes(bytes: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+export const formatCount = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
+
+/** `1 turn`, `2 turns`. */
+export const plural = (n: number, noun: string): string => `${formatCount(n)} ${noun}${n === 1 ? '' : 's'}`;
+
+/** 1,769,472 as '1.8 M'. */
+export function formatParameters(n: number): string {
+  if (n >= 1e9) return `${(n / 1e9).toFixed(2)} B`;
+  return n >= 1e6 ? `${(n / 1e6).toFixed(1)} M` : `${(n / 1e3).toFixed(0)} k`;
+}

@@ -1,0 +1,50 @@
+/** The reports there are, by kind: their schemas, and one read from a file's text. */
+import { z } from 'zod';
+import { didYouMean } from '../config/fields.ts';
+import { ConfigError } from '../errors.ts';
+import { type Report, reportSchema } from './report.ts';
+import { REPORT_KINDS, REPORT_VERSION, type ReportKind } from './report-head.ts';
+
+export type AnyReport = Report;
+
+const SCHEMAS: Readonly<Partial<Record<ReportKind, z.ZodType<AnyReport>>>> = { run: reportSchema };
+
+export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind]!;
+
+/** Throws ConfigError when the text is no report of this version. `file` is for the message. */
+export function parseReport(text: string, file: string): AnyReport {
+  const head = headSchema.safeParse(parseJson(text, file));
+  if (!head.success)
+    throw new ConfigError(`${file} is no report of kvferry: wanted a file that --json wrote`);
+  const { kind, schema_version: version } = head.data;
+  if (!(kind in SCHEMAS)) {
+    throw new ConfigError(
+      `${file} is a report of kind '${kind}': wanted one of ${REPORT_KINDS.join(', ')}${didYouMean(kind, REPORT_KINDS)}`,
+    );
+  }
+  if (version !== REPORT_VERSION) {
+    throw new ConfigError(
+      `${file} has layout ${version} and this is kvferry for layout ${REPORT_VERSION}: make the report anew with this version`,
+    );
+  }
+  const parsed = schemaOf(kind as ReportKind).safeParse(JSON.parse(text));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new ConfigError(
+    `${file} is not as kvferry ${kind} writes it: ${issue!.path.join('.') || 'the report'}: ${issue!.message}; make it anew`,
+    { cause: parsed.error },
+  );
+}
+
+const headSchema = z.looseObject({ kvferry: z.string(), kind: z.string(), schema_version: z.number() });
+
+function parseJson(text: string, file: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new ConfigError(
+      `${file} is no JSON (${(error as Error).message}): wanted a file that --json wrote`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * A report as sections of neutral pieces, between what was measured and how it is shown: run.ts and its like make them,
+ * html/ and markdown.ts draw them. Texts are plain; whoever draws escapes them.
+ */
+
+export type Tone = 'good' | 'bad' | 'plain';
+
+export type Cell = string | { text: string; tone?: Tone; strong?: boolean };
+
+export interface Column {
+  head: string;
+  /** Numbers stand right, the default. */
+  align?: 'left' | 'right';
+  /** Neighbours of the same group share this heading. */
+  group?: string;
+}
+
+export interface TablePiece {
+  kind: 'table';
+  title: string;
+  columns: readonly Column[];
+  rows: readonly (readonly Cell[])[];
+  note?: string;
+  /** Long: closed until it is asked for. */
+  folded?: boolean;
+}
+
+/** Every sample of each series, with its quartiles. */
+export interface DistributionPiece {
+  kind: 'distribution';
+  title: string;
+  unit: string;
+  series: readonly { name: string; values: readonly number[] }[];
+  note?: string;
+}
+
+/** Bars on one scale, cut into the same parts. */
+export interface StagesPiece {
+  kind: 'stages';
+  title: string;
+  unit: string;
+  parts: readonly { key: string; label: string; group: string }[];
+  bars: readonly { name: string; values: Readonly<Record<string, number>>; note?: string }[];
+  note?: string;
+}
+
+/** From one total to another, by what each step saved or added. */
+export interface WaterfallPiece {
+  kind: 'waterfall';
+  title: string;
+  unit: string;
+  from: { name: string; value: number };
+  to: { name: string; value: number };
+  /** Positive: dearer. They add up to the difference of the two. */
+  steps: readonly { label: string; change: number }[];
+  note?: string;
+}
+
+export interface Point {
+  x: number;
+  y: number;
+  low?: number;
+  high?: number;
+}
+
+export interface CurvePiece {
+  kind: 'curve';
+  title: string;
+  x: { label: string; log?: boolean };
+  y: { label: string; log?: boolean };
+  series: readonly { name: string; points: readonly Point[]; dashed?: boolean }[];
+  /** Places on the x axis, with an interval where one is known. */
+  marks?: readonly { x: number; label: string; low?: number; high?: number }[];
+  /** The area between two lines, such as what a choice costs above the best one. */
+  shade?: { label: string; points: readonly { x: number; from: number; to: number }[] };
+  note?: string;
+}
+
+export interface TimelinePiece {
+  kind: 'timeline';
+  title: string;
+  /** Milliseconds from the left edge. */
+  lanes: readonly {
+    name: string;
+    bars: readonly {
+      label: string;
+      startMs: number;
+      endMs: number;
+      group: string;
+      modelled?: boolean;
+      detail?: string;
+    }[];
+  }[];
+  endMs: number;
+  marks: readonly { atMs: number; label: string }[];
+  note?: string;
+}
+
+/** A few large figures side by side. */
+export interface FiguresPiece {
+  kind: 'figures';
+  figures: readonly { label: string; value: string; note: string; tone?: Tone }[];
+}
+
+export interface FactsPiece {
+  kind: 'facts';
+  title: string;
+  facts: readonly (readonly [name: string, value: string])[];
+  folded?: boolean;
+}
+
+export interface TextPiece {
+  kind: 'text';
+  text: string;
+  tone?: Tone;
+}
+
+export type Piece =
+  | TablePiece
+  | DistributionPiece
+  | StagesPiece
+  | WaterfallPiece
+  | CurvePiece
+  | TimelinePiece
+  | FiguresPiece
+  | FactsPiece
+  | TextPiece;
+
+export interface Section {
+  title: string;
+  intro?: string;
+  pieces: readonly Piece[];
+}
+
+export interface Verdict {
+  tone: Tone;
+  text: string;
+}
+
+export interface ReportDocument {
+  /** e.g. 'kvferry run'. */
+  command: string;
+  headline: string;
+  subtitle: string;
+  verdicts: readonly Verdict[];
+  sections: readonly Section[];
+  footer: string;
+}
+
+export const cellText = (cell: Cell): string => (typeof cell === 'string' ? cell : cell.text);
