@@ -26,6 +26,8 @@ import { CacheReport } from './cache-report.ts';
 
 /** After so long without a change, requests that wait say why. */
 const STANDSTILL_MS = 500;
+/** A span waits for others at most so long. */
+const SPAN_DELAY_MS = 50;
 
 export class EngineHost implements EngineApi {
   readonly #platform: Platform;
@@ -54,7 +56,7 @@ export class EngineHost implements EngineApi {
 
   async start(start: EngineStart, events: MessagePort): Promise<EngineStarted> {
     this.#events = events;
-    const parts = await buildEngine(this.#platform, start, (span) => this.#spans.push(span));
+    const parts = await buildEngine(this.#platform, start, (span) => this.#take(span));
     this.#parts = parts;
     this.#buildPolicy(start.core);
     parts.gpu.lost.then((reason) =>
@@ -315,6 +317,13 @@ export class EngineHost implements EngineApi {
     this.#wake();
     this.#send({ kind: 'dead', error: toWire(error) });
     this.#parts?.transport.close();
+  }
+
+  /** Spans leave at every step, and soon where no step comes: while a pull is under way. */
+  #take(span: Span): void {
+    this.#spans.push(span);
+    if (this.#spans.length > 1) return;
+    systemClock.sleep(SPAN_DELAY_MS, this.#closing.signal).then(() => this.#flushSpans());
   }
 
   #flushSpans(): void {

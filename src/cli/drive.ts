@@ -1,9 +1,10 @@
 /** Serves conversations in one mode and records every turn. Knows the cluster's interface only, and prints nothing. */
+import { turnReport } from '../cluster/turn-report.ts';
 import type { Cluster, Mode, TurnResult } from '../cluster/types.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import type { LogitKeeper } from '../measure/comparison.ts';
-import type { RunReport, TransferReport, TurnReport } from '../measure/report.ts';
+import type { RunReport, TurnReport } from '../measure/report.ts';
 import { summariseRun } from '../measure/summary.ts';
 import type { Conversation, Message } from '../workload/types.ts';
 
@@ -129,40 +130,4 @@ async function* untilAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): 
     // Not awaited: a generator that waits for its engine ends only with that wait.
     Promise.resolve(iterator.return?.()).catch(() => {});
   }
-}
-
-const nothing: TransferReport = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
-
-function turnReport(
-  conversationId: string,
-  turn: number,
-  result: TurnResult,
-  digests: readonly string[],
-  text: string | null,
-): TurnReport {
-  const { prompt, transfer } = result;
-  const moved = (summary: TurnResult['transfer']['pToD']): TransferReport => {
-    if (!summary) return nothing;
-    const { bytes, blocks, ms, gbps, descriptors, throttled } = summary;
-    return { bytes, blocks, ms, gbps, descriptors, throttled };
-  };
-  return {
-    conversation_id: conversationId,
-    turn,
-    prompt_tokens: prompt.promptTokens,
-    local_hit_tokens: prompt.localHitTokens,
-    pulled_tokens: prompt.pulledTokens,
-    computed_tokens: prompt.computedTokens,
-    no_pull_reason: prompt.noPullReason,
-    output_tokens: result.outputTokenIds.length,
-    output_token_ids: [...result.outputTokenIds],
-    logits_digests: [...digests],
-    text,
-    finish_reason: result.finishReason,
-    ttft_ms: result.ttftMs,
-    tpot_ms: result.tpotMs,
-    latency_ms: result.latencyMs,
-    stages_ms: { ...result.stagesMs },
-    transfer: { p_to_d: moved(transfer.pToD), d_to_p: moved(transfer.dToP) },
-  };
 }

@@ -11,6 +11,7 @@ import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { type Conversation, ConversationCache } from './conversations.ts';
 import { describe } from './describe.ts';
 import { connect, EngineHandle } from './engine-handle.ts';
+import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { changed, engineStart } from './options.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { PromptBuilder } from './prompts.ts';
@@ -22,6 +23,7 @@ import type {
   ClusterInfo,
   ClusterOptions,
   EngineLookup,
+  EngineSnapshot,
   EngineStats,
   GeneratedToken,
   GenerateRequest,
@@ -44,6 +46,7 @@ export class EngineCluster implements Cluster {
   readonly #spanListeners = new Set<(span: Span) => void>();
   readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
+  readonly #engineWatch = new EngineWatch();
   #requests = 0;
   #active = 0;
   #next = { prefill: 0, decode: 0 };
@@ -147,6 +150,14 @@ export class EngineCluster implements Cluster {
       cacheSalt: null,
       remote: await this.#takeRemote(conversation),
     };
+    this.#engineWatch.tell({
+      kind: 'turn',
+      requestId: turn.requestId,
+      conversationId: conversation.id,
+      turn: conversation.turns + 1,
+      promptTokenIds: turn.promptTokenIds,
+      atMs: acceptedMs,
+    });
     const served = new ServedTurn(
       turn,
       conversation,
@@ -229,6 +240,23 @@ export class EngineCluster implements Cluster {
     return { promptTokens: tokenIds.length, engines };
   }
 
+  async snapshot(): Promise<readonly EngineSnapshot[]> {
+    const alive = this.#engines.filter((engine) => !engine.dead);
+    return Promise.all(
+      alive.map(async (engine) => {
+        const [blocks, stats] = await Promise.all([
+          engine.call((api) => api.blocks()),
+          engine.call((api) => api.stats()),
+        ]);
+        return { engineId: engine.engineId, role: engine.role, blocks, stats };
+      }),
+    );
+  }
+
+  onNotice(listener: (notice: ClusterNotice) => void): () => void {
+    return this.#engineWatch.listen(listener);
+  }
+
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
     return this.#cacheWatch.listen(listener);
   }
@@ -298,6 +326,7 @@ export class EngineCluster implements Cluster {
   }
 
   #listen(engine: EngineHandle): void {
+    this.#engineWatch.watch(engine);
     engine.onSpan((span) => {
       for (const listener of this.#spanListeners) listener(span);
     });

@@ -12,6 +12,8 @@ import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferStages } from '../transport/types.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
+import type { ClusterNotice } from './engine-watch.ts';
+import type { EngineBlocks } from './messages.ts';
 
 /**
  * monolithic: one engine does both. unidirectional: P prefills, D pulls and decodes; P recomputes what D generated.
@@ -193,6 +195,13 @@ export interface EngineLookup extends CacheLookup {
   role: 'prefill' | 'decode';
 }
 
+export interface EngineSnapshot {
+  engineId: string;
+  role: 'prefill' | 'decode';
+  blocks: EngineBlocks;
+  stats: EngineStats;
+}
+
 export interface Cluster {
   readonly info: ClusterInfo;
   readonly mode: Mode;
@@ -220,6 +229,10 @@ export interface Cluster {
   queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }>;
   /** Told what changes in the engines' prefix caches, step by step. Costs nothing while nobody listens. */
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
+  /** What is in each block of each living engine, now. */
+  snapshot(): Promise<readonly EngineSnapshot[]>;
+  /** Told of every turn as it is accepted, of all that the engines say, and of their ends and beginnings. */
+  onNotice(listener: (notice: ClusterNotice) => void): () => void;
   /** Throws InternalError when an engine's bookkeeping does not add up. */
   checkIntegrity(): Promise<void>;
   /** Builds engines that ended anew, with empty caches; returns how many. */

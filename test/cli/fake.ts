@@ -173,6 +173,14 @@ export class FakeCluster implements Cluster {
     return { promptTokens: 0, engines: [] };
   }
 
+  async snapshot() {
+    return [];
+  }
+
+  onNotice(): () => void {
+    return () => {};
+  }
+
   onCacheEvent(): () => void {
     return () => {};
   }

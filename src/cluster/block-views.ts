@@ -1,0 +1,107 @@
+/** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
+import type { BlockFact } from '../engine/block-facts.ts';
+import type { BlockView } from '../measure/recording.ts';
+
+/** Conversations' turns whose token ids are remembered, to show blocks as text. */
+const REMEMBERED_TURNS = 256;
+
+interface Sequence {
+  conversation: string;
+  /** Prompt, and output so far. */
+  tokenIds: number[];
+  /** Where each turn's question and answer end, in tokens, from the first turn on. */
+  bounds: { question: number; answer: number }[];
+}
+
+export class BlockViews {
+  readonly #blockSize: number;
+  readonly #decode: (tokenIds: readonly number[]) => string;
+  /** By the turn's request id, without the engine's suffix. */
+  readonly #sequences = new Map<string, Sequence>();
+  readonly #lastOf = new Map<string, Sequence>();
+
+  constructor(blockSize: number, decode: (tokenIds: readonly number[]) => string) {
+    this.#blockSize = blockSize;
+    this.#decode = decode;
+  }
+
+  turnStarted(requestId: string, conversation: string, promptTokenIds: readonly number[]): void {
+    const before = this.#lastOf.get(conversation);
+    const question = promptTokenIds.length;
+    const bounds = [...(before?.bounds ?? []), { question, answer: question }];
+    const sequence = { conversation, tokenIds: [...promptTokenIds], bounds };
+    this.#sequences.set(requestId, sequence);
+    this.#lastOf.set(conversation, sequence);
+    if (this.#sequences.size > REMEMBERED_TURNS) {
+      const [oldest] = this.#sequences.keys();
+      this.#sequences.delete(oldest!);
+    }
+  }
+
+  token(requestId: string, tokenId: number): void {
+    const sequence = this.#sequences.get(requestId);
+    if (!sequence) return;
+    sequence.tokenIds.push(tokenId);
+    const last = sequence.bounds.at(-1)!;
+    sequence.bounds[sequence.bounds.length - 1] = { ...last, answer: sequence.tokenIds.length };
+  }
+
+  conversationEnded(conversation: string): void {
+    this.#lastOf.delete(conversation);
+  }
+
+  view(fact: BlockFact, originMs: number): BlockView {
+    const sequence = this.#sequences.get(withoutSuffix(fact.requestId)) ?? null;
+    const from = fact.index * this.#blockSize;
+    const known = stateOf(fact) !== 'free';
+    const tokenIds = sequence?.tokenIds.slice(from, from + fact.tokens) ?? [];
+    const turn = sequence ? sequence.bounds.findIndex(({ answer }) => answer > from) : -1;
+    return {
+      id: fact.id,
+      state: stateOf(fact),
+      origin: known ? fact.origin : null,
+      conversation: known ? (sequence?.conversation ?? null) : null,
+      turn: known && turn >= 0 ? turn + 1 : null,
+      author: known && sequence ? authorOf(sequence, from, from + fact.tokens) : null,
+      index: known ? fact.index : null,
+      tokens: known ? fact.tokens : 0,
+      text: known && tokenIds.length > 0 ? this.#decode(tokenIds) : null,
+      hash: fact.hash,
+      refCount: fact.refCount,
+      // A prefill engine's blocks are for D, a decode engine's for P.
+      heldFor: fact.hold && (fact.hold.direction === 'prefill' ? 'decode' : 'prefill'),
+      heldUntilMs: fact.hold && fact.hold.deadlineMs - originMs,
+      evictions: fact.evictions,
+    };
+  }
+}
+
+/** `<turn>-p` and `<turn>-d` are the turn's requests at P and D. */
+export const withoutSuffix = (requestId: string): string => requestId.replace(/-[pd]$/, '');
+
+function stateOf(fact: BlockFact): BlockView['state'] {
+  switch (fact.use) {
+    case 'arriving':
+      return 'arriving';
+    case 'held':
+      return 'held';
+    case 'running':
+      return fact.hit ? 'hit' : fact.origin;
+    case 'left':
+      if (fact.hash !== null) return 'cached';
+      return fact.evicted ? 'evicted' : 'free';
+  }
+}
+
+function authorOf({ bounds }: Sequence, from: number, to: number): BlockView['author'] {
+  let user = false;
+  let assistant = false;
+  let start = 0;
+  for (const { question, answer } of bounds) {
+    if (from < question && to > start) user = true;
+    if (from < answer && to > question) assistant = true;
+    start = answer;
+  }
+  if (user && assistant) return 'both';
+  return user ? 'user' : assistant ? 'assistant' : null;
+}

@@ -1,0 +1,39 @@
+/** A turn's result in the words of the report. */
+import type { TransferReport, TurnReport } from '../measure/report.ts';
+import type { TurnResult } from './types.ts';
+
+const nothing: TransferReport = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
+
+export function turnReport(
+  conversationId: string,
+  turn: number,
+  result: TurnResult,
+  digests: readonly string[],
+  text: string | null,
+): TurnReport {
+  const { prompt, transfer } = result;
+  const moved = (summary: TurnResult['transfer']['pToD']): TransferReport => {
+    if (!summary) return nothing;
+    const { bytes, blocks, ms, gbps, descriptors, throttled } = summary;
+    return { bytes, blocks, ms, gbps, descriptors, throttled };
+  };
+  return {
+    conversation_id: conversationId,
+    turn,
+    prompt_tokens: prompt.promptTokens,
+    local_hit_tokens: prompt.localHitTokens,
+    pulled_tokens: prompt.pulledTokens,
+    computed_tokens: prompt.computedTokens,
+    no_pull_reason: prompt.noPullReason,
+    output_tokens: result.outputTokenIds.length,
+    output_token_ids: [...result.outputTokenIds],
+    logits_digests: [...digests],
+    text,
+    finish_reason: result.finishReason,
+    ttft_ms: result.ttftMs,
+    tpot_ms: result.tpotMs,
+    latency_ms: result.latencyMs,
+    stages_ms: { ...result.stagesMs },
+    transfer: { p_to_d: moved(transfer.pToD), d_to_p: moved(transfer.dToP) },
+  };
+}
