@@ -56,3 +56,29 @@ export function valueAt(xs: readonly number[], ys: readonly number[], x: number)
   const [x0, x1, y0, y1] = [xs[after - 1]!, xs[after]!, ys[after - 1]!, ys[after]!];
   return y0 + ((y1 - y0) * (x - x0)) / (x1 - x0);
 }
+
+/** Both lines at one length: a is pull, b is recompute, milliseconds. */
+export interface Corner {
+  at: number;
+  a: number;
+  b: number;
+}
+
+/** The parts of one step between two lengths in which the chosen way is the slower. */
+export function regretPieces(from: Corner, to: Corner, threshold: number): [Corner, Corner][] {
+  const cuts = [from.at, to.at];
+  const lead = [from.b - from.a, to.b - to.a] as const;
+  if (lead[0] * lead[1] < 0) cuts.push(from.at + ((to.at - from.at) * lead[0]) / (lead[0] - lead[1]));
+  if (threshold > from.at && threshold < to.at) cuts.push(threshold);
+  cuts.sort((one, two) => one - two);
+  const cornerAt = (at: number): Corner => {
+    const share = (at - from.at) / (to.at - from.at);
+    return { at, a: from.a + (to.a - from.a) * share, b: from.b + (to.b - from.b) * share };
+  };
+  return cuts.slice(1).flatMap((end, i): [Corner, Corner][] => {
+    const [start, stop] = [cornerAt(cuts[i]!), cornerAt(end)];
+    const middle = cornerAt((start.at + stop.at) / 2);
+    const slower = choice(middle.at, threshold) === 'pull' ? middle.a > middle.b : middle.b > middle.a;
+    return slower && stop.at > start.at ? [[start, stop]] : [];
+  });
+}

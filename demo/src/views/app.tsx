@@ -1,0 +1,66 @@
+/**
+ * The page's plan: who stands where. Chat and controls come from outside (they act), the drawings stand here (they show).
+ * On a wide screen the conversation stays beside the engines; on a narrow one all is one column.
+ */
+import type { ComponentChildren } from 'preact';
+import type { Session } from '../session/types.ts';
+import { CrossoverView } from './crossover-view.tsx';
+import { EnginesView } from './engines-view.tsx';
+import { Foot } from './foot.tsx';
+import { RaceView } from './race-view.tsx';
+import { StoryView } from './story-view.tsx';
+import { TimelineView } from './timeline-view.tsx';
+
+export interface AppProps {
+  session: Session;
+  /** Right side of the head: share, recordings, theme. */
+  tools: ComponentChildren;
+  /** Play, pause, step, reset and the mode: above the drawings. */
+  transport: ComponentChildren;
+  /** The conversation and its field. */
+  chat: ComponentChildren;
+  /** All settings, and what can be broken on purpose. */
+  settings: ComponentChildren;
+  /** Replay's bar, or what is missing; null when there is nothing to say. */
+  banner: ComponentChildren;
+  /** The running lesson; null without one. */
+  lesson: ComponentChildren;
+}
+
+export function App({ session, tools, transport, chat, settings, banner, lesson }: AppProps) {
+  return (
+    <div class="page">
+      <a class="skip" href="#stage">
+        Skip to the engines
+      </a>
+      <header class="masthead">
+        <h1 class="wordmark">
+          kv<span>ferry</span>
+        </h1>
+        <p class="tagline">
+          Two engines share one conversation, and ferry its KV both ways. All of it runs in this page.
+        </p>
+        <div class="tools">{tools}</div>
+      </header>
+      {banner}
+      <main class="main">
+        <div class="conversation">{chat}</div>
+        <div class="show" id="stage">
+          {lesson}
+          <div class="lead">
+            <StoryView session={session} />
+            <div class="transport">{transport}</div>
+          </div>
+          <EnginesView session={session} />
+          <TimelineView session={session} />
+          <div class="pair">
+            <RaceView session={session} />
+            <CrossoverView session={session} />
+          </div>
+          {settings}
+        </div>
+      </main>
+      <Foot session={session} />
+    </div>
+  );
+}

@@ -1,0 +1,185 @@
+/** Pull's line against recompute's curve, the threshold as a handle to drag, and what a wrong threshold costs, shaded. */
+import 'uplot/dist/uPlot.min.css';
+import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Crossover, Session } from '../session/types.ts';
+import { CrossoverChart } from './crossover-chart.ts';
+import {
+  bestThreshold,
+  type CrossoverPoint,
+  crossover as crossing,
+  regretMs,
+  totalRegretMs,
+} from './crossover-math.ts';
+import { ms } from './format.ts';
+import { clamp } from './geometry.ts';
+import { themeVersion } from './palette.ts';
+
+/** Points that have been measured both ways. */
+export const measured = (crossover: Crossover | null): CrossoverPoint[] =>
+  (crossover?.points ?? []).flatMap(({ tokens, pullMs, recomputeMs }) =>
+    pullMs === null || recomputeMs === null ? [] : [{ tokens, pullMs, recomputeMs }],
+  );
+
+export function CrossoverView({ session: { state, actions } }: { session: Session }) {
+  const holder = useRef<HTMLDivElement>(null);
+  const chart = useRef<CrossoverChart | null>(null);
+  /** While the handle is dragged; the session hears of it when it is let go. */
+  const dragged = useSignal<number | null>(null);
+  const threshold = useComputed(() => dragged.value ?? state.settings.value.threshold);
+  const handleX = useSignal<number | null>(null);
+  const crossover = state.crossover.value;
+  const points = measured(crossover);
+
+  useEffect(() => {
+    const made = new CrossoverChart(holder.current!, (x) => {
+      handleX.value = x;
+    });
+    chart.current = made;
+    made.show(state.crossover.peek(), threshold.peek());
+    return () => made.destroy();
+  }, []);
+  useSignalEffect(() => {
+    themeVersion.value;
+    chart.current?.show(state.crossover.value, threshold.value);
+  });
+
+  const most = Math.max(...points.map(({ tokens }) => tokens), 64);
+  const settle = (value: number) => {
+    dragged.value = null;
+    if (value !== state.settings.peek().threshold) void actions.configure({ threshold: value });
+  };
+  const step = state.settings.value.blockSize;
+  const onKeyDown = (event: KeyboardEvent) => {
+    const by = {
+      ArrowLeft: -step,
+      ArrowDown: -step,
+      ArrowRight: step,
+      ArrowUp: step,
+      PageUp: 4 * step,
+      PageDown: -4 * step,
+    };
+    const now = threshold.peek();
+    const next =
+      event.key === 'Home'
+        ? 0
+        : event.key === 'End'
+          ? most + 1
+          : event.key in by
+            ? now + by[event.key as keyof typeof by]
+            : null;
+    if (next === null) return;
+    event.preventDefault();
+    settle(clamp(next, 0, most + 1));
+  };
+  const drag = (event: PointerEvent) => {
+    const made = chart.current;
+    if (!made || dragged.peek() === null) return;
+    const x = event.clientX - holder.current!.getBoundingClientRect().x;
+    dragged.value = Math.round(clamp(made.tokensAt(x), 0, most + 1));
+  };
+
+  return (
+    <section class="panel crossover" aria-label="Where pulling begins to win">
+      <div class="panel-head">
+        <h2>Where pulling begins to win</h2>
+        <button
+          type="button"
+          disabled={state.status.value.phase !== 'ready'}
+          onClick={() => void actions.runCrossover()}
+        >
+          {crossover?.running
+            ? `Measuring ${crossover.done} of ${crossover.total}`
+            : crossover
+              ? 'Measure again'
+              : 'Measure'}
+        </button>
+      </div>
+      <div class="crossover-chart">
+        <div ref={holder} aria-hidden="true" />
+        {handleX.value !== null && (
+          <div
+            class="threshold"
+            role="slider"
+            tabIndex={0}
+            aria-label="Recompute threshold, tokens"
+            aria-valuemin={0}
+            aria-valuemax={most + 1}
+            aria-valuenow={threshold.value}
+            aria-valuetext={`${threshold.value} tokens`}
+            style={{ left: `${handleX.value}px` }}
+            onKeyDown={onKeyDown}
+            onPointerDown={(event) => {
+              event.currentTarget.setPointerCapture(event.pointerId);
+              dragged.value = threshold.peek();
+            }}
+            onPointerMove={drag}
+            onPointerUp={() => {
+              if (dragged.peek() !== null) settle(dragged.peek()!);
+            }}
+          >
+            <span class="threshold-label">threshold {threshold.value}</span>
+          </div>
+        )}
+        {points.length === 0 && !crossover?.running && (
+          <p class="crossover-empty">
+            Measures both ways at growing lengths, in less than a minute. Then drag the threshold.
+          </p>
+        )}
+      </div>
+      {crossover?.error && <p class="problem">{crossover.error}</p>}
+      <p class="crossover-verdict">{inWords(points, threshold.value)}</p>
+      <PointTable points={points} threshold={threshold.value} />
+    </section>
+  );
+}
+
+/** What the chart says. */
+export function inWords(points: readonly CrossoverPoint[], threshold: number): string {
+  const at = crossing(points);
+  if (at === null) return '';
+  const wins =
+    at === 'always'
+      ? 'Pulling wins at every length measured.'
+      : at === 'never'
+        ? 'Pulling loses at every length measured.'
+        : `Pulling wins from about ${Math.round(at)} tokens on.`;
+  const lost = totalRegretMs(points, threshold);
+  const best = bestThreshold(points);
+  const cost =
+    lost < 0.05
+      ? `A threshold of ${threshold} chooses right at every point.`
+      : `A threshold of ${threshold} loses ${ms(lost)} over these ${points.length} points; ${best} would lose ${ms(totalRegretMs(points, best ?? 0))}.`;
+  return `${wins} ${cost}`;
+}
+
+function PointTable({ points, threshold }: { points: readonly CrossoverPoint[]; threshold: number }) {
+  if (points.length === 0) return null;
+  return (
+    <details class="as-table">
+      <summary>Chart as a table</summary>
+      <div class="as-table-body">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">tokens</th>
+              <th scope="col">pull</th>
+              <th scope="col">compute again</th>
+              <th scope="col">lost by the threshold</th>
+            </tr>
+          </thead>
+          <tbody>
+            {points.map((point) => (
+              <tr key={point.tokens}>
+                <th scope="row">{point.tokens}</th>
+                <td>{ms(point.pullMs)}</td>
+                <td>{ms(point.recomputeMs)}</td>
+                <td>{ms(regretMs(point, threshold))}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,46 @@
+/** A stage in words: what, where, how long, how many bytes, and which clock said so. No DOM. */
+import type { Span } from '../session/types.ts';
+import { bytes, ms, plural, rate } from './format.ts';
+import { LANE_LABELS, laneOf } from './lanes.ts';
+
+export const CLOCKS: Readonly<Record<Span['clock'], string>> = {
+  gpu: 'GPU timestamps',
+  host: 'host clock',
+  modelled: 'modelled, not measured',
+};
+
+export interface SpanWords {
+  title: string;
+  where: string;
+  took: string;
+  /** null when nothing was moved. */
+  moved: string | null;
+  clock: string;
+  /** What else is known: tokens, chunk. */
+  more: string | null;
+}
+
+export function describeSpan(span: Span): SpanWords {
+  const took = span.endMs - span.startMs;
+  const lane = laneOf(span.lane);
+  const moved = typeof span.args.bytes === 'number' && span.args.bytes > 0 ? span.args.bytes : null;
+  const tokens = typeof span.args.tokens === 'number' ? span.args.tokens : null;
+  const chunk = typeof span.args.chunk === 'number' ? span.args.chunk : null;
+  const more = [
+    tokens === null ? null : plural(tokens, 'token'),
+    chunk === null ? null : `chunk ${chunk + 1}`,
+  ];
+  return {
+    title: span.name,
+    where: lane === null ? span.lane : LANE_LABELS[lane],
+    took: ms(took),
+    moved: moved === null ? null : `${bytes(moved)}, ${rate(moved, took)}`,
+    clock: CLOCKS[span.clock],
+    more: more.filter(Boolean).join(', ') || null,
+  };
+}
+
+export function spanInWords(span: Span): string {
+  const { title, where, took, moved, clock, more } = describeSpan(span);
+  return `${[`${title} on ${where}`, took, moved, more, clock].filter(Boolean).join('; ')}.`;
+}

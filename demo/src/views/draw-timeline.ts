@@ -1,0 +1,219 @@
+/** The timeline's picture: lanes, bars, axis. A modelled time is hatched, one from the GPU has a dark edge on top. */
+import type { TurnView } from '../session/types.ts';
+import { ms as inMs } from './format.ts';
+import { LANE_LABELS } from './lanes.ts';
+import type { Palette } from './palette.ts';
+import { type Domain, spanOf, tickStep, ticks, toX } from './time-scale.ts';
+import type { Bar, LaneBars, TimelineLayout, Tone } from './timeline-model.ts';
+
+export interface TimelineModel {
+  lanes: readonly LaneBars[];
+  turns: readonly TurnView[];
+  domain: Domain;
+  focus: Bar | null;
+}
+
+export const toneColour = (tone: Tone, palette: Palette): string =>
+  ({ p: palette.p, d: palette.d, pull: palette.pull, over: palette.over, router: palette.ink3 })[tone];
+
+export function drawTimeline(
+  context: CanvasRenderingContext2D,
+  width: number,
+  layout: TimelineLayout,
+  model: TimelineModel,
+  palette: Palette,
+): void {
+  const plot = width - layout.gutter;
+  drawAxis(context, width, layout, model, palette);
+  drawLabels(context, layout, palette);
+  context.save();
+  context.beginPath();
+  context.rect(layout.gutter, 0, plot, layout.height);
+  context.clip();
+  for (const { lane, bars } of model.lanes) {
+    const place = layout.lanes.find((candidate) => candidate.lane === lane);
+    if (place) drawBars(context, bars, place.y, layout, plot, model.domain, palette);
+  }
+  if (model.focus) drawFocus(context, model.focus, layout, plot, model.domain, palette);
+  context.restore();
+}
+
+function drawAxis(
+  context: CanvasRenderingContext2D,
+  width: number,
+  layout: TimelineLayout,
+  { domain, turns }: TimelineModel,
+  palette: Palette,
+): void {
+  const plot = width - layout.gutter;
+  const shown = turns.filter(
+    ({ startMs, endMs }) => startMs < domain.endMs && (endMs ?? Infinity) > domain.startMs,
+  );
+  const origin = shown[0]?.startMs ?? domain.startMs;
+  const step = tickStep(domain, plot);
+  context.font = `11px ${palette.sans}`;
+  context.textBaseline = 'middle';
+  context.textAlign = 'left';
+  context.lineWidth = 1;
+  for (const at of ticks(domain, plot, origin)) {
+    const x = Math.round(layout.gutter + toX(domain, plot, at)) + 0.5;
+    context.strokeStyle = palette.line;
+    line(context, x, layout.axis - 6, x, layout.height);
+    context.fillStyle = palette.ink3;
+    if (x + 40 < width) context.fillText(tickLabel(at - origin, step), x + 4, layout.axis - 12);
+  }
+  context.strokeStyle = palette.ink3;
+  context.setLineDash([2, 3]);
+  for (const turn of shown) {
+    for (const at of [turn.startMs, turn.firstTokenMs]) {
+      if (at === null) continue;
+      const x = Math.round(layout.gutter + toX(domain, plot, at)) + 0.5;
+      if (x < layout.gutter) continue;
+      line(context, x, layout.axis, x, layout.height);
+    }
+    if (turn.firstTokenMs !== null) drawFlag(context, turn, layout, plot, domain, palette);
+  }
+  context.setLineDash([]);
+}
+
+/** Where the first token came. */
+function drawFlag(
+  context: CanvasRenderingContext2D,
+  turn: TurnView,
+  layout: TimelineLayout,
+  plot: number,
+  domain: Domain,
+  palette: Palette,
+): void {
+  const x = layout.gutter + toX(domain, plot, turn.firstTokenMs!);
+  const text = `turn ${turn.turn}: first token`;
+  if (spanOf(domain) > 0 && x - layout.gutter > 110) {
+    context.fillStyle = palette.ink2;
+    context.textAlign = 'right';
+    context.fillText(text, x - 5, layout.height - 8);
+    context.textAlign = 'left';
+  }
+}
+
+function tickLabel(value: number, step: number): string {
+  if (Math.abs(value) >= 10_000) return `${(value / 1000).toFixed(step < 1000 ? 1 : 0)} s`;
+  return step < 1 ? `${value.toFixed(step < 0.1 ? 2 : 1)} ms` : inMs(Math.round(value));
+}
+
+function drawLabels(context: CanvasRenderingContext2D, layout: TimelineLayout, palette: Palette): void {
+  context.font = `600 11.5px ${palette.sans}`;
+  context.textAlign = 'left';
+  context.textBaseline = 'middle';
+  for (const { lane, y, height } of layout.lanes) {
+    context.fillStyle = lane.startsWith('P')
+      ? palette.pInk
+      : lane.startsWith('D')
+        ? palette.dInk
+        : lane === 'link D>P'
+          ? palette.pullInk
+          : palette.ink2;
+    context.fillText(LANE_LABELS[lane], 0, y + height / 2);
+  }
+}
+
+function drawBars(
+  context: CanvasRenderingContext2D,
+  bars: readonly Bar[],
+  laneY: number,
+  layout: TimelineLayout,
+  plot: number,
+  domain: Domain,
+  palette: Palette,
+): void {
+  const drawnTo = new Map<number, number>();
+  for (const bar of bars) {
+    const { span, row, tone } = bar;
+    if (span.endMs < domain.startMs || span.startMs > domain.endMs) continue;
+    const x = layout.gutter + Math.max(-4, toX(domain, plot, span.startMs));
+    const end = layout.gutter + Math.min(plot + 4, toX(domain, plot, span.endMs));
+    // Bars that would share a pixel with the last one are not seen: thousands of tokens stay cheap.
+    if (end <= (drawnTo.get(row) ?? Number.NEGATIVE_INFINITY) + 0.5) continue;
+    drawnTo.set(row, end);
+    const y = laneY + row * layout.row;
+    const width = Math.max(1.2, end - x - (end - x > 4 ? 1 : 0));
+    const height = layout.row - 2;
+    const colour = toneColour(tone, palette);
+    context.fillStyle = colour;
+    context.globalAlpha = span.clock === 'modelled' ? 0.25 : span.clock === 'gpu' ? 1 : 0.72;
+    context.fillRect(x, y, width, height);
+    context.globalAlpha = 1;
+    if (span.clock === 'modelled') hatch(context, x, y, width, height, colour);
+    if (span.clock === 'gpu' && width > 2) {
+      context.fillStyle = palette.ink;
+      context.fillRect(x, y, width, 1.5);
+    }
+    if (width > 46) label(context, span.name, x, y, width, height, palette, span.clock === 'modelled');
+  }
+}
+
+function label(
+  context: CanvasRenderingContext2D,
+  text: string,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  palette: Palette,
+  onLight: boolean,
+): void {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width - 3, height);
+  context.clip();
+  context.fillStyle = onLight ? palette.ink : palette.onAccent;
+  context.font = `10px ${palette.sans}`;
+  context.textAlign = 'left';
+  context.textBaseline = 'middle';
+  context.fillText(text, x + 4, y + height / 2 + 1);
+  context.restore();
+}
+
+function hatch(
+  context: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  colour: string,
+): void {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+  context.strokeStyle = colour;
+  context.lineWidth = 1;
+  const first = x - height;
+  for (let at = first; at < x + width && at - first < 4000; at += 4) {
+    line(context, at, y + height, at + height, y);
+  }
+  context.restore();
+}
+
+function drawFocus(
+  context: CanvasRenderingContext2D,
+  { span, lane, row }: Bar,
+  layout: TimelineLayout,
+  plot: number,
+  domain: Domain,
+  palette: Palette,
+): void {
+  const place = layout.lanes.find((candidate) => candidate.lane === lane);
+  if (!place) return;
+  const x = layout.gutter + toX(domain, plot, span.startMs);
+  const end = layout.gutter + toX(domain, plot, span.endMs);
+  context.strokeStyle = palette.focus;
+  context.lineWidth = 2;
+  context.strokeRect(x - 1.5, place.y + row * layout.row - 1.5, Math.max(2, end - x) + 3, layout.row + 1);
+}
+
+function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+  context.beginPath();
+  context.moveTo(x0, y0);
+  context.lineTo(x1, y1);
+  context.stroke();
+}

@@ -1,0 +1,107 @@
+/** The race: the conversation's next turn, once with KV recomputed by P and once with KV pulled back from D. */
+import type { Race, RaceLane, Session } from '../session/types.ts';
+import { bytes, ms, plural } from './format.ts';
+import { StageBar, StageKey } from './stage-bar.tsx';
+import { useNow } from './use-frames.ts';
+import { sameAnswer, verdictOf } from './verdict.ts';
+
+export function RaceView({ session: { state, actions } }: { session: Session }) {
+  const race = state.race.value;
+  const running =
+    race !== null && race.error === null && !(race.pull.phase === 'done' && race.recompute.phase === 'done');
+  const now = useNow(running, state.nowMs);
+  const { phase } = state.status.value;
+  return (
+    <section class="panel race" aria-label="The race">
+      <div class="panel-head">
+        <h2>The race: compute again, or pull back?</h2>
+        <button
+          type="button"
+          class="primary"
+          disabled={phase !== 'ready' || state.turns.value.length === 0}
+          onClick={() => void actions.runRace()}
+        >
+          {race && !running ? 'Race again' : running ? 'Racing…' : 'Race the next turn'}
+        </button>
+      </div>
+      {race ? <Course race={race} nowMs={now.value} /> : <BeforeRace asked={state.turns.value.length > 0} />}
+    </section>
+  );
+}
+
+function BeforeRace({ asked }: { asked: boolean }) {
+  return (
+    <p class="quiet-text">
+      {asked
+        ? 'The same turn is run twice on the same history: once P computes what D generated again, once it pulls the blocks back. Both are timed to the first token.'
+        : 'Needs a conversation with at least one answer: what D generated is what P lacks.'}
+    </p>
+  );
+}
+
+function Course({ race, nowMs }: { race: Race; nowMs: number }) {
+  const timeOf = (lane: RaceLane): number =>
+    lane.ttftMs ??
+    (lane.phase === 'running' && lane.startedMs !== null ? Math.max(0, nowMs - lane.startedMs) : 0);
+  const scaleMs = Math.max(timeOf(race.pull), timeOf(race.recompute), 1);
+  const verdict = verdictOf(race);
+  const same = sameAnswer(race);
+  return (
+    <>
+      <p class="race-question">
+        <q>{race.question}</q> after {plural(race.historyTokens, 'token')} of history
+      </p>
+      <div class="race-lanes">
+        <Lane name="compute again" lane={race.recompute} timeMs={timeOf(race.recompute)} scaleMs={scaleMs} />
+        <Lane name="pull back" lane={race.pull} timeMs={timeOf(race.pull)} scaleMs={scaleMs} />
+      </div>
+      {race.error ? (
+        <p class="problem">{race.error}</p>
+      ) : (
+        <p class="race-verdict" data-winner={verdict?.winner} aria-live="polite">
+          {verdict?.sentence ?? ''}{' '}
+          {same === null
+            ? ''
+            : same
+              ? 'Both gave the same answer.'
+              : 'The answers differ: the KV was not the same.'}
+        </p>
+      )}
+    </>
+  );
+}
+
+const PHASES: Record<RaceLane['phase'], string> = {
+  waiting: 'waits',
+  preparing: 'says the history again',
+  running: 'runs',
+  done: '',
+};
+
+function Lane({
+  name,
+  lane,
+  timeMs,
+  scaleMs,
+}: {
+  name: string;
+  lane: RaceLane;
+  timeMs: number;
+  scaleMs: number;
+}) {
+  return (
+    <div class="race-lane">
+      <p class="race-name">
+        <strong>{name}</strong>
+        <span class="race-tokens">
+          {lane.phase === 'done'
+            ? `${lane.computedTokens} computed, ${lane.pulledTokens} pulled${lane.bytesPulled > 0 ? ` (${bytes(lane.bytesPulled)})` : ''}`
+            : PHASES[lane.phase]}
+        </span>
+        <span class="race-time number">{timeMs > 0 ? ms(timeMs) : '–'}</span>
+      </p>
+      <StageBar stagesMs={lane.stagesMs} scaleMs={scaleMs} elapsedMs={timeMs} />
+      <StageKey stagesMs={lane.stagesMs} />
+    </div>
+  );
+}

@@ -1,0 +1,81 @@
+/** The last turn's stages as a table: what the timeline shows, for those who cannot see it. Made only while open. */
+import { useSignal } from '@preact/signals';
+import type { SessionState, Span, TurnView } from '../session/types.ts';
+import { CLOCKS } from './describe-span.ts';
+import { bytes, ms } from './format.ts';
+import { LANE_LABELS, LANES, laneOf } from './lanes.ts';
+
+export interface StageSum {
+  name: string;
+  lane: string;
+  clock: Span['clock'];
+  count: number;
+  ms: number;
+  bytes: number;
+}
+
+/** Spans inside a turn, summed by lane, name and clock, in the lanes' order. */
+export function sumStages(spans: readonly Span[], turn: Pick<TurnView, 'startMs' | 'endMs'>): StageSum[] {
+  const sums = new Map<string, StageSum>();
+  for (const span of spans) {
+    if (span.startMs < turn.startMs || (turn.endMs !== null && span.endMs > turn.endMs)) continue;
+    const lane = laneOf(span.lane) ?? span.lane;
+    const key = `${lane}\n${span.name}\n${span.clock}`;
+    const sum = sums.get(key) ?? { name: span.name, lane, clock: span.clock, count: 0, ms: 0, bytes: 0 };
+    sum.count++;
+    sum.ms += span.endMs - span.startMs;
+    if (typeof span.args.bytes === 'number') sum.bytes += span.args.bytes;
+    sums.set(key, sum);
+  }
+  const order = (lane: string) => (LANES as readonly string[]).indexOf(lane);
+  return [...sums.values()].sort((a, b) => order(a.lane) - order(b.lane));
+}
+
+export function SpanTable({ state }: { state: SessionState }) {
+  const open = useSignal(false);
+  return (
+    <details
+      class="as-table"
+      onToggle={(event) => {
+        open.value = event.currentTarget.open;
+      }}
+    >
+      <summary>The last turn as a table</summary>
+      {open.value && <Table state={state} />}
+    </details>
+  );
+}
+
+function Table({ state }: { state: SessionState }) {
+  const turn = state.turns.value.at(-1);
+  const sums = turn ? sumStages(state.spans.value, turn) : [];
+  if (sums.length === 0) return <p>Nothing was measured yet.</p>;
+  return (
+    <div class="as-table-body">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">where</th>
+            <th scope="col">stage</th>
+            <th scope="col">times</th>
+            <th scope="col">together</th>
+            <th scope="col">bytes</th>
+            <th scope="col">clock</th>
+          </tr>
+        </thead>
+        <tbody>
+          {sums.map((sum) => (
+            <tr key={`${sum.lane} ${sum.name} ${sum.clock}`}>
+              <th scope="row">{LANE_LABELS[sum.lane as keyof typeof LANE_LABELS] ?? sum.lane}</th>
+              <td>{sum.name}</td>
+              <td>{sum.count}</td>
+              <td>{ms(sum.ms)}</td>
+              <td>{sum.bytes > 0 ? bytes(sum.bytes) : ''}</td>
+              <td>{CLOCKS[sum.clock]}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,170 @@
+/** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
+import type { Race, Status, TransferView, TurnView } from '../session/types.ts';
+import { ms, plural, rate, times } from './format.ts';
+import { verdictOf } from './verdict.ts';
+
+export interface Story {
+  /** Marks the headline: whose moment it is. */
+  tone: 'plain' | 'p' | 'd' | 'pull' | 'bad';
+  headline: string;
+  detail: string;
+}
+
+export interface StoryFacts {
+  status: Status;
+  turns: readonly TurnView[];
+  transfers: readonly TransferView[];
+  race: Race | null;
+  blockSize: number;
+}
+
+export function tell(facts: StoryFacts): Story {
+  const { status, turns } = facts;
+  if (status.phase === 'failed')
+    return { tone: 'bad', headline: 'This page cannot go on', detail: status.message };
+  const race = raceStory(facts);
+  if (race) return race;
+  const turn = turns.at(-1);
+  if (!turn) return opening(status);
+  if (turn.error) return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: turn.error };
+  const own = facts.transfers.filter(
+    ({ startMs, endMs }) =>
+      (endMs ?? startMs) >= turn.startMs && (turn.endMs === null || startMs <= turn.endMs),
+  );
+  const pull = own.findLast(({ direction }) => direction === 'd_to_p');
+  const over = own.findLast(({ direction }) => direction === 'p_to_d');
+  if (turn.endMs !== null) return ended(turn, pull ?? null, facts);
+  return underWay(turn, pull ?? null, over ?? null);
+}
+
+function opening(status: Status): Story {
+  if (status.phase === 'starting') {
+    return { tone: 'plain', headline: 'Two engines are being built on your GPU', detail: status.message };
+  }
+  return {
+    tone: 'plain',
+    headline: 'P reads. D writes. Their memory is copied between them.',
+    detail: 'Ask something, or press play, and watch the blocks of KV move.',
+  };
+}
+
+function underWay(turn: TurnView, pull: TransferView | null, over: TransferView | null): Story {
+  if (turn.mode === 'monolithic') {
+    return {
+      tone: 'plain',
+      headline: 'One engine reads and writes',
+      detail: 'Nothing is copied in this mode: it is the reference.',
+    };
+  }
+  if (turn.firstTokenMs !== null) {
+    return {
+      tone: pull ? 'pull' : 'd',
+      headline: pull ? cameBack(pull) : 'D writes the answer, token by token',
+      detail: pull
+        ? `${pulledDetail(pull)} Now D writes on.`
+        : 'Each token leaves its KV in D. P does not have it: remember that for the next turn.',
+    };
+  }
+  if (over) {
+    return {
+      tone: 'p',
+      headline: `P hands ${plural(over.pairs.length, 'block')} over to D`,
+      detail: 'The prompt is computed once; D goes on from its KV.',
+    };
+  }
+  if (pull) {
+    return {
+      tone: 'pull',
+      headline:
+        pull.endMs === null ? `P pulls ${plural(pull.pairs.length, 'block')} back from D` : cameBack(pull),
+      detail: 'What D wrote last turn is part of this prompt. P copies its KV instead of computing it again.',
+    };
+  }
+  return {
+    tone: 'p',
+    headline: turn.turn === 1 ? 'P computes the prompt' : `P prepares turn ${turn.turn}`,
+    detail:
+      turn.turn === 1
+        ? 'Prefill: all prompt tokens at once. Their keys and values fill blocks of P.'
+        : 'The prompt is the whole conversation so far, D’s answers included.',
+  };
+}
+
+const cameBack = (pull: TransferView): string =>
+  pull.outcome === null || pull.outcome === 'done'
+    ? `${plural(pull.pairs.length, 'block')} came back from D to P`
+    : `P asked for ${plural(pull.pairs.length, 'block')} and got none`;
+
+const pulledDetail = (pull: TransferView): string =>
+  pull.endMs === null
+    ? ''
+    : `Copied in ${ms(pull.endMs - pull.startMs)}, ${rate(pull.bytes, pull.endMs - pull.startMs)}${pull.throttled ? ' over a modelled link' : ''}.`;
+
+function ended({ result, turn, mode }: TurnView, pull: TransferView | null, facts: StoryFacts): Story {
+  if (result === null) return { tone: 'plain', headline: `Turn ${turn} ended`, detail: '' };
+  const ttft = `First token after ${ms(result.ttft_ms)}.`;
+  if (result.pulled_tokens > 0 && pull) {
+    return {
+      tone: 'pull',
+      headline: `${cameBack(pull)}: ${plural(result.pulled_tokens, 'token')} that P did not compute again`,
+      detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
+    };
+  }
+  if (turn === 1) {
+    return {
+      tone: 'd',
+      headline: `D wrote ${plural(result.output_tokens, 'token')}. Their KV is in D, and P does not have it`,
+      detail: `${ttft} On the next turn this answer is part of the prompt.`,
+    };
+  }
+  const why = result.no_pull_reason ? ` Nothing was pulled: ${result.no_pull_reason}.` : '';
+  return {
+    tone: mode === 'bidirectional' ? 'plain' : 'p',
+    headline: `P computed ${plural(result.computed_tokens, 'token')} to answer turn ${turn}`,
+    detail: `${ttft}${result.local_hit_tokens > 0 ? ` ${plural(result.local_hit_tokens, 'token')} were in P's own cache.` : ''}${why}`,
+  };
+}
+
+/** Against a turn of this conversation in which P computed about as many tokens: measured, and named. */
+function compared(pulledTokens: number, { turns }: StoryFacts): string {
+  const other = turns.findLast(
+    ({ result, turn }) =>
+      turn > 1 && result && result.pulled_tokens === 0 && result.computed_tokens >= pulledTokens,
+  );
+  return other?.result
+    ? ` Turn ${other.turn} computed ${other.result.computed_tokens} tokens: ${ms(other.result.ttft_ms)}.`
+    : '';
+}
+
+function raceStory({ race, turns }: StoryFacts): Story | null {
+  if (!race || race.error) return null;
+  const last = turns.at(-1);
+  const started = race.pull.startedMs ?? race.recompute.startedMs;
+  // A turn that began after the race is the newer story.
+  if (last && started !== null && last.startMs > started) return null;
+  const verdict = verdictOf(race);
+  const tokens = plural(race.pull.pulledTokens || race.historyTokens, 'token');
+  if (!verdict) {
+    return {
+      tone: 'pull',
+      headline: 'What did that save? The same turn, both ways',
+      detail: `“${race.question}” once with P computing ${plural(race.historyTokens, 'token')} of history again, once pulling.`,
+    };
+  }
+  const [pull, recompute] = [race.pull.ttftMs!, race.recompute.ttftMs!];
+  if (verdict.winner === 'pull') {
+    return {
+      tone: 'pull',
+      headline: `Pulling back saved ${ms(verdict.marginMs)}`,
+      detail: `Same turn, same answer: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}).`,
+    };
+  }
+  return {
+    tone: 'p',
+    headline:
+      verdict.winner === 'neither'
+        ? 'Pulling and computing took the same'
+        : `Pulling back cost ${ms(verdict.marginMs)} here`,
+    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again. On this machine, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
+  };
+}

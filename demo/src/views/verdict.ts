@@ -1,0 +1,46 @@
+/** What a race showed, as a plain sentence, whoever won. No DOM. */
+import type { Race } from '../session/types.ts';
+import { ms, times } from './format.ts';
+
+export interface Verdict {
+  winner: 'pull' | 'recompute' | 'neither';
+  /** Milliseconds that the winner was ahead. */
+  marginMs: number;
+  sentence: string;
+}
+
+/** Closer than this share of the slower is called even: one measurement cannot tell more. */
+const EVEN = 0.03;
+
+/** null until both have finished. */
+export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): Verdict | null {
+  if (pull.ttftMs === null || recompute.ttftMs === null) return null;
+  const lead = recompute.ttftMs - pull.ttftMs;
+  const slower = Math.max(pull.ttftMs, recompute.ttftMs);
+  const marginMs = Math.abs(lead);
+  if (marginMs <= slower * EVEN) {
+    return {
+      winner: 'neither',
+      marginMs,
+      sentence: `Even: ${ms(pull.ttftMs)} against ${ms(recompute.ttftMs)}.`,
+    };
+  }
+  const ratio = times(slower / Math.min(pull.ttftMs, recompute.ttftMs));
+  return lead > 0
+    ? {
+        winner: 'pull',
+        marginMs,
+        sentence: `Pulling won by ${ms(marginMs)}: the first token came ${ratio} sooner.`,
+      }
+    : {
+        winner: 'recompute',
+        marginMs,
+        sentence: `Pulling lost by ${ms(marginMs)}: computing again was ${ratio} faster.`,
+      };
+}
+
+/** Both must say the same; null while they cannot be compared. */
+export function sameAnswer({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): boolean | null {
+  if (pull.phase !== 'done' || recompute.phase !== 'done') return null;
+  return pull.answer === recompute.answer;
+}
