@@ -1,5 +1,5 @@
 /** Summaries of samples. Quantiles interpolate linearly between order statistics, as pandas and NumPy do by default. */
-import { mean } from 'simple-statistics';
+import { mean, sampleStandardDeviation } from 'simple-statistics';
 
 export interface Summary {
   mean: number;
@@ -10,8 +10,15 @@ export interface Summary {
 
 /** The q-quantile, q from 0 to 1, of at least one sample in any order. */
 export function quantile(samples: readonly number[], q: number): number {
-  if (samples.length === 0) throw new RangeError('a quantile needs at least one sample');
-  const sorted = samples.toSorted((a, b) => a - b);
+  return sortedQuantile(
+    samples.toSorted((a, b) => a - b),
+    q,
+  );
+}
+
+/** The same for samples in rising order. */
+export function sortedQuantile(sorted: ArrayLike<number>, q: number): number {
+  if (sorted.length === 0) throw new RangeError('a quantile needs at least one sample');
   const position = (sorted.length - 1) * q;
   const below = Math.floor(position);
   const low = sorted[below]!;
@@ -27,5 +34,42 @@ export function summarise(samples: readonly number[]): Summary | null {
     p50: quantile(samples, 0.5),
     p90: quantile(samples, 0.9),
     max: Math.max(...samples),
+  };
+}
+
+/** pandas' describe(). */
+export interface Description {
+  count: number;
+  mean: number;
+  /** Of the sample (n - 1); null for a single one. */
+  std: number | null;
+  min: number;
+  p25: number;
+  p50: number;
+  p75: number;
+  p90: number;
+  /** null for fewer than 100 samples: vLLM's benchmark prints it from there on. */
+  p99: number | null;
+  max: number;
+}
+
+const ENOUGH_FOR_P99 = 100;
+
+/** null without samples. */
+export function describeSamples(samples: readonly number[]): Description | null {
+  if (samples.length === 0) return null;
+  const sorted = samples.toSorted((a, b) => a - b);
+  const at = (q: number): number => sortedQuantile(sorted, q);
+  return {
+    count: sorted.length,
+    mean: mean(sorted),
+    std: sorted.length > 1 ? sampleStandardDeviation(sorted) : null,
+    min: sorted[0]!,
+    p25: at(0.25),
+    p50: at(0.5),
+    p75: at(0.75),
+    p90: at(0.9),
+    p99: sorted.length >= ENOUGH_FOR_P99 ? at(0.99) : null,
+    max: sorted.at(-1)!,
   };
 }

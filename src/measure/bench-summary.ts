@@ -1,0 +1,139 @@
+/** From a mode's requests to its tables: vLLM's rows, time between tokens, and what reuse cost in memory. */
+import {
+  BENCH_METRICS,
+  type BenchMode,
+  type BenchSample,
+  type BenchTable,
+  type Described,
+} from './bench-report.ts';
+import { describeSamples, sortedQuantile } from './statistics.ts';
+
+/** One request, with what is summed up and not reported by itself. */
+export interface MeasuredRequest {
+  sample: BenchSample;
+  /** Milliseconds between each token (each chunk) and the one before. */
+  gapsMs: readonly number[];
+  /** The answer: token ids, or what a server sent. */
+  output: readonly (number | string)[];
+  bytesPToD: number | null;
+  bytesDToP: number | null;
+}
+
+/** Blocks kept for readers, integrated by the engine. */
+export interface HeldBlocks {
+  blockMs: number;
+  peakBlocks: number;
+  overMs: number;
+}
+
+/** What a mode's rounds come to besides their requests; sums over rounds. */
+export interface ModeFacts {
+  mode: string;
+  label: string;
+  threshold: number | null;
+  runtimeMs: number;
+  errors: ReadonlyMap<string, number>;
+  blockBytes: number | null;
+  heldForP: HeldBlocks | null;
+  heldForD: HeldBlocks | null;
+  preemptions: number | null;
+  firstUseCompilations: number | null;
+  warmupPercentages: readonly number[];
+}
+
+/** null without a single request that ended well. */
+export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeFacts): BenchMode | null {
+  const samples = requests.map(({ sample }) => sample);
+  const table = tableOf(samples);
+  if (!table) return null;
+  const outputTokens = total(samples, (sample) => sample.output_num_tokens)!;
+  const seconds = facts.runtimeMs / 1000;
+  return {
+    mode: facts.mode,
+    label: facts.label,
+    threshold: facts.threshold,
+    table,
+    warmup_tables: facts.warmupPercentages.flatMap((warmup_percent) => {
+      const rest = tableOf(afterWarmup(samples, warmup_percent));
+      return rest && warmup_percent > 0 ? [{ warmup_percent, table: rest }] : [];
+    }),
+    itl_ms: itlOf(requests.flatMap(({ gapsMs }) => gapsMs)),
+    requests: samples.length,
+    failed_requests: [...facts.errors.values()].reduce((sum, count) => sum + count, 0),
+    errors: [...facts.errors].map(([message, count]) => ({ message, count })),
+    prompt_tokens: total(samples, (sample) => sample.input_num_tokens),
+    local_hit_tokens: total(samples, (sample) => sample.local_hit_tokens),
+    pulled_tokens: total(samples, (sample) => sample.pulled_tokens),
+    computed_tokens: total(samples, (sample) => sample.computed_tokens),
+    output_tokens: outputTokens,
+    bytes_p_to_d: total(requests, (request) => request.bytesPToD),
+    bytes_d_to_p: total(requests, (request) => request.bytesDToP),
+    stages_ms: meanStages(samples),
+    runtime_ms: facts.runtimeMs,
+    requests_per_second: seconds > 0 ? samples.length / seconds : 0,
+    output_tokens_per_second: seconds > 0 ? outputTokens / seconds : 0,
+    held_for_p: heldOf(facts.heldForP, facts.blockBytes),
+    held_for_d: heldOf(facts.heldForD, facts.blockBytes),
+    preemptions: facts.preemptions,
+    first_use_compilations: facts.firstUseCompilations,
+    samples,
+  };
+}
+
+function tableOf(samples: readonly BenchSample[]): BenchTable | null {
+  const rows = BENCH_METRICS.map((metric): [string, Described | null] => [
+    metric,
+    describeSamples(samples.map((sample) => sample[metric])),
+  ]);
+  return rows.every(([, described]) => described) ? (Object.fromEntries(rows) as BenchTable) : null;
+}
+
+/** vLLM drops the first share of each run's samples, in the order in which they began; here of each round's. */
+function afterWarmup(samples: readonly BenchSample[], percent: number): BenchSample[] {
+  const rounds = [...new Set(samples.map(({ round }) => round))];
+  return rounds.flatMap((round) => {
+    const byStart = samples
+      .filter((sample) => sample.round === round)
+      .toSorted((a, b) => a.start_ms - b.start_ms);
+    return byStart.slice(Math.floor((percent / 100) * byStart.length));
+  });
+}
+
+function itlOf(gaps: readonly number[]): BenchMode['itl_ms'] {
+  if (gaps.length === 0) return null;
+  const sorted = gaps.toSorted((a, b) => a - b);
+  return {
+    count: sorted.length,
+    mean: sorted.reduce((sum, gap) => sum + gap, 0) / sorted.length,
+    p50: sortedQuantile(sorted, 0.5),
+    p90: sortedQuantile(sorted, 0.9),
+    p99: sortedQuantile(sorted, 0.99),
+    max: sorted.at(-1)!,
+  };
+}
+
+/** null as soon as one is unknown. */
+function total<T>(list: readonly T[], value: (item: T) => number | null): number | null {
+  return list.reduce<number | null>((sum, item) => {
+    const next = value(item);
+    return sum === null || next === null ? null : sum + next;
+  }, 0);
+}
+
+function meanStages(samples: readonly BenchSample[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { stages_ms } of samples)
+    for (const [stage, ms] of Object.entries(stages_ms)) sums[stage] = (sums[stage] ?? 0) + ms;
+  return Object.fromEntries(Object.entries(sums).map(([stage, ms]) => [stage, ms / samples.length]));
+}
+
+function heldOf(held: HeldBlocks | null, blockBytes: number | null): BenchMode['held_for_p'] {
+  if (!held || blockBytes === null) return null;
+  const blockSeconds = held.blockMs / 1000;
+  return {
+    mean_blocks: held.overMs > 0 ? held.blockMs / held.overMs : 0,
+    peak_blocks: held.peakBlocks,
+    block_seconds: blockSeconds,
+    byte_seconds: blockSeconds * blockBytes,
+  };
+}
