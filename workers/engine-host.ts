@@ -8,10 +8,10 @@ import type {
 } from '../src/cluster/messages.ts';
 import type { EngineStats } from '../src/cluster/types.ts';
 import type { EngineCoreConfig } from '../src/config/engine.ts';
-import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
-import { NixlWorkerSide } from '../src/connector/worker-side.ts';
+import type { CostAwarePolicy } from '../src/connector/cost-aware.ts';
+import type { NixlWorkerSide } from '../src/connector/worker-side.ts';
 import type { CacheLookup } from '../src/engine/cache-lookup.ts';
-import { EngineCore } from '../src/engine/engine-core.ts';
+import type { EngineCore } from '../src/engine/engine-core.ts';
 import type { BlockPair, EngineRequest, RemoteAddress } from '../src/engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
 import type { Span } from '../src/measure/spans.ts';
@@ -22,6 +22,7 @@ import type { LinkSpec } from '../src/transport/link.ts';
 import type { PeerTransport } from '../src/transport/transport.ts';
 import type { TransferResult } from '../src/transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
+import { buildPolicy } from './build-policy.ts';
 import { CacheReport } from './cache-report.ts';
 
 /** After so long without a change, requests that wait say why. */
@@ -37,6 +38,7 @@ export class EngineHost implements EngineApi {
   #parts: EngineParts | null = null;
   #core: EngineCore | null = null;
   #worker: NixlWorkerSide | null = null;
+  #costAware: CostAwarePolicy | null = null;
   #spans: Span[] = [];
   readonly #cacheReport = new CacheReport();
   /** Requests that have not ended, with what was last said of their waiting. */
@@ -121,12 +123,17 @@ export class EngineHost implements EngineApi {
     }
   }
 
+  async forgetPrefix(tokenIds: readonly number[], keepTokens: number): Promise<void> {
+    this.#engine().forgetPrefix(tokenIds, null, keepTokens);
+  }
+
   async stats(): Promise<EngineStats> {
     const parts = this.#built();
     return {
       engineId: parts.transport.identity.engineId,
       ...this.#engine().stats(),
       firstUseCompilations: parts.runner.firstUseCompilations(),
+      ...(this.#costAware ? { costs: this.#costAware.costs() } : {}),
       holdUse: this.#worker && {
         prefill: this.#worker.holdUse('prefill'),
         decode: this.#worker.holdUse('decode'),
@@ -217,50 +224,12 @@ export class EngineHost implements EngineApi {
     this.#exit();
   }
 
-  #buildPolicy(core: EngineCoreConfig): void {
-    const parts = this.#built();
-    const config = { ...core, eosTokenIds: parts.eosTokenIds };
-    if (config.connector) {
-      const scheduler = new NixlSchedulerSide({
-        config: config.connector,
-        engineId: core.engineId,
-        host: core.host,
-        port: core.port,
-        blockSize: core.cache.blockSize,
-        clock: systemClock,
-      });
-      this.#worker = new NixlWorkerSide({
-        config: config.connector,
-        transport: parts.transport,
-        clock: systemClock,
-        onPull: ({ requestId, remote, pairs }) =>
-          this.#send({
-            kind: 'pull',
-            requestId,
-            remoteEngineId: remote.engineId,
-            pairs: pairs.map(({ remote, local }) => [remote, local]),
-            bytes: pairs.reduce((sum, { group }) => sum + parts.transport.identity.blockBytes[group]!, 0),
-            atMs: systemClock.now(),
-          }),
-        onTransfer: ({ requestId, remote, result }) =>
-          this.#send({
-            kind: 'transfer',
-            requestId,
-            remoteEngineId: remote.engineId,
-            result,
-            atMs: systemClock.now(),
-          }),
-      });
-      this.#core = new EngineCore({
-        ...parts.coreDeps,
-        config,
-        connector: { scheduler, worker: this.#worker },
-      });
-    } else {
-      this.#worker = null;
-      this.#core = new EngineCore({ ...parts.coreDeps, config, connector: null });
-    }
-    this.#cacheReport.coreIs(this.#core);
+  #buildPolicy(config: EngineCoreConfig): void {
+    const { core, worker, costAware } = buildPolicy(this.#built(), config, (event) => this.#send(event));
+    this.#core = core;
+    this.#worker = worker;
+    this.#costAware = costAware;
+    this.#cacheReport.coreIs(core);
   }
 
   async #run(): Promise<void> {

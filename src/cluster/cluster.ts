@@ -15,6 +15,7 @@ import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { changed, engineStart } from './options.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { PromptBuilder } from './prompts.ts';
+import { takeBack, turnStart } from './rewind.ts';
 import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
 import { ServedTurn } from './served-turn.ts';
 import type {
@@ -149,6 +150,7 @@ export class EngineCluster implements Cluster {
       sampling: { ...DEFAULT_SAMPLING, ...request.sampling },
       cacheSalt: null,
       remote: await this.#takeRemote(conversation),
+      pull: request.pull ?? null,
     };
     this.#engineWatch.tell({
       kind: 'turn',
@@ -165,10 +167,9 @@ export class EngineCluster implements Cluster {
       this.#pick('decode'),
       acceptedMs,
     );
-    const outputs =
-      this.mode === 'monolithic' || (this.mode === 'decode-local' && conversation.turns > 0)
-        ? monolithicTurn(served.decode, turn, served.trace)
-        : disaggregatedTurn(served.prefill, served.decode, turn, served.trace);
+    const outputs = alone(this.mode, conversation)
+      ? monolithicTurn(served.decode, turn, served.trace)
+      : disaggregatedTurn(served.prefill, served.decode, turn, served.trace);
     this.#active++;
     try {
       yield* this.#stream(request, served, outputs);
@@ -204,6 +205,7 @@ export class EngineCluster implements Cluster {
   /** The conversation moves on, and the turn becomes its result. */
   #finish(request: GenerateRequest, served: ServedTurn, reason: FinishReason, atMs: number): TurnResult {
     const { conversation, turn, trace, decode } = served;
+    conversation.before = turnStart(served, alone(this.mode, conversation) ? decode : served.prefill);
     conversation.turns++;
     conversation.historyIds = [...turn.promptTokenIds, ...served.outputTokenIds];
     const answer = { role: 'assistant', content: served.text };
@@ -214,6 +216,13 @@ export class EngineCluster implements Cluster {
       atMs,
     };
     return served.result(reason, this.#options.link !== null);
+  }
+
+  async rewind(conversationId: string, prefillKeeps?: number): Promise<void> {
+    const conversation = this.#conversations.get(conversationId);
+    const { blockSize } = this.#options;
+    const unused = await takeBack(conversation, blockSize, prefillKeeps ?? null, this.#clock.now());
+    if (unused) await this.#release(unused);
   }
 
   async endConversation(conversationId: string): Promise<void> {
@@ -315,7 +324,8 @@ export class EngineCluster implements Cluster {
     if (!taken) return null;
     const { fresh, kv } = taken;
     const alive = this.#engines.includes(kv.holder) && !kv.holder.dead;
-    if (fresh && alive && this.mode === 'bidirectional') return kv.params;
+    if (fresh && alive && this.mode === 'bidirectional')
+      return { ...kv.params, remote_num_requests: kv.holder.inFlight };
     await this.#release(kv);
     return null;
   }
@@ -334,6 +344,11 @@ export class EngineCluster implements Cluster {
       for (const listener of this.#waitingListeners) listener(requestId, `${engine.engineId}: ${reason}`);
     });
   }
+}
+
+/** One engine serves the whole turn. */
+function alone(mode: Mode, conversation: Conversation): boolean {
+  return mode === 'monolithic' || (mode === 'decode-local' && conversation.turns > 0);
 }
 
 function core(engine: EngineHandle, options: ClusterOptions): EngineCoreConfig {

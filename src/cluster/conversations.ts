@@ -19,6 +19,25 @@ export interface Conversation {
   messages: readonly Message[] | null;
   /** What D holds for the next turn's P. */
   kv: { params: KvTransferParams; holder: EngineHandle; atMs: number } | null;
+  /** What the last turn began with; null before the first, and once it was taken back. */
+  before: TurnStart | null;
+}
+
+/** What a conversation was when its last turn came, and what the turn found. */
+export interface TurnStart {
+  turns: number;
+  historyIds: readonly number[];
+  messages: readonly Message[] | null;
+  /** Prompt and output of the turn. */
+  tokenIds: readonly number[];
+  /** Who computed the prompt, and who generated: the same engine when monolithic. */
+  prefill: EngineHandle;
+  decode: EngineHandle;
+  /** Tokens of the prompt that each found in its own cache. */
+  localHitTokens: number;
+  decodeHitTokens: number;
+  /** Tokens that D held and offered; 0 when it offered none. */
+  heldTokens: number;
 }
 
 export class ConversationCache {
@@ -32,7 +51,7 @@ export class ConversationCache {
   get(id: string): Conversation {
     let conversation = this.#conversations.get(id);
     if (!conversation) {
-      conversation = { id, turns: 0, historyIds: [], messages: null, kv: null };
+      conversation = { id, turns: 0, historyIds: [], messages: null, kv: null, before: null };
       this.#conversations.set(id, conversation);
     }
     return conversation;

@@ -64,6 +64,11 @@ export class EngineHandle {
     return this.#death !== null;
   }
 
+  /** Requests that have not ended. */
+  get inFlight(): number {
+    return this.#streams.size;
+  }
+
   /** A call that rejects with EngineDeadError when the engine ends before it answers. */
   call<T>(invoke: (api: Remote<EngineApi>) => Promise<T>): Promise<T> {
     if (this.#death) return Promise.reject(this.#death);

@@ -78,6 +78,7 @@ export function changed(
       ...connector,
       recomputeThreshold: change.recomputeThreshold ?? connector.recomputeThreshold,
       tokenCheck: change.tokenCheck ?? connector.tokenCheck,
+      costProfile: change.costProfile === undefined ? (connector.costProfile ?? null) : change.costProfile,
       decoderTtlMs: change.decoderTtlMs ?? connector.decoderTtlMs,
     },
   };

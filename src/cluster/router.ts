@@ -2,7 +2,7 @@
  * One turn: P prefills (pulling from D what D has), D takes over and streams. The sequence is that of vLLM's
  * disagg_proxy_multiturn.py; P's one sampled token is discarded, D samples it again.
  */
-import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
 import type { EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
 import { InternalError, RequestError } from '../errors.ts';
 import type { EngineHandle } from './engine-handle.ts';
@@ -15,6 +15,8 @@ export interface Turn {
   cacheSalt: string | null;
   /** D's parameters of the last turn; null when nothing can be pulled. */
   remote: KvTransferParams | null;
+  /** In place of P's own policy for D's blocks. */
+  pull: PullPolicyName | null;
 }
 
 /** Times are on the shared clock, milliseconds. */
@@ -22,6 +24,8 @@ export interface TurnTrace {
   acceptedMs: number;
   prefillDoneMs: number | null;
   prefillAccount: PromptAccount | null;
+  /** Tokens of the prompt that D found in its own cache; 0 until D began. */
+  decodeHitTokens: number;
   /** kv_transfer_params that D returned with its last token. */
   decodeParams: KvTransferParams | null;
 }
@@ -54,7 +58,9 @@ export async function* disaggregatedTurn(
   turn: Turn,
   trace: TurnTrace,
 ): AsyncGenerator<TimedOutput> {
-  const toPrefill = turn.remote ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false } : MISS;
+  const toPrefill: KvTransferParams = turn.remote
+    ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull }
+    : MISS;
   const once = { ...turn.sampling, maxTokens: 1, minTokens: 0 };
   const prefillId = `${turn.requestId}-p`;
   let handover: KvTransferParams | null = null;
@@ -74,6 +80,7 @@ export async function* disaggregatedTurn(
       request(turn, `${turn.requestId}-d`, turn.sampling, handover),
     )) {
       taken = true;
+      trace.decodeHitTokens = timed.output.prompt?.localHitTokens ?? trace.decodeHitTokens;
       trace.decodeParams = timed.output.finish?.kvTransferParams ?? null;
       yield timed;
     }

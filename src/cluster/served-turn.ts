@@ -40,7 +40,13 @@ export class ServedTurn {
     this.conversation = conversation;
     this.prefill = prefill;
     this.decode = decode;
-    this.trace = { acceptedMs, prefillDoneMs: null, prefillAccount: null, decodeParams: null };
+    this.trace = {
+      acceptedMs,
+      prefillDoneMs: null,
+      prefillAccount: null,
+      decodeHitTokens: 0,
+      decodeParams: null,
+    };
   }
 
   /** Returns the token's index in the answer. */

@@ -1,6 +1,8 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. */
-import type { ConnectorConfig } from '../config/kv-transfer.ts';
+import type { CostProfile } from '../config/cost-profile.ts';
+import type { ConnectorConfig, PullPolicyName } from '../config/kv-transfer.ts';
 import type { KvLayout } from '../config/run.ts';
+import type { LearnedCosts } from '../connector/cost-aware.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { WorkerSideCounters } from '../connector/worker-side.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
@@ -77,6 +79,8 @@ export interface PolicyChange {
   tokenCheck?: boolean;
   decoderTtlMs?: number;
   link?: LinkSpec | null;
+  /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
+  costProfile?: CostProfile | null;
 }
 
 export interface EngineInfo {
@@ -124,6 +128,8 @@ export interface GenerateRequest {
    */
   messages?: readonly Message[];
   sampling?: Partial<SamplingParams>;
+  /** How P decides on pulling what D has, for this request only; left out: as the cluster is set. */
+  pull?: PullPolicyName;
   signal?: AbortSignal;
 }
 
@@ -177,6 +183,8 @@ export interface EngineStats extends EngineCoreStats {
   engineId: string;
   /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
   firstUseCompilations: number;
+  /** What the cost-aware policy believes now; absent when the threshold decides. */
+  costs?: LearnedCosts;
   /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
   holdUse: { prefill: HoldUse; decode: HoldUse } | null;
   /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
@@ -219,6 +227,12 @@ export interface Cluster {
   setMode(mode: Mode): Promise<void>;
   /** Throws RequestError for a request that cannot be served, EngineDeadError when an engine ended. */
   generate(request: GenerateRequest): AsyncIterable<GeneratedToken>;
+  /**
+   * As if the conversation's last turn had not been, so that the same turn can be served again: D offers what it held
+   * before, and neither engine finds more of the prompt in its cache than it did. `prefillKeeps` says how many of its
+   * tokens P still finds, in place of that. Throws RequestError when no turn can be taken back (one at a time can).
+   */
+  rewind(conversationId: string, prefillKeeps?: number): Promise<void>;
   /** Releases what is held for the conversation and forgets it. */
   endConversation(conversationId: string): Promise<void>;
   stats(): Promise<readonly EngineStats[]>;

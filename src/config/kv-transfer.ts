@@ -3,6 +3,14 @@
  * a user writes it. Field names are the wire's. Source: vLLM, vllm/config/kv_transfer.py and the NIXL connector.
  */
 import { z } from 'zod';
+import type { CostProfile } from './cost-profile.ts';
+
+/**
+ * What decides whether P pulls what D offers: vLLM's fixed threshold, predicted costs, or nothing (always, never).
+ * 'always' and 'never' are for one request: to measure both.
+ */
+export const PULL_POLICIES = ['threshold', 'cost-aware', 'always', 'never'] as const;
+export type PullPolicyName = (typeof PULL_POLICIES)[number];
 
 const blockIds = z.array(z.array(z.number().int().nonnegative()));
 
@@ -22,6 +30,10 @@ export const kvTransferParamsSchema = z.looseObject({
   remote_blocks_expiry_time: z.number().nullish(),
   /** Ours: the holder's token ids, remote_num_tokens of them; a pull ends at the first one that differs. */
   remote_token_ids: z.array(z.number().int().nonnegative()).nullish(),
+  /** Ours: requests that the holder served when this one set out; from the router. */
+  remote_num_requests: z.number().int().nonnegative().nullish(),
+  /** Ours: how this request's pull from D is decided, in place of the engine's own policy. */
+  pull_policy: z.enum(PULL_POLICIES).nullish(),
 });
 
 export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
@@ -74,6 +86,8 @@ export interface ConnectorConfig {
   enforceHandshakeCompat: boolean;
   /** Pull no further than the first token that differs from the prompt. false is vLLM's behaviour. */
   tokenCheck: boolean;
+  /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
+  costProfile?: CostProfile | null;
 }
 
 export function connectorConfig(config: KvTransferConfig, tokenCheck: boolean): ConnectorConfig {

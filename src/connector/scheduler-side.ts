@@ -14,6 +14,7 @@ import type {
   RecvRequest,
   SendRequest,
 } from '../engine/types.ts';
+import type { CostAwarePolicy } from './cost-aware.ts';
 import { Heartbeats } from './heartbeats.ts';
 import {
   missing,
@@ -24,6 +25,7 @@ import {
   roleOf,
   usableTokens,
 } from './params.ts';
+import { choosePolicy, type PullQuestion } from './pull-policy.ts';
 
 export interface NixlSchedulerDeps {
   config: ConnectorConfig;
@@ -33,6 +35,8 @@ export interface NixlSchedulerDeps {
   port: number;
   blockSize: number;
   clock: Clock;
+  /** Decides on D's blocks in place of the threshold; null or absent: the threshold does. */
+  costAware?: CostAwarePolicy | null;
 }
 
 type Match = { tokens: number; async: boolean; noPullReason: string | null };
@@ -76,9 +80,9 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     const count = usable.tokens - numComputedTokens;
     if (count <= 0) return noPull(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
     // vLLM applies the threshold to D's blocks only: D cannot do without P's.
-    if (fromDecode && count < config.recomputeThreshold) {
-      const limit = usable.limit ? ` (${usable.limit})` : '';
-      return noPull(`${count} < threshold ${config.recomputeThreshold}${limit}`);
+    if (fromDecode) {
+      const refusal = this.#refusal(params, this.#question(params, request, count, numComputedTokens));
+      if (refusal !== null) return noPull(usable.limit ? `${refusal} (${usable.limit})` : refusal);
     }
     return { tokens: count, async: true, noPullReason: null };
   }
@@ -105,6 +109,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
             this.#deps.blockSize,
           )
         : [];
+    if (pairs.length > 0 && !params.do_remote_prefill) {
+      const question = this.#question(params, request, numExternalTokens, numLocalComputedTokens);
+      this.#deps.costAware?.started(requestId, question);
+    }
     this.#recv(requestId, params, pairs, numExternalTokens);
   }
 
@@ -146,6 +154,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     const role = roleOf(params);
     if (!params || role === null) return nothing;
     this.#heartbeats.untrack(requestId);
+    this.#deps.costAware?.ended(requestId, null);
     if (!this.#remoteBlocksProcessed.delete(requestId)) {
       // Never scheduled: its holder would keep the blocks to the end of the lease.
       this.#recv(requestId, params, [], 0);
@@ -157,6 +166,21 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       return nothing;
     }
     return this.#hold(request, blockIds, role);
+  }
+
+  #question(
+    params: KvTransferParams,
+    request: ConnectorRequest,
+    count: number,
+    localHitTokens: number,
+  ): PullQuestion {
+    const promptTokens = request.promptTokenIds.length;
+    return { count, localHitTokens, promptTokens, holderRequests: params.remote_num_requests ?? null };
+  }
+
+  #refusal({ pull_policy }: KvTransferParams, question: PullQuestion): string | null {
+    const { config, costAware } = this.#deps;
+    return choosePolicy(pull_policy ?? null, config.recomputeThreshold, costAware ?? null).refuse(question);
   }
 
   /** Queues a pull; without pairs only the notification that lets the holder free. Needs a holder to talk to. */

@@ -38,6 +38,8 @@ export interface EngineCoreDeps {
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them: tests fill them with NaN. */
   onNewBlocks?: (group: number, ids: readonly BlockId[]) => void;
   onCacheEvent?: (event: CacheEvent) => void;
+  /** A batch ran in so many milliseconds. */
+  onBatch?: (batch: ScheduledBatch, ms: number) => void;
   /** For tests: another digest in the block hash chain. */
   hasher?: BlockHasher;
 }
@@ -208,6 +210,11 @@ export class EngineCore {
     return this.#ledger.list(this.#cache, this.#queues.known, this.#deps.connector?.worker.holds() ?? []);
   }
 
+  /** For measuring a turn again: what is cached of the sequence beyond its first keepTokens is found no more. */
+  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): void {
+    this.#cache.forgetPrefix(tokenIds, cacheSalt, keepTokens);
+  }
+
   /** null for an unknown (or ended and freed) request. */
   requestState(requestId: string): RequestState | null {
     const request = this.#queues.known.get(requestId);
@@ -260,10 +267,14 @@ export class EngineCore {
     };
   }
 
-  #execute(batch: ScheduledBatch): Promise<SampledToken[]> {
-    this.#outcomes.scheduled(batch, this.#deps.clock.now());
+  async #execute(batch: ScheduledBatch): Promise<SampledToken[]> {
+    const { executor, clock, onBatch } = this.#deps;
+    const begun = clock.now();
+    this.#outcomes.scheduled(batch, begun);
     this.#forwardPasses++;
-    return this.#deps.executor.execute(batch);
+    const sampled = await executor.execute(batch);
+    onBatch?.(batch, clock.now() - begun);
+    return sampled;
   }
 
   #poll(): void {

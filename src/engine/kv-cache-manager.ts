@@ -107,6 +107,17 @@ export class KvCacheManager {
     return { ...hit, blockHashes: hashes.slice(0, hit.numTokens / this.blockSize) };
   }
 
+  /** The full blocks of this sequence beyond keepTokens lose their hashes: no prefix ends there any more. */
+  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): void {
+    const hashes: BlockHash[] = [];
+    extendHashes(hashes, tokenIds, cacheSalt, this.blockSize, this.#deps.hasher, Number.POSITIVE_INFINITY);
+    for (const hash of hashes.slice(Math.floor(keepTokens / this.blockSize))) {
+      for (const pool of this.#pools) {
+        for (let id = pool.getCached(hash); id !== null; id = pool.getCached(hash)) pool.evict(id);
+      }
+    }
+  }
+
   /** Free blocks by group that would be taken, were this hit referenced and the table grown to hold numTokens. */
   blocksNeeded(request: Request, numTokens: number, hit: PrefixHit | null): number[] {
     return this.#pools.map((pool, group) => {

@@ -120,7 +120,7 @@ export class FakeCluster implements Cluster {
     const length = Math.min(request.sampling?.maxTokens ?? 4, request.sampling?.ignoreEos ? 1e9 : 5);
     const ids = Array.from({ length }, (_, i) => ((seed + i * 17 + (wrong === 'token' ? 1 : 0)) % 500) + 8);
     if (!request.sampling?.ignoreEos) ids[ids.length - 1] = 0;
-    const offered = this.mode === 'bidirectional' && turn > 1;
+    const offered = this.mode === 'bidirectional' && turn > 1 && request.pull !== 'never';
     const pulled = offered && !this.#troubles.pullsNothing ? Math.max(0, prompt.length - 5) : 0;
     const ttftMs = 10 + (prompt.length - pulled);
     for (const [index, tokenId] of ids.entries()) {
@@ -159,6 +159,10 @@ export class FakeCluster implements Cluster {
               },
       };
     }
+  }
+
+  async rewind(id: string): Promise<void> {
+    this.#turns.set(id, (this.#turns.get(id) ?? 1) - 1);
   }
 
   async endConversation(id: string): Promise<void> {

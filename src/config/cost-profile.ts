@@ -1,0 +1,118 @@
+/**
+ * What pulling and prefilling cost on one machine, for one model over one link: what `kvferry calibrate` writes and the
+ * cost-aware policy reads. Milliseconds of the host's clock; a profile is good only where it was measured.
+ */
+import { z } from 'zod';
+import { ConfigError } from '../errors.ts';
+
+const ms = z.number().nonnegative();
+
+export const costProfileSchema = z.strictObject({
+  kvferry_cost_profile: z.literal(1).describe('Version of this format.'),
+  kvferry: z.string().describe("The program's version."),
+  date: z.string().describe('When it was measured, ISO 8601.'),
+  model: z.string(),
+  weight_dtype: z.enum(['f16', 'f32']),
+  adapter: z.string(),
+  link: z
+    .strictObject({ name: z.string(), bytes_per_second: z.number().positive(), latency_ms: ms })
+    .nullable()
+    .describe('The modelled link; null when transfers ran as fast as the machine copies.'),
+  block_size: z.number().int().positive().describe('Tokens a block.'),
+  block_bytes: z.number().int().positive(),
+  layout: z.enum(['contiguous', 'layer-pieces']),
+  pull: z
+    .strictObject({
+      overhead_ms: ms.describe('What a pull adds to TTFT beside the transfer itself.'),
+      fixed_ms: ms.describe('Of a transfer, whatever its size.'),
+      ms_per_byte: ms,
+    })
+    .describe('overhead_ms + fixed_ms + ms_per_byte * bytes.'),
+  prefill: z
+    .strictObject({
+      fixed_ms: ms.describe(
+        'Of a turn without any prompt token, hand-over to D and its first step included.',
+      ),
+      ms_per_token: ms,
+      ms_per_token_context: ms.describe('For each computed token and each token before it.'),
+    })
+    .describe(
+      'fixed_ms + ms_per_token * tokens + ms_per_token_context * (sum over computed tokens of position).',
+    ),
+  fit: z.strictObject({
+    samples: z.number().int().nonnegative(),
+    rounds: z.number().int().positive(),
+    least_tokens: z.number().int().nonnegative(),
+    most_tokens: z.number().int().positive().describe('Contexts measured reach from one to the other.'),
+    ttft_r2: z.number().describe('Share of the variance of TTFT that the fit explains.'),
+    ttft_median_error: z.number().nonnegative().describe('Median of |measured - fitted| / measured.'),
+    transfer_r2: z.number(),
+    transfer_median_error: z.number().nonnegative(),
+  }),
+  recommended_threshold: z
+    .number()
+    .int()
+    .nonnegative()
+    .nullable()
+    .describe('The kv_recompute_threshold that loses least; null: never pull.'),
+});
+
+export type CostProfile = Readonly<z.infer<typeof costProfileSchema>>;
+
+/** Where a profile is to be used. */
+export interface CostSituation {
+  model: string;
+  weightDtype: string;
+  adapter: string;
+  link: { bytesPerSecond: number; latencyMs: number; name: string } | null;
+  blockSize: number;
+  blockBytes: number;
+  layout: string;
+}
+
+/** `source` names where the text came from, for messages. Throws ConfigError. */
+export function parseCostProfile(text: string, source: string): CostProfile {
+  const again = 'make one with kvferry calibrate';
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw new ConfigError(`${source} is no JSON (${(error as Error).message}): ${again}`, { cause: error });
+  }
+  const version = (json as { kvferry_cost_profile?: unknown } | null)?.kvferry_cost_profile;
+  if (version === undefined) throw new ConfigError(`${source} is no cost profile: ${again}`);
+  if (version !== 1) {
+    throw new ConfigError(
+      `${source} is a cost profile of version ${String(version)}, and 1 is known: ${again}`,
+    );
+  }
+  const result = costProfileSchema.safeParse(json);
+  if (result.success) return result.data;
+  const { path, message } = result.error.issues[0]!;
+  throw new ConfigError(`${source} cannot be used: ${path.join('.') || 'it'}: ${message}; ${again}`);
+}
+
+/** Throws ConfigError that names all that differs. */
+export function checkCostProfile(profile: CostProfile, here: CostSituation, source: string): void {
+  const link = (l: { bytesPerSecond: number; latencyMs: number } | null) =>
+    l ? `${l.bytesPerSecond} bytes/s with ${l.latencyMs} ms` : 'no modelled link';
+  const there = profile.link && {
+    bytesPerSecond: profile.link.bytes_per_second,
+    latencyMs: profile.link.latency_ms,
+  };
+  const pairs: [string, unknown, unknown][] = [
+    ['model', profile.model, here.model],
+    ['weight dtype', profile.weight_dtype, here.weightDtype],
+    ['adapter', profile.adapter, here.adapter],
+    ['link', link(there), link(here.link)],
+    ['block size', profile.block_size, here.blockSize],
+    ['bytes of a block', profile.block_bytes, here.blockBytes],
+    ['layout', profile.layout, here.layout],
+  ];
+  const differing = pairs.filter(([, a, b]) => a !== b);
+  if (differing.length === 0) return;
+  const facts = differing.map(([what, a, b]) => `${what} ${String(a)} and not ${String(b)}`);
+  throw new ConfigError(
+    `${source} was measured with ${facts.join(', ')}: run kvferry calibrate with the settings of this run, or leave --cost-profile out`,
+  );
+}

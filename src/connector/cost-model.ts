@@ -1,0 +1,29 @@
+/** What a pull and a prefill are predicted to take, from coefficients. Pure arithmetic; who measures and learns is elsewhere. */
+
+/** Milliseconds: fixed + perByte * bytes + perHolderRequest * requests that the holder serves. */
+export interface TransferCosts {
+  fixedMs: number;
+  msPerByte: number;
+  msPerHolderRequest: number;
+}
+
+/** Milliseconds: fixed (of a step, or of a turn) + perToken * tokens + perTokenContext * tokenContext. */
+export interface PrefillCosts {
+  fixedMs: number;
+  msPerToken: number;
+  msPerTokenContext: number;
+}
+
+/** Sum over `tokens` tokens from position `start` on of how many tokens stand before each: what attention reads. */
+export const tokenContext = (start: number, tokens: number): number => tokens * (start + (tokens - 1) / 2);
+
+export const transferMs = (costs: TransferCosts, bytes: number, holderRequests: number): number =>
+  costs.fixedMs + costs.msPerByte * bytes + costs.msPerHolderRequest * holderRequests;
+
+/** Computing `tokens` tokens from position `start` on. */
+export const prefillMs = (costs: PrefillCosts, start: number, tokens: number): number =>
+  costs.fixedMs + costs.msPerToken * tokens + costs.msPerTokenContext * tokenContext(start, tokens);
+
+/** Blocks that a pull of the tokens [start, start + count) moves: whole blocks, a partly filled first one included. */
+export const blocksOf = (start: number, count: number, blockSize: number): number =>
+  Math.ceil((start + count) / blockSize) - Math.floor(start / blockSize);

@@ -1,0 +1,59 @@
+/**
+ * Linear coefficients that follow what is observed: recursive least squares with forgetting, from a prior. Noise is
+ * taken as relative to the value; an observation far out moves the coefficients no further than one at the edge of
+ * belief, for a pause of the machine says nothing about costs. Coefficients stay at 0 or above.
+ */
+
+const RELATIVE_NOISE = 0.15;
+/** Below this many milliseconds noise is absolute. */
+const FLOOR_MS = 1;
+/** Weight of an observation after each further one. */
+const FORGETTING = 0.98;
+const EDGE = 3;
+
+export class RecursiveLeastSquares {
+  readonly #coefficients: number[];
+  readonly #covariance: number[][];
+  /** Forgetting never makes a coefficient less certain than it was at first. */
+  readonly #mostVariance: readonly number[];
+  #observations = 0;
+
+  /** `deviations`: how far off each coefficient may well be. */
+  constructor(prior: readonly number[], deviations: readonly number[]) {
+    this.#coefficients = [...prior];
+    this.#mostVariance = deviations.map((d) => d * d);
+    this.#covariance = prior.map((_, i) => prior.map((__, j) => (i === j ? this.#mostVariance[i]! : 0)));
+  }
+
+  get coefficients(): readonly number[] {
+    return this.#coefficients;
+  }
+
+  get observations(): number {
+    return this.#observations;
+  }
+
+  predict(x: readonly number[]): number {
+    return x.reduce((sum, value, i) => sum + value * this.#coefficients[i]!, 0);
+  }
+
+  observe(x: readonly number[], y: number): void {
+    const expected = this.predict(x);
+    const noise = (RELATIVE_NOISE * Math.max(expected, FLOOR_MS)) ** 2;
+    const spread = this.#covariance.map((row) => row.reduce((sum, value, j) => sum + value * x[j]!, 0));
+    const variance = noise + x.reduce((sum, value, i) => sum + value * spread[i]!, 0);
+    const edge = EDGE * Math.sqrt(variance);
+    const surprise = Math.max(-edge, Math.min(edge, y - expected));
+    for (const [i, value] of this.#coefficients.entries()) {
+      this.#coefficients[i] = Math.max(0, value + (spread[i]! / variance) * surprise);
+    }
+    this.#observations++;
+    for (const [i, row] of this.#covariance.entries()) {
+      for (const j of row.keys()) {
+        const bound = Math.sqrt(this.#mostVariance[i]! * this.#mostVariance[j]!);
+        const next = (row[j]! - (spread[i]! * spread[j]!) / variance) / FORGETTING;
+        row[j] = Math.max(-bound, Math.min(bound, next));
+      }
+    }
+  }
+}

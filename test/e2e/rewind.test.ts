@@ -1,0 +1,84 @@
+import { expect, it } from 'vitest';
+import type { PullPolicyName } from '../../src/config/kv-transfer.ts';
+import { RequestError } from '../../src/errors.ts';
+import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
+
+const ids = (count: number, seed: number) =>
+  Array.from({ length: count }, (_, i) => 10 + ((seed * 7919 + i * 31) % 400));
+
+const account = ({ result }: Answer) => ({
+  ...result.prompt,
+  pToD: result.transfer.pToD?.blocks ?? 0,
+  dToP: result.transfer.dToP?.blocks ?? 0,
+});
+
+it('serves the same turn again and again, pulled and computed, each time from the same state', async () => {
+  await withCluster({}, async (cluster) => {
+    await cluster.configure({ recomputeThreshold: 64 });
+    const [first] = await converse(cluster, 'c', 1, { newTokens: 53, outputTokens: 9 });
+    const promptTokenIds = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds, ...ids(20, 3)];
+    const sampling = { maxTokens: 6, temperature: 1, seed: 5, ignoreEos: true };
+    const serve = (pull: PullPolicyName) =>
+      generate(cluster, { conversationId: 'c', promptTokenIds, sampling, pull });
+    const answers: Answer[] = [];
+    for (const pull of ['always', 'never', 'always', 'never', 'threshold'] as const) {
+      if (answers.length > 0) await cluster.rewind('c');
+      answers.push(await serve(pull));
+    }
+    const [pulled, computed, pulledAgain, computedAgain, byThreshold] = answers.map(account);
+    // D held 53 + 9 - 1 tokens, of which 48 are full blocks of its own; P keeps nothing.
+    expect(pulled).toMatchObject({ pulledTokens: 61, computedTokens: 21, dToP: 4, pToD: 3 });
+    expect(computed).toMatchObject({ pulledTokens: 0, computedTokens: 82, dToP: 0, pToD: 3 });
+    expect(computed!.noPullReason).toBe('the request asks for computing it');
+    expect(byThreshold!.noPullReason).toBe('61 < threshold 64');
+    expect(pulledAgain).toEqual(pulled);
+    expect(computedAgain).toEqual(computed);
+    for (const answer of answers) {
+      expect(fingerprint([answer])).toEqual(fingerprint([answers[0]!]));
+      expect(answer.result.turn).toBe(2);
+    }
+    // The conversation goes on from the last one served.
+    const next = [...promptTokenIds, ...answers[0]!.result.outputTokenIds, ...ids(5, 9)];
+    const third = await generate(cluster, {
+      conversationId: 'c',
+      promptTokenIds: next,
+      sampling,
+      pull: 'always',
+    });
+    expect(third.result).toMatchObject({ turn: 3, prompt: { pulledTokens: 87 } });
+    await cluster.endConversation('c');
+  });
+});
+
+it('leaves P what it is told to keep, and nothing more, of what the turn put in its cache', async () => {
+  const prefill = { numBlocks: 128, enablePrefixCaching: true };
+  await withCluster({ prefill }, async (cluster) => {
+    const [first] = await converse(cluster, 'c', 1, { newTokens: 53, outputTokens: 9 });
+    const promptTokenIds = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds, ...ids(20, 3)];
+    const sampling = { maxTokens: 1, ignoreEos: true };
+    const serve = (pull: PullPolicyName) =>
+      generate(cluster, { conversationId: 'c', promptTokenIds, sampling, pull });
+    expect((await serve('always')).result.prompt.localHitTokens).toBe(48);
+    await cluster.rewind('c', 32);
+    expect((await serve('always')).result.prompt).toMatchObject({ localHitTokens: 32, pulledTokens: 29 });
+    await cluster.rewind('c');
+    expect((await serve('never')).result.prompt).toMatchObject({ localHitTokens: 32, computedTokens: 50 });
+    await cluster.rewind('c', 0);
+    expect((await serve('never')).result.prompt).toMatchObject({ localHitTokens: 0, computedTokens: 82 });
+  });
+});
+
+it('takes back one turn at a time, a first turn and a monolithic one too', async () => {
+  await withCluster({}, async (cluster) => {
+    await expect(cluster.rewind('c')).rejects.toThrow(RequestError);
+    const sampling = { maxTokens: 2, ignoreEos: true };
+    for (const mode of ['bidirectional', 'unidirectional', 'monolithic'] as const) {
+      await cluster.setMode(mode);
+      const serve = () => generate(cluster, { conversationId: 'c', promptTokenIds: ids(40, 1), sampling });
+      const once = await serve();
+      await cluster.rewind('c');
+      await expect(cluster.rewind('c')).rejects.toThrow('no turn that could be taken back');
+      expect(account(await serve())).toEqual(account(once));
+    }
+  });
+});

@@ -1,0 +1,83 @@
+/** The policy on top of an engine's lasting parts: both sides of the connector, the cost-aware decision, the engine core. */
+import type { EngineEvent } from '../src/cluster/messages.ts';
+import type { EngineCoreConfig } from '../src/config/engine.ts';
+import { CostAwarePolicy } from '../src/connector/cost-aware.ts';
+import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
+import { NixlWorkerSide } from '../src/connector/worker-side.ts';
+import { EngineCore } from '../src/engine/engine-core.ts';
+import { systemClock } from '../src/platform/clock.ts';
+import type { EngineParts } from './build-engine.ts';
+
+export interface EnginePolicy {
+  core: EngineCore;
+  /** null: the engine neither sends nor pulls. */
+  worker: NixlWorkerSide | null;
+  /** null: the threshold decides. */
+  costAware: CostAwarePolicy | null;
+}
+
+export function buildPolicy(
+  parts: EngineParts,
+  coreConfig: EngineCoreConfig,
+  send: (event: EngineEvent) => void,
+): EnginePolicy {
+  const config = { ...coreConfig, eosTokenIds: parts.eosTokenIds };
+  if (!config.connector) {
+    const core = new EngineCore({ ...parts.coreDeps, config, connector: null });
+    return { core, worker: null, costAware: null };
+  }
+  const costAware = costAwarePolicy(config);
+  const scheduler = new NixlSchedulerSide({
+    config: config.connector,
+    engineId: config.engineId,
+    host: config.host,
+    port: config.port,
+    blockSize: config.cache.blockSize,
+    clock: systemClock,
+    costAware,
+  });
+  const worker = new NixlWorkerSide({
+    config: config.connector,
+    transport: parts.transport,
+    clock: systemClock,
+    onPull: ({ requestId, remote, pairs }) =>
+      send({
+        kind: 'pull',
+        requestId,
+        remoteEngineId: remote.engineId,
+        pairs: pairs.map(({ remote, local }) => [remote, local]),
+        bytes: pairs.reduce((sum, { group }) => sum + parts.transport.identity.blockBytes[group]!, 0),
+        atMs: systemClock.now(),
+      }),
+    onTransfer({ requestId, remote, result }) {
+      costAware?.ended(requestId, result.outcome === 'done' ? result.wallMs : null);
+      const remoteEngineId = remote.engineId;
+      send({ kind: 'transfer', requestId, remoteEngineId, result, atMs: systemClock.now() });
+    },
+  });
+  const core = new EngineCore({
+    ...parts.coreDeps,
+    config,
+    connector: { scheduler, worker },
+    ...(costAware
+      ? {
+          onBatch: ({ requests }, ms) =>
+            costAware.stepRan(
+              requests.map(({ startPosition, tokenIds }) => ({
+                start: startPosition,
+                tokens: tokenIds.length,
+              })),
+              ms,
+            ),
+        }
+      : {}),
+  });
+  return { core, worker, costAware };
+}
+
+function costAwarePolicy({ connector, cache, scheduler }: EngineCoreConfig): CostAwarePolicy | null {
+  const profile = connector?.costProfile;
+  if (!profile) return null;
+  const { blockSize } = cache;
+  return new CostAwarePolicy({ profile, blockSize, maxNumBatchedTokens: scheduler.maxNumBatchedTokens });
+}
