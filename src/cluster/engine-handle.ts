@@ -5,6 +5,7 @@
 import type { EngineRequest, RemoteAddress } from '../engine/types.ts';
 import { EngineDeadError, fromWire } from '../errors.ts';
 import type { Span } from '../measure/spans.ts';
+import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineApi, EngineEvent, EngineStart, EngineStarted } from './messages.ts';
@@ -103,10 +104,11 @@ export class EngineHandle {
 
   /** Rejects with RequestError when the engine refuses the request. */
   async submit(request: EngineRequest): Promise<OutputStream> {
+    const arrivalMs = request.arrivalMs ?? systemClock.now();
     const stream = new OutputStream(request.requestId);
     this.#streams.set(request.requestId, stream);
     try {
-      await this.call((api) => api.addRequest(request));
+      await this.call((api) => api.addRequest({ ...request, arrivalMs }));
     } catch (error) {
       this.#streams.delete(request.requestId);
       throw error;

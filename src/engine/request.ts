@@ -39,7 +39,7 @@ export class Request implements ConnectorRequest {
     this.sampling = request.sampling;
     this.kvTransferParams = request.kvTransferParams;
     this.cacheSalt = request.cacheSalt;
-    this.times = { queuedMs, scheduledMs: null };
+    this.times = { arrivalMs: request.arrivalMs ?? queuedMs, queuedMs, scheduledMs: null };
     this.#allTokenIds = [...request.promptTokenIds];
   }
 

@@ -42,6 +42,8 @@ export interface EngineRequest {
   kvTransferParams: KvTransferParams | null;
   /** Goes into the first block's hash: requests with another salt never share blocks. */
   cacheSalt: string | null;
+  /** When the caller's side took it, on the shared clock; left out: when the engine gets it. */
+  arrivalMs?: number;
 }
 
 /** One request's share of a step. */
@@ -88,8 +90,9 @@ export interface PromptAccount {
   noPullReason: string | null;
 }
 
-/** When the engine got a request, and when its first token was first scheduled (vLLM's QUEUED and SCHEDULED). */
+/** A request's way to its first step (vLLM's arrival_time, QUEUED and SCHEDULED), milliseconds on the shared clock. */
 export interface RequestTimes {
+  arrivalMs: number;
   queuedMs: number;
   /** After any wait for remote KV; a preemption does not move it. null while it was never scheduled. */
   scheduledMs: number | null;

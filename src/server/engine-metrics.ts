@@ -1,0 +1,152 @@
+/**
+ * One engine's metrics under vLLM's names, labels and buckets (vllm/v1/metrics/loggers.py, and stats.py of the NIXL
+ * connector). Made from what the engine says and, for gauges, its state when somebody looks; keeps nothing of a request
+ * beyond its end. Dashboards and autoscalers for vLLM read it as it is.
+ */
+import type { EngineEvent } from '../cluster/messages.ts';
+import type { EngineStats } from '../cluster/types.ts';
+import type { RequestOutput } from '../engine/types.ts';
+import {
+  defineEngineMetrics,
+  type EngineMetricsOptions,
+  type FINISHED_REASONS,
+} from './engine-metric-names.ts';
+import { MetricKit } from './metric-kit.ts';
+
+interface Streaming {
+  firstMs: number;
+  lastMs: number;
+  tokens: number;
+}
+
+export class EngineMetrics {
+  readonly #kit: MetricKit;
+  readonly #m: ReturnType<typeof defineEngineMetrics>;
+  /** Requests that gave a token and have not ended. */
+  readonly #streaming = new Map<string, Streaming>();
+  /** What the engine's own counters said last. */
+  readonly #last = new Map<string, number>();
+
+  constructor(options: EngineMetricsOptions) {
+    this.#kit = new MetricKit({ model_name: options.modelName, engine: options.engineIndex });
+    this.#m = defineEngineMetrics(this.#kit, options);
+  }
+
+  get contentType(): string {
+    return this.#kit.contentType;
+  }
+
+  onEvent(event: EngineEvent): void {
+    switch (event.kind) {
+      case 'outputs':
+        this.#outputs(event.outputs, event.atMs);
+        break;
+      case 'transfer': {
+        const { outcome, wallMs, postMs, bytes, descriptors } = event.result;
+        if (outcome !== 'done') break;
+        this.#m.xferTime.observe(wallMs / 1000);
+        this.#m.postTime.observe(postMs / 1000);
+        this.#m.bytes.observe(bytes);
+        this.#m.descriptors.observe(descriptors);
+        break;
+      }
+      case 'dead':
+        this.#streaming.clear();
+        break;
+    }
+  }
+
+  /** Gauges as they are now, counters as far as the engine counted. null: the engine is dead, and has nothing. */
+  setStats(stats: EngineStats | null): void {
+    const m = this.#m;
+    const waiting = stats?.waiting ?? 0;
+    const deferred = stats?.waitingForRemote ?? 0;
+    m.running.set(stats?.running ?? 0);
+    m.waiting.set(waiting + deferred);
+    m.waitingBy('capacity', waiting);
+    m.waitingBy('deferred', deferred);
+    m.usage.set(stats ? stats.usedBlocks / (stats.numBlocks - 1) : 0);
+    m.held.set(stats?.heldRequests ?? 0);
+    if (!stats) return;
+    const { prefixCache, externalPrefixCache, transfers } = stats;
+    this.#follow('prefix queries', m.prefixQueries, prefixCache.queries);
+    this.#follow('prefix hits', m.prefixHits, prefixCache.hits);
+    this.#follow('external queries', m.externalQueries, externalPrefixCache.queries);
+    this.#follow('external hits', m.externalHits, externalPrefixCache.hits);
+    this.#follow('preemptions', m.preemptions, stats.preemptions);
+    this.#follow('failed transfers', m.failedTransfers, transfers?.numFailedTransfers ?? 0);
+    this.#follow('failed notifications', m.failedNotifications, transfers?.numFailedNotifications ?? 0);
+    this.#follow('expired', m.expired, transfers?.numKvExpired ?? 0);
+  }
+
+  text(): Promise<string> {
+    return this.#kit.text();
+  }
+
+  #outputs(outputs: readonly RequestOutput[], atMs: number): void {
+    let tokens = 0;
+    for (const output of outputs) {
+      if (output.tokens.length > 0) tokens += this.#tokens(output, atMs);
+      if (output.finish) this.#finished(output, output.finish.reason, atMs);
+    }
+    // As vLLM counts it: a prompt belongs to the step that gave its first token.
+    if (tokens > 0) this.#m.iterationTokens.observe(tokens);
+  }
+
+  /** Returns what the step's token count grows by. */
+  #tokens({ requestId, tokens, prompt, times }: RequestOutput, atMs: number): number {
+    this.#m.generationTokens.inc(tokens.length);
+    const known = this.#streaming.get(requestId);
+    if (known) {
+      this.#m.itl.observe(seconds(atMs - known.lastMs));
+      known.lastMs = atMs;
+      known.tokens += tokens.length;
+      return tokens.length;
+    }
+    this.#streaming.set(requestId, { firstMs: atMs, lastMs: atMs, tokens: tokens.length });
+    this.#m.ttft.observe(seconds(atMs - times.arrivalMs));
+    if (!prompt) return tokens.length;
+    const { promptTokens, localHitTokens, pulledTokens, computedTokens } = prompt;
+    const cached = localHitTokens + pulledTokens;
+    this.#m.promptTokens.inc(promptTokens);
+    this.#m.promptBySource('local_compute', computedTokens);
+    this.#m.promptBySource('local_cache_hit', localHitTokens);
+    this.#m.promptBySource('external_kv_transfer', pulledTokens);
+    this.#m.promptCached.inc(cached);
+    // All but one token had KV: that one ran again, for its logits.
+    this.#m.promptRecomputed.inc(cached + 1 === promptTokens ? 1 : 0);
+    this.#m.requestPromptTokens.observe(promptTokens);
+    this.#m.computedTokens.observe(computedTokens);
+    return tokens.length + promptTokens;
+  }
+
+  #finished(
+    { requestId, times }: RequestOutput,
+    reason: (typeof FINISHED_REASONS)[number],
+    atMs: number,
+  ): void {
+    const m = this.#m;
+    const streamed = this.#streaming.get(requestId);
+    this.#streaming.delete(requestId);
+    m.success(reason, 1);
+    m.e2e.observe(seconds(atMs - times.arrivalMs));
+    if (times.scheduledMs !== null) m.queueTime.observe(seconds(times.scheduledMs - times.queuedMs));
+    if (!streamed || times.scheduledMs === null) return;
+    const { firstMs, lastMs, tokens } = streamed;
+    m.prefillTime.observe(seconds(firstMs - times.scheduledMs));
+    m.decodeTime.observe(seconds(lastMs - firstMs));
+    m.inferenceTime.observe(seconds(lastMs - times.scheduledMs));
+    m.tpot.observe(tokens > 1 ? seconds((lastMs - firstMs) / (tokens - 1)) : 0);
+    m.requestGenerationTokens.observe(tokens);
+  }
+
+  /** The engine counts from 0 again after it was built anew. */
+  #follow(name: string, counter: { inc(by: number): void }, now: number): void {
+    const last = this.#last.get(name) ?? 0;
+    counter.inc(now >= last ? now - last : now);
+    this.#last.set(name, now);
+  }
+}
+
+/** Clocks of several threads may be a hair apart. */
+const seconds = (ms: number): number => Math.max(0, ms) / 1000;

@@ -1,0 +1,133 @@
+/**
+ * One engine's KV events in vLLM's shape (vllm/distributed/kv_events.py), numbered, and kept for replay up to a bound.
+ * Readers keep only their place in it, so that a slow one costs no memory: it loses its place instead.
+ */
+import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import { safeJson } from './json.ts';
+
+export type KvEvent =
+  | {
+      type: 'BlockStored';
+      block_hashes: readonly string[];
+      parent_block_hash: string | null;
+      token_ids: readonly number[];
+      block_size: number;
+      lora_id: null;
+      medium: 'GPU';
+      lora_name: null;
+      group_idx: number;
+    }
+  | { type: 'BlockRemoved'; block_hashes: readonly string[]; medium: 'GPU'; group_idx: number }
+  | { type: 'AllBlocksCleared' };
+
+export interface KvEventBatch {
+  /** Unix seconds. */
+  ts: number;
+  events: readonly KvEvent[];
+  data_parallel_rank: number;
+}
+
+export function kvEvent(event: CacheEvent): KvEvent {
+  switch (event.kind) {
+    case 'stored':
+      return {
+        type: 'BlockStored',
+        block_hashes: event.blockHashes,
+        parent_block_hash: event.parentBlockHash,
+        token_ids: event.tokenIds,
+        block_size: event.blockSize,
+        lora_id: null,
+        medium: 'GPU',
+        lora_name: null,
+        group_idx: event.group,
+      };
+    case 'removed':
+      return {
+        type: 'BlockRemoved',
+        block_hashes: event.blockHashes,
+        medium: 'GPU',
+        group_idx: event.group,
+      };
+    case 'cleared':
+      return { type: 'AllBlocksCleared' };
+  }
+}
+
+/** vLLM's buffer_steps. */
+export const KEPT_BATCHES = 10_000;
+/** Ours: a batch of a long prefill is large, and 10,000 of them would be too much. */
+export const KEPT_CHARACTERS = 32 * 2 ** 20;
+
+export class KvEventLog {
+  readonly #mostBatches: number;
+  readonly #mostCharacters: number;
+  /** JSON of the batches from #first on. */
+  #kept: string[] = [];
+  #first = 0;
+  #characters = 0;
+  readonly #waiting = new Set<() => void>();
+  #closed = false;
+
+  constructor(mostBatches = KEPT_BATCHES, mostCharacters = KEPT_CHARACTERS) {
+    this.#mostBatches = mostBatches;
+    this.#mostCharacters = mostCharacters;
+  }
+
+  /** Number of the oldest batch that is kept. */
+  get first(): number {
+    return this.#first;
+  }
+
+  /** Number that the next batch will have. */
+  get next(): number {
+    return this.#first + this.#kept.length;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** `atMs` on the shared clock, which counts from 1970. */
+  append(events: readonly CacheEvent[], atMs: number): void {
+    const batch: KvEventBatch = { ts: atMs / 1000, events: events.map(kvEvent), data_parallel_rank: 0 };
+    const text = safeJson(batch);
+    this.#kept.push(text);
+    this.#characters += text.length;
+    let surplus = 0;
+    while (this.#kept.length - surplus > this.#mostBatches || this.#characters > this.#mostCharacters) {
+      this.#characters -= this.#kept[surplus++]!.length;
+    }
+    if (surplus > 0) this.#kept.splice(0, surplus);
+    this.#first += surplus;
+    this.#wake();
+  }
+
+  /** The batch's JSON; null when it is not kept any more, or not there yet. */
+  read(sequence: number): string | null {
+    return this.#kept[sequence - this.#first] ?? null;
+  }
+
+  /** No more will come: readers that wait go home. */
+  close(): void {
+    this.#closed = true;
+    this.#wake();
+  }
+
+  /** Resolves with the next batch, the close, or the signal. */
+  changed(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        this.#waiting.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      if (signal.aborted || this.#closed) return done();
+      this.#waiting.add(done);
+      signal.addEventListener('abort', done);
+    });
+  }
+
+  #wake(): void {
+    for (const done of [...this.#waiting]) done();
+  }
+}

@@ -1,0 +1,84 @@
+/** The least that metrics here need of prom-client, in the text that Prometheus' Python client writes, as vLLM's is. */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** Every metric exists from the start, at 0, and carries the common labels. */
+export class MetricKit {
+  readonly #registry = new Registry();
+
+  constructor(commonLabels: Labels) {
+    this.#registry.setDefaultLabels(commonLabels);
+  }
+
+  counter(name: string, help: string): Counter {
+    return new Counter({ name, help, registers: [this.#registry] });
+  }
+
+  /** One series for each of the label's values, which are all that there are. */
+  counters<T extends string>(
+    name: string,
+    help: string,
+    label: string,
+    values: readonly T[],
+  ): (value: T, by: number) => void {
+    const counter = new Counter({ name, help, labelNames: [label], registers: [this.#registry] });
+    for (const value of values) counter.inc({ [label]: value }, 0);
+    return (value, by) => counter.inc({ [label]: value }, by);
+  }
+
+  gauge(name: string, help: string): Gauge {
+    return new Gauge({ name, help, registers: [this.#registry] });
+  }
+
+  gauges<T extends string>(
+    name: string,
+    help: string,
+    label: string,
+    values: readonly T[],
+  ): (value: T, to: number) => void {
+    const gauge = new Gauge({ name, help, labelNames: [label], registers: [this.#registry] });
+    for (const value of values) gauge.set({ [label]: value }, 0);
+    return (value, to) => gauge.set({ [label]: value }, to);
+  }
+
+  /** A gauge that is always 1: what it says is in its labels. */
+  info(name: string, help: string, labels: Labels): void {
+    const gauge = new Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.#registry] });
+    gauge.set({ ...labels }, 1);
+  }
+
+  histogram(name: string, help: string, buckets: readonly number[]): Histogram {
+    return new Histogram({ name, help, buckets: [...buckets], registers: [this.#registry] });
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** Prometheus' text format, 0.0.4. */
+  async text(): Promise<string> {
+    const text = await this.#registry.metrics();
+    return text.replace(/\ble="([\d.e+-]+)"/g, (_, bound: string) => `le="${pythonFloat(Number(bound))}"`);
+  }
+}
+
+/** A bucket's bound as Prometheus' Python client writes it: 1 is '1.0', 2^33 is '8.589934592e+09'. */
+export function pythonFloat(value: number): string {
+  const text = Number.isInteger(value) ? `${value}.0` : String(value);
+  const dot = text.indexOf('.');
+  if (value <= 0 || dot <= 6) return text;
+  const digits = `${text[0]}.${text.slice(1, dot)}${text.slice(dot + 1)}`.replace(/[0.]+$/, '');
+  return `${digits}e+${String(dot - 1).padStart(2, '0')}`;
+}
+
+/** 1, 2, 5, 10, 20, ... up to `most` (vLLM's build_1_2_5_buckets). */
+export function buckets125(most: number): number[] {
+  const buckets: number[] = [];
+  for (let scale = 1; ; scale *= 10) {
+    for (const step of [1, 2, 5]) {
+      if (step * scale > most) return buckets;
+      buckets.push(step * scale);
+    }
+  }
+}

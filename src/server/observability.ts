@@ -1,0 +1,86 @@
+/** What a port tells of itself beside serving: metrics, KV events, cache queries. Give `mount` and `observer` to its app. */
+import type { Hono } from 'hono';
+import type { Cluster } from '../cluster/types.ts';
+import { EngineMetrics } from './engine-metrics.ts';
+import { KvEventLog } from './kv-events.ts';
+import { mountKvEvents } from './kv-events-route.ts';
+import { mountKvQuery } from './kv-query.ts';
+import type { Labels } from './metric-kit.ts';
+import type { RequestObserver } from './observer.ts';
+import { RouterMetrics } from './router-metrics.ts';
+import type { EngineService, RouterService } from './service.ts';
+
+export interface Observability {
+  mount(app: Hono): void;
+  observer: RequestObserver | null;
+  /** Ends every open event stream. */
+  close(): void;
+}
+
+/** Follows the engine from now on, and whatever takes its place. */
+export function observeEngine(
+  service: EngineService,
+  cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'settings'>,
+): Observability {
+  const { engineId, role } = service.engine();
+  const metrics = new EngineMetrics({
+    modelName: service.model.names[0]!,
+    engineIndex: '0',
+    maxModelLen: service.model.maxModelLen,
+    cacheConfig: cacheConfig(cluster.settings, role),
+  });
+  const log = new KvEventLog();
+  const stops = [
+    cluster.onNotice((notice) => {
+      if (notice.kind === 'engine' && notice.role === role) metrics.onEvent(notice.event);
+    }),
+    cluster.onCacheEvent((batch) => {
+      if (batch.engineId === engineId) log.append(batch.events, batch.atMs);
+    }),
+  ];
+  return {
+    observer: null,
+    mount(app) {
+      app.get('/metrics', async (c) => {
+        const stats = await service
+          .engine()
+          .call((api) => api.stats())
+          .catch(() => null);
+        metrics.setStats(stats);
+        return c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType });
+      });
+      mountKvEvents(app, log);
+      mountKvQuery(app, service);
+    },
+    close() {
+      for (const stop of stops) stop();
+      log.close();
+    },
+  };
+}
+
+export function observeRouter(service: RouterService): Observability {
+  const metrics = new RouterMetrics(service.model.names[0]!);
+  return {
+    observer: metrics,
+    mount(app) {
+      app.get('/metrics', async (c) =>
+        c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType }),
+      );
+      mountKvQuery(app, service);
+    },
+    close() {},
+  };
+}
+
+/** vLLM's spelling of CacheConfig's fields. */
+function cacheConfig(settings: Cluster['settings'], role: 'prefill' | 'decode'): Labels {
+  const { numBlocks, enablePrefixCaching } = settings[role];
+  return {
+    block_size: String(settings.blockSize),
+    cache_dtype: settings.kvDtype === 'f16' ? 'float16' : 'float32',
+    enable_prefix_caching: enablePrefixCaching ? 'True' : 'False',
+    num_gpu_blocks: String(numBlocks),
+    prefix_caching_hash_algo: 'sha256',
+  };
+}

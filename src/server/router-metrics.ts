@@ -1,0 +1,72 @@
+/** The router's own metrics: what its clients saw. The engines behind it have theirs, on their ports. */
+import {
+  FINISHED_REASONS,
+  ITL_BUCKETS,
+  LATENCY_BUCKETS,
+  PROMPT_SOURCES,
+  TTFT_BUCKETS,
+} from './engine-metric-names.ts';
+import { MetricKit } from './metric-kit.ts';
+import type { RequestObserver, RequestRecord } from './observer.ts';
+
+export class RouterMetrics implements RequestObserver {
+  readonly #kit: MetricKit;
+  readonly #m: ReturnType<typeof define>;
+
+  constructor(modelName: string) {
+    this.#kit = new MetricKit({ model_name: modelName });
+    this.#m = define(this.#kit);
+  }
+
+  get contentType(): string {
+    return this.#kit.contentType;
+  }
+
+  token(sincePreviousMs: number | null): void {
+    this.#m.generationTokens.inc(1);
+    if (sincePreviousMs !== null) this.#m.itl.observe(sincePreviousMs / 1000);
+  }
+
+  finished({ firstTokenMs, latencyMs, prompt, reason }: RequestRecord): void {
+    this.#m.requests(reason, 1);
+    this.#m.e2e.observe(latencyMs / 1000);
+    if (firstTokenMs !== null) this.#m.ttft.observe(firstTokenMs / 1000);
+    if (!prompt) return;
+    this.#m.promptBySource('local_compute', prompt.computedTokens);
+    this.#m.promptBySource('local_cache_hit', prompt.localHitTokens);
+    this.#m.promptBySource('external_kv_transfer', prompt.pulledTokens);
+  }
+
+  text(): Promise<string> {
+    return this.#kit.text();
+  }
+}
+
+function define(kit: MetricKit) {
+  return {
+    requests: kit.counters(
+      'kvferry:router_requests_total',
+      'Requests that ended, by how.',
+      'finished_reason',
+      FINISHED_REASONS,
+    ),
+    promptBySource: kit.counters(
+      'kvferry:router_prompt_tokens_by_source_total',
+      'Prompt tokens by where their KV came from at the prefill engine; external_kv_transfer is pulled back from the decode engine.',
+      'source',
+      PROMPT_SOURCES,
+    ),
+    generationTokens: kit.counter('kvferry:router_generation_tokens_total', 'Tokens sent to clients.'),
+    ttft: kit.histogram(
+      'kvferry:router_time_to_first_token_seconds',
+      "From the router's acceptance to the first token.",
+      TTFT_BUCKETS,
+    ),
+    itl: kit.histogram('kvferry:router_inter_token_latency_seconds', 'Between tokens.', ITL_BUCKETS),
+    e2e: kit.histogram(
+      'kvferry:router_e2e_request_latency_seconds',
+      "From the router's acceptance to the last token.",
+      LATENCY_BUCKETS,
+    ),
+  };
+}

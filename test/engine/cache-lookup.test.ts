@@ -1,0 +1,110 @@
+/** What an engine has of a prompt, asked without computing: it must be what a following request gets. */
+import { describe, expect, it } from 'vitest';
+import { ScriptedEngine } from '../connector/scripted.ts';
+import { engineConfig, request, TestClock, TestEngine, tokens } from './fakes.ts';
+
+const MISS = { do_remote_decode: true, do_remote_prefill: false };
+
+describe('lookup', () => {
+  it('equals what a following request hits, and runs nothing', async () => {
+    const engine = new TestEngine(engineConfig());
+    engine.add(request('a', tokens(100), { maxTokens: 10 }));
+    await engine.settle();
+    const before = engine.core.stats();
+    const asked = [tokens(100), tokens(64), tokens(70), tokens(15), tokens(64, 9), [...tokens(40), 5, 6]];
+    const answers = asked.map((ids) => engine.core.lookup(ids, null));
+    expect(engine.core.stats()).toEqual(before);
+    expect(engine.core.canStep()).toBe(false);
+    expect(answers.map(({ cachedTokens }) => cachedTokens)).toEqual([96, 64, 64, 0, 0, 32]);
+    for (const [i, ids] of asked.entries()) {
+      const { hitTokens, blockIds, blockHashes, cachedTokens } = engine.core.lookup(ids, null);
+      expect(blockHashes).toHaveLength(cachedTokens / 16);
+      engine.add(request(`${i}`, ids, { maxTokens: 1 }));
+      await engine.step();
+      expect(engine.promptOf(`${i}`)!.localHitTokens).toBe(hitTokens);
+      expect(blockIds[0]!.slice(0, hitTokens / 16)).toHaveLength(hitTokens / 16);
+      await engine.settle();
+    }
+  });
+
+  it('is answered while requests run and wait, without changing what they get', async () => {
+    const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 16 }));
+    engine.add(request('a', tokens(64), { maxTokens: 4 }));
+    await engine.step();
+    // The first chunk's block is cached from the moment it was scheduled, as for a request.
+    expect(engine.core.lookup(tokens(64), null).cachedTokens).toBe(16);
+    expect(engine.core.stats()).toMatchObject({ steps: 1, forwardPasses: 1 });
+    await engine.settle();
+    const alone = new TestEngine(engineConfig({ maxNumBatchedTokens: 16 }));
+    alone.add(request('a', tokens(64), { maxTokens: 4 }));
+    await alone.settle();
+    expect(engine.tokensOf('a')).toEqual(alone.tokensOf('a'));
+  });
+
+  it('tells of held blocks, the partly filled last one included, and keeps salts apart', async () => {
+    const engine = new ScriptedEngine({ prefixCaching: false });
+    engine.add(request('held', tokens(40), { maxTokens: 1 }, { kvTransferParams: MISS }));
+    await engine.settle();
+    const longer = [...tokens(40), ...engine.tokensOf('held'), 3, 4];
+    const { cachedTokens, held } = engine.core.lookup(longer, null);
+    expect(cachedTokens).toBe(0);
+    expect(held).toMatchObject([{ requestId: 'held', direction: 'prefill', numTokens: 40 }]);
+    expect(held[0]!.blockIds[0]).toHaveLength(3);
+    expect(held[0]!.deadlineMs).toBe(engine.clock.now() + 30_000);
+    expect(engine.core.lookup(tokens(20), null).held[0]).toMatchObject({ numTokens: 20 });
+    expect(engine.core.lookup(tokens(20), null).held[0]!.blockIds[0]).toHaveLength(2);
+    expect(engine.core.lookup(tokens(40, 5), null).held).toEqual([]);
+    expect(engine.core.lookup(longer, 'another tenant').held).toEqual([]);
+    engine.worker.finishSending('held');
+    await engine.settle();
+    expect(engine.core.lookup(longer, null).held).toEqual([]);
+  });
+});
+
+describe("a request's times", () => {
+  it('arrival, queue and first schedule; a preemption moves none of them', async () => {
+    const clock = new TestClock(1000);
+    const engine = new TestEngine(engineConfig({ maxNumSeqs: 1 }), { clock });
+    engine.add({ ...request('a', tokens(20), { maxTokens: 2 }), arrivalMs: 990 });
+    engine.add(request('b', tokens(20, 1), { maxTokens: 1 }));
+    clock.advance(5);
+    await engine.step();
+    clock.advance(5);
+    await engine.settle();
+    expect(engine.outputs.find((o) => o.requestId === 'a')!.times).toEqual({
+      arrivalMs: 990,
+      queuedMs: 1000,
+      scheduledMs: 1005,
+    });
+    expect(engine.endOf('b')!.times).toEqual({ arrivalMs: 1000, queuedMs: 1000, scheduledMs: 1010 });
+  });
+
+  it('never scheduled: null', async () => {
+    const engine = new TestEngine(engineConfig());
+    engine.add(request('a', tokens(20)));
+    engine.core.abortRequest('a');
+    await engine.settle();
+    expect(engine.endOf('a')!.times.scheduledMs).toBeNull();
+    expect(engine.core.stats().forwardPasses).toBe(0);
+  });
+});
+
+it('without prefix caching nobody asked the prefix cache', async () => {
+  const engine = new TestEngine(engineConfig({ prefixCaching: false }));
+  engine.add(request('a', tokens(40), { maxTokens: 1 }));
+  await engine.settle();
+  expect(engine.core.stats().prefixCache).toEqual({ queries: 0, hits: 0 });
+});
+
+it('nobody listening, no event is made; a listener hears from then on', async () => {
+  const engine = new TestEngine(engineConfig());
+  engine.add(request('a', tokens(40), { maxTokens: 1 }));
+  await engine.settle();
+  const heard: string[] = [];
+  engine.core.onCacheEvent = (event) => heard.push(event.kind);
+  engine.add(request('b', tokens(40, 1), { maxTokens: 1 }));
+  await engine.settle();
+  engine.core.onCacheEvent = null;
+  engine.core.resetPrefixCache();
+  expect(heard).toEqual(['stored']);
+});

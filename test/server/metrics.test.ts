@@ -1,0 +1,258 @@
+/** An engine's metrics against vLLM's list, and against what happened. */
+import { describe, expect, it } from 'vitest';
+import type { EngineStats } from '../../src/cluster/types.ts';
+import { EngineMetrics } from '../../src/server/engine-metrics.ts';
+import { buckets125, pythonFloat } from '../../src/server/metric-kit.ts';
+import { RouterMetrics } from '../../src/server/router-metrics.ts';
+import { emptyResult } from '../../src/transport/transfer.ts';
+import { engineConfig, request, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
+import { parseExposition, sampleOf } from './exposition.ts';
+
+const options = {
+  modelName: 'na"no',
+  engineIndex: '0',
+  maxModelLen: 1024,
+  cacheConfig: { block_size: '16', num_gpu_blocks: '100' },
+};
+const make = () => new EngineMetrics(options);
+const read = async (metrics: { text(): Promise<string> }) => parseExposition(await metrics.text());
+
+const ITL = '0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0';
+const TTFT =
+  '0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0 160.0 640.0 2560.0';
+const LATENCY =
+  '0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 120.0 240.0 480.0 960.0 1920.0 7680.0';
+const XFER = '0.005 0.01 0.025 0.05 0.075 0.1 0.2 0.3 0.5 0.75 1.0 5.0';
+
+/** As vLLM writes them: https://docs.vllm.ai/en/latest/usage/metrics.html, and loggers.py for the buckets. */
+const histograms: Record<string, string> = {
+  time_to_first_token_seconds: TTFT,
+  inter_token_latency_seconds: ITL,
+  request_time_per_output_token_seconds: ITL,
+  e2e_request_latency_seconds: LATENCY,
+  request_queue_time_seconds: LATENCY,
+  request_inference_time_seconds: LATENCY,
+  request_prefill_time_seconds: LATENCY,
+  request_decode_time_seconds: LATENCY,
+  iteration_tokens_total: '1.0 8.0 16.0 32.0 64.0 128.0 256.0 512.0 1024.0 2048.0 4096.0 8192.0 16384.0',
+  request_prompt_tokens: '1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0 500.0 1000.0',
+  request_generation_tokens: '1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0 500.0 1000.0',
+  nixl_xfer_time_seconds: XFER,
+  nixl_post_time_seconds: `0.001 ${XFER}`,
+  nixl_bytes_transferred:
+    '2048.0 8192.0 32768.0 131072.0 524288.0 2.097152e+06 8.388608e+06 3.3554432e+07 1.34217728e+08 5.36870912e+08 2.147483648e+09 8.589934592e+09',
+  nixl_num_descriptors:
+    '10.0 20.0 30.0 50.0 75.0 100.0 200.0 400.0 1000.0 2000.0 4000.0 10000.0 20000.0 50000.0',
+};
+const counters = [
+  'prefix_cache_queries_total',
+  'prefix_cache_hits_total',
+  'external_prefix_cache_queries_total',
+  'external_prefix_cache_hits_total',
+  'num_preemptions_total',
+  'prompt_tokens_total',
+  'prompt_tokens_by_source_total',
+  'prompt_tokens_cached_total',
+  'prompt_tokens_recomputed_total',
+  'generation_tokens_total',
+  'request_success_total',
+  'nixl_num_failed_transfers_total',
+  'nixl_num_failed_notifications_total',
+  'nixl_num_kv_expired_reqs_total',
+];
+const gauges = ['kv_cache_usage_perc', 'num_requests_running', 'num_requests_waiting', 'cache_config_info'];
+
+describe('names, labels and buckets', () => {
+  it("are vLLM's, from the start, and carry model_name and engine", async () => {
+    const families = await read(make());
+    const typeOf = (name: string) => families.get(`vllm:${name}`)?.type;
+    for (const name of counters) expect([name, typeOf(name)]).toEqual([name, 'counter']);
+    for (const name of gauges) expect([name, typeOf(name)]).toEqual([name, 'gauge']);
+    for (const [name, bounds] of Object.entries(histograms)) {
+      const samples = families.get(`vllm:${name}`)!.samples.filter((s) => s.name.endsWith('_bucket'));
+      expect([name, samples.map((s) => s.labels.le).join(' ')]).toEqual([name, `${bounds} +Inf`]);
+    }
+    for (const { samples } of families.values()) {
+      expect(samples.length).toBeGreaterThan(0);
+      for (const { labels } of samples) expect(labels).toMatchObject({ model_name: 'na\\"no', engine: '0' });
+    }
+    const valuesOf = (name: string, label: string) =>
+      families.get(`vllm:${name}`)!.samples.map((s) => s.labels[label]);
+    expect(valuesOf('request_success_total', 'finished_reason')).toEqual([
+      'stop',
+      'length',
+      'abort',
+      'error',
+    ]);
+    expect(valuesOf('prompt_tokens_by_source_total', 'source')).toEqual([
+      'local_compute',
+      'local_cache_hit',
+      'external_kv_transfer',
+    ]);
+  });
+
+  it('writes bounds as the Python client does', () => {
+    expect([0.001, 1, 2560, 16384, 999999, 2 ** 21, 1e6, 1.5e7].map(pythonFloat)).toEqual([
+      '0.001',
+      '1.0',
+      '2560.0',
+      '16384.0',
+      '999999.0',
+      '2.097152e+06',
+      '1e+06',
+      '1.5e+07',
+    ]);
+    expect(buckets125(120)).toEqual([1, 2, 5, 10, 20, 50, 100]);
+  });
+});
+
+/** Requests of an engine without a GPU, on a clock that the test moves by `stepMs` a step. */
+async function serve(metrics: EngineMetrics, engine: TestEngine, clock: TestClock, stepMs: number) {
+  while (engine.core.canStep()) {
+    clock.advance(stepMs);
+    const outputs = await engine.step();
+    if (outputs.length > 0) metrics.onEvent({ kind: 'outputs', outputs, atMs: clock.now() });
+  }
+}
+
+const stats = (engine: TestEngine, more: Partial<EngineStats> = {}): EngineStats => ({
+  engineId: 'engine',
+  firstUseCompilations: 0,
+  holdUse: null,
+  transfers: null,
+  ...engine.core.stats(),
+  ...more,
+});
+
+describe('values', () => {
+  it('follow what the engine did', async () => {
+    const clock = new TestClock();
+    const engine = new TestEngine(engineConfig(), { clock });
+    const metrics = make();
+    engine.add({ ...request('a', tokens(40), { maxTokens: 4 }), arrivalMs: clock.now() - 50 });
+    await serve(metrics, engine, clock, 100);
+    engine.add(request('b', tokens(40), { maxTokens: 1 }));
+    await serve(metrics, engine, clock, 100);
+    engine.add(request('gone', tokens(40, 3)));
+    engine.core.abortRequest('gone');
+    await serve(metrics, engine, clock, 100);
+    metrics.setStats(stats(engine));
+    const families = await read(metrics);
+    const value = (name: string, labels = {}) => sampleOf(families, `vllm:${name}`, labels);
+    expect(value('prompt_tokens_total')).toBe(80);
+    expect(value('generation_tokens_total')).toBe(5);
+    expect(value('prompt_tokens_by_source_total', { source: 'local_compute' })).toBe(40 + 8);
+    expect(value('prompt_tokens_by_source_total', { source: 'local_cache_hit' })).toBe(32);
+    expect(value('prompt_tokens_cached_total')).toBe(32);
+    expect(value('prefix_cache_queries_total')).toBe(80);
+    expect(value('prefix_cache_hits_total')).toBe(32);
+    expect(value('request_success_total', { finished_reason: 'length' })).toBe(2);
+    expect(value('request_success_total', { finished_reason: 'abort' })).toBe(1);
+    expect(value('time_to_first_token_seconds_count')).toBe(2);
+    expect(value('time_to_first_token_seconds_sum')).toBeCloseTo(0.15 + 0.1);
+    expect(value('inter_token_latency_seconds_count')).toBe(3);
+    expect(value('inter_token_latency_seconds_sum')).toBeCloseTo(0.3);
+    expect(value('inter_token_latency_seconds_bucket', { le: '0.075' })).toBe(0);
+    expect(value('inter_token_latency_seconds_bucket', { le: '0.15' })).toBe(3);
+    expect(value('request_queue_time_seconds_count')).toBe(2);
+    expect(value('request_decode_time_seconds_sum')).toBeCloseTo(0.3);
+    expect(value('e2e_request_latency_seconds_count')).toBe(3);
+    expect(value('iteration_tokens_total_sum')).toBe(80 + 5);
+    expect(value('iteration_tokens_total_count')).toBe(5);
+    expect(value('num_requests_running')).toBe(0);
+  });
+
+  it('gauges are of the moment, and 0 for a dead engine', async () => {
+    const engine = new TestEngine(engineConfig({ numBlocks: 11, maxNumSeqs: 1 }));
+    const metrics = make();
+    engine.add(request('a', tokens(60), { maxTokens: 30 }));
+    engine.add(request('b', tokens(60), { maxTokens: 30 }));
+    await engine.step();
+    metrics.setStats(stats(engine, { waitingForRemote: 3 }));
+    let families = await read(metrics);
+    const value = (name: string, labels = {}) => sampleOf(families, `vllm:${name}`, labels);
+    expect(value('num_requests_running')).toBe(1);
+    expect(value('num_requests_waiting')).toBe(4);
+    expect(value('num_requests_waiting_by_reason', { reason: 'deferred' })).toBe(3);
+    expect(value('kv_cache_usage_perc')).toBeCloseTo(4 / 10);
+    metrics.setStats(null);
+    families = await read(metrics);
+    expect(value('num_requests_running')).toBe(0);
+    expect(value('kv_cache_usage_perc')).toBe(0);
+  });
+
+  it('counters of the engine never fall, though it starts at 0 again when it is built anew', async () => {
+    const metrics = make();
+    const engine = new TestEngine(engineConfig());
+    const seen = async (queries: number) => {
+      metrics.setStats(stats(engine, { externalPrefixCache: { queries, hits: 0 } }));
+      return sampleOf(await read(metrics), 'vllm:external_prefix_cache_queries_total');
+    };
+    expect([await seen(100), await seen(100), await seen(30), await seen(50)]).toEqual([100, 100, 130, 150]);
+  });
+
+  it('a transfer counts once, where it was read; one that failed is no transfer', async () => {
+    const metrics = make();
+    const result = {
+      ...emptyResult('done', '', 30),
+      bytes: 5_000_000,
+      blocks: 10,
+      descriptors: 12,
+      postMs: 2,
+    };
+    const event = { kind: 'transfer', requestId: 'r', remoteEngineId: 'd', atMs: 0 } as const;
+    metrics.onEvent({ ...event, result });
+    metrics.onEvent({ ...event, result: emptyResult('failed', 'why', 7) });
+    metrics.setStats(
+      stats(new TestEngine(engineConfig()), {
+        transfers: { transfers: 1, numFailedTransfers: 1, numFailedNotifications: 2, numKvExpired: 3 },
+      }),
+    );
+    const families = await read(metrics);
+    const value = (name: string, labels = {}) => sampleOf(families, `vllm:nixl_${name}`, labels);
+    expect(value('bytes_transferred_sum')).toBe(5_000_000);
+    expect(value('bytes_transferred_count')).toBe(1);
+    expect(value('xfer_time_seconds_bucket', { le: '0.025' })).toBe(0);
+    expect(value('xfer_time_seconds_bucket', { le: '0.05' })).toBe(1);
+    expect(value('post_time_seconds_sum')).toBeCloseTo(0.002);
+    expect(value('num_descriptors_sum')).toBe(12);
+    expect(value('num_failed_transfers_total')).toBe(1);
+    expect(value('num_failed_notifications_total')).toBe(2);
+    expect(value('num_kv_expired_reqs_total')).toBe(3);
+  });
+
+  it('keeps nothing of ended requests: the text of 1,000 requests is as long as that of 10', async () => {
+    const metrics = make();
+    const lengths: number[] = [];
+    const engine = new TestEngine(engineConfig());
+    engine.add(request('one', tokens(20), { maxTokens: 1 }));
+    const [output] = await engine.step();
+    for (let i = 0; i < 1000; i++) {
+      metrics.onEvent({ kind: 'outputs', outputs: [{ ...output!, requestId: `request-${i}` }], atMs: 0 });
+      if (i === 9 || i === 999) lengths.push((await metrics.text()).split('\n').length);
+    }
+    expect(lengths[0]).toBe(lengths[1]);
+  });
+});
+
+it("the router's tell what its clients saw", async () => {
+  const metrics = new RouterMetrics('nano');
+  for (const since of [null, 20, 40]) metrics.token(since);
+  metrics.finished({
+    requestId: 'r',
+    firstTokenMs: 120,
+    decodeMs: 60,
+    latencyMs: 180,
+    outputTokens: 3,
+    prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPullReason: null },
+    reason: 'length',
+    maxTokens: 3,
+  });
+  const families = await read(metrics);
+  const value = (name: string, labels = {}) => sampleOf(families, `kvferry:router_${name}`, labels);
+  expect(value('prompt_tokens_by_source_total', { source: 'external_kv_transfer' })).toBe(30);
+  expect(value('generation_tokens_total')).toBe(3);
+  expect(value('time_to_first_token_seconds_sum')).toBeCloseTo(0.12);
+  expect(value('inter_token_latency_seconds_count')).toBe(2);
+  expect(value('requests_total', { finished_reason: 'length' })).toBe(1);
+});
