@@ -26,10 +26,15 @@ export const settingsSchema = z.strictObject({
   maxTokens: shape.maxTokens,
   /** Conversations that are played at once: with 2, P and D work at the same time and compete for one GPU. */
   conversations: wholeNumber('1 or 2', { min: 1, max: 2 }).default(1),
+  /** Turns of the shipped conversation that are played when the page opens. */
+  turns: wholeNumber('a number of turns from 0 to 12', { min: 0, max: 12 }).default(3),
   lesson: wholeNumber('a lesson from 1 to 8', { min: 1, max: 8 }).nullable().default(null),
 });
 
 export type Settings = Readonly<z.infer<typeof settingsSchema>>;
 export type SettingKey = keyof Settings;
+
+/** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
+export const needsNewEngines = ['model', 'blockSize', 'weightDtype', 'kvDtype'] as const;
 
 export const defaultSettings: Settings = Object.freeze(settingsSchema.parse({}));

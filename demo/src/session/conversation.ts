@@ -1,0 +1,67 @@
+/** A conversation as the page keeps it: what was said, and how the next thing is asked. */
+import type { Recorder } from '../../../src/cluster/recorder.ts';
+import type { TurnResult } from '../../../src/cluster/types.ts';
+import type { Message } from '../../../src/workload/types.ts';
+import type { Settings } from './settings.ts';
+
+export class Conversation {
+  readonly id: string;
+  #messages: readonly Message[] = [];
+  #edited = false;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  get messages(): readonly Message[] {
+    return this.#messages;
+  }
+
+  /** The user's questions so far. */
+  get asked(): number {
+    return this.#messages.filter(({ role }) => role === 'user').length;
+  }
+
+  /** The history grows only when the turn ends well. Throws what the engines throw. */
+  async ask(
+    recorder: Recorder,
+    settings: Settings,
+    question: string,
+    signal: AbortSignal,
+    onText: (text: string) => void = () => {},
+  ): Promise<TurnResult> {
+    const messages = [...this.#messages, { role: 'user', content: question }];
+    const sampling = {
+      maxTokens: settings.maxTokens,
+      temperature: settings.temperature,
+      seed: settings.seed,
+    };
+    const request = { conversationId: this.id, messages, sampling, signal };
+    let result: TurnResult | null = null;
+    for await (const token of recorder.generate(request, { question, edited: this.#edited })) {
+      onText(token.text);
+      result = token.final;
+    }
+    signal.throwIfAborted();
+    if (!result) throw new Error('The answer ended without its last token.');
+    this.#messages = [...messages, { role: 'assistant', content: result.text }];
+    this.#edited = false;
+    return result;
+  }
+
+  /** Takes a history over, for measurements. */
+  resume(messages: readonly Message[]): void {
+    this.#messages = messages;
+  }
+
+  /** Changes what was said. Returns how many messages had it. */
+  edit(from: string, to: string): number {
+    const changed = this.#messages.filter(({ content }) => content.includes(from)).length;
+    this.#messages = this.#messages.map((message) => ({
+      ...message,
+      content: message.content.replaceAll(from, to),
+    }));
+    this.#edited ||= changed > 0;
+    return changed;
+  }
+}

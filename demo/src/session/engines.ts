@@ -1,0 +1,163 @@
+/** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
+import { EngineCluster } from '../../../src/cluster/cluster.ts';
+import { clusterOptions } from '../../../src/cluster/from-config.ts';
+import { Recorder } from '../../../src/cluster/recorder.ts';
+import type { PolicyChange } from '../../../src/cluster/types.ts';
+import { parseRunConfig } from '../../../src/config/run.ts';
+import { describeAdapter } from '../../../src/gpu/device.ts';
+import type { Role, SessionEvent } from '../../../src/measure/recording.ts';
+import { loadArchitecture } from '../../../src/model/load.ts';
+import { browserPlatform } from '../../../src/platform/browser.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { parseLink } from '../../../src/transport/link.ts';
+import { ModelShelf } from './models.ts';
+import { needsNewEngines, type Settings } from './settings.ts';
+
+/** Pools are built with room to grow: the page's sliders then need no new engines. */
+const SPARE_BLOCKS = 128;
+
+/** While a turn runs, blocks are looked at so often. */
+const POLL_BUSY_MS = 100;
+const POLL_IDLE_MS = 1000;
+
+export class Engines {
+  readonly shelf = new ModelShelf();
+  readonly #emit: (event: SessionEvent) => void;
+  readonly #originMs: number;
+  readonly #isBusy: () => boolean;
+  #running: { cluster: EngineCluster; recorder: Recorder } | null = null;
+  #started: Settings | null = null;
+  #largest = { prefill: 0, decode: 0 };
+  #lastPollMs = 0;
+
+  constructor(emit: (event: SessionEvent) => void, originMs: number, isBusy: () => boolean) {
+    this.#emit = emit;
+    this.#originMs = originMs;
+    this.#isBusy = isBusy;
+    setInterval(() => this.#poll(), POLL_BUSY_MS);
+  }
+
+  get running(): { cluster: EngineCluster; recorder: Recorder } | null {
+    return this.#running;
+  }
+
+  /** Ends what runs and starts anew. Throws KvferryError, with nothing left running. */
+  async start(settings: Settings): Promise<void> {
+    await this.close();
+    this.#progress(`Fetching ${settings.model}`, 0);
+    const files = await this.shelf.open(settings.model, ({ file, bytes, totalBytes }) =>
+      this.#progress(
+        `Fetching ${settings.model}: ${file}, ${megabytes(bytes)}`,
+        totalBytes && bytes / totalBytes,
+      ),
+    );
+    const architecture = await loadArchitecture(settings.model, files);
+    const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
+    const software = adapter ? describeAdapter(adapter).software : false;
+    const slow = software ? ' This computer computes on its processor, so give it a few seconds.' : '';
+    this.#progress(
+      `Building two engines with ${settings.model}, each on a WebGPU device of its own.${slow}`,
+      null,
+    );
+    const options = clusterOptions(runConfig(settings), architecture, software);
+    const prefill = Math.max(options.prefill.numBlocks, SPARE_BLOCKS);
+    const decode = Math.max(options.decode.numBlocks, SPARE_BLOCKS);
+    const cluster = await EngineCluster.start(browserPlatform(this.shelf.files), {
+      ...options,
+      prefill: { ...options.prefill, numBlocks: prefill },
+      decode: { ...options.decode, numBlocks: decode },
+    });
+    this.#largest = { prefill, decode };
+    await cluster.configure(policy(settings));
+    const recorder = new Recorder(cluster, this.#emit, systemClock, this.#originMs);
+    this.#running = { cluster, recorder };
+    this.#started = settings;
+    await recorder.poll();
+  }
+
+  /** True when the engines in place can take these settings on. */
+  canChangeTo(settings: Settings): boolean {
+    const before = this.#started;
+    if (!before || !this.#running) return false;
+    return (
+      needsNewEngines.every((key) => before[key] === settings[key]) &&
+      // Of a checkpoint the seed makes draws only; a preset's weights come from it.
+      (before.seed === settings.seed || this.shelf.files.has(settings.model)) &&
+      settings.pBlocks <= this.#largest.prefill &&
+      settings.dBlocks <= this.#largest.decode
+    );
+  }
+
+  /** Only while nothing runs: empties both engines. */
+  async configure(settings: Settings, change: PolicyChange = {}): Promise<void> {
+    const running = this.#running;
+    if (!running) return;
+    await this.revive();
+    await running.cluster.configure({ ...policy(settings), ...change });
+    running.recorder.machine();
+    await running.recorder.poll();
+  }
+
+  /** Builds engines that ended anew; returns how many. */
+  async revive(): Promise<number> {
+    const running = this.#running;
+    if (!running) return 0;
+    const dead = (['prefill', 'decode'] as const).filter((role) => running.cluster.engine(role).dead);
+    if (dead.length === 0) return 0;
+    const names = dead.map((role) => (role === 'prefill' ? 'P' : 'D')).join(' and ');
+    this.#progress(`Building ${names} anew`, null);
+    const count = await running.cluster.revive();
+    await running.recorder.poll();
+    return count;
+  }
+
+  async kill(role: Role): Promise<void> {
+    await this.#running?.cluster.engine(role).shutdown();
+  }
+
+  async close(): Promise<void> {
+    const running = this.#running;
+    this.#running = null;
+    running?.recorder.detach();
+    await running?.cluster.close();
+  }
+
+  #progress(message: string, progress: number | null): void {
+    const atMs = systemClock.now() - this.#originMs;
+    this.#emit({ kind: 'status', atMs, phase: 'starting', message, progress });
+  }
+
+  /** Nobody looks at a hidden page. */
+  #poll(): void {
+    if (!this.#running || document.visibilityState !== 'visible') return;
+    const now = performance.now();
+    if (!this.#isBusy() && now - this.#lastPollMs < POLL_IDLE_MS) return;
+    this.#lastPollMs = now;
+    void this.#running.recorder.poll();
+  }
+}
+
+function runConfig(settings: Settings) {
+  const { mode, conversations: _, lesson: __, turns: ___, ...shared } = settings;
+  return parseRunConfig({
+    ...shared,
+    mode: [mode],
+    // Whatever is broken here on purpose, the conversation goes on: P computes what does not arrive.
+    loadFailurePolicy: 'recompute',
+  });
+}
+
+function policy(settings: Settings): PolicyChange {
+  return {
+    mode: settings.mode,
+    recomputeThreshold: settings.threshold,
+    prefixCaching: settings.prefixCaching,
+    prefillBlocks: settings.pBlocks,
+    decodeBlocks: settings.dBlocks,
+    tokenCheck: settings.tokenCheck,
+    decoderTtlMs: settings.ttl * 1000,
+    link: settings.link === null ? null : parseLink(settings.link),
+  };
+}
+
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;

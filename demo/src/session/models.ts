@@ -1,0 +1,48 @@
+/** Where the page's models come from: presets need no files, recall lies beside the page, others are dropped or fetched. */
+import { ModelError } from '../../../src/errors.ts';
+import { isPreset } from '../../../src/model/presets.ts';
+import { blobSource, type ModelFiles } from '../../../src/platform/browser/blobs.ts';
+import { type FetchProgress, fetchModel } from '../../../src/platform/browser/fetch-model.ts';
+import type { FileSource } from '../../../src/platform/types.ts';
+
+const SHIPPED = 'recall';
+
+export class ModelShelf {
+  /** What the platform reads: engines that start from now on find these. */
+  readonly files = new Map<string, ModelFiles>();
+
+  /** Fetches what is not here yet. null for a preset. Throws ModelError. */
+  async open(name: string, onProgress: (progress: FetchProgress) => void): Promise<FileSource | null> {
+    if (isPreset(name)) return null;
+    const known = this.files.get(name);
+    if (known) return blobSource(name, known);
+    const base = name === SHIPPED ? new URL(`models/${SHIPPED}`, document.baseURI).href : name;
+    if (!/^https?:/.test(base)) {
+      throw new ModelError(
+        `'${name}' is no preset, and its files are not in this page: drop the directory here again, or give its address`,
+      );
+    }
+    const files = await fetchModel(base, onProgress);
+    this.files.set(name, files);
+    return blobSource(name, files);
+  }
+
+  /** A dropped directory. Returns the name to ask for. Throws ModelError that says which files are missing. */
+  drop(name: string, files: readonly File[]): string {
+    const byName = new Map<string, Blob>(files.map((file) => [file.name, file]));
+    const weights = [...byName.keys()].some((file) => file.endsWith('.safetensors'));
+    const missing = ['config.json', 'tokenizer.json', 'tokenizer_config.json'].filter(
+      (file) => !byName.has(file),
+    );
+    if (!weights) missing.push('model.safetensors');
+    if (missing.length > 0) {
+      const has = [...byName.keys()].slice(0, 6).join(', ') || 'no files';
+      throw new ModelError(
+        `${name} lacks ${missing.join(', ')} (it has ${has}): wanted a Hugging Face model directory, such as SmolLM2-135M-Instruct`,
+      );
+    }
+    const label = isPreset(name) || name === SHIPPED ? `dropped ${name}` : name;
+    this.files.set(label, byName);
+    return label;
+  }
+}

@@ -1,0 +1,78 @@
+/** The same turn twice: once P computes again what D generated, once it pulls it. Both are runs, one after the other. */
+import type { Race, RaceLane, SessionEvent } from '../../../src/measure/recording.ts';
+import type { Message } from '../../../src/workload/types.ts';
+import { Conversation } from './conversation.ts';
+import type { Engines } from './engines.ts';
+import type { Settings } from './settings.ts';
+
+const idleLane: RaceLane = {
+  phase: 'waiting',
+  startedMs: null,
+  ttftMs: null,
+  stagesMs: {},
+  pulledTokens: 0,
+  computedTokens: 0,
+  bytesPulled: 0,
+  answer: '',
+};
+
+export interface RaceDeps {
+  engines: Engines;
+  settings: Settings;
+  /** What was said before, ended by the assistant. */
+  history: readonly Message[];
+  question: string;
+  signal: AbortSignal;
+  emit: (event: SessionEvent) => void;
+  /** Session's clock, milliseconds. */
+  now: () => number;
+}
+
+/** Leaves the engines empty and in the last lane's mode: configure them afterwards. Throws what the engines throw. */
+export async function runRace(deps: RaceDeps): Promise<void> {
+  const { engines, settings, history, question, signal, emit, now } = deps;
+  let race: Race = { question, historyTokens: 0, recompute: idleLane, pull: idleLane, error: null };
+  const show = (change: Partial<Race>) => {
+    race = { ...race, ...change };
+    emit({ kind: 'race', atMs: now(), race });
+  };
+  show({});
+  try {
+    for (const lane of ['recompute', 'pull'] as const) {
+      const showLane = (change: Partial<RaceLane>) => show({ [lane]: { ...race[lane], ...change } });
+      showLane({ phase: 'preparing' });
+      // P keeps nothing, so that all of the history is either pulled or computed.
+      await engines.configure(settings, {
+        mode: lane === 'pull' ? 'bidirectional' : 'unidirectional',
+        prefixCaching: false,
+        recomputeThreshold: 0,
+      });
+      const { recorder } = engines.running!;
+      const conversation = new Conversation(`race-${lane}`);
+      const lastQuestion = history.findLastIndex(({ role }) => role === 'user');
+      conversation.resume(history.slice(0, lastQuestion));
+      // D generates the last answer again: only then does it hold KV of its own.
+      const before = await conversation.ask(recorder, settings, history[lastQuestion]!.content, signal);
+      const historyTokens = before.promptTokenIds.length + before.outputTokenIds.length;
+      show({ historyTokens, [lane]: { ...race[lane], phase: 'running', startedMs: now() } });
+      const turn = await conversation.ask(recorder, settings, question, signal, (text) =>
+        showLane({ answer: race[lane].answer + text }),
+      );
+      showLane({
+        phase: 'done',
+        ttftMs: turn.ttftMs,
+        stagesMs: { ...turn.stagesMs },
+        pulledTokens: turn.prompt.pulledTokens,
+        computedTokens: turn.prompt.computedTokens,
+        bytesPulled: turn.transfer.dToP?.bytes ?? 0,
+        answer: turn.text,
+      });
+      await recorder.endConversation(conversation.id);
+    }
+  } catch (error) {
+    show({ error: error instanceof Error ? error.message : String(error) });
+    for (const lane of ['recompute', 'pull'])
+      await engines.running?.recorder.endConversation(`race-${lane}`).catch(() => {});
+    throw error;
+  }
+}

@@ -1,0 +1,55 @@
+/** What could be asked next: questions about what the assistant said come first, since their answers hang on D's KV. */
+import { shippedConversation } from '../../../src/workload/shipped.ts';
+import type { Message } from '../../../src/workload/types.ts';
+
+/** The user's side of the shipped conversation, in order. */
+export const script: readonly string[] = shippedConversation.turns.map((turn) => turn[0]!.content);
+
+/** A second conversation beside it, in other words. */
+const others: Readonly<Record<string, string>> = {
+  Ada: 'Ben',
+  mira: 'luna',
+  Gus: 'Finn',
+  bear: 'fox',
+  Zorblax: 'Milo',
+  horse: 'cat',
+  Nora: 'Ivy',
+  crow: 'frog',
+};
+
+export const secondScript: readonly string[] = script.map((line) =>
+  line.replace(/\w+/g, (word) => others[word] ?? word),
+);
+
+const ABOUT = /story about (\w+) and an? (\w+)/i;
+
+const general = [
+  'What did you just say?',
+  'Say it again in fewer words.',
+  'What was the first thing I told you?',
+];
+
+export function suggest(model: string, messages: readonly Message[]): string[] {
+  if (model !== 'recall') {
+    return messages.length === 0 ? ['Tell me a short story about a ferry.'] : general;
+  }
+  const said = messages.filter(({ role }) => role === 'user').map(({ content }) => content);
+  const onScript = said.every((line, i) => line === script[i]) && said.length < script.length;
+  const next = onScript ? [script[said.length]!] : [];
+  const story = said.map((line) => ABOUT.exec(line)).findLast((match) => match !== null);
+  const about = story
+    ? [
+        `What color was the ${story[2]}?`,
+        `What did ${story[1]} find?`,
+        'Who came?',
+        `Where did ${story[1]} live?`,
+      ]
+    : [];
+  const fresh = [
+    'What do you know about me?',
+    'Tell me a story about Finn and a fox.',
+    'My robot is called zorb.',
+  ];
+  const all = [...next, ...about, ...fresh].filter((line, i, list) => list.indexOf(line) === i);
+  return all.filter((line) => line !== said.at(-1)).slice(0, 4);
+}
