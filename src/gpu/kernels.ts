@@ -20,6 +20,7 @@ export const kernels = {
   embedding: { shader: 'embedding', bindings: ['read', 'read', 'write', 'uniform', 'uniform'] },
   rmsNorm: { shader: 'rms_norm', bindings: ['write', 'read', 'read', 'read', 'write', 'uniform', 'uniform'] },
   gemm: { shader: 'gemm', bindings: gemm },
+  gemmWide: { shader: 'gemm_wide', bindings: gemm },
   gemmPortable: { shader: 'gemm_portable', bindings: gemm },
   ropeKvWrite: {
     shader: 'rope_kv_write',
@@ -29,6 +30,8 @@ export const kernels = {
   attentionPortable: { shader: 'attention_portable', bindings: attention },
   swiglu: { shader: 'swiglu', bindings: ['read', 'write', 'uniform', 'uniform'] },
   sample: { shader: 'sample', bindings: ['read', 'read', 'read', 'write', 'uniform'] },
+  ceilingMultiplyAdd: { shader: 'ceiling_multiply_add', bindings: ['read', 'write', 'uniform'] },
+  ceilingRead: { shader: 'ceiling_read', bindings: ['read', 'write', 'uniform'] },
 } as const satisfies Record<string, KernelDescription>;
 
 export type KernelName = keyof typeof kernels;

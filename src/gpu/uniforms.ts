@@ -14,6 +14,8 @@ export const uniformLayouts = {
   attention: { layer: 'u32', layers: 'u32', kv_heads: 'u32', group: 'u32', dims4: 'u32', lanes: 'u32' },
   swiglu: { width: 'u32', width4: 'u32', stride4: 'u32' },
   sample: { vocab: 'u32', stride: 'u32' },
+  ceilingMultiplyAdd: { turns: 'u32' },
+  ceilingRead: { count: 'u32', stride: 'u32', offset: 'u32' },
 } as const satisfies Record<string, Record<string, Field>>;
 
 export type UniformName = keyof typeof uniformLayouts;

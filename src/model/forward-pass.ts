@@ -8,7 +8,7 @@ import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import { packUniform, type UniformName, type uniformLayouts } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
-import { type AdapterForm, attentionVariants, gemmVariants } from './kernel-variants.ts';
+import { type AdapterForm, attentionVariants, gemmFor, gemmVariants } from './kernel-variants.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
 
@@ -76,7 +76,8 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   }
 
   const step = uniform('step', { rows: 0, logit_rows: 0 });
-  const gemm = await gemmVariants(library, form, weightsF32);
+  const oddColumns = matricesOf(weights).some(({ columns4 }) => columns4 % 2 !== 0);
+  const gemm = await gemmVariants(library, form, weightsF32, oddColumns);
   const attention = await attentionVariants(library, form, { headDim, blockSize, group, kvF32 });
   const [embed, norm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
     library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
@@ -104,8 +105,6 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
     return ({ numRows }) => ({ x, y: numRows, work: numRows * columns });
   };
 
-  const variantFor = (rows: number) => gemm.variants.findIndex(({ upTo }) => rows <= upTo);
-
   /** out = a * matrix + bias, for all rows or for those that get logits. */
   const multiply = (
     label: string,
@@ -123,16 +122,15 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
     });
     const buffers = [a, matrix.buffer, bias ?? act.none, out, params, step];
     // One bind group for all variants: their layouts are equal.
-    const bindGroup = library.bind(gemm.variants[0]!.kernel, label, buffers);
+    const bindGroup = library.bind(gemm[0]!.kernel, label, buffers);
     return (piece) => {
       const rows = logits ? piece.logitRows.length : piece.numRows;
-      const index = variantFor(rows);
-      const variant = gemm.variants[index]!;
+      const variant = gemmFor(gemm, rows, columns4);
       const y = Math.ceil(rows / variant.rows);
       return {
         kernel: variant.kernel,
         bindGroup,
-        x: Math.ceil(columns4 / gemm.columns4[index]!),
+        x: Math.ceil(columns4 / variant.columns4),
         y,
         work: y * variant.rows * 16 * inputs4 * columns4,
       };
@@ -257,16 +255,18 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
     return [begin, ...through, ...(wantsLogits ? end : [])];
   };
 
+  const largest = weights.layers
+    .slice(0, 1)
+    .flatMap((l) => [l.qkv, l.o, l.gateUp, l.down])
+    .reduce((most, matrix) => (matrixWork(matrix) > matrixWork(most) ? matrix : most));
   return {
     dispatches: (piece) => stagesOf(piece, layers).map((of) => of(piece)),
     firstLayer: (piece) => stagesOf(piece, layers.slice(0, 1)).map((of) => of(piece)),
     group,
     tileRows: (piece) => (isFew(piece) ? attention.few : attention.many).tileRows,
-    rowWork: Math.max(
-      ...weights.layers.slice(0, 1).flatMap((l) => [l.qkv, l.o, l.gateUp, l.down].map(matrixWork)),
-    ),
+    rowWork: matrixWork(largest),
     pairWork,
-    gemmKernel: (rows) => gemm.variants[variantFor(rows)]!.kernel,
+    gemmKernel: (rows) => gemmFor(gemm, rows, largest.columns4).kernel,
     attentionKernel: attention.many.kernel,
     stepUniform: step,
     destroy: () => {
@@ -278,3 +278,8 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
 type SizeOf = (piece: Piece) => { x: number; y: number; work: number };
 
 const matrixWork = ({ inputs4, columns4 }: DeviceMatrix): number => 16 * inputs4 * columns4;
+
+const matricesOf = ({ layers, lmHead }: DeviceWeights): DeviceMatrix[] => [
+  lmHead,
+  ...layers.slice(0, 1).flatMap(({ qkv, o, gateUp, down }) => [qkv, o, gateUp, down]),
+];

@@ -6,17 +6,16 @@ import { ModelError } from '../errors.ts';
 import type { Kernel, KernelLibrary, KernelName, Overrides } from '../gpu/kernels.ts';
 import type { Architecture } from './types.ts';
 
-/** A form of a kernel that takes up to `upTo` rows, `rows` of them a workgroup. */
-export interface Variant {
+/** A form of the matrix kernel. */
+export interface GemmVariant {
   kernel: Kernel;
+  /** Rows and vec4 columns a workgroup computes. */
   rows: number;
+  columns4: number;
+  /** It is for up to so many rows. */
   upTo: number;
-}
-
-export interface GemmVariants {
-  variants: readonly Variant[];
-  /** vec4 columns a workgroup, by variant. */
-  columns4: readonly number[];
+  /** It wants an even number of vec4 columns. */
+  evenColumns: boolean;
 }
 
 export interface AttentionVariant {
@@ -47,38 +46,52 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
   };
 }
 
+/**
+ * In order of preference: the first that serves is the one to take (gemmFor). oddColumns: some matrix has an odd number of
+ * vec4 columns; without one, forms that only such a matrix would need are not compiled.
+ */
 export async function gemmVariants(
   library: KernelLibrary,
   { subgroup }: AdapterForm,
   weightsF32: boolean,
-): Promise<GemmVariants> {
+  oddColumns: boolean,
+): Promise<GemmVariant[]> {
   const WEIGHTS_F32 = Number(weightsF32);
-  const portable = (rows: number, upTo: number) =>
-    form(
-      'gemmPortable',
-      { WORKGROUP: PORTABLE_COLUMNS, ROWS: rows, WEIGHTS_F32 },
-      rows,
-      upTo,
-      PORTABLE_COLUMNS,
-    );
-  const shuffled = (lanes: number, rows: number, upTo: number) =>
-    form('gemm', { SUBGROUP: lanes, ROWS: rows, WEIGHTS_F32 }, rows, upTo, lanes);
+  const ALL = Number.POSITIVE_INFINITY;
   const form = async (
     name: KernelName,
     overrides: Overrides,
-    rows: number,
-    upTo: number,
-    columns4: number,
-  ) => ({
-    variant: { kernel: await library.get(name, overrides), rows, upTo },
-    columns4,
+    size: Omit<GemmVariant, 'kernel'>,
+  ): Promise<GemmVariant> => ({
+    kernel: await library.get(name, { ...overrides, WEIGHTS_F32 }),
+    ...size,
   });
-  const forms = await Promise.all(
-    subgroup === null
-      ? [portable(1, 1), portable(4, 4), portable(8, Number.POSITIVE_INFINITY)]
-      : [portable(1, 1), shuffled(subgroup, 4, 4), shuffled(subgroup, 16, Number.POSITIVE_INFINITY)],
-  );
-  return { variants: forms.map((f) => f.variant), columns4: forms.map((f) => f.columns4) };
+  const portable = (rows: number, upTo: number) =>
+    form(
+      'gemmPortable',
+      { WORKGROUP: PORTABLE_COLUMNS, ROWS: rows },
+      { rows, columns4: PORTABLE_COLUMNS, upTo, evenColumns: false },
+    );
+  if (subgroup === null) return Promise.all([portable(1, 1), portable(4, 4), portable(8, ALL)]);
+  const shuffled = (rows: number, upTo: number) =>
+    form('gemm', { SUBGROUP: subgroup, ROWS: rows }, { rows, columns4: subgroup, upTo, evenColumns: false });
+  const wide = (rows: number) =>
+    form(
+      'gemmWide',
+      { SUBGROUP: subgroup, ROWS: rows },
+      { rows, columns4: 2 * subgroup, upTo: rows, evenColumns: true },
+    );
+  return Promise.all([
+    wide(1),
+    wide(4),
+    ...(oddColumns ? [portable(1, 1), shuffled(4, 4)] : []),
+    shuffled(16, ALL),
+  ]);
+}
+
+/** The form for so many rows of a matrix. */
+export function gemmFor(variants: readonly GemmVariant[], rows: number, columns4: number): GemmVariant {
+  return variants.find(({ upTo, evenColumns }) => rows <= upTo && (!evenColumns || columns4 % 2 === 0))!;
 }
 
 /** `few`: for pieces of one row a request; `many`: otherwise. */

@@ -34,7 +34,13 @@ function forms(): Form[] {
     rows,
     columns4: lanes,
   }));
-  return [...portable, ...shuffled];
+  const wide = [1, 2, 4].map((rows) => ({
+    kernel: 'gemmWide' as const,
+    overrides: { SUBGROUP: lanes, ROWS: rows },
+    rows,
+    columns4: 2 * lanes,
+  }));
+  return [...portable, ...shuffled, ...wide];
 }
 
 async function multiply(form: Form, dtype: 'f16' | 'f32', m: number, k: number, n: number, useBias: boolean) {
@@ -64,10 +70,13 @@ describe('gemm', () => {
     ['f16', 1, 64, 64, false],
     ['f32', 5, 44, 100, true],
     ['f16', 37, 76, 36, true],
+    ['f16', 3, 44, 72, true],
+    ['f32', 7, 36, 104, false],
   ] as const)(
     '%s weights, %i x %i x %i, bias %s: every form, against float64',
     async (dtype, m, k, n, useBias) => {
       for (const form of forms()) {
+        if (form.kernel === 'gemmWide' && n % 8 !== 0) continue;
         const { out, expected } = await multiply(form, dtype, m, k, n, useBias);
         expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
       }

@@ -27,8 +27,10 @@ function checksFor(forms: KernelBench['forms']): KernelCheck[] {
   return [
     embedding,
     rms,
-    ...forms.map((form) =>
-      form.subgroup === null ? gemm('gemm_portable', 'gemmPortable', form) : gemm('gemm', 'gemm', form),
+    ...forms.flatMap((form) =>
+      form.subgroup === null
+        ? [gemm('gemm_portable', 'gemmPortable', form)]
+        : [gemm('gemm', 'gemm', form), gemm('gemm_wide', 'gemmWide', form)],
     ),
     rope,
     ...forms.map((form) =>

@@ -164,10 +164,11 @@ async function gemmError(
   const a = random.values(MOST_ROWS * inputs);
   const bias = random.values(columns);
   const all = linear(Float64Array.from(a), MOST_ROWS, denseMatrix(matrix), useBias ? bias : null);
-  const { variants, columns4 } = await gemmVariants(bench.library, form, matrix.dtype === 'f32');
+  const columns4 = pad4(columns) / 4;
+  const variants = await gemmVariants(bench.library, form, matrix.dtype === 'f32', true);
   let error = 0;
-  for (const [index, { kernel, rows: tileRows }] of variants.entries()) {
-    if (kernel.name !== kernelName) continue;
+  for (const { kernel, rows: tileRows, columns4: tileColumns4, evenColumns } of variants) {
+    if (kernel.name !== kernelName || (evenColumns && columns4 % 2 !== 0)) continue;
     for (const rows of ROW_COUNTS) {
       const [out] = await bench.run(
         kernel,
@@ -178,13 +179,13 @@ async function gemmError(
           new Float32Array(rows * pad4(columns)),
           packUniform('gemm', {
             inputs4: pad4(inputs) / 4,
-            columns4: pad4(columns) / 4,
+            columns4,
             use_bias: Number(useBias),
             count: 0,
           }),
           step(rows),
         ],
-        [Math.ceil(pad4(columns) / 4 / columns4[index]!), Math.ceil(rows / tileRows)],
+        [Math.ceil(columns4 / tileColumns4), Math.ceil(rows / tileRows)],
       );
       const expected = padded(all.subarray(0, rows * columns), columns);
       error = Math.max(error, largestError(new Float32Array(out!), expected));

@@ -1,0 +1,87 @@
+// out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights is all.
+// A lane owns 8 columns, so that one load brings 8 packed weights; a subgroup's one load of a serves several k at once.
+// One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS. Needs an even columns4.
+enable subgroups;
+
+struct Params {
+  inputs4: u32,  // K / 4, vec4s
+  columns4: u32, // N / 4, vec4s
+  use_bias: u32, // 1: add bias
+  count: u32,    // which of step's counts: 0 rows, 1 logit rows
+}
+
+struct Step {
+  rows: u32,       // token rows of this piece
+  logit_rows: u32, // rows that get logits
+}
+
+override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size, a multiple of ROWS
+override ROWS: u32 = 4;             // rows a subgroup computes: 1, 2 or 4
+override WEIGHTS_F32: bool = false; // else two halves a u32
+override depth: u32 = SUBGROUP / ROWS; // k4s that one load of a brings
+
+@group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>; // [4 * inputs4][columns4 / 2]; f32: two vec4 an index
+@group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
+@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
+@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(5) var<uniform> step: Step;
+
+struct Weights {
+  low: vec4f,  // columns 0 to 3
+  high: vec4f, // columns 4 to 7
+}
+
+fn eight(index: u32) -> Weights {
+  if (WEIGHTS_F32) {
+    return Weights(bitcast<vec4f>(weights[2 * index]), bitcast<vec4f>(weights[2 * index + 1]));
+  }
+  let halves = weights[index];
+  return Weights(
+    vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y)),
+    vec4f(unpack2x16float(halves.z), unpack2x16float(halves.w)),
+  );
+}
+
+@compute @workgroup_size(SUBGROUP)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let rows = select(step.rows, step.logit_rows, params.count == 1);
+  let columns8 = params.columns4 / 2;
+  let mine = group.x * SUBGROUP + lane;
+  let n = min(mine, columns8 - 1);
+  let first = group.y * ROWS;
+  // Lanes take rows in turn, then the next k4: lane = k4 * ROWS + row.
+  let a_row = min(first + lane % ROWS, rows - 1) * params.inputs4;
+  var low: array<vec4f, 4>;
+  var high: array<vec4f, 4>;
+  var at = n;
+  for (var k = 0u; k < params.inputs4; k += depth) {
+    let loaded = a[a_row + min(k + lane / ROWS, params.inputs4 - 1)];
+    for (var j = 0u; j < min(depth, params.inputs4 - k); j++) {
+      let w0 = eight(at);
+      let w1 = eight(at + columns8);
+      let w2 = eight(at + 2 * columns8);
+      let w3 = eight(at + 3 * columns8);
+      at += 4 * columns8;
+      for (var r = 0u; r < ROWS; r++) {
+        let x = subgroupShuffle(loaded, j * ROWS + r);
+        low[r] = fma(vec4f(x.w), w3.low, fma(vec4f(x.z), w2.low, fma(vec4f(x.y), w1.low, fma(vec4f(x.x), w0.low, low[r]))));
+        high[r] = fma(vec4f(x.w), w3.high, fma(vec4f(x.z), w2.high, fma(vec4f(x.y), w1.high, fma(vec4f(x.x), w0.high, high[r]))));
+      }
+    }
+  }
+  if (mine >= columns8) {
+    return;
+  }
+  for (var r = 0u; r < ROWS; r++) {
+    if (first + r < rows) {
+      let to = (first + r) * params.columns4 + 2 * n;
+      if (params.use_bias == 1) {
+        low[r] += bias[2 * n];
+        high[r] += bias[2 * n + 1];
+      }
+      out[to] = low[r];
+      out[to + 1] = high[r];
+    }
+  }
+}
