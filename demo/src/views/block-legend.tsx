@@ -15,6 +15,7 @@ const ENTRIES: readonly { label: string; role: Role; block: Partial<BlockView> }
   { label: 'computed by P', role: 'prefill', block: {} },
   { label: 'computed by D', role: 'decode', block: {} },
   { label: 'pulled back from D', role: 'prefill', block: { state: 'pulled', origin: 'pulled' } },
+  { label: 'handed over by P', role: 'decode', block: { state: 'pulled', origin: 'pulled' } },
   { label: 'found in its own cache', role: 'prefill', block: { state: 'hit' } },
   { label: 'held for the other', role: 'decode', block: { state: 'held', heldFor: 'prefill' } },
   { label: 'free, still cached', role: 'prefill', block: { state: 'cached', refCount: 0 } },

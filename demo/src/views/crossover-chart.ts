@@ -1,4 +1,5 @@
 /** The crossover chart on uPlot: two lines, the threshold, regret shaded. Made once, then shown new data. */
+import './locale.ts'; // before uPlot
 import uPlot from 'uplot';
 import type { Crossover } from '../session/types.ts';
 import { regretPieces } from './crossover-math.ts';

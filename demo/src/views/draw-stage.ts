@@ -36,7 +36,9 @@ export function drawStage(
   for (const role of ROLES) {
     context.save();
     if (!model.alive[role]) context.globalAlpha = 0.35;
+    drawFree(context, layout, role, model, palette);
     for (const block of model.blocks[role]) {
+      if (block.state === 'free' && !model.awaited[role].has(block.id)) continue;
       drawBlock(context, cellBox(layout[role], block.id), block, model.look(role, block), palette);
     }
     context.restore();
@@ -45,6 +47,25 @@ export function drawStage(
     drawChannel(context, layout, direction, model, palette);
   if (model.focus) drawFocus(context, layout, model, palette);
   for (const flight of model.flights) drawFlight(context, layout, flight, palette);
+}
+
+/** Free blocks are most of a pool: all their outlines in one stroke. */
+function drawFree(
+  context: CanvasRenderingContext2D,
+  layout: StageLayout,
+  role: Role,
+  { blocks, awaited }: StageModel,
+  palette: Palette,
+): void {
+  context.beginPath();
+  for (const { id, state } of blocks[role]) {
+    if (state !== 'free' || awaited[role].has(id)) continue;
+    const { x, y, width } = cellBox(layout[role], id);
+    context.rect(x + 0.5, y + 0.5, width - 1, width - 1);
+  }
+  context.lineWidth = 1;
+  context.strokeStyle = palette.line;
+  context.stroke();
 }
 
 export const holderOf = (direction: Direction): Role => (direction === 'd_to_p' ? 'decode' : 'prefill');
@@ -67,7 +88,7 @@ function slotsBox(channel: Box): Box {
   const width = Math.min(channel.width - 12, 110);
   return {
     x: channel.x + (channel.width - width) / 2,
-    y: channel.y + channel.height / 2 - 5,
+    y: channel.y + channel.height / 2 - 20,
     width,
     height: 12,
   };

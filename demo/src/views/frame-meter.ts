@@ -55,3 +55,6 @@ export function timed<T>(name: string, draw: () => T): T {
     performance.clearMeasures(measure); // observers have it; the browser's list must not grow for ever
   }
 }
+
+/** For a look from outside: tests and developers read it in the console. */
+Object.assign(globalThis, { kvferryDrawing: drawing });

@@ -28,7 +28,7 @@ export interface GridLayout {
   gap: number;
 }
 
-const MAX_CELL = 34;
+const MAX_CELL = 44;
 const MIN_CELL = 3;
 
 /** The largest cells that fit. A pool too large for its box gets cells of 3 pixels and runs over its lower edge. */
@@ -101,22 +101,22 @@ export interface StageLayout {
 
 const NARROW = 620;
 const PADDING = 4;
-const SLAB_ACROSS = 108;
-const SLAB_DOWN = 92;
+const SLAB_ACROSS = 136;
+const SLAB_DOWN = 118;
 
 export function layoutStage(width: number, counts: { prefill: number; decode: number }): StageLayout {
   return width < NARROW ? layoutDown(width, counts) : layoutAcross(width, counts);
 }
 
 function layoutAcross(width: number, counts: { prefill: number; decode: number }): StageLayout {
-  const slabWidth = Math.round(clamp(width * 0.13, SLAB_ACROSS, 170));
+  const slabWidth = Math.round(clamp(width * 0.17, SLAB_ACROSS, 210));
   const side = Math.floor((width - slabWidth - 2 * PADDING) / 2);
   const height = Math.round(clamp(width * 0.26, 190, 380));
   const box = (x: number): Box => ({ x, y: PADDING, width: side, height: height - 2 * PADDING });
   const prefill = layoutGrid(counts.prefill, box(PADDING));
   const decode = layoutGrid(counts.decode, box(PADDING + side + slabWidth));
   const used = Math.max(heightOf(prefill), heightOf(decode));
-  const total = Math.max(used, 150) + 2 * PADDING;
+  const total = Math.max(used, 196) + 2 * PADDING;
   return {
     direction: 'across',
     prefill: centred(prefill),

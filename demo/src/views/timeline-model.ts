@@ -20,6 +20,8 @@ export interface LaneBars {
 }
 
 const MOST_ROWS = 4;
+/** Below the lanes: room for the words at a first token. */
+const FLAG = 14;
 
 /** Stages at the one who gives, and at the one who takes. */
 const HOLDER_STAGES = ['wait', 'readback', 'slab in'];
@@ -101,7 +103,7 @@ export function layoutTimeline(width: number, rows: readonly number[]): Timeline
     y += height + gap;
     return placed;
   });
-  return { gutter, axis, row, lanes, height: y };
+  return { gutter, axis, row, lanes, height: y + FLAG };
 }
 
 /** The bar at a point, with 3 pixels' grace; the shortest wins, since it lies on the others. */

@@ -84,7 +84,7 @@ export function TimelineView({ session: { state } }: { session: Session }) {
 function TimelineHint() {
   return (
     <p class="inspector-hint">
-      Dark edge: {CLOCKS.gpu}. Plain: {CLOCKS.host}. Hatched: {CLOCKS.modelled}. Wheel or pinch to zoom, drag
+      With an edge: {CLOCKS.gpu}. Plain: {CLOCKS.host}. Hatched: {CLOCKS.modelled}. Wheel or pinch to zoom, drag
       to move.
     </p>
   );

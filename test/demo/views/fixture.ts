@@ -1,0 +1,255 @@
+/** Two turns of a conversation as events, for tests of the drawings: P computes, hands over, D writes, P pulls back. */
+import type { BlockView, SessionEvent, TurnReport } from '../../../demo/src/session/types.ts';
+
+const BLOCK_BYTES = 16_384;
+
+export const block = (id: number, change: Partial<BlockView>): BlockView => ({
+  ...{
+    id,
+    state: 'computed',
+    origin: 'computed',
+    conversation: 'talk',
+    turn: 1,
+    author: 'user',
+    index: id - 1,
+  },
+  ...{ tokens: 16, text: `tokens of block ${id}`, hash: `${id}f`.padStart(16, '0'), refCount: 1 },
+  ...{ heldFor: null, heldUntilMs: null, evictions: 0, ...change },
+});
+
+const noTransfer = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
+
+export const turnReport = (change: Partial<TurnReport>): TurnReport => ({
+  ...{ conversation_id: 'talk', turn: 1, prompt_tokens: 48, local_hit_tokens: 0, pulled_tokens: 0 },
+  ...{
+    computed_tokens: 48,
+    no_pull_reason: null,
+    output_tokens: 64,
+    output_token_ids: [],
+    logits_digests: [],
+  },
+  ...{ text: 'Once upon a time.', finish_reason: 'stop', ttft_ms: 120, tpot_ms: 9, latency_ms: 700 },
+  ...{ stages_ms: { prefill: 95, hand_over_p_to_d: 15, first_decode_step: 10 } },
+  ...{ transfer: { p_to_d: noTransfer, d_to_p: noTransfer }, ...change },
+});
+
+const span = (
+  name: string,
+  lane: string,
+  startMs: number,
+  endMs: number,
+  clock: 'host' | 'gpu' | 'modelled' = 'host',
+  args: Record<string, number | string> = {},
+) => ({ name, lane, startMs, endMs, clock, requestId: 'r', args });
+
+const pairs = (count: number, from = 1): [number, number][] =>
+  Array.from({ length: count }, (_, i) => [from + i, from + i]);
+
+const transfer = (
+  requestId: string,
+  direction: 'p_to_d' | 'd_to_p',
+  list: [number, number][],
+  startMs: number,
+  endMs: number,
+): SessionEvent[] => [
+  {
+    ...{ kind: 'transfer_started', atMs: startMs, requestId, direction, pairs: list },
+    bytes: list.length * BLOCK_BYTES,
+  },
+  { kind: 'slab', atMs: startMs + 1, direction, slotsInUse: 3, slots: 4, slotBytes: 65_536 },
+  {
+    ...{ kind: 'transfer_ended', atMs: endMs, requestId, direction, outcome: 'done', message: '' },
+    ...{ bytes: list.length * BLOCK_BYTES, blocks: list.length, ms: endMs - startMs },
+    ...{
+      stagesMs: { wait: 1, readback: 3, 'slab in': 1, 'slab out': 1, upload: 3, notify: 0.2 },
+      throttled: false,
+    },
+  },
+];
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
+
+/** Up to the end of turn 1. */
+export const turn1: readonly SessionEvent[] = [
+  { kind: 'status', atMs: 0, phase: 'ready', message: 'Ready', progress: null },
+  {
+    kind: 'machine',
+    atMs: 0,
+    machine: {
+      adapter: { name: 'a fake adapter', backend: 'vulkan', software: true },
+      model: {
+        ...{ name: 'recall', parameters: 1_770_000, maxModelLen: 1024, kvBytesPerToken: 1024 },
+        ...{ blockBytes: BLOCK_BYTES, vocabSize: 1024 },
+      },
+      blockSize: 16,
+      engines: [],
+      startMs: 900,
+      link: null,
+    },
+  },
+  { kind: 'engine', atMs: 0, role: 'prefill', alive: true, message: null },
+  { kind: 'engine', atMs: 0, role: 'decode', alive: true, message: null },
+  { kind: 'blocks', atMs: 0, role: 'prefill', numBlocks: 64, changed: [] },
+  { kind: 'blocks', atMs: 0, role: 'decode', numBlocks: 64, changed: [] },
+  {
+    ...{
+      kind: 'turn_started',
+      atMs: 1000,
+      turnId: 't1',
+      conversation: 'talk',
+      turn: 1,
+      mode: 'bidirectional',
+    },
+    ...{ question: 'Tell me a story about Gus and a bear.', edited: false },
+  },
+  {
+    kind: 'spans',
+    atMs: 1120,
+    spans: [
+      span('admit', 'router', 1000, 1002),
+      span('prefill', 'P gpu', 1004, 1095, 'gpu', { tokens: 48 }),
+      span('step', 'P host', 1002, 1097),
+      span('readback', 'P host', 1098, 1102, 'host', { bytes: 49_152, chunk: 0 }),
+      span('slab in', 'P host', 1102, 1103, 'host', { bytes: 49_152, chunk: 0 }),
+      span('link', 'link P>D', 1103, 1105, 'modelled', { bytes: 49_152, chunk: 0 }),
+      span('slab out', 'D host', 1105, 1106, 'host', { bytes: 49_152, chunk: 0 }),
+      span('upload', 'D host', 1106, 1109, 'host', { bytes: 49_152, chunk: 0 }),
+      span('decode', 'D gpu', 1110, 1119, 'gpu'),
+    ],
+  },
+  ...transfer('d-1', 'p_to_d', pairs(3), 1097, 1109),
+  {
+    kind: 'blocks',
+    atMs: 1115,
+    role: 'decode',
+    numBlocks: 64,
+    changed: [1, 2, 3].map((id) => block(id, { state: 'pulled', origin: 'pulled' })),
+  },
+  { kind: 'token', atMs: 1120, turnId: 't1', text: 'Once', tokens: 1 },
+  {
+    kind: 'spans',
+    atMs: 1700,
+    spans: range(0, 63).map((i) => span('decode', 'D gpu', 1121 + i * 9, 1128 + i * 9, 'gpu', { tokens: 1 })),
+  },
+  { kind: 'turn_ended', atMs: 1700, turnId: 't1', result: turnReport({}) },
+  {
+    kind: 'blocks',
+    atMs: 1700,
+    role: 'decode',
+    numBlocks: 64,
+    changed: range(1, 8).map((id) =>
+      block(id, {
+        ...{ state: 'held', origin: id <= 3 ? 'pulled' : 'computed', author: id <= 3 ? 'user' : 'assistant' },
+        ...{ refCount: 0, heldFor: 'prefill', heldUntilMs: 481_700 },
+      }),
+    ),
+  },
+];
+
+/** From the start of turn 2 to its end. */
+export const turn2: readonly SessionEvent[] = [
+  {
+    ...{
+      kind: 'turn_started',
+      atMs: 3000,
+      turnId: 't2',
+      conversation: 'talk',
+      turn: 2,
+      mode: 'bidirectional',
+    },
+    ...{ question: 'What color was the bear?', edited: false },
+  },
+  ...transfer('p-2', 'd_to_p', pairs(7), 3003, 3017),
+  {
+    kind: 'blocks',
+    atMs: 3018,
+    role: 'prefill',
+    numBlocks: 64,
+    changed: [
+      ...range(1, 8).map((id) => block(id, { state: 'pulled', origin: 'pulled' })),
+      block(8, { turn: 2 }),
+      block(12, { state: 'evicted', origin: null, turn: null, evictions: 1, refCount: 0 }),
+      block(13, { state: 'cached', refCount: 0 }),
+      block(14, { state: 'hit' }),
+    ],
+  },
+  {
+    kind: 'spans',
+    atMs: 3040,
+    spans: [
+      span('readback', 'D host', 3004, 3008, 'host', { bytes: 114_688, chunk: 0 }),
+      span('slab in', 'D host', 3008, 3009, 'host', { bytes: 114_688, chunk: 0 }),
+      span('slab out', 'P host', 3010, 3011, 'host', { bytes: 114_688, chunk: 0 }),
+      span('upload', 'P host', 3011, 3016, 'host', { bytes: 114_688, chunk: 0 }),
+      span('prefill', 'P gpu', 3019, 3030, 'gpu', { tokens: 14 }),
+      span('decode', 'D gpu', 3034, 3040, 'gpu'),
+    ],
+  },
+  ...transfer('d-2', 'p_to_d', [[8, 8]], 3031, 3034),
+  { kind: 'token', atMs: 3040, turnId: 't2', text: 'Brown', tokens: 1 },
+  {
+    kind: 'turn_ended',
+    atMs: 3060,
+    turnId: 't2',
+    result: turnReport({
+      ...{
+        turn: 2,
+        prompt_tokens: 126,
+        pulled_tokens: 112,
+        computed_tokens: 14,
+        ttft_ms: 40,
+        output_tokens: 3,
+      },
+      ...{
+        text: 'Brown.',
+        stages_ms: { pull_d_to_p: 14, prefill: 13, hand_over_p_to_d: 5, first_decode_step: 8 },
+      },
+    }),
+  },
+];
+
+export const raceEvent: SessionEvent = {
+  kind: 'race',
+  atMs: 5000,
+  race: {
+    question: 'Who came?',
+    historyTokens: 131,
+    recompute: {
+      ...{
+        phase: 'done',
+        startedMs: 4200,
+        ttftMs: 136,
+        pulledTokens: 0,
+        computedTokens: 140,
+        bytesPulled: 0,
+      },
+      ...{ stagesMs: { prefill: 118, hand_over_p_to_d: 10, first_decode_step: 8 }, answer: 'A fox came.' },
+    },
+    pull: {
+      ...{
+        phase: 'done',
+        startedMs: 4600,
+        ttftMs: 38,
+        pulledTokens: 128,
+        computedTokens: 12,
+        bytesPulled: 131_072,
+      },
+      stagesMs: { pull_d_to_p: 15, prefill: 10, hand_over_p_to_d: 6, first_decode_step: 7 },
+      answer: 'A fox came.',
+    },
+    error: null,
+  },
+};
+
+export const crossoverEvent: SessionEvent = {
+  kind: 'crossover',
+  atMs: 6000,
+  crossover: {
+    points: [16, 32, 64, 128, 256].map((tokens) => ({
+      tokens,
+      pullMs: 20 + tokens * 0.05,
+      recomputeMs: 4 + tokens * 0.6,
+    })),
+    ...{ done: 10, total: 10, crossoverTokens: 29, running: false, error: null },
+  },
+};
