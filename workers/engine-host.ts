@@ -9,10 +9,11 @@ import type {
 import type { EngineStats } from '../src/cluster/types.ts';
 import type { EngineCoreConfig } from '../src/config/engine.ts';
 import type { CostAwarePolicy } from '../src/connector/cost-aware.ts';
+import type { HeldCheck } from '../src/connector/holds.ts';
 import type { NixlWorkerSide } from '../src/connector/worker-side.ts';
 import type { CacheLookup } from '../src/engine/cache-lookup.ts';
 import type { EngineCore } from '../src/engine/engine-core.ts';
-import type { BlockPair, EngineRequest, RemoteAddress } from '../src/engine/types.ts';
+import type { BlockIds, BlockPair, EngineRequest, RemoteAddress } from '../src/engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
 import type { Span } from '../src/measure/spans.ts';
 import { systemClock } from '../src/platform/clock.ts';
@@ -89,6 +90,15 @@ export class EngineHost implements EngineApi {
   async abortRequest(requestId: string): Promise<void> {
     this.#engine().abortRequest(requestId);
     this.#wake();
+  }
+
+  async stopRequest(requestId: string): Promise<void> {
+    this.#engine().stopRequest(requestId);
+    this.#wake();
+  }
+
+  async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
+    return this.#worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown' };
   }
 
   async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {

@@ -116,6 +116,11 @@ export class EngineHandle {
     return stream;
   }
 
+  /** Ends the request where it is; its last output still comes through the stream. */
+  async stop(requestId: string): Promise<void> {
+    if (!this.#death) await this.call((api) => api.stopRequest(requestId)).catch(() => {});
+  }
+
   /** Forgets the stream; safe for an ended request or a dead engine. */
   async abort(requestId: string): Promise<void> {
     this.#streams.delete(requestId);

@@ -20,6 +20,13 @@ interface Hold extends SendRequest {
   pendingEnd: HoldEnd | null;
 }
 
+/** 'stray': a block that is not among those held for the request. 'unknown': nothing was held under this id lately. */
+export type HeldCheck =
+  | { state: 'held' }
+  | { state: 'ended' }
+  | { state: 'unknown' }
+  | { state: 'stray'; group: number; blockId: BlockId };
+
 export interface HoldTableDeps {
   clock: Clock;
   /** A heartbeat's extension, milliseconds. */
@@ -130,6 +137,17 @@ export class HoldTable {
   /** 'prefill': kept by P for D. 'decode': kept by D for P. */
   use(direction: SendRequest['direction']): HoldUse {
     return this.#meters[direction].use();
+  }
+
+  /** Whether a request's parameters name what it left. Changes nothing. */
+  check(requestId: string, blockIds: BlockIds): HeldCheck {
+    const hold = this.#holds.get(requestId);
+    if (!hold) return { state: this.#recentEnds.has(requestId) ? 'ended' : 'unknown' };
+    for (const [group, ids] of blockIds.entries()) {
+      const stray = ids.find((id) => !holdsBlock(hold.blockIds, group, id));
+      if (stray !== undefined) return { state: 'stray', group, blockId: stray };
+    }
+    return { state: 'held' };
   }
 
   readonly gate: ReadGate = (requestId, blocks) => {

@@ -5,6 +5,7 @@
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type {
   BlockId,
+  BlockIds,
   Clock,
   ConnectorMetadata,
   ConnectorOutput,
@@ -17,7 +18,7 @@ import { EngineDeadError, invariant } from '../errors.ts';
 import { emptyResult } from '../transport/transfer.ts';
 import type { PeerNotification, ServingTransport, TransferResult } from '../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
-import { HoldTable } from './holds.ts';
+import { type HeldCheck, HoldTable } from './holds.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
 export const EXPIRY_MARGIN_SECONDS = 5;
@@ -148,6 +149,10 @@ export class NixlWorkerSide implements KvConnectorWorker {
   /** Lets every hold of the direction run out now, as its TTL would; returns how many that ended. */
   expireHolds(direction: SendRequest['direction']): number {
     return this.#holds.expireNow(direction);
+  }
+
+  checkHeld(requestId: string, blockIds: BlockIds): HeldCheck {
+    return this.#holds.check(requestId, blockIds);
   }
 
   holds() {

@@ -117,6 +117,11 @@ export class EngineCore {
     this.#outcomes.aborted(requestId);
   }
 
+  /** As if it had sampled a stop token: what it computed is held for a reader. No-op for an unknown or finished request. */
+  stopRequest(requestId: string): void {
+    this.#outcomes.stopped(requestId);
+  }
+
   /** Something is left to do or to wait for, holds included. */
   hasWork(): boolean {
     const pending = this.#deps.connector?.scheduler.hasPendingMeta() ?? false;

@@ -78,6 +78,16 @@ export class Outcomes {
     this.#endings.push(this.#finish(request, 'finished_aborted', [], null));
   }
 
+  /**
+   * Ends a request as a stop token would, with what it has so far: for stops that only its text shows. No-op for an
+   * unknown or finished request.
+   */
+  stopped(requestId: string): void {
+    const request = this.#queues.known.get(requestId);
+    if (!request || request.isFinished) return;
+    this.#endings.push(this.#finish(request, 'finished_stopped', [], null));
+  }
+
   /** A batch ran. Requests that were aborted meanwhile are passed over. */
   ran(batch: ScheduledBatch, sampled: readonly SampledToken[]): RequestOutput[] {
     const { eosTokenIds, scheduler } = this.#deps.config;

@@ -33,6 +33,8 @@ export interface SamplingParams {
   seed: number;
   stopTokenIds: readonly number[];
   ignoreEos: boolean;
+  /** Returns the logits of each sampled token with it; left out: only where the engine keeps them all. */
+  keepLogits?: boolean;
 }
 
 export interface EngineRequest {

@@ -4,6 +4,7 @@ import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { StagingRing } from '../gpu/staging.ts';
 import type { Activations } from './activations.ts';
+import type { SampleRequest } from './sampling.ts';
 import type { Piece } from './step-inputs.ts';
 import { pad4 } from './types.ts';
 
@@ -41,7 +42,8 @@ export class SampleReadback {
     run: (copy: (encoder: GPUCommandEncoder) => void) => Promise<void>,
   ): Promise<SampledToken[]> {
     const count = piece.samples.length;
-    const logitBytes = this.#keepLogits ? 4 * pad4(this.#vocabSize) * count : 0;
+    const wanted = piece.samples.some(({ sample }) => this.#isKept(sample));
+    const logitBytes = wanted ? 4 * pad4(this.#vocabSize) * count : 0;
     const staging = await this.#ring.acquire(RESULT_BYTES * count + logitBytes);
     try {
       await run((encoder) => {
@@ -62,16 +64,20 @@ export class SampleReadback {
     this.#ring.destroy();
   }
 
+  #isKept(sample: SampleRequest): boolean {
+    return this.#keepLogits || sample.params.keepLogits === true;
+  }
+
   #parse({ samples }: Piece, mapped: ArrayBuffer): SampledToken[] {
     const words = new Uint32Array(mapped, 0, 4 * samples.length);
-    return samples.map(({ requestId }, i) => {
+    return samples.map(({ requestId, sample }, i) => {
       const [tokenId, low, high] = [words[4 * i]!, words[4 * i + 1]!, words[4 * i + 2]!];
       invariant(
         tokenId < this.#vocabSize,
         () => `${requestId}: no token could be sampled; its logits are no numbers`,
       );
       const at = RESULT_BYTES * samples.length + 4 * pad4(this.#vocabSize) * i;
-      const logits = this.#keepLogits ? new Float32Array(mapped, at, this.#vocabSize).slice() : null;
+      const logits = this.#isKept(sample) ? new Float32Array(mapped, at, this.#vocabSize).slice() : null;
       return { requestId, tokenId, logitsDigest: hex(high) + hex(low), logits };
     });
   }
