@@ -1,23 +1,20 @@
 /** A prefill engine and a decode engine (or more of each) behind one generate(). Wiring and turn book-keeping; the turn itself is router.ts. */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
-import type { Clock, FinishReason } from '../engine/types.ts';
+import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { Span } from '../measure/spans.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
-import { type Conversation, ConversationCache } from './conversations.ts';
+import { ConversationCache, release } from './conversations.ts';
 import { describe } from './describe.ts';
 import { connect, EngineHandle } from './engine-handle.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { changed, engineStart } from './options.ts';
-import type { TimedOutput } from './output-stream.ts';
 import { PromptBuilder } from './prompts.ts';
-import { takeBack, turnStart } from './rewind.ts';
-import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
-import { ServedTurn } from './served-turn.ts';
+import { takeBack } from './rewind.ts';
+import { TurnServer } from './turn-server.ts';
 import type {
   CacheQuery,
   Cluster,
@@ -30,7 +27,6 @@ import type {
   GenerateRequest,
   Mode,
   PolicyChange,
-  TurnResult,
 } from './types.ts';
 
 export class EngineCluster implements Cluster {
@@ -44,11 +40,11 @@ export class EngineCluster implements Cluster {
   readonly #prompts: PromptBuilder;
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
+  readonly #turns: TurnServer;
   readonly #spanListeners = new Set<(span: Span) => void>();
   readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
-  #requests = 0;
   #active = 0;
   #next = { prefill: 0, decode: 0 };
 
@@ -68,6 +64,15 @@ export class EngineCluster implements Cluster {
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
+    this.#turns = new TurnServer({
+      text,
+      prompts: this.#prompts,
+      conversations: this.#conversations,
+      clock,
+      options: () => this.#options,
+      pick: (role) => this.#pick(role),
+      tell: (notice) => this.#engineWatch.tell(notice),
+    });
     this.#info = info;
     for (const engine of this.#engines) {
       this.#listen(engine);
@@ -142,93 +147,23 @@ export class EngineCluster implements Cluster {
   }
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
-    const acceptedMs = this.#clock.now();
-    const conversation = this.#conversations.get(request.conversationId ?? `anonymous-${++this.#requests}`);
-    const turn: Turn = {
-      requestId: `${conversation.id}#${conversation.turns + 1}.${++this.#requests}`,
-      promptTokenIds: this.#prompts.build(request, conversation),
-      sampling: { ...DEFAULT_SAMPLING, ...request.sampling },
-      cacheSalt: null,
-      remote: await this.#takeRemote(conversation),
-      pull: request.pull ?? null,
-    };
-    this.#engineWatch.tell({
-      kind: 'turn',
-      requestId: turn.requestId,
-      conversationId: conversation.id,
-      turn: conversation.turns + 1,
-      promptTokenIds: turn.promptTokenIds,
-      atMs: acceptedMs,
-    });
-    const served = new ServedTurn(
-      turn,
-      conversation,
-      this.#pick('prefill'),
-      this.#pick('decode'),
-      acceptedMs,
-    );
-    const outputs = alone(this.mode, conversation)
-      ? monolithicTurn(served.decode, turn, served.trace)
-      : disaggregatedTurn(served.prefill, served.decode, turn, served.trace);
     this.#active++;
     try {
-      yield* this.#stream(request, served, outputs);
+      yield* this.#turns.serve(request);
     } finally {
       this.#active--;
-      served.forgetTransfers();
     }
-  }
-
-  async *#stream(
-    request: GenerateRequest,
-    served: ServedTurn,
-    outputs: AsyncIterable<TimedOutput>,
-  ): AsyncGenerator<GeneratedToken> {
-    const { tokenizer, architecture } = this.#text;
-    const { eosTokenIds } = architecture;
-    const streamText = tokenizer.streamDecoder();
-    for await (const { output, atMs } of outputs) {
-      request.signal?.throwIfAborted();
-      for (const [i, token] of output.tokens.entries()) {
-        const finish = i === output.tokens.length - 1 ? output.finish : null;
-        // The token that ends a turn is the template's, not part of the answer.
-        const ends = finish?.reason === 'stop' && eosTokenIds.includes(token.tokenId);
-        const text = (ends ? '' : streamText.push(token.tokenId)) + (finish ? streamText.end() : '');
-        const index = served.add(token.tokenId, text, atMs);
-        const final = finish ? this.#finish(request, served, finish.reason, atMs) : null;
-        const { tokenId, logitsDigest, logits } = token;
-        yield { tokenId, text, index, atMs, logitsDigest, logits, final };
-      }
-    }
-  }
-
-  /** The conversation moves on, and the turn becomes its result. */
-  #finish(request: GenerateRequest, served: ServedTurn, reason: FinishReason, atMs: number): TurnResult {
-    const { conversation, turn, trace, decode } = served;
-    conversation.before = turnStart(served, alone(this.mode, conversation) ? decode : served.prefill);
-    conversation.turns++;
-    conversation.historyIds = [...turn.promptTokenIds, ...served.outputTokenIds];
-    const answer = { role: 'assistant', content: served.text };
-    conversation.messages = request.messages ? [...request.messages, answer] : null;
-    conversation.kv = trace.decodeParams && {
-      params: trace.decodeParams,
-      holder: decode,
-      atMs,
-    };
-    return served.result(reason, this.#options.link !== null);
   }
 
   async rewind(conversationId: string, prefillKeeps?: number): Promise<void> {
-    const conversation = this.#conversations.get(conversationId);
+    const conversation = this.#conversations.open({ conversationId });
     const { blockSize } = this.#options;
     const unused = await takeBack(conversation, blockSize, prefillKeeps ?? null, this.#clock.now());
-    if (unused) await this.#release(unused);
+    if (unused) release(unused);
   }
 
   async endConversation(conversationId: string): Promise<void> {
-    const conversation = this.#conversations.forget(conversationId);
-    const taken = conversation && this.#conversations.takeKv(conversation);
-    if (taken) await this.#release(taken.kv);
+    this.#conversations.forget(conversationId);
   }
 
   async stats(): Promise<readonly EngineStats[]> {
@@ -313,26 +248,12 @@ export class EngineCluster implements Cluster {
     return this.#pick(role);
   }
 
-  /** Independent round robin, as in vLLM's proxy. */
+  /** Independent round robin, as in vLLM's proxy, among those that are alive if there are any. */
   #pick(role: 'prefill' | 'decode'): EngineHandle {
-    const engines = this.#engines.filter((engine) => engine.role === role);
+    const all = this.#engines.filter((engine) => engine.role === role);
+    const alive = all.filter((engine) => !engine.dead);
+    const engines = alive.length > 0 ? alive : all;
     return engines[this.#next[role]++ % engines.length]!;
-  }
-
-  async #takeRemote(conversation: Conversation): Promise<Turn['remote']> {
-    const taken = this.#conversations.takeKv(conversation);
-    if (!taken) return null;
-    const { fresh, kv } = taken;
-    const alive = this.#engines.includes(kv.holder) && !kv.holder.dead;
-    if (fresh && alive && this.mode === 'bidirectional')
-      return { ...kv.params, remote_num_requests: kv.holder.inFlight };
-    await this.#release(kv);
-    return null;
-  }
-
-  async #release({ holder, params }: NonNullable<Conversation['kv']>): Promise<void> {
-    const requestId = params.remote_request_id;
-    if (!holder.dead && requestId) await holder.call((api) => api.releaseHolds([requestId]));
   }
 
   #listen(engine: EngineHandle): void {
@@ -347,10 +268,6 @@ export class EngineCluster implements Cluster {
 }
 
 /** One engine serves the whole turn. */
-function alone(mode: Mode, conversation: Conversation): boolean {
-  return mode === 'monolithic' || (mode === 'decode-local' && conversation.turns > 0);
-}
-
 function core(engine: EngineHandle, options: ClusterOptions): EngineCoreConfig {
   return engineStart(options, engine.role, options.mode).core;
 }

@@ -1,26 +1,42 @@
 /**
  * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last turn,
- * which are used once and forgotten when they are too old. The defaults are those of vLLM's disagg_proxy_multiturn.py.
+ * which are used once, only for a prompt that goes on from there, and released when they are too old. The TTL is that of
+ * vLLM's disagg_proxy_multiturn.py.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineHandle } from './engine-handle.ts';
-import type { Message } from './types.ts';
+import type { GenerateRequest, Message } from './types.ts';
 
 /** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
 export const ROUTER_TTL_MS = 450_000;
+
+/** Beyond these, the one that was not used for the longest time is forgotten. */
+const MOST_CONVERSATIONS = 1024;
+
+export interface HeldForNextTurn {
+  params: KvTransferParams;
+  holder: EngineHandle;
+  atMs: number;
+}
 
 export interface Conversation {
   id: string;
   turns: number;
   /** Prompt and output of the last turn. */
   historyIds: readonly number[];
-  /** The messages that historyIds stands for, the last answer included; null when the prompts came as token ids. */
+  /** The messages that historyIds stands for, the last answer included; null when the prompts came in another form. */
   messages: readonly Message[] | null;
+  /** The same for prompts that came as text. */
+  text: string | null;
+  /** Conversations with another salt share nothing. */
+  cacheSalt: string | null;
   /** What D holds for the next turn's P. */
-  kv: { params: KvTransferParams; holder: EngineHandle; atMs: number } | null;
+  kv: HeldForNextTurn | null;
   /** What the last turn began with; null before the first, and once it was taken back. */
   before: TurnStart | null;
+  /** The one that this one goes on from, found by its history; its place is taken when the turn ends well. */
+  follows: Conversation | null;
 }
 
 /** What a conversation was when its last turn came, and what the turn found. */
@@ -41,20 +57,37 @@ export interface TurnStart {
 }
 
 export class ConversationCache {
+  /** Least recently used first. */
   #conversations = new Map<string, Conversation>();
+  #anonymous = 0;
   readonly #clock: Clock;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  get(id: string): Conversation {
-    let conversation = this.#conversations.get(id);
-    if (!conversation) {
-      conversation = { id, turns: 0, historyIds: [], messages: null, kv: null, before: null };
-      this.#conversations.set(id, conversation);
+  /** The conversation that a request belongs to, by its id or, when it asks for that, by its history; or a new one. */
+  open(request: GenerateRequest): Conversation {
+    const cacheSalt = request.cacheSalt ?? null;
+    const known =
+      request.conversationId === null
+        ? request.findConversation === true && this.#longestPrefix(request, cacheSalt)
+        : this.#conversations.get(request.conversationId);
+    if (known && known.cacheSalt === cacheSalt) {
+      if (request.conversationId !== null) return this.#keep(known);
+      return { ...known, id: this.#anonymousId(), kv: null, before: null, follows: known };
     }
-    return conversation;
+    if (known) this.forget(known.id);
+    const nothing = {
+      turns: 0,
+      historyIds: [],
+      messages: null,
+      text: null,
+      kv: null,
+      before: null,
+      follows: null,
+    };
+    return this.#keep({ id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing });
   }
 
   /** null for one that is not known. */
@@ -62,21 +95,107 @@ export class ConversationCache {
     return id === null ? null : (this.#conversations.get(id) ?? null);
   }
 
-  /** Takes D's parameters out: they are good for one turn. `stale` ones must be released at their holder. */
-  takeKv(conversation: Conversation): { fresh: boolean; kv: NonNullable<Conversation['kv']> } | null {
-    const { kv } = conversation;
-    conversation.kv = null;
+  /** Takes D's parameters out: they are good for one turn. What cannot be used for this prompt is released. */
+  takeRemote(conversation: Conversation, request: GenerateRequest, usable: boolean): HeldForNextTurn | null {
+    const source = conversation.follows ?? conversation;
+    const { kv } = source;
+    source.kv = null;
     if (!kv) return null;
-    return { fresh: this.#clock.now() - kv.atMs < ROUTER_TTL_MS, kv };
+    const fresh = this.#clock.now() - kv.atMs < ROUTER_TTL_MS;
+    const rewritten = conversation.messages && request.messages && !goesOn(conversation, request);
+    if (usable && fresh && !rewritten && !kv.holder.dead) return kv;
+    release(kv);
+    return null;
   }
 
-  forget(id: string): Conversation | null {
-    const conversation = this.#conversations.get(id) ?? null;
+  /** A turn ended well; `historyIds`: prompt and answer, null when no ids stand for the answer's text exactly. */
+  finish(
+    conversation: Conversation,
+    request: GenerateRequest,
+    turn: { historyIds: readonly number[] | null; text: string; kv: HeldForNextTurn | null },
+  ): void {
+    if (conversation.kv) release(conversation.kv);
+    conversation.turns++;
+    conversation.historyIds = turn.historyIds ?? [];
+    const answer = { role: 'assistant', content: turn.text };
+    const known = turn.historyIds !== null;
+    conversation.messages = known && request.messages ? [...request.messages, answer] : null;
+    conversation.text = known && request.promptText !== undefined ? request.promptText + turn.text : null;
+    conversation.kv = turn.kv;
+    if (conversation.follows) {
+      this.forget(conversation.follows.id);
+      conversation.follows = null;
+    }
+    this.#keep(conversation);
+  }
+
+  /** Releases what is held for it. */
+  forget(id: string): void {
+    const conversation = this.#conversations.get(id);
+    if (!conversation) return;
     this.#conversations.delete(id);
-    return conversation;
+    if (conversation.kv) release(conversation.kv);
+    conversation.kv = null;
   }
 
+  /** Releases nothing. */
   clear(): void {
     this.#conversations.clear();
   }
+
+  #anonymousId(): string {
+    return `anonymous-${++this.#anonymous}`;
+  }
+
+  #keep(conversation: Conversation): Conversation {
+    this.#conversations.delete(conversation.id);
+    this.#conversations.set(conversation.id, conversation);
+    if (this.#conversations.size > MOST_CONVERSATIONS) {
+      const [oldest] = this.#conversations.keys();
+      this.forget(oldest!);
+    }
+    return conversation;
+  }
+
+  /** Of equally long ones the last used. */
+  #longestPrefix(request: GenerateRequest, cacheSalt: string | null): Conversation | null {
+    let best: Conversation | null = null;
+    for (const conversation of this.#conversations.values()) {
+      if (conversation.cacheSalt !== cacheSalt || conversation.turns === 0) continue;
+      if (best && conversation.historyIds.length < best.historyIds.length) continue;
+      if (goesOn(conversation, request)) best = conversation;
+    }
+    return best;
+  }
+}
+
+/** Frees at the holder; safe for a dead one and for blocks that are free already. */
+export function release({ holder, params }: HeldForNextTurn): void {
+  const requestId = params.remote_request_id;
+  if (!holder.dead && requestId) holder.call((api) => api.releaseHolds([requestId])).catch(() => {});
+}
+
+/** Whether the request's prompt begins with all of the conversation's last prompt and answer. */
+export function goesOn(
+  conversation: Conversation,
+  request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText'>,
+): boolean {
+  const { messages, text, historyIds } = conversation;
+  if (request.messages) return messages !== null && extendsHistory(request.messages, messages);
+  if (request.promptText !== undefined) {
+    return text !== null && request.promptText.length > text.length && request.promptText.startsWith(text);
+  }
+  const prompt = request.promptTokenIds ?? [];
+  // The last token may be the end of the answer, which a caller need not repeat.
+  const least = historyIds.length - 1;
+  return least > 0 && prompt.length >= least && historyIds.every((id, i) => i >= least || id === prompt[i]);
+}
+
+function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {
+  return (
+    messages.length > before.length &&
+    before.every(
+      (message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content,
+    )
+  );
 }

@@ -32,6 +32,14 @@ export class OutputStream implements AsyncIterable<TimedOutput> {
     this.#wake?.();
   }
 
+  /** The reader gets the error at once, and nothing more. */
+  interrupt(error: Error): void {
+    this.#ready = [];
+    this.#failure = error;
+    this.#ended = true;
+    this.#wake?.();
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<TimedOutput> {
     for (;;) {
       const next = this.#ready.shift();

@@ -1,8 +1,8 @@
 /** A turn's prompt as token ids. History stays as the ids that the engines saw; only what is new is tokenised. */
 import { RequestError } from '../errors.ts';
 import type { TextModel } from '../model/load.ts';
-import type { Conversation } from './conversations.ts';
-import type { GenerateRequest, Message } from './types.ts';
+import { type Conversation, goesOn } from './conversations.ts';
+import type { GenerateRequest } from './types.ts';
 
 export class PromptBuilder {
   readonly #text: TextModel;
@@ -13,39 +13,39 @@ export class PromptBuilder {
 
   /** `conversation`: what is known of it; null for a prompt that stands alone. Throws RequestError. */
   build(
-    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages'>,
+    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText'>,
     conversation: Conversation | null,
   ): readonly number[] {
-    if (request.promptTokenIds && request.messages) {
-      throw new RequestError('a request has both promptTokenIds and messages: give one of them');
-    }
-    if (request.promptTokenIds) return request.promptTokenIds;
-    const { messages } = request;
+    const { messages, promptTokenIds, promptText } = request;
+    const given = [messages, promptTokenIds, promptText].filter((form) => form !== undefined);
+    if (given.length > 1)
+      throw new RequestError(
+        'a request has more than one of messages, promptTokenIds and promptText: give one',
+      );
+    const goingOn = conversation && goesOn(conversation, request) ? conversation : null;
+    if (promptTokenIds) return promptTokenIds;
+    if (promptText !== undefined) return this.#fromText(promptText, goingOn);
     if (!messages || messages.length === 0) {
-      throw new RequestError('a request has neither promptTokenIds nor messages: give one of them');
+      throw new RequestError('a request has no messages and no promptTokenIds: give one of them');
     }
     if (messages.at(-1)?.role === 'assistant') {
       throw new RequestError(
         'the conversation ends with the assistant: the last message must be one to answer',
       );
     }
-    const before = conversation?.messages;
-    if (conversation && before && extendsHistory(messages, before)) {
+    if (goingOn?.messages) {
       return this.#text.chat.nextTurnPrompt({
-        historyIds: conversation.historyIds,
-        messagesBefore: before,
-        newMessages: messages.slice(before.length),
+        historyIds: goingOn.historyIds,
+        messagesBefore: goingOn.messages,
+        newMessages: messages.slice(goingOn.messages.length),
       }).promptTokenIds;
     }
-    return this.#text.tokenizer.encode(this.#text.chat.renderPrompt(messages, true));
+    return this.#text.chat.encodePrompt(messages);
   }
-}
 
-function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {
-  return (
-    messages.length > before.length &&
-    before.every(
-      (message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content,
-    )
-  );
+  #fromText(text: string, goingOn: Conversation | null): readonly number[] {
+    const { tokenizer } = this.#text;
+    if (!goingOn?.text) return tokenizer.encode(text);
+    return [...goingOn.historyIds, ...tokenizer.encode(text.slice(goingOn.text.length))];
+  }
 }

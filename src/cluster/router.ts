@@ -4,7 +4,7 @@
  */
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
 import type { EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
-import { InternalError, RequestError } from '../errors.ts';
+import { InternalError, TransferError } from '../errors.ts';
 import type { EngineHandle } from './engine-handle.ts';
 import type { TimedOutput } from './output-stream.ts';
 
@@ -17,6 +17,10 @@ export interface Turn {
   remote: KvTransferParams | null;
   /** In place of P's own policy for D's blocks. */
   pull: PullPolicyName | null;
+  /** Ends the turn at once, with the signal's reason. */
+  signal: AbortSignal | null;
+  /** Ends the answer where it is, as a stop token would. */
+  stopped: AbortSignal | null;
 }
 
 /** Times are on the shared clock, milliseconds. */
@@ -45,7 +49,8 @@ export async function* monolithicTurn(
   turn: Turn,
   trace: TurnTrace,
 ): AsyncGenerator<TimedOutput> {
-  for await (const timed of engineOutputs(engine, request(turn, turn.requestId, turn.sampling, null))) {
+  const alone = request(turn, turn.requestId, turn.sampling, null);
+  for await (const timed of engineOutputs(engine, alone, turn)) {
     trace.prefillAccount ??= timed.output.prompt;
     yield timed;
   }
@@ -61,10 +66,11 @@ export async function* disaggregatedTurn(
   const toPrefill: KvTransferParams = turn.remote
     ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull }
     : MISS;
-  const once = { ...turn.sampling, maxTokens: 1, minTokens: 0 };
+  const once = { ...turn.sampling, maxTokens: 1, minTokens: 0, keepLogits: false };
   const prefillId = `${turn.requestId}-p`;
   let handover: KvTransferParams | null = null;
-  for await (const { output, atMs } of engineOutputs(prefill, request(turn, prefillId, once, toPrefill))) {
+  const prefillRequest = request(turn, prefillId, once, toPrefill);
+  for await (const { output, atMs } of engineOutputs(prefill, prefillRequest, { ...turn, stopped: null })) {
     if (!output.finish) continue;
     trace.prefillDoneMs = atMs;
     trace.prefillAccount = output.prompt;
@@ -75,10 +81,8 @@ export async function* disaggregatedTurn(
 
   let taken = false;
   try {
-    for await (const timed of engineOutputs(
-      decode,
-      request(turn, `${turn.requestId}-d`, turn.sampling, handover),
-    )) {
+    const decodeRequest = request(turn, `${turn.requestId}-d`, turn.sampling, handover);
+    for await (const timed of engineOutputs(decode, decodeRequest, turn)) {
       taken = true;
       trace.decodeHitTokens = timed.output.prompt?.localHitTokens ?? trace.decodeHitTokens;
       trace.decodeParams = timed.output.finish?.kvTransferParams ?? null;
@@ -105,12 +109,30 @@ function request(
   };
 }
 
-/** Aborts the request at its engine when the reader stops early or anything fails. */
-async function* engineOutputs(
+export interface TurnSignals {
+  /** Aborts. */
+  signal: AbortSignal | null;
+  /** Ends the answer as a stop token would. */
+  stopped: AbortSignal | null;
+}
+
+/**
+ * One request at one engine. Aborted there at once when the signal says so, and when the reader stops early or anything
+ * fails. Throws RequestError when the engine refuses it, TransferError when KV did not arrive.
+ */
+export async function* engineOutputs(
   engine: EngineHandle,
   engineRequest: EngineRequest,
+  { signal, stopped }: TurnSignals,
 ): AsyncGenerator<TimedOutput> {
+  signal?.throwIfAborted();
   const stream = await engine.submit(engineRequest);
+  const { requestId } = engineRequest;
+  const onAbort = () => stream.interrupt(signal?.reason);
+  const onStop = () => void engine.stop(requestId);
+  signal?.addEventListener('abort', onAbort);
+  stopped?.addEventListener('abort', onStop);
+  if (signal?.aborted) onAbort();
   let ended = false;
   try {
     for await (const timed of stream) {
@@ -119,12 +141,14 @@ async function* engineOutputs(
       yield timed;
     }
   } finally {
-    if (!ended) await engine.abort(engineRequest.requestId);
+    signal?.removeEventListener('abort', onAbort);
+    stopped?.removeEventListener('abort', onStop);
+    if (!ended) await engine.abort(requestId);
   }
 }
 
 function throwIfFailed(engine: EngineHandle, output: RequestOutput): void {
   if (output.finish?.reason === 'error') {
-    throw new RequestError(`${engine.engineId}: ${output.finish.error ?? 'the request failed'}`);
+    throw new TransferError(`${engine.engineId}: ${output.finish.error ?? 'the request failed'}`);
   }
 }

@@ -127,9 +127,23 @@ export interface GenerateRequest {
    * tokenised again.
    */
   messages?: readonly Message[];
+  /** The whole prompt as text, without any chat template. */
+  promptText?: string;
   sampling?: Partial<SamplingParams>;
   /** How P decides on pulling what D has, for this request only; left out: as the cluster is set. */
   pull?: PullPolicyName;
+  /** Strings that end the answer, and are not part of it unless includeStop. */
+  stop?: readonly string[];
+  includeStop?: boolean;
+  /** Requests with another salt never share blocks. */
+  cacheSalt?: string | null;
+  /** Without an id: goes on with the known conversation whose last prompt and answer this prompt begins with. */
+  findConversation?: boolean;
+  /** Serves the turn another way when an engine or a transfer fails, with the same tokens. Left out: such errors are thrown. */
+  failover?: boolean;
+  /** Told the prompt before any engine is asked; what it throws ends the turn. */
+  onPrompt?: (promptTokenIds: readonly number[]) => void;
+  /** Ends the turn at its engines at once. */
   signal?: AbortSignal;
 }
 
@@ -154,6 +168,8 @@ export interface TurnResult {
   /** Without the end token. */
   text: string;
   finishReason: FinishReason;
+  /** The stop string or stop token that ended it; null or left out for an end token or a length. */
+  stopReason?: string | number | null;
   /** Of the engine that prefilled: P, or the only one. */
   prompt: PromptAccount;
   /** Router's acceptance to the first token of D (of the only engine when monolithic), milliseconds. */

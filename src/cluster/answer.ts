@@ -1,0 +1,174 @@
+/**
+ * From an engine's outputs to an answer: text token by token, ended by stop strings too. Text that may turn out to be the
+ * start of a stop string is held back until it is certain.
+ */
+import type { FinishReason, PromptAccount, RequestOutput, SampledToken } from '../engine/types.ts';
+import type { StreamDecoder } from '../model/tokenizer.ts';
+import type { TimedOutput } from './output-stream.ts';
+
+export interface AnswerOptions {
+  decoder: StreamDecoder;
+  eosTokenIds: readonly number[];
+  /** Strings that end the answer. */
+  stop: readonly string[];
+  /** The stop string stays in the text. */
+  includeStop: boolean;
+  /** Stop strings count only in the text after so many tokens (vLLM's min_tokens). */
+  minTokens: number;
+  /** The text holds a stop string: the engine should end the request. */
+  onStop: () => void;
+}
+
+export interface AnswerToken {
+  token: SampledToken;
+  /** Text that is certain now. */
+  text: string;
+  index: number;
+  atMs: number;
+  output: RequestOutput;
+  end: AnswerEnd | null;
+}
+
+export interface AnswerEnd {
+  reason: FinishReason;
+  /** The stop string, or the stop token that is no end token; null for an end token or a length. */
+  stopReason: string | number | null;
+  /** Leading output tokens whose text is exactly the answer's, an end token included; null: the answer ends inside a token. */
+  keptTokens: number | null;
+  prompt: PromptAccount | null;
+  finish: NonNullable<RequestOutput['finish']>;
+}
+
+/** One item a token. After a stop string the engine's further tokens are dropped. */
+export async function* readAnswer(
+  outputs: AsyncIterable<TimedOutput>,
+  options: AnswerOptions,
+): AsyncGenerator<AnswerToken> {
+  const text = new AnswerText(options);
+  let index = 0;
+  /** The token whose text completed a stop string: it waits for the engine's end of the request. */
+  let last: Omit<AnswerToken, 'end'> | null = null;
+  for await (const { output, atMs } of outputs) {
+    const { finish } = output;
+    for (const [i, token] of output.tokens.entries()) {
+      if (last) break;
+      const ends = i === output.tokens.length - 1 ? finish : null;
+      // The token that ends an answer is not part of it.
+      let said = ends?.reason === 'stop' ? text.skip() : text.push(token.tokenId);
+      if (ends) said += text.end();
+      const item = { token, text: said, index: index++, atMs, output };
+      if (!ends && text.stoppedBy !== null) {
+        last = item;
+        options.onStop();
+      } else yield { ...item, end: ends && endOf(ends, output, text, token.tokenId, options.eosTokenIds) };
+    }
+    if (last && finish)
+      yield { ...last, end: endOf(finish, output, text, last.token.tokenId, options.eosTokenIds) };
+  }
+}
+
+function endOf(
+  finish: AnswerEnd['finish'],
+  { prompt }: RequestOutput,
+  text: AnswerText,
+  lastTokenId: number,
+  eosTokenIds: readonly number[],
+): AnswerEnd {
+  if (text.stoppedBy !== null) {
+    const { stoppedBy: stopReason, keptTokens } = text;
+    return { reason: 'stop', stopReason, keptTokens, prompt, finish };
+  }
+  const atStopToken = finish.reason === 'stop' && !eosTokenIds.includes(lastTokenId);
+  return {
+    reason: finish.reason,
+    stopReason: atStopToken ? lastTokenId : null,
+    keptTokens: text.numTokens - (atStopToken ? 1 : 0),
+    prompt,
+    finish,
+  };
+}
+
+class AnswerText {
+  /** The stop string that was found. */
+  stoppedBy: string | null = null;
+  numTokens = 0;
+  readonly #options: AnswerOptions;
+  readonly #longest: number;
+  /** Decoded, not given out. */
+  #held = '';
+  /** Characters decoded before #held. */
+  #given = 0;
+  /** Characters decoded after each token. */
+  readonly #ends: number[] = [];
+  /** Where the answer was cut, in characters of what was decoded. */
+  #cut = 0;
+
+  constructor(options: AnswerOptions) {
+    this.#options = options;
+    this.#longest = Math.max(0, ...options.stop.map((stop) => stop.length));
+  }
+
+  /** A token without text. */
+  skip(): string {
+    this.numTokens++;
+    return '';
+  }
+
+  push(tokenId: number): string {
+    const index = this.numTokens++;
+    const { decoder, stop, minTokens } = this.#options;
+    const decoded = decoder.push(tokenId);
+    if (stop.length === 0) return decoded;
+    this.#held += decoded;
+    this.#ends.push(this.#given + this.#held.length);
+    return index < minTokens ? this.#give(this.#held.length) : this.#search(false);
+  }
+
+  /** What was held back, as far as it belongs to the answer. */
+  end(): string {
+    if (this.stoppedBy !== null) return '';
+    const rest = this.#options.decoder.end();
+    if (this.#options.stop.length === 0) return rest;
+    this.#held += rest;
+    return this.#search(true);
+  }
+
+  /** After a stop string; the first tokens that decode to the answer, or null when none do. */
+  get keptTokens(): number | null {
+    if (this.#cut === 0) return 0;
+    const index = this.#ends.indexOf(this.#cut);
+    return index < 0 ? null : index + 1;
+  }
+
+  #search(atEnd: boolean): string {
+    let first = -1;
+    for (const stop of this.#options.stop) {
+      const at = this.#held.indexOf(stop);
+      if (at < 0 || (first >= 0 && at >= first)) continue;
+      first = at;
+      this.stoppedBy = stop;
+    }
+    if (this.stoppedBy !== null) {
+      const length = first + (this.#options.includeStop ? this.stoppedBy.length : 0);
+      this.#cut = this.#given + length;
+      return this.#give(length);
+    }
+    return this.#give(atEnd ? this.#held.length : this.#held.length - this.#possibleStart());
+  }
+
+  /** Characters at the end that a stop string may begin with. */
+  #possibleStart(): number {
+    for (let length = Math.min(this.#longest - 1, this.#held.length); length > 0; length--) {
+      const tail = this.#held.slice(-length);
+      if (this.#options.stop.some((stop) => stop.startsWith(tail))) return length;
+    }
+    return 0;
+  }
+
+  #give(length: number): string {
+    const text = this.#held.slice(0, length);
+    this.#held = this.#held.slice(length);
+    this.#given += length;
+    return text;
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * A turn's ways through the engines: P then D, or one engine alone when the other failed. Tokens do not depend on the
+ * way, so what was given out before a failure stands, and the next way goes on after it.
+ */
+import { InternalError, invariant, KvferryError } from '../errors.ts';
+import type { TimedOutput } from './output-stream.ts';
+
+/**
+ * Outputs of the first way; after a failed engine or transfer, those of the next, without what was already given.
+ * `next` is told the failure and returns null when there is no way left: then the failure is thrown.
+ */
+export async function* withFailover(
+  first: AsyncIterable<TimedOutput>,
+  next: (failure: Error) => AsyncIterable<TimedOutput> | null,
+): AsyncGenerator<TimedOutput> {
+  const given: number[] = [];
+  let outputs = first;
+  for (;;) {
+    try {
+      yield* continued(outputs, given);
+      return;
+    } catch (error) {
+      const other = canGoOn(error) ? next(error) : null;
+      if (!other) throw error;
+      outputs = other;
+    }
+  }
+}
+
+async function* continued(outputs: AsyncIterable<TimedOutput>, given: number[]): AsyncGenerator<TimedOutput> {
+  let index = 0;
+  for await (const { output, atMs } of outputs) {
+    const fresh = output.tokens.filter(({ tokenId }) => {
+      const at = index++;
+      if (at < given.length) {
+        invariant(
+          given[at] === tokenId,
+          () => `${output.requestId} gave token ${tokenId} at ${at}, another engine ${given[at]}`,
+        );
+        return false;
+      }
+      given.push(tokenId);
+      return true;
+    });
+    if (fresh.length > 0 || output.finish) yield { output: { ...output, tokens: fresh }, atMs };
+  }
+}
+
+/** Another way may work: an engine ended, or KV did not arrive. A refused request is refused everywhere. */
+function canGoOn(error: unknown): error is Error {
+  if (!(error instanceof KvferryError) || error instanceof InternalError) return false;
+  return error.code === 'engine_dead' || error.code === 'transfer';
+}
