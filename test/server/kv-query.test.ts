@@ -1,0 +1,117 @@
+/** POST /kv/query: the answer is what a request that follows then hits. */
+import { describe, expect, it } from 'vitest';
+import { mountKvQuery } from '../../src/server/kv-query.ts';
+import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { appOf, engineService, post, routerService, text } from './ports.ts';
+
+interface Answer {
+  prompt_tokens: number;
+  engines: { hit_tokens: number; block_hashes: string[]; held: unknown[] }[];
+  error: { message: string };
+}
+
+async function enginePort() {
+  const engine = new TestEngine(engineConfig());
+  const service = engineService(() => engine.core);
+  return { engine, app: appOf(service, (app) => mountKvQuery(app, service)) };
+}
+
+describe("an engine's port", () => {
+  it('says what it holds, and the next request hits exactly that', async () => {
+    const { engine, app } = await enginePort();
+    engine.add(request('a', tokens(50), { maxTokens: 1 }));
+    await engine.settle();
+    const before = engine.core.stats();
+    const batches = engine.model.batches.length;
+    const response = await post(app, '/kv/query', { token_ids: tokens(50) });
+    expect(response.status).toBe(200);
+    const { prompt_tokens, engines } = (await response.json()) as Answer;
+    expect(prompt_tokens).toBe(50);
+    expect(engines).toHaveLength(1);
+    expect(engines[0]).toMatchObject({ engine_id: 'prefill-0', role: 'prefill', block_size: 16, held: [] });
+    expect(engines[0]).toMatchObject({ cached_tokens: 48, hit_tokens: 48 });
+    expect(engines[0]!.block_hashes).toHaveLength(3);
+    expect(engine.core.stats()).toEqual(before);
+    expect(engine.model.batches).toHaveLength(batches);
+    engine.add(request('b', tokens(50), { maxTokens: 1 }));
+    await engine.step();
+    expect(engine.promptOf('b')).toMatchObject({ localHitTokens: engines[0]!.hit_tokens });
+  });
+
+  it('takes messages, text and token ids alike', async () => {
+    const { engine, app } = await enginePort();
+    const ids = text.encode('user:a question of some length;');
+    engine.add(
+      request(
+        'a',
+        ids.map((id) => id % 97),
+        { maxTokens: 1 },
+      ),
+    );
+    await engine.settle();
+    const messages = [{ role: 'user', content: 'a question of some length' }];
+    const bodies = [
+      { messages },
+      { prompt: 'user:a question of some length;' },
+      { prompt: ids },
+      { token_ids: ids, unknown_field: 1 },
+    ];
+    for (const body of bodies) {
+      const answer = (await (await post(app, '/kv/query', body)).json()) as Answer;
+      expect(answer.prompt_tokens).toBe(31);
+    }
+  });
+
+  it.each([
+    ['no json', /no JSON/, null],
+    [{}, /one of messages, prompt and token_ids is wanted, and none is given/, 'messages'],
+    [{ prompt: 'a', token_ids: [1] }, /prompt and token_ids are given/, 'prompt'],
+    [{ token_ids: [1, -2] }, /token_ids\.1/, 'token_ids.1'],
+    [{ token_ids: [] }, /token_ids/, 'token_ids'],
+    [{ messages: [{ role: 'user' }] }, /messages\.0\.content/, 'messages.0.content'],
+    [{ messages: [{ role: 'assistant', content: 'so' }] }, /nothing to answer/, null],
+  ])('refuses %j', async (body, message, param) => {
+    const { app } = await enginePort();
+    const response = await post(app, '/kv/query', body);
+    expect(response.status).toBe(400);
+    const { error } = (await response.json()) as Answer;
+    expect(error).toMatchObject({ type: 'BadRequestError', param, code: 400 });
+    expect(error.message).toMatch(message);
+  });
+
+  it('of a dead engine answers 503', async () => {
+    const service = engineService(() => null);
+    const app = appOf(service, (hono) => mountKvQuery(hono, service));
+    expect((await post(app, '/kv/query', { token_ids: [1] })).status).toBe(503);
+  });
+});
+
+it("the router's port asks all engines, and names the conversation when it is given", async () => {
+  const asked: unknown[] = [];
+  const lookup = { blockSize: 16, cachedTokens: 0, hitTokens: 0, blockIds: [[]], blockHashes: [] };
+  const held = [
+    { requestId: 'r', direction: 'decode' as const, numTokens: 20, blockIds: [[7, 8]], deadlineMs: 5500 },
+  ];
+  const service = routerService({
+    queryCache: async (query) => {
+      asked.push(query);
+      const engines = [
+        { engineId: 'prefill-0', role: 'prefill' as const, ...lookup, held: [] },
+        { engineId: 'decode-0', role: 'decode' as const, ...lookup, held },
+      ];
+      return { promptTokens: 21, engines };
+    },
+  });
+  const app = appOf(service, (hono) => mountKvQuery(hono, service));
+  const messages = [{ role: 'user', content: 'hello' }];
+  const response = await post(app, '/kv/query', { messages, conversation_id: 'c', cache_salt: 's' });
+  const { engines } = (await response.json()) as Answer;
+  expect(engines[1]!.held).toEqual([
+    { request_id: 'r', direction: 'decode', num_tokens: 20, block_ids: [[7, 8]], expires_at: 5.5 },
+  ]);
+  await post(app, '/kv/query', { messages });
+  expect(asked).toEqual([
+    { messages, conversationId: 'c', cacheSalt: 's' },
+    { promptTokenIds: text.encodeMessages(messages, true), conversationId: null, cacheSalt: null },
+  ]);
+});

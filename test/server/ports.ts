@@ -1,0 +1,65 @@
+/** An engine's port without threads or GPU: the real policy behind the real routes. */
+import type { Hono } from 'hono';
+import type { EngineHandle } from '../../src/cluster/engine-handle.ts';
+import type { EngineCore } from '../../src/engine/engine-core.ts';
+import { EngineDeadError, RequestError } from '../../src/errors.ts';
+import { createApp } from '../../src/server/app.ts';
+import type { EngineService, RouterService, ServedModel, TextTools } from '../../src/server/service.ts';
+
+export const model: ServedModel = { names: ['nano'], maxModelLen: 1024, vocabSize: 512, eosTokenIds: [0] };
+
+/** A character is a token. */
+export const text: TextTools = {
+  encode: (written) => [...written].map((character) => character.charCodeAt(0)),
+  decode: (tokenIds) => String.fromCharCode(...tokenIds),
+  encodeMessages: (messages, open) => {
+    if (messages.at(-1)!.role === 'assistant' && open) throw new RequestError('nothing to answer');
+    return text.encode(messages.map((message) => `${message.role}:${message.content};`).join(''));
+  },
+};
+
+const common = {
+  model,
+  text,
+  maxNumSeqs: 8,
+  // biome-ignore lint/correctness/useYield: never served here
+  async *generate() {
+    throw new Error('not here');
+  },
+  unhealthy: () => null,
+};
+
+export function engineService(core: () => EngineCore | null): EngineService {
+  const api = {
+    lookup: async (tokenIds: readonly number[], salt: string | null) => core()!.lookup(tokenIds, salt),
+    stats: async () => ({ ...core()!.stats(), engineId: 'prefill-0', transfers: null }),
+  };
+  const engine = {
+    engineId: 'prefill-0',
+    role: 'prefill',
+    call: async (invoke: (remote: typeof api) => unknown) => {
+      if (!core()) throw new EngineDeadError('prefill-0 ended');
+      return invoke(api);
+    },
+  };
+  return {
+    ...common,
+    kind: 'engine',
+    name: 'prefill-0',
+    engine: () => engine as unknown as EngineHandle,
+    resetPrefixCache: async () => true,
+  };
+}
+
+export function routerService(cluster: Partial<RouterService['cluster']>): RouterService {
+  return { ...common, kind: 'router', name: 'router', cluster: cluster as RouterService['cluster'] };
+}
+
+export function appOf(service: EngineService | RouterService, mount: (app: Hono) => void): Hono {
+  return createApp(service, { version: '1', created: 0, mount });
+}
+
+export function post(app: Hono, path: string, body: unknown): Promise<Response> {
+  const init = { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) };
+  return Promise.resolve(app.request(path, init));
+}
