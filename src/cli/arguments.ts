@@ -13,6 +13,10 @@ export interface CommandSpec {
   usage: string;
   description: string;
   groups: readonly FieldGroup[];
+  /** The setting that the command's first argument is. */
+  argument?: RunKey;
+  /** Defaults of this command, given what the user set; an unset one keeps the schema's. Throws ConfigError. */
+  defaults?(given: Readonly<Record<string, unknown>>): Record<string, unknown>;
   examples: readonly string[];
 }
 
@@ -59,6 +63,11 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
     const text = shielded.values.get(value) ?? value;
     if (key === 'config') configFile = wantText(key, text);
     else settings[checkKey(key, spec, specs)] = checkValue(key as RunKey, text);
+  }
+  if (spec.argument && args[0] !== undefined) {
+    if (spec.argument in settings)
+      throw new ConfigError(`${optionName(spec.argument)} and '${args[0]}' are both given: give one of them`);
+    settings[spec.argument] = args[0];
   }
   const surplus = args[command.args.length];
   if (surplus !== undefined) {
@@ -188,6 +197,9 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     cluster: 'Engines and transfers',
     sampling: 'Sampling',
     modes: 'Modes',
+    measuring: 'Rounds',
+    bench: 'Benchmark',
+    endpoint: 'A server in place of engines',
     workload: 'Conversation',
     verify: 'Checks',
     outputs: 'Report',

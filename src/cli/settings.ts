@@ -8,11 +8,13 @@ export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   configFile: string | null,
   deps: Pick<CliDeps, 'readTextFile'>,
+  defaults?: (given: Readonly<Record<string, unknown>>) => Record<string, unknown>,
 ): Promise<RunConfig> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
     key in fromFile && !(key in options) ? `'${key}' in ${configFile}` : optionName(key);
-  return parseRunConfig({ ...fromFile, ...options }, label);
+  const given = { ...fromFile, ...options };
+  return parseRunConfig({ ...defaults?.(given), ...given }, label);
 }
 
 function parseFile(text: string, file: string): Record<string, unknown> {

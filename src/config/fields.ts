@@ -12,6 +12,9 @@ export type FieldGroup =
   | 'sampling'
   | 'workload'
   | 'modes'
+  | 'measuring'
+  | 'bench'
+  | 'endpoint'
   | 'verify'
   | 'outputs'
   | 'general';

@@ -4,6 +4,7 @@
  * vLLM's. What follows from several settings together is run.ts.
  */
 import { z } from 'zod';
+import { bench, endpoint, measuring } from './bench-schema.ts';
 import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
 import { kvTransferConfigSchema } from './kv-transfer.ts';
 
@@ -251,7 +252,19 @@ const general = {
   debug: flag().default(false).meta({ description: 'Show stack traces.', value: null }),
 };
 
-export const fieldGroups = { machine, cluster, sampling, workload, modes, verify, outputs, general } as const;
+export const fieldGroups = {
+  machine,
+  cluster,
+  sampling,
+  workload,
+  modes,
+  measuring,
+  bench,
+  endpoint,
+  verify,
+  outputs,
+  general,
+} as const;
 
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
@@ -260,6 +273,9 @@ export const runConfigSchema = z.strictObject({
   ...sampling,
   ...modes,
   ...workload,
+  ...measuring,
+  ...bench,
+  ...endpoint,
   ...verify,
   ...outputs,
   ...general,
