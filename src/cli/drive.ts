@@ -108,8 +108,15 @@ async function driveConversation(
   await cluster.endConversation(conversation.id);
 }
 
-/** Ends with the signal's reason even while the next value is being waited for. */
-async function* untilAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+/**
+ * Ends with the signal's reason even while the next value is being waited for; `onLeft` gets what resolves once the values
+ * have really ended.
+ */
+export async function* untilAborted<T>(
+  values: AsyncIterable<T>,
+  signal: AbortSignal,
+  onLeft: (ended: Promise<unknown>) => void = () => {},
+): AsyncGenerator<T> {
   const iterator = values[Symbol.asyncIterator]();
   let leave: () => void = () => {};
   const aborted = new Promise<never>((_, reject) => {
@@ -128,6 +135,6 @@ async function* untilAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): 
   } finally {
     leave();
     // Not awaited: a generator that waits for its engine ends only with that wait.
-    Promise.resolve(iterator.return?.()).catch(() => {});
+    onLeft(Promise.resolve(iterator.return?.()).catch(() => {}));
   }
 }

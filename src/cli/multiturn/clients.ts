@@ -1,0 +1,227 @@
+/**
+ * The clients of vLLM's multi-turn benchmark, with its rules: each has one request under way, takes turns with its share
+ * of the active conversations (a new one first, then round and round, or at random), and takes a further conversation
+ * when one is over. Measures nothing itself: the target does.
+ */
+import { RequestError } from '../../errors.ts';
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import { Random } from '../../workload/random.ts';
+import type { BenchConversation, BenchTurn, Message } from '../../workload/types.ts';
+import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
+
+export interface ClientOptions {
+  round: number;
+  numClients: number;
+  /** All clients together. */
+  maxActive: number;
+  /** All clients together; null is no limit. */
+  maxRequests: number | null;
+  /** Messages of a conversation, answers included; null is no limit. */
+  maxTurns: number | null;
+  /** Requests a second of each client; 0 is without gaps. */
+  requestRate: number;
+  pick: 'round_robin' | 'random';
+  warmupStep: boolean;
+  earlyStop: boolean;
+  /** 0: from the workload. Below 0: none. */
+  limitTokens: { min: number; max: number };
+  seed: number;
+  signal: AbortSignal;
+  /** Milliseconds. */
+  now(): number;
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+  onRequest(request: MeasuredRequest): void;
+}
+
+export interface ServedRound {
+  requests: MeasuredRequest[];
+  /** Failed requests by message. */
+  errors: Map<string, number>;
+  /** First request to last token. */
+  runtimeMs: number;
+}
+
+/** A conversation under way. */
+interface Open {
+  conversation: BenchConversation;
+  /** Index of the next turn. */
+  next: number;
+  tokenIds: readonly number[];
+  messages: readonly Message[];
+}
+
+/** Rejects with the signal's reason, or with what ended the benchmark; failed requests are counted and passed over. */
+export async function serveConversations(
+  target: BenchTarget,
+  conversations: readonly BenchConversation[],
+  options: ClientOptions,
+): Promise<ServedRound> {
+  const open = conversations.map((conversation) => ({ conversation, next: 0, tokenIds: [], messages: [] }));
+  if (options.warmupStep) {
+    const warmed = new Round(target, { ...options, requestRate: 0, maxRequests: null, earlyStop: false });
+    await warmed.run(open, { turns: 1, maxActive: options.numClients });
+  }
+  const round = new Round(target, options);
+  const left = open.filter((each) => each.next < turnsOf(each, options));
+  await round.run(left, { turns: null, maxActive: options.maxActive });
+  for (const { conversation } of open) await target.endConversation(conversation.id);
+  return { requests: round.requests, errors: round.errors, runtimeMs: round.runtimeMs };
+}
+
+/** Turns that are used: two messages each. */
+const turnsOf = ({ conversation }: Open, { maxTurns }: Pick<ClientOptions, 'maxTurns'>): number =>
+  maxTurns === null
+    ? conversation.turns.length
+    : Math.min(conversation.turns.length, Math.ceil(maxTurns / 2));
+
+class Round {
+  readonly requests: MeasuredRequest[] = [];
+  readonly errors = new Map<string, number>();
+  readonly #target: BenchTarget;
+  readonly #options: ClientOptions;
+  #beganMs: number | null = null;
+  #endedMs = 0;
+  #stop = false;
+
+  constructor(target: BenchTarget, options: ClientOptions) {
+    this.#target = target;
+    this.#options = options;
+  }
+
+  get runtimeMs(): number {
+    return this.#beganMs === null ? 0 : this.#endedMs - this.#beganMs;
+  }
+
+  async run(waiting: readonly Open[], limits: { turns: number | null; maxActive: number }): Promise<void> {
+    const { numClients, signal, maxRequests } = this.#options;
+    const queue = [...waiting];
+    const failed = new AbortController();
+    const either = AbortSignal.any([signal, failed.signal]);
+    const share = {
+      active: Math.floor(limits.maxActive / numClients),
+      requests: maxRequests === null ? null : Math.floor(maxRequests / numClients),
+      turns: limits.turns,
+    };
+    const clients = Array.from({ length: numClients }, async (_, client) => {
+      try {
+        await this.#client(client, queue, share, either);
+      } catch (error) {
+        failed.abort(error);
+        throw error;
+      }
+    });
+    await Promise.allSettled(clients);
+    signal.throwIfAborted();
+    if (failed.signal.aborted) throw failed.signal.reason;
+  }
+
+  async #client(
+    client: number,
+    queue: Open[],
+    share: { active: number; requests: number | null; turns: number | null },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { earlyStop, pick, requestRate, seed, sleep } = this.#options;
+    // A client's draws are its own, as in vLLM, where each is a process with seed + id + 1.
+    const random = new Random(seed + client + 1);
+    const active: Open[] = [];
+    for (let sent = 0; share.requests === null || sent < share.requests; sent++) {
+      signal.throwIfAborted();
+      if (this.#stop) return;
+      while (active.length < share.active && queue.length > 0) active.push(queue.shift()!);
+      const outOfWork =
+        active.length === 0 || (earlyStop && queue.length === 0 && active.length < share.active);
+      if (outOfWork) {
+        if (earlyStop) this.#stop = true;
+        return;
+      }
+      const index = pick === 'random' ? random.int(0, active.length - 1) : active.length - 1;
+      const [open] = active.splice(index, 1);
+      const answered = await this.#serve(open!, client, signal);
+      const over =
+        open!.next >= Math.min(turnsOf(open!, this.#options), share.turns ?? Number.POSITIVE_INFINITY);
+      if (answered && !over) active.unshift(open!);
+      else if (share.turns === null) await this.#target.endConversation(open!.conversation.id);
+      if (requestRate > 0) await sleep(random.exponential(1000 / requestRate), signal);
+    }
+  }
+
+  /** False when the request failed: its conversation is dropped, as in vLLM. */
+  async #serve(open: Open, client: number, signal: AbortSignal): Promise<boolean> {
+    const { now, onRequest } = this.#options;
+    const turn = open.conversation.turns[open.next]!;
+    const prompt = promptOf(open, turn);
+    const { id } = open.conversation;
+    const beganMs = now();
+    this.#beganMs ??= beganMs;
+    open.next++;
+    let answered: AnsweredTurn;
+    try {
+      const sent = { conversationId: id, turn: open.next, prompt, ...this.#limits(turn), signal };
+      answered = await this.#target.send(sent);
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      this.errors.set(error.message, (this.errors.get(error.message) ?? 0) + 1);
+      return false;
+    } finally {
+      this.#endedMs = Math.max(this.#endedMs, now());
+    }
+    remember(open, prompt, answered);
+    const request = this.#measured(open, client, beganMs - this.#beganMs, answered);
+    this.requests.push(request);
+    onRequest(request);
+    return true;
+  }
+
+  #limits({ outputTokens }: BenchTurn): Pick<TurnToSend, 'minTokens' | 'maxTokens'> {
+    const { limitTokens } = this.#options;
+    const limit = (given: number): number | null => (given > 0 ? given : given < 0 ? null : outputTokens);
+    return { minTokens: limit(limitTokens.min), maxTokens: limit(limitTokens.max) };
+  }
+
+  #measured(open: Open, client: number, startMs: number, answered: AnsweredTurn): MeasuredRequest {
+    const { account, chunks, latencyMs, outputTokens, ttftMs } = answered;
+    const inputTokens = open.conversation.turns
+      .slice(0, open.next)
+      .reduce((sum, turn) => sum + turn.inputTokens, 0);
+    return {
+      sample: {
+        round: this.#options.round,
+        conversation_id: open.conversation.id,
+        turn: open.next,
+        client,
+        start_ms: startMs,
+        ttft_ms: ttftMs,
+        // A chunk of a server is taken for a token, unless there are fewer chunks than tokens.
+        tpot_ms: chunks > 1 ? (latencyMs - ttftMs) / (outputTokens - Math.max(1, outputTokens / chunks)) : 0,
+        latency_ms: latencyMs,
+        input_num_turns: 2 * open.next - 1,
+        input_num_tokens: answered.inputTokens ?? inputTokens,
+        output_num_tokens: outputTokens,
+        output_num_chunks: Math.max(0, chunks - 1),
+        local_hit_tokens: account.localHitTokens,
+        pulled_tokens: account.pulledTokens,
+        computed_tokens: account.computedTokens,
+        stages_ms: { ...answered.stagesMs },
+      },
+      gapsMs: answered.gapsMs,
+      output: answered.output,
+      bytesPToD: answered.bytesPToD,
+      bytesDToP: answered.bytesDToP,
+    };
+  }
+}
+
+function promptOf(open: Open, { content }: BenchTurn): TurnToSend['prompt'] {
+  return content.kind === 'tokens'
+    ? { kind: 'tokens', tokenIds: [...open.tokenIds, ...content.tokenIds] }
+    : { kind: 'text', messages: [...open.messages, ...content.messages] };
+}
+
+/** The real answer becomes history. */
+function remember(open: Open, prompt: TurnToSend['prompt'], { answer }: AnsweredTurn): void {
+  if (prompt.kind === 'tokens' && answer.kind === 'tokens')
+    open.tokenIds = [...prompt.tokenIds, ...answer.tokenIds];
+  if (prompt.kind === 'text' && answer.kind === 'text')
+    open.messages = [...prompt.messages, { role: 'assistant', content: answer.text }];
+}
