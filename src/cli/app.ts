@@ -3,12 +3,13 @@ import { ConfigError, KvferryError } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { doctor, doctorSpec } from './commands/doctor.ts';
 import { exportCommand, exportSpec } from './commands/export.ts';
+import { reportCommand, reportSpec } from './commands/report.ts';
 import { run, runSpec } from './commands/run.ts';
 import { verify, verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
 
-const specs: readonly CommandSpec[] = [runSpec, verifySpec, doctorSpec, exportSpec];
+const specs: readonly CommandSpec[] = [runSpec, reportSpec, verifySpec, doctorSpec, exportSpec];
 
 /** Never throws. `argv` is without the program's own name. */
 export async function main(argv: readonly string[], deps: CliDeps): Promise<ExitCode> {
@@ -47,6 +48,8 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
   switch (parsed.name) {
     case 'run':
       return run(config, context);
+    case 'report':
+      return reportCommand(parsed.args, config, context);
     case 'verify':
       return verify(config, context);
     case 'doctor':

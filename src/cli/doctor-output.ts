@@ -1,10 +1,10 @@
 /** What `kvferry doctor` prints, and the advice it gives. */
 import type pc from 'picocolors';
 import type { ClusterInfo } from '../cluster/types.ts';
+import { adapterName } from '../report/verdict.ts';
 import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
 import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds, WIDTH, wrap } from './format.ts';
 import { plainStyle, renderTable } from './table.ts';
-import { adapterName } from './verdict.ts';
 
 export interface DoctorFindings {
   version: string;

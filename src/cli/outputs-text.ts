@@ -1,9 +1,10 @@
 /** Assertions and the comparison with a baseline, as lines of a terminal. */
 import pc from 'picocolors';
 import type { AssertionResult } from '../measure/assertions.ts';
-import { type Baseline, type MovedFigure, SINGLE_RUN_NOISE } from '../measure/baseline.ts';
+import type { Baseline } from '../measure/baseline.ts';
+import { baselineSentence, changeOf, showFigure } from '../report/common.ts';
 import type { Output } from './deps.ts';
-import { formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';
+import { plural, WIDTH, wrap } from './format.ts';
 import { renderTable } from './table.ts';
 
 export function printAssertions(results: readonly AssertionResult[], out: Output, color: boolean): void {
@@ -60,29 +61,4 @@ export function printBaseline(baseline: Baseline, out: Output, color: boolean): 
     );
   }
   print(wrap(baselineSentence(baseline), WIDTH));
-}
-
-const showFigure = (value: number, unit: string): string =>
-  unit === 'ms' || unit === 'x' || unit === 'tokens/s' ? formatMs(value) : formatCount(value);
-
-/** '+12%', '2.40x'. */
-export function changeOf({ before, now, ratio }: MovedFigure): string {
-  if (ratio === null) return `+${formatCount(now - before)}`;
-  if (ratio >= 2 || ratio <= 0.5) return `${ratio.toFixed(2)}x`;
-  const percent = (ratio - 1) * 100;
-  return `${percent >= 0 ? '+' : ''}${percent.toFixed(Math.abs(percent) < 10 ? 1 : 0)}%`;
-}
-
-/** What was found, in sentences. */
-export function baselineSentence({ figures, changed_counts, better, worse, same_machine }: Baseline): string {
-  const counts = figures.filter(({ movement }) => movement === 'same' || movement === 'changed').length;
-  const times = figures.filter(({ movement }) => movement === 'noise').length + better + worse;
-  const exact =
-    changed_counts === 0
-      ? `All ${counts} counts are the same`
-      : `${changed_counts} of ${counts} counts changed`;
-  if (times === 0) return `${exact}; no time was judged.`;
-  const still = times - better - worse;
-  const judged = `of ${plural(times, same_machine ? 'time' : 'ratio')}, ${better} better, ${worse} worse, ${still} within noise`;
-  return `${exact}; ${judged} (95% interval, and beyond the spread between rounds, or ${SINGLE_RUN_NOISE * 100}% where there is one round).`;
 }

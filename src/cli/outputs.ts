@@ -10,7 +10,10 @@ import { compareWithBaseline, refuseOther } from '../measure/baseline.ts';
 import type { ReportKind } from '../measure/report-head.ts';
 import { type AnyReport, parseReport, schemaOf } from '../measure/report-kinds.ts';
 import { checksOf } from '../report/checks.ts';
+import { renderHtml } from '../report/html/page.ts';
 import { renderJunit } from '../report/junit.ts';
+import { renderMarkdown } from '../report/markdown.ts';
+import { documentOf } from '../report/render.ts';
 import { type CliDeps, EXIT, type ExitCode } from './deps.ts';
 import { printAssertions, printBaseline } from './outputs-text.ts';
 
@@ -68,6 +71,11 @@ export async function prepareOutputs(
         ] as const;
         const xml = renderJunit(checks, { suite: `kvferry ${kind}`, created: report.created, properties });
         await deps.writeTextFile(config.junit, xml);
+      }
+      if (config.html !== null || config.markdown !== null) {
+        const document = documentOf(report, checks, baseline);
+        if (config.html !== null) await deps.writeTextFile(config.html, renderHtml(document));
+        if (config.markdown !== null) await deps.writeTextFile(config.markdown, renderMarkdown(document));
       }
       return results.every(({ passed }) => passed) ? EXIT.good : EXIT.assertion;
     },

@@ -1,6 +1,7 @@
 /** What `kvferry run` prints when it is done: set-up, conversation, a table a mode, the modes side by side, the verdict. */
 import pc from 'picocolors';
 import type { Report } from '../measure/report.ts';
+import { adapterName, agreement, savings, THROTTLED } from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { Output } from './deps.ts';
 import {
@@ -16,7 +17,6 @@ import {
 } from './format.ts';
 import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
 import { turnPicture } from './turn-picture.ts';
-import { adapterName, agreement, savings, THROTTLED } from './verdict.ts';
 
 const MOST_TURNS_OF_TEXT = 20;
 

@@ -11,7 +11,7 @@ export type Step = string | number;
 
 /** A zod schema as JSON Schema: the part of it that is needed to follow a path without a report. */
 export interface PathSchema {
-  readonly type?: string;
+  readonly type?: string | readonly string[];
   readonly description?: string;
   readonly properties?: Readonly<Record<string, PathSchema>>;
   readonly additionalProperties?: boolean | PathSchema;
@@ -165,7 +165,10 @@ function whyImpossible(options: readonly PathSchema[], here: readonly Step[], st
 
 /** A nullable or a union as its members. */
 function alternatives(schema: PathSchema): PathSchema[] {
-  const members = schema.anyOf ?? schema.oneOf;
+  const members =
+    schema.anyOf ??
+    schema.oneOf ??
+    (typeof schema.type === 'object' ? schema.type.map((type) => ({ ...schema, type })) : undefined);
   if (!members) return [schema];
   const { description } = schema;
   return members
@@ -220,5 +223,5 @@ function typesOf(schema: PathSchema): string[] {
   if (schema.const !== undefined) return [schema.const === null ? 'null' : typeof schema.const];
   if (schema.enum !== undefined) return schema.enum.map((value) => typeof value);
   if (schema.type === undefined) return ['anything'];
-  return [schema.type === 'integer' ? 'number' : schema.type];
+  return [schema.type].flat().map((type) => (type === 'integer' ? 'number' : type));
 }

@@ -104,6 +104,7 @@ describe('before the run', () => {
     'comparison.tokens_identical == true',
     'comparison.ttft_speedup.mean >= 1.5',
     'comparison.first_disagreement == null',
+    'comparison.ttft_ms.mean.ratio >= 1.5',
     'comparison.max_logit_difference == 0',
     'runs.bidirectional.summary.pulled_tokens >= 64',
     'runs[0].turns[-1].stages_ms.anything < 5',

@@ -5,6 +5,7 @@ import type { RunConfig } from '../../config/run.ts';
 import { InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { RunReport } from '../../measure/report.ts';
+import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
@@ -15,7 +16,6 @@ import { makeReport } from '../make-report.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { printReport } from '../run-output.ts';
-import { agreement } from '../verdict.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
 
 export const runSpec: CommandSpec = {

@@ -1,6 +1,7 @@
 /** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
+
+import { formatCount, formatMs, plural } from '../measure/format.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
-import { formatCount, formatMs, plural } from './format.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
 

@@ -1,0 +1,46 @@
+/** `kvferry report`: a saved JSON report shown again, as HTML, Markdown or JUnit, and asserted on, without running. */
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { modelOf } from '../../measure/baseline.ts';
+import { parseReport } from '../../measure/report-kinds.ts';
+import { checksOf } from '../../report/checks.ts';
+import { documentOf } from '../../report/render.ts';
+import type { CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { WIDTH, wrap } from '../format.ts';
+import { prepareOutputs } from '../outputs.ts';
+
+export const reportSpec: CommandSpec = {
+  usage: 'report <file>',
+  description:
+    'Show a report that --json wrote as HTML, Markdown or JUnit, and assert on it; nothing is run.',
+  groups: ['outputs', 'general'],
+  examples: [
+    'kvferry report out.json --html out.html',
+    "kvferry report out.json --baseline before.json --assert 'baseline.changed_counts == 0'",
+  ],
+};
+
+export async function reportCommand(
+  args: readonly string[],
+  config: RunConfig,
+  { deps }: CommandContext,
+): Promise<ExitCode> {
+  const [file] = args;
+  if (file === undefined)
+    throw new ConfigError('no report is named: wanted kvferry report FILE, a file that --json wrote');
+  const report = parseReport(await deps.readTextFile(file), file);
+  const outputs = await prepareOutputs(config, report.kind, modelOf(report), deps);
+  const checks = checksOf(report, []);
+  const { headline, subtitle } = documentOf(report, checks, null);
+  const out = config.json === true ? deps.stderr : deps.stdout;
+  for (const line of [...wrap(headline, WIDTH), ...wrap(subtitle, WIDTH)]) out.write(`${line}\n`);
+  for (const { name, message } of checks.filter(({ passed }) => !passed)) {
+    for (const line of wrap(`FAILED: ${name}: ${message}`, WIDTH)) out.write(`${line}\n`);
+  }
+  const asserted = await outputs.finish(report);
+  for (const kind of ['html', 'markdown', 'junit'] as const) {
+    if (config[kind] !== null) out.write(`wrote ${config[kind]}\n`);
+  }
+  return checks.every(({ passed }) => passed) ? asserted : EXIT.failed;
+}

@@ -1,0 +1,155 @@
+/** The sections that every report's document has: checks, the baseline, settings and machine. */
+import type { Baseline, MovedFigure } from '../measure/baseline.ts';
+import { SINGLE_RUN_NOISE } from '../measure/baseline.ts';
+import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
+import type { AnyReport } from '../measure/report-kinds.ts';
+import type { Check } from './checks.ts';
+import type { FactsPiece, Section, Tone, Verdict } from './document.ts';
+
+export function checkVerdicts(checks: readonly Check[]): Verdict[] {
+  const own = checks.filter(({ group }) => group !== 'assertions');
+  const asked = checks.filter(({ group }) => group === 'assertions');
+  const failed = own.filter(({ passed }) => !passed);
+  const verdicts: Verdict[] = failed.map(({ name }) => ({ tone: 'bad', text: `failed: ${name}` }));
+  if (failed.length === 0) {
+    const agreed = own.some(({ group }) => group === 'agreement');
+    if (agreed) verdicts.push({ tone: 'good', text: 'all modes give the same tokens' });
+    verdicts.push({ tone: 'good', text: 'every block accounted for' });
+  }
+  if (asked.length > 0) {
+    const held = asked.filter(({ passed }) => passed).length;
+    verdicts.push({
+      tone: held === asked.length ? 'good' : 'bad',
+      text: `${held} of ${plural(asked.length, 'assertion')} ${held === 1 ? 'holds' : 'hold'}`,
+    });
+  }
+  return verdicts;
+}
+
+export const checksSection = (checks: readonly Check[]): Section => ({
+  title: 'Checks',
+  intro: 'What must hold of every report, and what was asserted of this one.',
+  pieces: [
+    {
+      kind: 'table',
+      title: 'Checks',
+      columns: [{ head: 'check', align: 'left' }, { head: 'found', align: 'left' }, { head: 'verdict' }],
+      rows: checks.map(({ name, message, passed }) => [
+        name,
+        message,
+        { text: passed ? '✓ holds' : '✗ failed', tone: passed ? 'good' : 'bad', strong: !passed },
+      ]),
+    },
+  ],
+});
+
+const TONES: Partial<Record<MovedFigure['movement'], Tone>> = {
+  better: 'good',
+  worse: 'bad',
+  changed: 'bad',
+};
+
+export function baselineSection(baseline: Baseline): Section {
+  const moved = baseline.figures.filter(({ movement }) => movement in TONES);
+  const rest = baseline.figures.filter(({ movement }) => !(movement in TONES));
+  const table = (title: string, figures: readonly MovedFigure[], folded: boolean) =>
+    ({
+      kind: 'table',
+      title,
+      folded,
+      columns: [
+        { head: 'figure', align: 'left' },
+        { head: 'before' },
+        { head: 'now' },
+        { head: 'change' },
+        { head: '95% interval' },
+        { head: '' },
+      ],
+      rows: figures.map((figure) => [
+        `${figure.name} (${figure.unit})`,
+        showFigure(figure.before, figure.unit),
+        showFigure(figure.now, figure.unit),
+        changeOf(figure),
+        figure.low === null || figure.high === null
+          ? ''
+          : `${figure.low.toFixed(2)} to ${figure.high.toFixed(2)}`,
+        { text: figure.movement, tone: TONES[figure.movement] ?? 'plain' },
+      ]),
+    }) as const;
+  return {
+    title: 'Against the baseline',
+    intro: `${baseline.file}, made ${baseline.created.slice(0, 10)} by kvferry ${baseline.kvferry}. ${baselineSentence(baseline)}`,
+    pieces: [
+      ...baseline.differences.map((text) => ({ kind: 'text', text: `${text}.` }) as const),
+      ...(moved.length > 0 ? [table('What moved', moved, false)] : []),
+      ...(rest.length > 0 ? [table(`${plural(rest.length, 'figure')} that did not move`, rest, true)] : []),
+    ],
+  };
+}
+
+export const showFigure = (value: number, unit: string): string =>
+  ['ms', 'x', 'tokens/s'].includes(unit) ? formatMs(value) : formatCount(value);
+
+/** '+12%', '2.40x'. */
+export function changeOf({ before, now, ratio }: MovedFigure): string {
+  if (ratio === null) return now === before ? '' : `+${formatCount(now - before)}`;
+  if (ratio >= 2 || ratio <= 0.5) return `${ratio.toFixed(2)}x`;
+  const percent = (ratio - 1) * 100;
+  return `${percent >= 0 ? '+' : ''}${percent.toFixed(Math.abs(percent) < 10 ? 1 : 0)}%`;
+}
+
+/** What was found, in sentences. */
+export function baselineSentence({ figures, changed_counts, better, worse, same_machine }: Baseline): string {
+  const counts = figures.filter(({ movement }) => movement === 'same' || movement === 'changed').length;
+  const times = figures.filter(({ movement }) => movement === 'noise').length + better + worse;
+  const exact =
+    changed_counts === 0
+      ? `All ${counts} counts are the same`
+      : `${changed_counts} of ${counts} counts changed`;
+  if (times === 0) {
+    return `${exact}; ${same_machine ? 'there are too few samples to judge a time' : 'times of another machine are not judged'}.`;
+  }
+  const still = times - better - worse;
+  const judged = `of ${plural(times, same_machine ? 'time' : 'ratio')}, ${better} better, ${worse} worse, ${still} within noise`;
+  return `${exact}; ${judged} (95% interval, and beyond the spread between rounds, or ${SINGLE_RUN_NOISE * 100}% where there is one round).`;
+}
+
+/** Settings of the report itself say nothing about what was measured. */
+const LEFT_OUT = new Set(['json', 'html', 'markdown', 'junit', 'assert', 'baseline', 'debug']);
+
+export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Section {
+  const { machine, adapter, config } = report;
+  const shown = (value: unknown): string => {
+    if (value === null || value === '') return 'not set';
+    if (Array.isArray(value)) return value.length === 0 ? 'not set' : value.join(', ');
+    return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  };
+  return {
+    title: 'Machine and settings',
+    pieces: [
+      {
+        kind: 'facts',
+        title: 'Machine',
+        facts: [
+          ['adapter', `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`],
+          ['processor', `${machine.cores} × ${machine.cpu}`],
+          ['memory', formatBytes(machine.memory_bytes)],
+          ['system', machine.os],
+          ['Node', machine.node],
+        ],
+      },
+      ...more,
+      {
+        kind: 'facts',
+        title: 'Every setting',
+        folded: true,
+        facts: Object.entries(config)
+          .filter(([key]) => !LEFT_OUT.has(key))
+          .map(([key, value]) => [key, shown(value)] as const),
+      },
+    ],
+  };
+}
+
+export const footerOf = ({ kvferry, kind, created }: AnyReport): string =>
+  `kvferry ${kvferry} ${kind}, ${created.slice(0, 19).replace('T', ' ')} UTC. Every time is a clock's, every byte counted where it was copied.`;

@@ -1,0 +1,84 @@
+/** Every sample as a dot, a lane for each series, with the quartiles below: what a mean alone hides. */
+import { formatMs } from '../../measure/format.ts';
+import { quantile } from '../../measure/statistics.ts';
+import type { DistributionPiece } from '../document.ts';
+import { html, type Markup } from './markup.ts';
+import { type Canvas, chart, type Drawing, linearScale, logScale, seriesClass, xAxis } from './svg.ts';
+
+const MOST_DOTS = 400;
+const ROW = 64;
+
+export function distribution(piece: DistributionPiece): Markup {
+  const series = piece.series.filter(({ values }) => values.length > 0);
+  const summary = series
+    .map(
+      ({ name, values }) =>
+        `${name}: median ${formatMs(quantile(values, 0.5))} ${piece.unit} of ${values.length}`,
+    )
+    .join('; ');
+  return chart(piece.title, summary, (canvas) => draw(piece, series, canvas));
+}
+
+function draw({ unit }: DistributionPiece, series: DistributionPiece['series'], canvas: Canvas): Drawing {
+  const all = series.flatMap(({ values }) => values);
+  const [min, max] = [Math.min(...all), Math.max(...all)];
+  const left = canvas.narrow ? 8 : 128;
+  const right = canvas.width - 12;
+  const isLog = min > 0 && max / min > 12;
+  const scale = isLog
+    ? logScale(min / 1.1, max * 1.05, left, right)
+    : linearScale(max * 1.05, left, right, canvas.narrow ? 4 : 8);
+  const row = canvas.narrow ? ROW + 16 : ROW;
+  const bottom = series.length * row + 6;
+  const lanes = series.map(({ name, values }, i) =>
+    lane(name, values, i * row, seriesClass(name, i), scale, unit, canvas),
+  );
+  return {
+    height: bottom + 38,
+    body: [xAxis(scale, 4, bottom, isLog ? `${unit}, logarithmic` : unit, right), ...lanes],
+  };
+}
+
+function lane(
+  name: string,
+  values: readonly number[],
+  top: number,
+  color: string,
+  x: (value: number) => number,
+  unit: string,
+  canvas: Canvas,
+): Markup {
+  const [q1, median, q3] = [quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)];
+  const dotsAt = top + (canvas.narrow ? 36 : 22);
+  const boxAt = dotsAt + 17;
+  const dots = pile(thin(values).map(x)).map(
+    ({ at, level }) =>
+      html`<circle class="${color}" cx="${at}" cy="${dotsAt - level * 4}" r="3.2" fill-opacity="0.62"/>`,
+  );
+  const title = `${name}: quartiles ${formatMs(q1)}, ${formatMs(median)}, ${formatMs(q3)} ${unit}`;
+  const label = canvas.narrow
+    ? html`<text class="strong" x="0" y="${top + 14}">${name}</text><text class="muted" x="${canvas.width}" y="${top + 14}" text-anchor="end">median ${formatMs(median)} ${unit}</text>`
+    : html`<text class="strong" x="0" y="${dotsAt + 2}">${name}</text><text class="muted" x="0" y="${dotsAt + 19}">median ${formatMs(median)}</text>`;
+  return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(Math.min(...values))}" x2="${x(Math.max(...values))}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
+}
+
+/** Evenly chosen among the sorted, the ends kept. */
+function thin(values: readonly number[]): number[] {
+  const sorted = values.toSorted((a, b) => a - b);
+  if (sorted.length <= MOST_DOTS) return sorted;
+  return Array.from(
+    { length: MOST_DOTS },
+    (_, i) => sorted[Math.round((i * (sorted.length - 1)) / (MOST_DOTS - 1))]!,
+  );
+}
+
+/** Dots that would cover each other are piled, five high at most. */
+function pile(places: readonly number[]): { at: number; level: number }[] {
+  const lastAt: number[] = [];
+  return places.map((at) => {
+    let level = lastAt.findIndex((last) => at - last >= 6.5);
+    if (level < 0) level = lastAt.length < 5 ? lastAt.length : 0;
+    lastAt[level] = at;
+    return { at, level };
+  });
+}

@@ -1,0 +1,14 @@
+/** From any report to its document. */
+import type { Baseline } from '../measure/baseline.ts';
+import type { AnyReport } from '../measure/report-kinds.ts';
+import type { Check } from './checks.ts';
+import type { ReportDocument } from './document.ts';
+import { runDocument } from './run.ts';
+
+export function documentOf(
+  report: AnyReport,
+  checks: readonly Check[],
+  baseline: Baseline | null,
+): ReportDocument {
+  return runDocument(report, checks, baseline);
+}

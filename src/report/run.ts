@@ -1,0 +1,291 @@
+/** `kvferry run`'s report as a document. */
+import type { Baseline } from '../measure/baseline.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatMb,
+  formatMs,
+  formatParameters,
+  formatSeconds,
+  plural,
+} from '../measure/format.ts';
+import type { Report, RunReport, TurnReport } from '../measure/report.ts';
+import type { Check } from './checks.ts';
+import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
+import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece } from './document.ts';
+import { byGroup, meanStages, STAGE_PARTS, stageSteps } from './stage-parts.ts';
+import { runTimeline } from './timeline.ts';
+import { adapterName, savings, THROTTLED } from './verdict.ts';
+
+export function runDocument(
+  report: Report,
+  checks: readonly Check[],
+  baseline: Baseline | null,
+): ReportDocument {
+  const { runs, link } = report;
+  const conversations = new Set(runs.flatMap(({ turns }) => turns.map((turn) => turn.conversation_id))).size;
+  return {
+    command: 'kvferry run',
+    headline: headline(report),
+    subtitle: `${report.model.name} on ${adapterName(report)}: ${plural(conversations, 'conversation')}, ${plural(runs[0]?.turns.length ?? 0, 'turn')} in each of ${plural(runs.length, 'mode')}.${link ? ` ${THROTTLED}: ${link.name}.` : ''}`,
+    verdicts: [
+      ...checkVerdicts(checks),
+      ...(link ? [{ tone: 'plain', text: `${THROTTLED}: ${link.name}` } as const] : []),
+    ],
+    sections: [
+      sideBySide(report),
+      stagesSection(report),
+      ttftSection(report),
+      ...runTimeline(report),
+      turnsSection(report),
+      ...(baseline ? [baselineSection(baseline)] : []),
+      checksSection(checks),
+      setUpSection(report, [
+        {
+          kind: 'facts',
+          title: 'Model and engines',
+          facts: [
+            ['model', `${report.model.name}, ${formatParameters(report.model.parameters)} parameters`],
+            ['KV of a token', formatBytes(report.model.kv_bytes_per_token)],
+            ['KV block', formatBytes(report.model.block_bytes)],
+            ['start-up, in no figure above', formatSeconds(report.start_up.total_ms)],
+            ...report.start_up.engines.map(
+              ({ engine_id, num_blocks, compile_ms }) =>
+                [
+                  engine_id,
+                  `${formatCount(num_blocks)} blocks; compiled in ${formatSeconds(compile_ms)}`,
+                ] as const,
+            ),
+          ],
+        },
+      ]),
+    ],
+    footer: footerOf(report),
+  };
+}
+
+const find = (report: Report, mode: string): RunReport | undefined =>
+  report.runs.find((run) => run.mode === mode);
+
+function headline(report: Report): string {
+  const { comparison } = report;
+  if (comparison && !comparison.logits_identical) return 'The modes disagree: the figures below do not count';
+  const gain = comparison?.ttft_later_turns_ms?.mean;
+  if (!gain || gain.ratio === null) return `${report.runs.map(({ mode }) => mode).join(', ')}: how it went`;
+  if (report.runs.every(({ summary }) => summary.pulled_tokens === 0))
+    return 'Nothing was pulled: both ways did the same work';
+  return gain.ratio >= 1
+    ? `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`
+    : `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`;
+}
+
+function sideBySide(report: Report): Section {
+  const sentence = savings(report);
+  const figures = keyFigures(report);
+  return {
+    title: 'Side by side',
+    ...(sentence ? { intro: sentence } : {}),
+    pieces: [...(figures ? [figures] : []), summaryTable(report)],
+  };
+}
+
+function keyFigures({ comparison, runs, ...report }: Report): FiguresPiece | null {
+  const gain = comparison?.ttft_later_turns_ms;
+  const without = find({ comparison, runs, ...report }, 'unidirectional')?.summary;
+  const pulling = find({ comparison, runs, ...report }, 'bidirectional')?.summary;
+  if (!gain || gain.mean.ratio === null || !without || !pulling) return null;
+  const [before, after] = [gain.mean, gain.p50];
+  const tone = (ratio: number | null) => (ratio === null ? 'plain' : ratio >= 1 ? 'good' : 'bad');
+  const tpot = (pulling.tpot_ms?.mean ?? 0) / (without.tpot_ms?.mean ?? 0);
+  const saved = comparison.computed_tokens_saved ?? 0;
+  return {
+    kind: 'figures',
+    figures: [
+      {
+        label: 'mean TTFT, turns 2+',
+        value: `${gain.mean.ratio.toFixed(2)}x`,
+        note: `${formatMs(before.reference)} → ${formatMs(before.candidate)} ms`,
+        tone: tone(before.ratio),
+      },
+      {
+        label: 'median TTFT, turns 2+',
+        value: after.ratio === null ? '-' : `${after.ratio.toFixed(2)}x`,
+        note: `${formatMs(after.reference)} → ${formatMs(after.candidate)} ms`,
+        tone: tone(after.ratio),
+      },
+      {
+        label: 'prompt tokens computed',
+        value: `${saved > 0 ? '−' : ''}${formatCount(Math.abs(saved))}`,
+        note: `${formatCount(without.computed_tokens)} → ${formatCount(pulling.computed_tokens)}`,
+        tone: saved >= 0 ? 'good' : 'bad',
+      },
+      {
+        label: 'KV pulled back',
+        value: formatBytes(pulling.bytes_d_to_p),
+        note: `${formatCount(pulling.pulled_tokens)} tokens of D`,
+      },
+      ...(Number.isFinite(tpot)
+        ? [
+            {
+              label: 'time per later token',
+              value: `${tpot.toFixed(2)}x`,
+              note: `${formatMs(without.tpot_ms!.mean)} → ${formatMs(pulling.tpot_ms!.mean)} ms`,
+            },
+          ]
+        : []),
+    ],
+  };
+}
+
+function summaryTable({ runs }: Report): TablePiece {
+  return {
+    kind: 'table',
+    title: 'The modes',
+    columns: [
+      { head: 'mode', align: 'left' },
+      { head: 'turn 1', group: 'mean TTFT, ms' },
+      { head: 'turns 2+', group: 'mean TTFT, ms' },
+      { head: 'p50', group: 'TTFT turns 2+, ms' },
+      { head: 'p90', group: 'TTFT turns 2+, ms' },
+      { head: 'TPOT, ms' },
+      { head: 'pulled', group: 'prompt tokens' },
+      { head: 'computed', group: 'prompt tokens' },
+      { head: 'P→D', group: 'MB moved' },
+      { head: 'D→P', group: 'MB moved' },
+    ],
+    rows: runs.map(({ mode, summary }) => [
+      { text: mode, strong: true },
+      formatMs(summary.ttft_first_turn_ms?.mean ?? null),
+      formatMs(summary.ttft_later_turns_ms?.mean ?? null),
+      formatMs(summary.ttft_later_turns_ms?.p50 ?? null),
+      formatMs(summary.ttft_later_turns_ms?.p90 ?? null),
+      formatMs(summary.tpot_ms?.mean ?? null),
+      formatCount(summary.pulled_tokens),
+      formatCount(summary.computed_tokens),
+      formatMb(summary.bytes_p_to_d),
+      formatMb(summary.bytes_d_to_p),
+    ]),
+    note: 'TTFT: from the router’s acceptance to the first token. TPOT: mean time between the tokens after it.',
+  };
+}
+
+function stagesSection(report: Report): Section {
+  const later = report.runs.map((run) => {
+    const turns = run.turns.filter(({ turn }) => turn > 1);
+    return { mode: run.mode, stages: meanStages(turns.length > 0 ? turns : run.turns) };
+  });
+  const of = (mode: string) => later.find((run) => run.mode === mode)?.stages;
+  const [without, pulling] = [of('unidirectional'), of('bidirectional')];
+  const total = (stages: Record<string, number>): number =>
+    Object.values(stages).reduce((sum, ms) => sum + ms, 0);
+  const names = [...new Set(later.flatMap(({ stages }) => Object.keys(stages)))];
+  const pieces: Piece[] = [
+    {
+      kind: 'stages',
+      title: 'Mean time to the first token, turns 2+',
+      unit: 'ms',
+      parts: STAGE_PARTS,
+      bars: later.map(({ mode, stages }) => ({ name: mode, values: byGroup(stages) })),
+    },
+  ];
+  if (without && pulling) {
+    pieces.push({
+      kind: 'waterfall',
+      title: 'From unidirectional to bidirectional: what was saved and what was paid',
+      unit: 'ms',
+      from: { name: 'unidirectional', value: total(without) },
+      to: { name: 'bidirectional', value: total(pulling) },
+      steps: stageSteps(without, pulling),
+    });
+  }
+  pieces.push({
+    kind: 'table',
+    title: 'Every stage, mean ms a turn',
+    folded: true,
+    columns: [{ head: 'stage', align: 'left' }, ...later.map(({ mode }) => ({ head: mode }))],
+    rows: names.map((name) => [name, ...later.map(({ stages }) => formatMs(stages[name] ?? null))]),
+  });
+  return {
+    title: 'Where the time to the first token went',
+    intro: 'Each moment counts once, for the stage that the first token was waiting for.',
+    pieces,
+  };
+}
+
+function ttftSection({ runs }: Report): Section {
+  const conversations = [...new Set(runs.flatMap(({ turns }) => turns.map((turn) => turn.conversation_id)))];
+  const longest = Math.max(0, ...runs.flatMap(({ turns }) => turns.map(({ turn }) => turn)));
+  const meanAt = (turns: readonly TurnReport[], turn: number): number[] => {
+    const times = turns.filter((t) => t.turn === turn).map(({ ttft_ms }) => ttft_ms);
+    return times.length === 0 ? [] : [times.reduce((sum, ms) => sum + ms, 0) / times.length];
+  };
+  return {
+    title: 'Time to the first token',
+    pieces: [
+      {
+        kind: 'distribution',
+        title: 'Every turn',
+        unit: 'ms',
+        series: runs.map(({ mode, turns }) => ({ name: mode, values: turns.map(({ ttft_ms }) => ttft_ms) })),
+        note: 'A dot is a turn; the bar spans the middle half, the line across it is the median.',
+      },
+      ...(longest > 1
+        ? [
+            {
+              kind: 'curve',
+              title: 'As the conversation grows',
+              x: { label: 'turn' },
+              y: { label: conversations.length > 1 ? 'TTFT, ms, mean of the conversations' : 'TTFT, ms' },
+              series: runs.map(({ mode, turns }) => ({
+                name: mode,
+                points: Array.from({ length: longest }, (_, i) => i + 1).flatMap((turn) =>
+                  meanAt(turns, turn).map((y) => ({ x: turn, y })),
+                ),
+              })),
+            } as const,
+          ]
+        : []),
+    ],
+  };
+}
+
+const MOST_ROWS = 200;
+
+function turnsSection({ runs }: Report): Section {
+  return {
+    title: 'Turn by turn',
+    intro: 'Prompt tokens are hit in P’s own cache, pulled from D, or computed; the three add up.',
+    pieces: runs.map(({ mode, turns }) => ({
+      kind: 'table',
+      title: mode,
+      folded: true,
+      columns: [
+        { head: 'turn', align: 'left' },
+        { head: 'prompt', group: 'prompt tokens' },
+        { head: 'hit', group: 'prompt tokens' },
+        { head: 'pulled', group: 'prompt tokens' },
+        { head: 'computed', group: 'prompt tokens' },
+        { head: 'TTFT, ms' },
+        { head: 'TPOT, ms' },
+        { head: 'P→D', group: 'MB moved' },
+        { head: 'D→P', group: 'MB moved' },
+      ],
+      rows: turns
+        .slice(0, MOST_ROWS)
+        .map((turn) => [
+          `${turn.conversation_id}, ${turn.turn}`,
+          formatCount(turn.prompt_tokens),
+          formatCount(turn.local_hit_tokens),
+          formatCount(turn.pulled_tokens),
+          formatCount(turn.computed_tokens),
+          formatMs(turn.ttft_ms),
+          formatMs(turn.tpot_ms),
+          formatMb(turn.transfer.p_to_d.bytes),
+          formatMb(turn.transfer.d_to_p.bytes),
+        ]),
+      ...(turns.length > MOST_ROWS
+        ? { note: `${formatCount(turns.length - MOST_ROWS)} more turns are in the JSON report.` }
+        : {}),
+    })),
+  };
+}
