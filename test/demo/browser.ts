@@ -10,6 +10,7 @@ import {
   mkdirSync,
   renameSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -61,6 +62,23 @@ async function untar(archive: string, folder: string): Promise<void> {
   await pipeline(createReadStream(path.join(packed, `${archive}.tar.br`)), createBrotliDecompress(), entries);
 }
 
+/** The package's own names folders that only its cloud host has: without fonts a page shows no text at all. */
+function fontConfig(folder: string): string {
+  const file = path.join(folder, 'fonts-here.conf');
+  if (existsSync(file)) return file;
+  writeFileSync(
+    file,
+    `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>${path.join(folder, 'fonts')}</dir>
+  <cachedir>${path.join(folder, 'fonts-cache')}</cachedir>
+</fontconfig>
+`,
+  );
+  return file;
+}
+
 export interface LaunchOptions {
   /** false: navigator.gpu is missing, as in a browser without WebGPU. */
   webgpu: boolean;
@@ -77,7 +95,7 @@ export async function launchBrowser({ webgpu }: LaunchOptions = { webgpu: true }
   if (folder) {
     const libraries = path.join(folder, 'lib');
     env.LD_LIBRARY_PATH = [libraries, folder, env.LD_LIBRARY_PATH].filter(Boolean).join(':');
-    env.FONTCONFIG_PATH = folder;
+    env.FONTCONFIG_FILE = fontConfig(folder);
   }
   return chromium.launch({
     executablePath: chosen ?? path.join(folder!, 'chromium'),
