@@ -1,18 +1,29 @@
-import { EngineCluster } from '../../src/cluster/cluster.ts';
-import { clusterOptions } from '../../src/cluster/from-config.ts';
-import { parseRunConfig } from '../../src/config/run.ts';
-import { loadArchitecture } from '../../src/model/load.ts';
-import { browserPlatform } from '../../src/platform/browser.ts';
+/** The page: a session, and the views that draw it. */
+import './styles/tokens.css';
+import './styles/base.css';
+import { render } from 'preact';
+import { Banner } from './panels/banner.tsx';
+import { Chat } from './panels/chat.tsx';
+import { SettingsPanel } from './panels/settings-panel.tsx';
+import { Tools } from './panels/tools.tsx';
+import { Transport } from './panels/transport.tsx';
+import { createSession } from './session/session.ts';
+import { App } from './views/app.tsx';
 
-const config = parseRunConfig({ model: 'nano', weightDtype: 'f32', kvDtype: 'f32' });
-const architecture = await loadArchitecture('nano', null);
-const cluster = await EngineCluster.start(
-  browserPlatform(new Map()),
-  clusterOptions(config, architecture, true),
+const session = createSession();
+
+render(
+  <App
+    session={session}
+    tools={<Tools session={session} />}
+    transport={<Transport session={session} />}
+    chat={<Chat session={session} />}
+    settings={<SettingsPanel session={session} />}
+    banner={<Banner session={session} />}
+    lesson={null}
+  />,
+  document.getElementById('app')!,
 );
-const out: unknown[] = [cluster.info];
-for await (const t of cluster.generate({ conversationId: 'a', promptTokenIds: [1, 2, 3, 4, 5] }))
-  out.push(t.tokenId);
-document.body.append(JSON.stringify(out));
-await cluster.close();
-document.title = 'done';
+
+// For the console, and for tests: the session as the views see it.
+Object.assign(globalThis, { kvferry: session });

@@ -91,7 +91,12 @@ export async function launchBrowser({ webgpu }: LaunchOptions = { webgpu: true }
   const gpu = webgpu
     ? ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-unsafe-swiftshader']
     : ['--disable-features=WebGPU', '--disable-gpu'];
-  const env: Record<string, string> = { ...(process.env as Record<string, string>) };
+  // Without a language Chromium calls itself 'en-US@posix', which Intl refuses.
+  const env: Record<string, string> = {
+    ...(process.env as Record<string, string>),
+    LANG: 'en_US.UTF-8',
+    LANGUAGE: 'en_US',
+  };
   if (folder) {
     const libraries = path.join(folder, 'lib');
     env.LD_LIBRARY_PATH = [libraries, folder, env.LD_LIBRARY_PATH].filter(Boolean).join(':');

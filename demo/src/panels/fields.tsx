@@ -1,0 +1,79 @@
+/** Form fields for settings: each writes its setting when the user is done, not at every key. */
+import type { ComponentChildren } from 'preact';
+
+interface FieldProps {
+  label: string;
+  /** One sentence below the field. */
+  help: string;
+}
+
+export function NumberField(
+  props: FieldProps & {
+    value: number;
+    min: number;
+    max?: number;
+    step?: number;
+    onChange: (value: number) => void;
+  },
+) {
+  const { label, help, value, min, max, step = 1, onChange } = props;
+  return (
+    <Field label={label} help={help}>
+      <input
+        type="number"
+        inputMode="numeric"
+        min={min}
+        max={max}
+        step={step}
+        value={value}
+        onChange={(event) => onChange(event.currentTarget.valueAsNumber)}
+      />
+    </Field>
+  );
+}
+
+export function ChoiceField(
+  props: FieldProps & {
+    value: string;
+    choices: readonly (readonly [value: string, name: string])[];
+    onChange: (value: string) => void;
+  },
+) {
+  const { label, help, value, choices, onChange } = props;
+  const known = choices.some(([choice]) => choice === value)
+    ? choices
+    : [...choices, [value, value] as const];
+  return (
+    <Field label={label} help={help}>
+      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        {known.map(([choice, name]) => (
+          <option key={choice} value={choice}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </Field>
+  );
+}
+
+export function SwitchField(props: FieldProps & { value: boolean; onChange: (value: boolean) => void }) {
+  const { label, help, value, onChange } = props;
+  return (
+    <label class="field field-switch">
+      <input type="checkbox" checked={value} onChange={(event) => onChange(event.currentTarget.checked)} />
+      <span class="field-label">{label}</span>
+      <span class="field-help">{help}</span>
+    </label>
+  );
+}
+
+function Field({ label, help, children }: FieldProps & { children: ComponentChildren }) {
+  return (
+    // biome-ignore lint/a11y/noLabelWithoutControl: the control is the child
+    <label class="field">
+      <span class="field-label">{label}</span>
+      {children}
+      <span class="field-help">{help}</span>
+    </label>
+  );
+}

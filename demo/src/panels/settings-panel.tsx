@@ -1,0 +1,192 @@
+/** All settings, what can be broken on purpose, and other models. */
+import type { Session, Settings } from '../session/types.ts';
+import { ChoiceField, NumberField, SwitchField } from './fields.tsx';
+import { ModelField } from './model-field.tsx';
+
+const LINKS = [
+  ['off', 'off: as fast as this computer copies'],
+  ['10gbe', '10 Gbit/s Ethernet'],
+  ['1gbe', '1 Gbit/s Ethernet'],
+  ['10e6,1ms', '10 MB/s, 1 ms'],
+  ['1e6,5ms', '1 MB/s, 5 ms'],
+  ['200e3,20ms', '200 kB/s, 20 ms'],
+] as const;
+
+export function SettingsPanel({ session }: { session: Session }) {
+  const { state, actions } = session;
+  const settings = state.settings.value;
+  const recorded = state.status.value.phase === 'recorded';
+  const set = (change: Partial<Settings>) => void actions.configure(change);
+  return (
+    <section class="panel settings" aria-label="Settings">
+      <h2>Settings</h2>
+      <p class="settings-note">
+        Everything here is in the address: a link brings another browser to the same state.
+        {recorded && ' A recording shows the settings that it was made with.'}
+      </p>
+      <fieldset class="settings-grid" disabled={recorded}>
+        <legend class="visually-hidden">Settings</legend>
+        <ModelField session={session} />
+        <NumberField
+          label="Recompute threshold, tokens"
+          help="P pulls only when D can give at least so many tokens beyond what P has. 0 always pulls."
+          min={0}
+          value={settings.threshold}
+          onChange={(threshold) => set({ threshold })}
+        />
+        <ChoiceField
+          label="Link between P and D"
+          help="A modelled link only delays: bytes are copied as always, and its times are marked."
+          value={settings.link ?? 'off'}
+          choices={LINKS}
+          onChange={(link) => set({ link: link === 'off' ? null : link })}
+        />
+        <SwitchField
+          label="Prefix caching on P"
+          help="P keeps the blocks of earlier turns and finds them again."
+          value={settings.prefixCaching}
+          onChange={(prefixCaching) => set({ prefixCaching })}
+        />
+        <SwitchField
+          label="Token check"
+          help="A pull ends at the first token that differs from the prompt. Off, as in vLLM, an edited history gets wrong KV."
+          value={settings.tokenCheck}
+          onChange={(tokenCheck) => set({ tokenCheck })}
+        />
+        <NumberField
+          label="P's pool, blocks"
+          help="One of them is the null block."
+          min={2}
+          max={4096}
+          value={settings.pBlocks}
+          onChange={(pBlocks) => set({ pBlocks })}
+        />
+        <NumberField
+          label="D's pool, blocks"
+          help="One of them is the null block."
+          min={2}
+          max={4096}
+          value={settings.dBlocks}
+          onChange={(dBlocks) => set({ dBlocks })}
+        />
+        <ChoiceField
+          label="Block size, tokens"
+          help="Needs new engines."
+          value={String(settings.blockSize)}
+          choices={['8', '16', '32', '64', '128'].map((size) => [size, size] as const)}
+          onChange={(size) => set({ blockSize: Number(size) })}
+        />
+        <NumberField
+          label="D's hold, seconds"
+          help="How long D keeps a finished turn's blocks for P. vLLM: 480."
+          min={1}
+          value={settings.ttl}
+          onChange={(ttl) => set({ ttl })}
+        />
+        <ChoiceField
+          label="Conversations at once"
+          help="P and D share this computer's one GPU. With one conversation they take turns; with two they compete for it."
+          value={String(settings.conversations)}
+          choices={[
+            ['1', 'one: phases one after the other'],
+            ['2', 'two: P and D compete'],
+          ]}
+          onChange={(count) => set({ conversations: Number(count) })}
+        />
+        <NumberField
+          label="Temperature"
+          help="0 always takes the likeliest token."
+          min={0}
+          step={0.1}
+          value={settings.temperature}
+          onChange={(temperature) => set({ temperature })}
+        />
+        <NumberField
+          label="Seed"
+          help="Of the draws, and of the weights of presets that are not trained."
+          min={0}
+          value={settings.seed}
+          onChange={(seed) => set({ seed })}
+        />
+        <NumberField
+          label="Longest answer, tokens"
+          help="An end token ends it sooner."
+          min={1}
+          value={settings.maxTokens}
+          onChange={(maxTokens) => set({ maxTokens })}
+        />
+      </fieldset>
+      {!recorded && <Breakage session={session} />}
+    </section>
+  );
+}
+
+function Breakage({ session: { state, actions } }: { session: Session }) {
+  const { phase } = state.status.value;
+  const off = phase === 'starting' || phase === 'failed';
+  const anyDead = !state.prefill.alive.value || !state.decode.alive.value;
+  const held = state.decode.stats.value?.heldRequests ?? 0;
+  return (
+    <section class="breakage" aria-label="Break things">
+      <h3>Break things</h3>
+      <p class="settings-note">
+        The conversation survives each of these; watch what the next turn costs. Kill is a clean stop without
+        a word to the other engine, which finds out as it would from a crash.
+      </p>
+      <div class="breakage-buttons">
+        <button type="button" disabled={off} onClick={() => void actions.evictPrefill()}>
+          Empty P's cache
+        </button>
+        <button type="button" disabled={off || held === 0} onClick={() => void actions.expireHold()}>
+          Let D's hold run out
+        </button>
+        <button
+          type="button"
+          disabled={off || !state.prefill.alive.value}
+          onClick={() => void actions.kill('prefill')}
+        >
+          Kill P
+        </button>
+        <button
+          type="button"
+          disabled={off || !state.decode.alive.value}
+          onClick={() => void actions.kill('decode')}
+        >
+          Kill D
+        </button>
+        {anyDead && phase === 'ready' && (
+          <button type="button" class="primary" onClick={() => void actions.revive()}>
+            Build it anew
+          </button>
+        )}
+      </div>
+      <EditHistory session={{ state, actions }} />
+    </section>
+  );
+}
+
+/** Changes what was said: with the token check off the next turn may be answered from KV of the old words. */
+function EditHistory({ session: { state, actions } }: { session: Session }) {
+  const { phase } = state.status.value;
+  return (
+    <form
+      class="edit-history"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const data = new FormData(event.currentTarget);
+        const [from, to] = [String(data.get('from')).trim(), String(data.get('to')).trim()];
+        if (from !== '' && to !== '') actions.editHistory(from, to);
+      }}
+    >
+      <label>
+        In the history, change <input name="from" placeholder="bear" required />
+      </label>
+      <label>
+        to <input name="to" placeholder="fox" required />
+      </label>
+      <button type="submit" disabled={phase !== 'ready' || state.turns.value.length === 0}>
+        Edit history
+      </button>
+    </form>
+  );
+}

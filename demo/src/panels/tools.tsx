@@ -1,0 +1,69 @@
+/** In the masthead: a link to this state, recordings, and light or dark. */
+import { useSignal } from '@preact/signals';
+import type { Session } from '../session/types.ts';
+
+export function Tools({ session: { state, actions } }: { session: Session }) {
+  const shared = useSignal('Copy link');
+  const canSave = state.turns.value.length > 0 && state.replay.value === null;
+  const share = async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      shared.value = 'Copied';
+    } catch {
+      shared.value = 'Copy it from the address bar';
+    }
+    setTimeout(() => {
+      shared.value = 'Copy link';
+    }, 2000);
+  };
+  return (
+    <>
+      <button type="button" class="quiet" onClick={() => void share()}>
+        {shared}
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        disabled={!canSave}
+        title="Everything that happened since the engines were built, as a file that this page replays"
+        onClick={() => actions.saveRecording()}
+      >
+        Save recording
+      </button>
+      <label class="file-button">
+        Load recording
+        <input
+          type="file"
+          accept="application/json,.json"
+          onChange={(event) => {
+            const file = event.currentTarget.files?.[0];
+            if (file) void actions.loadRecording(file);
+            event.currentTarget.value = '';
+          }}
+        />
+      </label>
+      <ThemeSwitch />
+    </>
+  );
+}
+
+function ThemeSwitch() {
+  const now = useSignal(document.documentElement.dataset.theme ?? 'auto');
+  return (
+    <label class="theme">
+      <span class="visually-hidden">Light or dark</span>
+      <select
+        value={now.value}
+        onChange={(event) => {
+          now.value = event.currentTarget.value;
+          if (now.value === 'auto') delete document.documentElement.dataset.theme;
+          else document.documentElement.dataset.theme = now.value;
+        }}
+      >
+        <option value="auto">Auto</option>
+        <option value="light">Light</option>
+        <option value="dark">Dark</option>
+      </select>
+    </label>
+  );
+}
