@@ -135,7 +135,11 @@ function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
  * The attention kernel's work list: each tile is up to `tileRows` flattened rows (token * group + query head in its
  * group) of one span. [tiles] of: start of the block table, the span's first row, first flattened row, count.
  */
-export function attentionTiles(piece: Piece, group: number, tileRows: number): Uint32Array<ArrayBuffer> {
+export function attentionTiles(
+  piece: Pick<Piece, 'spans'>,
+  group: number,
+  tileRows: number,
+): Uint32Array<ArrayBuffer> {
   const tiles: number[] = [];
   for (const { table, firstRow, rows } of piece.spans) {
     for (let flat = 0; flat < rows * group; flat += tileRows) {

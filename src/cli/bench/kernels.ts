@@ -1,0 +1,135 @@
+/**
+ * `npm run bench:kernels`: each kernel alone, as the runner would take it, in the shapes of a model, against what the
+ * adapter does at most (measured in the same run) and against float64.
+ */
+import { measureCeilings } from '../../gpu/ceilings.ts';
+import { GpuDevice } from '../../gpu/device.ts';
+import { quantile } from '../../measure/statistics.ts';
+import { adapterForm } from '../../model/kernel-variants.ts';
+import { loadArchitecture } from '../../model/load.ts';
+import { systemClock } from '../../platform/clock.ts';
+import { nodePlatform, useAdapter } from '../../platform/node.ts';
+import { formatMs } from '../format.ts';
+import { plainStyle, renderTable } from '../table.ts';
+import { type AttentionFigure, attentionShapes, measureAttention } from './kernels/attention.ts';
+import { type MatrixFigure, matrixShapes, measureMatrix } from './kernels/matrices.ts';
+import { workbench } from './kernels/workbench.ts';
+import { benchOptions, report, runBench } from './options.ts';
+
+const BUFFER_BYTES = 256 * 2 ** 20;
+
+await runBench(async () => {
+  const options = benchOptions('bench:kernels', 'each kernel alone, against the adapter and float64', {
+    model: 'tiny',
+    rounds: 7,
+  });
+  const architecture = await loadArchitecture(options.model, await nodePlatform.openModel(options.model));
+  const adapter = await useAdapter(options.adapter);
+  const gpu = await GpuDevice.open(
+    await nodePlatform.createGpu(),
+    { bufferBytes: BUFFER_BYTES },
+    nodePlatform.backend,
+  );
+  try {
+    const form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
+    const bench = workbench(gpu, options.rounds);
+    const say = (what: string) => process.stderr.write(`${what}\n`);
+    say('what the adapter does at most');
+    const ceilings = await measureCeilings(gpu, nodePlatform.readShader, systemClock);
+    const matrices: MatrixFigure[] = [];
+    for (const shape of matrixShapes(architecture)) {
+      say(`${shape.name} ${shape.m} x ${shape.k} x ${shape.n}`);
+      matrices.push(await measureMatrix(bench, form, shape));
+    }
+    const attention: AttentionFigure[] = [];
+    for (const shape of attentionShapes) {
+      say(`attention, ${shape.rows} rows at ${shape.context} tokens, head_dim ${shape.headDim}`);
+      attention.push(await measureAttention(bench, form, shape));
+    }
+    report(
+      options,
+      [
+        `kernels in the shapes of ${options.model} on ${adapter.name}`,
+        `at most ${ceilings.gflops.toFixed(1)} GFLOP/s (multiply-adds in registers) and ${ceilings.readGbps.toFixed(2)} GB/s (plain reads)`,
+        `the best of ${options.rounds} rounds, [the median in ms]; error against float64`,
+        '',
+        ...matrixTable(matrices, ceilings),
+        '',
+        ...attentionTable(attention, ceilings),
+      ],
+      { adapter: gpu.report, model: options.model, ceilings, matrices, attention },
+    );
+  } finally {
+    gpu.destroy();
+  }
+});
+
+function percent(part: number, whole: number): string {
+  return `${((100 * part) / whole).toFixed(0)}%`;
+}
+
+function middle(ms: readonly number[]): string {
+  return `[${formatMs(quantile(ms, 0.5))}]`;
+}
+
+function matrixTable(
+  figures: readonly MatrixFigure[],
+  { gflops, readGbps }: { gflops: number; readGbps: number },
+): string[] {
+  const columns = [
+    { head: 'matrix', align: 'left' as const },
+    { head: 'M x K x N', align: 'left' as const },
+    { head: 'kernel, rows', align: 'left' as const },
+    { head: 'ms' },
+    { head: 'GFLOP/s' },
+    { head: 'of' },
+    { head: 'GB/s' },
+    { head: 'of' },
+    { head: 'error' },
+  ];
+  return renderTable(
+    columns,
+    figures.map((f) => [
+      f.name,
+      `${f.m} x ${f.k} x ${f.n}`,
+      f.kernel,
+      middle(f.ms),
+      f.gflops.toFixed(1),
+      percent(f.gflops, gflops),
+      f.weightGbps.toFixed(2),
+      percent(f.weightGbps, readGbps),
+      f.error.toExponential(0),
+    ]),
+    plainStyle,
+  );
+}
+
+function attentionTable(
+  figures: readonly AttentionFigure[],
+  { gflops, readGbps }: { gflops: number; readGbps: number },
+): string[] {
+  const columns = [
+    { head: 'attention', align: 'left' as const },
+    { head: 'kernel, rows', align: 'left' as const },
+    { head: 'ms' },
+    { head: 'GFLOP/s' },
+    { head: 'of' },
+    { head: 'GB/s' },
+    { head: 'of' },
+    { head: 'error' },
+  ];
+  return renderTable(
+    columns,
+    figures.map((f) => [
+      `${f.rows} at ${f.context}, dim ${f.headDim}`,
+      f.kernel,
+      middle(f.ms),
+      f.gflops.toFixed(1),
+      percent(f.gflops, gflops),
+      f.kvGbps.toFixed(2),
+      percent(f.kvGbps, readGbps),
+      f.error.toExponential(0),
+    ]),
+    plainStyle,
+  );
+}

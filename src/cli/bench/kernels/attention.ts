@@ -1,0 +1,114 @@
+/** Paged attention: a prompt's rows, and one row at the end of a long context. */
+import { packUniform } from '../../../gpu/uniforms.ts';
+import { floatToHalf, halfToFloat } from '../../../model/half.ts';
+import { type AdapterForm, attentionVariants } from '../../../model/kernel-variants.ts';
+import { attend } from '../../../model/oracle-math.ts';
+import { attentionTiles } from '../../../model/step-inputs.ts';
+import { numbers, probes, time, type Workbench } from './workbench.ts';
+
+export interface AttentionShape {
+  /** Rows computed, the last of a context of `context` tokens. */
+  rows: number;
+  context: number;
+  headDim: number;
+  heads: number;
+  kvHeads: number;
+}
+
+export interface AttentionFigure extends AttentionShape {
+  kernel: string;
+  ms: number[];
+  /** Causal multiply-adds only, each counted as two. */
+  gflops: number;
+  /** Bytes of KV a second, 10^9, each counted once. */
+  kvGbps: number;
+  error: number;
+}
+
+const BLOCK_SIZE = 16;
+
+export const attentionShapes: readonly AttentionShape[] = [
+  ...[32, 64, 128].map((headDim) => ({ rows: 1024, context: 1024, headDim, heads: 4, kvHeads: 2 })),
+  { rows: 256, context: 1024, headDim: 64, heads: 4, kvHeads: 2 },
+  ...[512, 4096].map((context) => ({ rows: 1, context, headDim: 64, heads: 4, kvHeads: 2 })),
+];
+
+export async function measureAttention(
+  bench: Workbench,
+  form: AdapterForm,
+  shape: AttentionShape,
+): Promise<AttentionFigure> {
+  const { rows, context, headDim, heads, kvHeads } = shape;
+  const group = heads / kvHeads;
+  const variants = await attentionVariants(bench.library, form, {
+    ...{ headDim, blockSize: BLOCK_SIZE, group, kvF32: false },
+  });
+  const { kernel, tileRows } = rows === 1 ? variants.few : variants.many;
+  const blocks = Math.ceil(context / BLOCK_SIZE);
+  const plane = kvHeads * BLOCK_SIZE * headDim;
+  const cache = Uint16Array.from(numbers((blocks + 1) * 2 * plane, 3), floatToHalf);
+  // Scattered, as a pool's blocks are after a while.
+  const tables = Uint32Array.from({ length: blocks }, (_, i) => 1 + ((i * stride(blocks)) % blocks));
+  const tokens = new Uint32Array(4 * rows);
+  for (let row = 0; row < rows; row++) tokens[4 * row + 1] = context - rows + row;
+  const q = numbers(rows * heads * headDim, 4).map((value) => value / Math.sqrt(headDim));
+  const piece = { spans: [{ table: 0, firstRow: 0, rows }] };
+  const tiles = attentionTiles(piece, group, tileRows);
+  const { ms, output } = await time(bench, {
+    kernel,
+    inputs: [
+      q,
+      cache,
+      tokens,
+      tiles,
+      tables,
+      new Float32Array(q.length),
+      packUniform('attention', {
+        ...{ layer: 0, layers: 1, kv_heads: kvHeads, group, dims4: headDim / 4, lanes: form.subgroup ?? 1 },
+      }),
+    ],
+    output: 5,
+    workgroups: [tiles.length / 4, kvHeads],
+  });
+  let error = 0;
+  for (const at of probes(rows * heads, 8)) {
+    const [row, head] = [Math.floor(at / heads), at % heads];
+    const length = context - rows + row + 1;
+    const part = (which: 0 | 1) => {
+      const values = new Float64Array(length * headDim);
+      for (let i = 0; i < values.length; i++) {
+        const [position, d] = [Math.floor(i / headDim), i % headDim];
+        const block = tables[Math.floor(position / BLOCK_SIZE)]! * 2 + which;
+        const slot = Math.floor(head / group) * BLOCK_SIZE + (position % BLOCK_SIZE);
+        values[i] = halfToFloat(cache[block * plane + slot * headDim + d]!);
+      }
+      return values;
+    };
+    const from = at * headDim;
+    const expected = new Float64Array(headDim);
+    const unscaled = Float64Array.from(q.subarray(from, from + headDim), (x) => x * Math.sqrt(headDim));
+    attend(unscaled, part(0), part(1), length, expected);
+    for (let d = 0; d < headDim; d++) {
+      const difference = Math.abs(output[from + d]! - expected[d]!);
+      error = Math.max(error, Number.isNaN(difference) ? Infinity : difference);
+    }
+  }
+  const pairs = rows * (context - rows) + (rows * (rows + 1)) / 2;
+  const best = Math.min(...ms);
+  return {
+    ...shape,
+    kernel: `${kernel.name} ${tileRows}`,
+    ms,
+    gflops: (4 * pairs * heads * headDim) / best / 1e6,
+    kvGbps: (context * kvHeads * headDim * 4) / best / 1e6,
+    error,
+  };
+}
+
+/** A step through the blocks that reaches each once. */
+function stride(blocks: number): number {
+  const common = (a: number, b: number): number => (b === 0 ? a : common(b, a % b));
+  let step = Math.floor(blocks * 0.6) || 1;
+  while (common(blocks, step) !== 1) step++;
+  return step;
+}

@@ -1,0 +1,94 @@
+/** The matrix kernels: shapes of a model at several numbers of rows, and squares to compare with other libraries. */
+import { packUniform } from '../../../gpu/uniforms.ts';
+import { floatToHalf, halfToFloat } from '../../../model/half.ts';
+import { type AdapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
+import { type Architecture, pad4 } from '../../../model/types.ts';
+import { numbers, probes, time, type Workbench } from './workbench.ts';
+
+export interface MatrixShape {
+  name: string;
+  /** Rows, inputs, outputs. */
+  m: number;
+  k: number;
+  n: number;
+}
+
+export interface MatrixFigure extends MatrixShape {
+  kernel: string;
+  ms: number[];
+  gflops: number;
+  /** Bytes of weights a second, 10^9. */
+  weightGbps: number;
+  /** Largest difference from float64, as a part of the larger of 1 and the value. */
+  error: number;
+}
+
+const ROWS = [1, 4, 16, 64, 256, 1024];
+const SQUARES = [512, 1024];
+
+export function matrixShapes(a: Architecture): MatrixShape[] {
+  const heads = a.numHeads * a.headDim;
+  const matrices = [
+    { name: 'qkv', k: a.hiddenSize, n: heads + 2 * a.numKvHeads * a.headDim },
+    { name: 'o', k: heads, n: a.hiddenSize },
+    { name: 'gate+up', k: a.hiddenSize, n: 2 * a.intermediateSize },
+    { name: 'down', k: a.intermediateSize, n: a.hiddenSize },
+    { name: 'lm_head', k: a.hiddenSize, n: a.vocabSize },
+  ];
+  return [
+    ...SQUARES.map((size) => ({ name: 'square', m: size, k: size, n: size })),
+    // A step wants logits of a few rows only.
+    ...matrices.flatMap((matrix) =>
+      ROWS.filter((m) => matrix.name !== 'lm_head' || m <= 16).map((m) => ({ ...matrix, m })),
+    ),
+  ];
+}
+
+export async function measureMatrix(
+  bench: Workbench,
+  form: AdapterForm,
+  shape: MatrixShape,
+): Promise<MatrixFigure> {
+  const { m, k, n } = shape;
+  const columns4 = pad4(n) / 4;
+  const variants = await gemmVariants(bench.library, form, false, columns4 % 2 !== 0);
+  const { kernel, rows, columns4: tile } = gemmFor(variants, m, columns4);
+  const a = numbers(m * pad4(k), 1);
+  const weights = Uint16Array.from(numbers(pad4(k) * pad4(n), 2), (value) =>
+    floatToHalf(value / Math.sqrt(k)),
+  );
+  const { ms, output } = await time(bench, {
+    kernel,
+    inputs: [
+      a,
+      weights,
+      new Float32Array(4),
+      new Float32Array(m * pad4(n)),
+      packUniform('gemm', { inputs4: pad4(k) / 4, columns4, use_bias: 0, count: 0 }),
+      packUniform('step', { rows: m, logit_rows: 0 }),
+    ],
+    output: 3,
+    workgroups: [Math.ceil(columns4 / tile), Math.ceil(m / rows)],
+  });
+  let error = 0;
+  for (const at of probes(m * n)) {
+    const [row, column] = [Math.floor(at / n), at % n];
+    let sum = 0;
+    for (let i = 0; i < pad4(k); i++)
+      sum += a[row * pad4(k) + i]! * halfToFloat(weights[i * pad4(n) + column]!);
+    const found = output[row * pad4(n) + column]!;
+    error = Math.max(
+      error,
+      Math.abs(found - sum) / Math.max(1, Math.abs(sum)) || (found === sum ? 0 : Infinity),
+    );
+  }
+  const best = Math.min(...ms);
+  return {
+    ...shape,
+    kernel: `${kernel.name} ${rows}`,
+    ms,
+    gflops: (2 * m * k * n) / best / 1e6,
+    weightGbps: (2 * k * n) / best / 1e6,
+    error,
+  };
+}

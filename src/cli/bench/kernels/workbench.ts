@@ -1,0 +1,84 @@
+/** Buffers and timings for one kernel after another, all on one device. */
+import { timeRounds } from '../../../gpu/ceilings.ts';
+import type { GpuDevice } from '../../../gpu/device.ts';
+import { type Kernel, KernelLibrary } from '../../../gpu/kernels.ts';
+import { systemClock } from '../../../platform/clock.ts';
+import { nodePlatform } from '../../../platform/node.ts';
+
+export interface Workbench {
+  gpu: GpuDevice;
+  library: KernelLibrary;
+  rounds: number;
+}
+
+/** What a kernel is measured on. */
+export interface Job {
+  kernel: Kernel;
+  /** In binding order. */
+  inputs: readonly (ArrayBufferView | ArrayBuffer)[];
+  /** Which of them the kernel writes. */
+  output: number;
+  workgroups: readonly [number, number];
+}
+
+/** Milliseconds of one dispatch by round, and what it wrote. */
+export interface Timed {
+  ms: number[];
+  output: Float32Array;
+}
+
+export function workbench(gpu: GpuDevice, rounds: number): Workbench {
+  return { gpu, library: new KernelLibrary(gpu, nodePlatform.readShader), rounds };
+}
+
+export async function time({ gpu, library, rounds }: Workbench, job: Job): Promise<Timed> {
+  const { device } = gpu;
+  const buffers = job.inputs.map((input, i) => {
+    const bytes = ArrayBuffer.isView(input)
+      ? new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
+      : new Uint8Array(input);
+    const uniform = !ArrayBuffer.isView(input);
+    const buffer = device.createBuffer({
+      size: Math.max(16, (bytes.byteLength + 15) & ~15),
+      usage:
+        (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE) |
+        (i === job.output ? GPUBufferUsage.COPY_SRC : 0),
+      mappedAtCreation: true,
+    });
+    new Uint8Array(buffer.getMappedRange()).set(bytes);
+    buffer.unmap();
+    return buffer;
+  });
+  const [x, y] = job.workgroups;
+  const bindGroup = library.bind(job.kernel, 'bench', buffers);
+  const ms = await timeRounds(gpu, library, { kernel: job.kernel, bindGroup, x, y }, systemClock, rounds);
+  const written = buffers[job.output]!;
+  const copy = device.createBuffer({
+    size: written.size,
+    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+  });
+  const encoder = device.createCommandEncoder();
+  encoder.copyBufferToBuffer(written, 0, copy, 0, written.size);
+  await gpu.run([encoder.finish()]);
+  await gpu.guard(copy.mapAsync(GPUMapMode.READ));
+  const output = new Float32Array(copy.getMappedRange().slice(0));
+  for (const buffer of [...buffers, copy]) buffer.destroy();
+  return { ms, output };
+}
+
+/** The same numbers every time, in [-1, 1). */
+export function numbers(count: number, seed: number): Float32Array {
+  const out = new Float32Array(count);
+  let state = (seed * 2_654_435_761) >>> 0;
+  for (let i = 0; i < count; i++) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    out[i] = state / 2 ** 31 - 1;
+  }
+  return out;
+}
+
+/** Places to compare with float64: all would take longer than the measurement. */
+export const probes = (count: number, many = 64): number[] =>
+  Array.from({ length: Math.min(many, count) }, (_, i) =>
+    Math.floor(((i + 0.5) * count) / Math.min(many, count)),
+  );
