@@ -1,6 +1,5 @@
 /** The page: a session, and the views that draw it. */
-import './styles/tokens.css';
-import './styles/base.css';
+import './styles/index.css';
 import { render } from 'preact';
 import { Banner } from './panels/banner.tsx';
 import { Chat } from './panels/chat.tsx';
