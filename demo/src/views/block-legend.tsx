@@ -31,7 +31,7 @@ export function BlockLegend() {
           {label}
         </li>
       ))}
-      <li class="legend-note">Figure: the turn. Stronger: newer.</li>
+      <li class="legend-note">Figure: the turn. Stronger: newer. Fading: just freed.</li>
     </ul>
   );
 }
@@ -43,7 +43,7 @@ function Swatch({ engine: role, block }: { engine: Role; block: BlockView }) {
     const context = canvas.current!.getContext('2d')!;
     context.setTransform(2, 0, 0, 2, 0, 0);
     context.clearRect(0, 0, SIZE, SIZE);
-    const look = { role, newestTurn: 2, conversation: 0, awaited: false, evictedGlow: 0 };
+    const look = { role, newestTurn: 2, conversation: 0, awaited: false, evictedGlow: 0, fade: 1 };
     drawBlock(context, { x: 0, y: 0, width: SIZE, height: SIZE }, block, look, readPalette());
   }, [theme]);
   return (

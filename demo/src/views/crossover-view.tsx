@@ -97,7 +97,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
       </div>
       <div class="crossover-chart">
         <div ref={holder} aria-hidden="true" />
-        {handleX.value !== null && (
+        {handleX.value !== null && points.length > 0 && (
           <div
             class="threshold"
             role="slider"

@@ -17,6 +17,8 @@ export interface BlockLook {
   awaited: boolean;
   /** 1 right after its content was taken away, falling to 0. */
   evictedGlow: number;
+  /** 1, or less for what was freed a moment ago. */
+  fade: number;
 }
 
 /** Whose KV it is: computed here, or brought by a copy from the other engine. */
@@ -51,11 +53,11 @@ export function drawBlock(
   const accent = accentOf(block, look.role, palette);
   const cached = block.state === 'cached';
   const weight = strength(block.turn, look.newestTurn);
-  context.globalAlpha = cached ? 0.2 : weight;
+  context.globalAlpha = look.fade * (cached ? 0.2 : weight);
   context.fillStyle = accent;
   roundRect(context, box);
   context.fill();
-  context.globalAlpha = 1;
+  context.globalAlpha = look.fade;
   if (cached) {
     context.strokeStyle = accent;
     context.lineWidth = 1;
@@ -63,12 +65,19 @@ export function drawBlock(
   }
   if (size >= 7) drawMark(context, box, block, cached ? palette.ink2 : palette.onAccent, palette);
   if (size >= 17 && block.turn !== null) {
-    drawTurn(context, box, block.turn, cached || weight < 0.6 ? palette.ink : palette.onAccent, palette);
+    drawTurn(
+      context,
+      box,
+      block.turn,
+      cached || weight * look.fade < 0.6 ? palette.ink : palette.onAccent,
+      palette,
+    );
   }
   if (look.conversation > 0 && size >= 6) {
     context.fillStyle = talkColour(look.conversation, palette);
     context.fillRect(x, y + size - 3, size, 3);
   }
+  context.globalAlpha = 1;
 }
 
 export const talkColour = (index: number, palette: Palette): string =>

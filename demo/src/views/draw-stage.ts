@@ -22,6 +22,8 @@ export interface StageModel {
   /** The last transfer of each direction, under way or ended. */
   last: Readonly<Record<Direction, TransferView | null>>;
   look(role: Role, block: BlockView): BlockLook;
+  /** What a free block had until a moment ago. */
+  glow(role: Role, block: BlockView): { block: BlockView; fade: number } | null;
   focus: Focus | null;
 }
 
@@ -38,7 +40,14 @@ export function drawStage(
     if (!model.alive[role]) context.globalAlpha = 0.35;
     drawFree(context, layout, role, model, palette);
     for (const block of model.blocks[role]) {
-      if (block.state === 'free' && !model.awaited[role].has(block.id)) continue;
+      const awaited = model.awaited[role].has(block.id);
+      const glow = awaited ? null : model.glow(role, block);
+      if (glow) {
+        const look = { ...model.look(role, glow.block), fade: glow.fade };
+        drawBlock(context, cellBox(layout[role], block.id), glow.block, look, palette);
+        continue;
+      }
+      if (block.state === 'free' && !awaited) continue;
       drawBlock(context, cellBox(layout[role], block.id), block, model.look(role, block), palette);
     }
     context.restore();

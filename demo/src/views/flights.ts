@@ -30,11 +30,19 @@ export class Flights {
   /** Transfers that were shown, or were over before anybody looked. */
   #seen = new Set<string>();
 
-  /** Takes in the transfers as they are now, and moves the picture on. Returns true while something flies. */
-  advance(transfers: readonly TransferView[], nowMs: number, elapsedMs: number): boolean {
+  /**
+   * Takes in the transfers as they are now, and moves the picture on. Returns true while something flies. `onDeparture`
+   * hears of each flight once.
+   */
+  advance(
+    transfers: readonly TransferView[],
+    nowMs: number,
+    elapsedMs: number,
+    onDeparture: (flight: Flight) => void = () => {},
+  ): boolean {
     const keys = new Set(transfers.map(keyOf));
     for (const key of this.#seen) if (!keys.has(key)) this.#seen.delete(key);
-    for (const transfer of transfers) this.#take(transfer, nowMs);
+    for (const transfer of transfers) this.#take(transfer, nowMs, onDeparture);
     for (const flight of [...this.#flights.values()]) {
       const pace = elapsedMs / shownMs(flight.pairs.length);
       flight.shown = Math.min(flight.shown + pace, flight.realMs === null ? 0.1 + 0.9 * flight.done : 1);
@@ -43,7 +51,7 @@ export class Flights {
     return this.#flights.size > 0;
   }
 
-  #take(transfer: TransferView, nowMs: number): void {
+  #take(transfer: TransferView, nowMs: number, onDeparture: (flight: Flight) => void): void {
     const key = keyOf(transfer);
     const known = this.#flights.get(key);
     const done = transfer.bytes === 0 ? 1 : clamp(transfer.bytesDone / transfer.bytes, 0, 1);
@@ -56,7 +64,9 @@ export class Flights {
       const stale = transfer.endMs !== null && Math.abs(nowMs - transfer.endMs) > STALE_MS;
       if (stale || transfer.pairs.length === 0) return;
       const { direction, pairs } = transfer;
-      this.#flights.set(key, { key, direction, pairs, shown: 0, done, realMs, failed });
+      const flight = { key, direction, pairs, shown: 0, done, realMs, failed };
+      this.#flights.set(key, flight);
+      onDeparture(flight);
     }
   }
 

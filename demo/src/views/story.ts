@@ -18,7 +18,12 @@ export interface StoryFacts {
   blockSize: number;
 }
 
-export function tell(facts: StoryFacts): Story {
+/** Races and sweeps ask too; these are not the user's conversation. */
+export const isConversation = ({ conversation }: Pick<TurnView, 'conversation'>): boolean =>
+  !/^(race|sweep|crossover)/.test(conversation);
+
+export function tell(given: StoryFacts): Story {
+  const facts = { ...given, turns: given.turns.filter(isConversation) };
   const { status, turns } = facts;
   if (status.phase === 'failed')
     return { tone: 'bad', headline: 'This page cannot go on', detail: status.message };

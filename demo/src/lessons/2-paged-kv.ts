@@ -1,0 +1,22 @@
+import { hit } from './seen.ts';
+import type { Lesson } from './types.ts';
+
+export const pagedKv: Lesson = {
+  number: 2,
+  title: 'Paged KV and prefix caching',
+  text: 'For each token the model keeps a key and a value (KV) in every layer. They lie in blocks of 16 tokens, anywhere in the pool, found through a block table. A full block has a name: the hash of its tokens and of all before them. When another prompt begins with the same tokens, its blocks are found by name and not computed again.',
+  settings: { mode: 'unidirectional', prefixCaching: true },
+  tasks: [
+    {
+      todo: 'Ask three times',
+      run: async (actions) => {
+        for (let i = 0; i < 3; i++) await actions.step();
+      },
+      see: 'In P, pale blocks stay behind after each turn: free, but still found by name. On the next turn they get a ring: found, not computed. Point at one to see its tokens and its hash.',
+      happened: (seen) => hit(seen),
+    },
+  ],
+  question: 'Why is the number of tokens that P finds in its cache always a multiple of 16?',
+  answer:
+    'Only full blocks have a name. A block that is half full would get another name with every token, so its tokens are computed again.',
+};

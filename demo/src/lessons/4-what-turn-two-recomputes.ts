@@ -1,0 +1,22 @@
+import { recomputed } from './seen.ts';
+import type { Lesson } from './types.ts';
+
+export const whatTurnTwoRecomputes: Lesson = {
+  number: 4,
+  title: 'What turn two recomputes',
+  text: 'A conversation’s next prompt contains the last answer. D wrote that answer, so its KV is in D. P has never seen it. P keeps its own blocks here (prefix caching is on), and still must compute the whole answer before it can read the new question.',
+  settings: { mode: 'unidirectional', prefixCaching: true },
+  tasks: [
+    {
+      todo: 'Ask three times; the second answer is a story',
+      run: async (actions) => {
+        for (let i = 0; i < 3; i++) await actions.step();
+      },
+      see: 'The third question is short, but P computes many tokens for it: the story. Compare “computed” under the third answer with the length of its question.',
+      happened: (seen) => recomputed(seen),
+    },
+  ],
+  question: 'Who already has the KV that P computes here, and what happens to it?',
+  answer:
+    'D has it: it made that KV token by token while it wrote. In this mode D drops it, or keeps it for itself; nothing ever goes back. The longer the answers, the more P computes twice.',
+};

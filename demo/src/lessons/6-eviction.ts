@@ -1,0 +1,43 @@
+import { ended } from './seen.ts';
+import type { Lesson, Seen } from './types.ts';
+
+/** After P's cache was emptied, a turn found nothing there, and pulled. */
+export function pulledAfterEviction(seen: Pick<Seen, 'turns'>): boolean {
+  const turns = ended(seen);
+  const lastHit = turns.findLastIndex(({ result }) => result.local_hit_tokens > 0);
+  return (
+    lastHit !== -1 &&
+    turns
+      .slice(lastHit + 1)
+      .some(({ result, turn }) => turn > 1 && result.local_hit_tokens === 0 && result.pulled_tokens > 0)
+  );
+}
+
+export const eviction: Lesson = {
+  number: 6,
+  title: 'Eviction on P',
+  text: 'P serves many conversations with one pool. When it needs blocks it takes the oldest free ones, and what they held can no longer be found. For the conversation that comes back later, all is as if P had never seen it. Unless somebody else still has the KV.',
+  settings: { mode: 'bidirectional', prefixCaching: true, threshold: 0 },
+  tasks: [
+    {
+      todo: 'Ask three times',
+      run: async (actions) => {
+        for (let i = 0; i < 3; i++) await actions.step();
+      },
+      see: 'Rings in P: blocks found in its own cache. P pulls only what it does not have: the answers.',
+      happened: (seen) => ended(seen).some(({ result }) => result.local_hit_tokens > 0),
+    },
+    {
+      todo: 'Evict all of P, and ask again',
+      run: async (actions) => {
+        await actions.evictPrefill();
+        await actions.step();
+      },
+      see: 'Crosses in P, then more orange than before: P finds nothing of its own, and pulls all of the history, its own part included.',
+      happened: (seen) => pulledAfterEviction(seen),
+    },
+  ],
+  question: 'What would the same turn have cost in the unidirectional mode?',
+  answer:
+    'The whole history, computed again. A pull can bring back whatever D holds, and D holds the whole conversation: it read P’s part at the hand-over. That is why pulling matters most when P’s cache is small or shared by many.',
+};

@@ -1,0 +1,30 @@
+import { ended, raceWinner } from './seen.ts';
+import type { Lesson } from './types.ts';
+
+export const whenPullingLoses: Lesson = {
+  number: 7,
+  title: 'When pulling loses: threshold and link',
+  text: 'A copy has fixed costs (asking, waiting for the device, mapping buffers) and costs by the byte; computing costs by the token. Over a slow link, or for a few tokens, computing again is the better way. vLLM’s rule is a threshold: pull only if it brings at least so many tokens. This lesson’s link is modelled, and says so: 100 kB/s.',
+  settings: { mode: 'bidirectional', threshold: 0, link: '100e3,2ms' },
+  tasks: [
+    {
+      todo: 'Race over the slow link',
+      run: (actions) => actions.runRace(),
+      see: 'Pulling loses, and by how much. In the timeline the hatched bars are the modelled link.',
+      happened: (seen) => raceWinner(seen) === 'recompute',
+    },
+    {
+      todo: 'Set the threshold to 10,000 and ask three times',
+      run: async (actions) => {
+        await actions.configure({ threshold: 10_000 });
+        for (let i = 0; i < 3; i++) await actions.step();
+      },
+      see: 'Nothing is pulled any more: the account says why, with both numbers.',
+      happened: (seen) =>
+        ended(seen).some(({ result }) => result.no_pull_reason !== null && result.pulled_tokens === 0),
+    },
+  ],
+  question: 'With the link off, from how many tokens on does pulling win on your machine?',
+  answer:
+    'Set the link to off and press Measure: where the lines cross is your answer, and no other machine’s. Then drag the threshold to the left and to the right of the crossing, and see what it would lose.',
+};

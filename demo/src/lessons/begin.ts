@@ -1,0 +1,42 @@
+/** How a lesson begins: its settings over the page's defaults, an empty conversation, nothing played by itself. */
+import { defaultSettings } from '../session/settings.ts';
+import type { SessionActions, SessionState, Settings } from '../session/types.ts';
+import type { Lesson } from './types.ts';
+
+/** Everything that a lesson decides; the model and what it is kept as stay the user's. */
+export function settingsOf(lesson: Lesson, now: Settings): Settings {
+  const { model, weightDtype, kvDtype, seed, blockSize } = now;
+  return {
+    ...{ ...defaultSettings, model, weightDtype, kvDtype, seed, blockSize, turns: 0 },
+    ...lesson.settings,
+    lesson: lesson.number,
+  };
+}
+
+export async function beginLesson(
+  lesson: Lesson,
+  state: SessionState,
+  actions: SessionActions,
+): Promise<void> {
+  actions.pause();
+  await actions.configure(settingsOf(lesson, state.settings.peek()));
+  if (state.replay.peek() === null) await actions.reset();
+}
+
+const NAMES: Partial<Record<keyof Settings, string>> = {
+  mode: 'mode',
+  prefixCaching: 'prefix caching on P',
+  threshold: 'threshold',
+  link: 'link',
+  tokenCheck: 'token check',
+};
+
+/** What a lesson sets, for the reader. */
+export function settingsInWords({ settings }: Lesson): string {
+  return (Object.entries(settings) as [keyof Settings, unknown][])
+    .map(([key, value]) => {
+      const shown = value === true ? 'on' : value === false || value === null ? 'off' : String(value);
+      return `${NAMES[key] ?? key} ${shown}`;
+    })
+    .join(', ');
+}

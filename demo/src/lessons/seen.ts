@@ -1,0 +1,50 @@
+/** What a lesson's marks are made of: plain questions to the session's state. No DOM. */
+import type { SessionState, TurnReport, TurnView } from '../session/types.ts';
+import { isConversation } from '../views/story.ts';
+import { verdictOf } from '../views/verdict.ts';
+import type { Seen } from './types.ts';
+
+export function lookAt(state: SessionState, sinceMs: number): Seen {
+  const turns = state.turns.value.filter((turn) => isConversation(turn) && turn.startMs >= sinceMs);
+  return { state, turns, sinceMs };
+}
+
+/** Turns that ended well, with their reports. */
+export const ended = ({ turns }: Pick<Seen, 'turns'>): (TurnView & { result: TurnReport })[] =>
+  turns.filter((turn): turn is TurnView & { result: TurnReport } => turn.result !== null);
+
+export const pulled = (seen: Pick<Seen, 'turns'>): boolean =>
+  ended(seen).some(({ result }) => result.pulled_tokens > 0);
+
+export const handedOver = (seen: Pick<Seen, 'turns'>): boolean =>
+  ended(seen).some(({ result }) => result.transfer.p_to_d.blocks > 0);
+
+export const hit = (seen: Pick<Seen, 'turns'>): boolean =>
+  ended(seen).some(({ result }) => result.local_hit_tokens > 0);
+
+/** A turn in which P computed at least what D had generated the turn before. */
+export function recomputed(seen: Pick<Seen, 'turns'>): boolean {
+  const turns = ended(seen);
+  return turns.some(({ result, conversation, turn }) => {
+    const before = turns.find((other) => other.conversation === conversation && other.turn === turn - 1);
+    return (
+      before !== undefined &&
+      result.pulled_tokens === 0 &&
+      result.computed_tokens >= before.result.output_tokens
+    );
+  });
+}
+
+/** Who won a race that was run since, null before its end. */
+export function raceWinner({ state, sinceMs }: Seen): 'pull' | 'recompute' | 'neither' | null {
+  const race = state.race.value;
+  if (!race || (race.pull.startedMs ?? 0) < sinceMs) return null;
+  return verdictOf(race)?.winner ?? null;
+}
+
+/** The answer to an edited history, if it has the word. */
+export const editedAnswerHas = (seen: Pick<Seen, 'turns'>, word: string, pulledMore: boolean): boolean =>
+  ended(seen).some(
+    ({ edited, answer, result }) =>
+      edited && answer.includes(word) && (!pulledMore || result.pulled_tokens > 0),
+  );

@@ -1,0 +1,160 @@
+/** The stage from frame to frame: flights, afterglow, the slab's falling meter, when a block was evicted, the focus. */
+import type { BlockView, Role, SessionState } from '../session/types.ts';
+import { Afterglow } from './afterglow.ts';
+import { drawStage, type Focus, holderOf, readerOf, type StageModel } from './draw-stage.ts';
+import { Flights } from './flights.ts';
+import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
+import { reducedMotion } from './palette.ts';
+import { SlabMeter } from './slab-meter.ts';
+import type { Frame } from './surface.tsx';
+
+/** How long a mark of eviction is bright. */
+const EVICTED_MS = 2500;
+
+/** What is remembered from frame to frame: flights, the slab's falling meter, when a block was evicted. */
+export class StagePicture {
+  focus: Focus | null = null;
+  readonly #state: SessionState;
+  readonly #flights = new Flights();
+  readonly #slabs = { d_to_p: new SlabMeter(), p_to_d: new SlabMeter() };
+  readonly #afterglow = { prefill: new Afterglow(), decode: new Afterglow() };
+  readonly #evictedAt = new Map<string, number>();
+  readonly #evictions = new Map<string, number>();
+  #layout: { key: string; layout: StageLayout } | null = null;
+  #conversations: string[] = [];
+
+  constructor(state: SessionState) {
+    this.#state = state;
+  }
+
+  watch(): void {
+    const { prefill, decode, transfers, slabs } = this.#state;
+    for (const signal of [prefill.blocks, decode.blocks, prefill.alive, decode.alive, transfers])
+      signal.value;
+    for (const signal of [slabs.d_to_p, slabs.p_to_d]) signal.value;
+  }
+
+  layout(width: number): StageLayout {
+    const counts = {
+      prefill: this.#state.prefill.blocks.peek().length || 64,
+      decode: this.#state.decode.blocks.peek().length || 64,
+    };
+    const key = `${width} ${counts.prefill} ${counts.decode}`;
+    if (this.#layout?.key !== key) this.#layout = { key, layout: layoutStage(width, counts) };
+    return this.#layout.layout;
+  }
+
+  draw({ context, width, palette, elapsedMs }: Frame): boolean {
+    const { transfers, slabs, prefill, decode, nowMs } = this.#state;
+    const list = transfers.peek();
+    const blocks = { prefill: prefill.blocks.peek(), decode: decode.blocks.peek() };
+    const clockMs = performance.now();
+    let more = this.#flights.advance(list, nowMs(), elapsedMs, ({ direction, pairs, failed }) => {
+      if (failed) return;
+      const from = blocks[holderOf(direction)];
+      for (const [source, to] of pairs) {
+        const block = from[source];
+        if (block?.conversation) this.#afterglow[readerOf(direction)].expect(to, block, clockMs);
+      }
+    });
+    if (reducedMotion.peek()) {
+      this.#flights.land();
+      more = false;
+    }
+    for (const direction of ['d_to_p', 'p_to_d'] as const) {
+      more = this.#slabs[direction].advance(slabs[direction].peek(), elapsedMs) || more;
+    }
+    const newestTurn = this.#takeIn(blocks);
+    more = this.#evictedAt.size > 0 || more;
+    const awaited = { prefill: this.#flights.awaited('prefill'), decode: this.#flights.awaited('decode') };
+    for (const role of ['prefill', 'decode'] as const) {
+      this.#afterglow[role].advance(blocks[role], awaited[role], clockMs);
+    }
+    const model: StageModel = {
+      blocks,
+      alive: { prefill: prefill.alive.peek(), decode: decode.alive.peek() },
+      flights: this.#flights.all,
+      awaited,
+      slabs: { d_to_p: slabs.d_to_p.peek(), p_to_d: slabs.p_to_d.peek() },
+      slabFill: { d_to_p: this.#slabs.d_to_p.shown, p_to_d: this.#slabs.p_to_d.shown },
+      last: {
+        d_to_p: list.findLast((transfer) => transfer.direction === 'd_to_p') ?? null,
+        p_to_d: list.findLast((transfer) => transfer.direction === 'p_to_d') ?? null,
+      },
+      look: (role, block) => ({
+        role,
+        newestTurn,
+        conversation: block.conversation ? this.#conversations.indexOf(block.conversation) : 0,
+        awaited: awaited[role].has(block.id),
+        evictedGlow: this.#evicted(role, block),
+        fade: 1,
+      }),
+      glow: (role, block) => {
+        const glow = this.#afterglow[role].of(block, clockMs);
+        more ||= glow !== null;
+        return glow;
+      },
+      focus: this.focus,
+    };
+    drawStage(context, this.layout(width), model, palette);
+    return more;
+  }
+
+  at(point: { x: number; y: number }): Focus | null {
+    const layout = this.#layout?.layout;
+    if (!layout || contains(layout.slab, point)) return null;
+    for (const role of ['prefill', 'decode'] as const) {
+      const id = cellAt(layout[role], point);
+      if (id !== null) return { role, id };
+    }
+    return null;
+  }
+
+  moved(from: Focus | null, key: Parameters<typeof neighbour>[2]): Focus {
+    const layout = this.#layout?.layout;
+    if (!from || !layout) return { role: 'prefill', id: 1 };
+    const next = neighbour(layout[from.role], from.id, key);
+    if (next !== null) return { ...from, id: next };
+    return crossed(layout, from, key) ?? from;
+  }
+
+  /** Notes what is new; returns the newest turn that any block has. */
+  #takeIn(blocks: Readonly<Record<Role, readonly BlockView[]>>): number {
+    let newest = 1;
+    const now = performance.now();
+    for (const role of ['prefill', 'decode'] as const) {
+      for (const block of blocks[role]) {
+        newest = Math.max(newest, block.turn ?? 0);
+        if (block.conversation && !this.#conversations.includes(block.conversation)) {
+          this.#conversations.push(block.conversation);
+        }
+        const key = `${role} ${block.id}`;
+        if (block.evictions > (this.#evictions.get(key) ?? 0)) this.#evictedAt.set(key, now);
+        this.#evictions.set(key, block.evictions);
+      }
+    }
+    for (const [key, at] of this.#evictedAt) if (now - at > EVICTED_MS) this.#evictedAt.delete(key);
+    return newest;
+  }
+
+  #evicted(role: Role, block: BlockView): number {
+    const at = this.#evictedAt.get(`${role} ${block.id}`);
+    return at === undefined ? 0 : Math.max(0, 1 - (performance.now() - at) / EVICTED_MS);
+  }
+}
+
+/** From the edge of one grid into the other, at the same height (or column). */
+function crossed(layout: StageLayout, from: Focus, key: string): Focus | null {
+  const other: Role = from.role === 'prefill' ? 'decode' : 'prefill';
+  const into = from.role === 'prefill' ? ['ArrowRight', 'ArrowDown'] : ['ArrowLeft', 'ArrowUp'];
+  const way = layout.direction === 'across' ? into[0] : into[1];
+  if (key !== way) return null;
+  const [here, there] = [layout[from.role], layout[other]];
+  const row = Math.floor(from.id / here.columns);
+  const column = from.id % here.columns;
+  const id =
+    layout.direction === 'across'
+      ? row * there.columns + (from.role === 'prefill' ? 0 : there.columns - 1)
+      : (from.role === 'prefill' ? 0 : (there.rows - 1) * there.columns) + column;
+  return { role: other, id: Math.min(id, there.count - 1) };
+}

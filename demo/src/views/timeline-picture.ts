@@ -1,0 +1,125 @@
+/** The timeline from frame to frame: bars placed once per change, what is in view, what keys and hands did to it. */
+import type { Signal } from '@preact/signals';
+import type { SessionState, Span } from '../session/types.ts';
+import { drawTimeline } from './draw-timeline.ts';
+import type { Frame } from './surface.tsx';
+import { type Domain, pan, pinch, spanOf, toMs, zoom } from './time-scale.ts';
+import {
+  type Bar,
+  barAt,
+  barFrom,
+  type Fit,
+  fitTo,
+  type LaneBars,
+  layoutTimeline,
+  placeSpans,
+  type TimelineLayout,
+  wholeOf,
+} from './timeline-model.ts';
+
+export class TimelinePicture {
+  redraw = () => {};
+  readonly #state: SessionState;
+  readonly #fit: Signal<Fit | null>;
+  readonly #focus: Signal<Bar | null>;
+  #placed: { of: readonly Span[]; lanes: readonly LaneBars[] } | null = null;
+  #rows: number[] = [];
+  #chosen: Domain | null = null;
+  #shown: Domain = { startMs: 0, endMs: 1000 };
+  #width = 1;
+
+  constructor(state: SessionState, fit: Signal<Fit | null>, focus: Signal<Bar | null>) {
+    this.#state = state;
+    this.#fit = fit;
+    this.#focus = focus;
+  }
+
+  watch(): void {
+    this.#state.spans.value;
+    this.#state.turns.value;
+    this.#fit.value;
+    this.#focus.value;
+  }
+
+  layout(width: number): TimelineLayout {
+    this.#place();
+    return layoutTimeline(width, this.#rows);
+  }
+
+  /** Lanes only grow, so that the page below does not jump while a turn runs. */
+  #place(): readonly LaneBars[] {
+    const spans = this.#state.spans.peek();
+    if (this.#placed?.of !== spans) {
+      this.#placed = { of: spans, lanes: placeSpans(spans) };
+      if (spans.length === 0) this.#rows = [];
+      this.#rows = this.#placed.lanes.map(({ rows }, i) => Math.max(rows, this.#rows[i] ?? 1));
+    }
+    return this.#placed.lanes;
+  }
+
+  draw({ context, width, palette }: Frame): boolean {
+    const { turns, nowMs, spans } = this.#state;
+    const lanes = this.#place();
+    const fit = this.#fit.peek();
+    this.#width = width;
+    const wanted = fit === null ? this.#chosen : fitTo(fit, turns.peek(), nowMs());
+    this.#shown = wanted ?? wholeOf(spans.peek(), turns.peek());
+    const model = { lanes, turns: turns.peek(), domain: this.#shown, focus: this.#focus.peek() };
+    drawTimeline(context, width, this.layout(width), model, palette);
+    const last = turns.peek().at(-1);
+    return fit !== null && last !== undefined && last.endMs === null && last.error === null;
+  }
+
+  get #plot(): number {
+    return this.#width - this.layout(this.#width).gutter;
+  }
+
+  get #whole(): Domain {
+    return wholeOf(this.#state.spans.peek(), this.#state.turns.peek());
+  }
+
+  get domain(): Domain {
+    return this.#shown;
+  }
+
+  /** From here on the user chooses what is shown, until a fit is asked for again. */
+  choose(domain: Domain): void {
+    this.#chosen = domain;
+    this.#fit.value = null;
+    this.redraw();
+  }
+
+  zoomAt(x: number, factor: number): void {
+    const about = toMs(this.#shown, this.#plot, x - this.layout(this.#width).gutter);
+    this.choose(zoom(this.#shown, this.#whole, about, factor));
+  }
+
+  panBy(pixels: number, from: Domain = this.#shown): void {
+    this.choose(pan(from, this.#whole, (-pixels / this.#plot) * spanOf(from)));
+  }
+
+  pinched(before: Domain, from: [number, number], to: [number, number]): void {
+    const { gutter } = this.layout(this.#width);
+    const inside = ([a, b]: [number, number]): [number, number] => [a - gutter, b - gutter];
+    this.choose(pinch(before, this.#whole, this.#plot, inside(from), inside(to)));
+  }
+
+  point(point: { x: number; y: number } | null): void {
+    const bar = point && barAt(this.#place(), this.layout(this.#width), this.#shown, this.#width, point);
+    if (bar !== this.#focus.peek()) this.#focus.value = bar;
+  }
+
+  key({ key, shiftKey }: KeyboardEvent): boolean {
+    const middle = this.#width / 2;
+    if (key === '+' || key === '=') this.zoomAt(middle, 0.7);
+    else if (key === '-') this.zoomAt(middle, 1 / 0.7);
+    else if (key === '0') this.#fit.value = 'first token';
+    else if (key === 'Escape') this.#focus.value = null;
+    else if (shiftKey && key === 'ArrowLeft') this.panBy(this.#plot * 0.15);
+    else if (shiftKey && key === 'ArrowRight') this.panBy(-this.#plot * 0.15);
+    else if (key === 'ArrowLeft' || key === 'ArrowRight' || key === 'ArrowUp' || key === 'ArrowDown') {
+      this.#focus.value = barFrom(this.#place(), this.#shown, this.#focus.peek(), key);
+    } else return false;
+    return true;
+  }
+}
