@@ -1,6 +1,7 @@
 /** The page: a session, and the views that draw it. */
 import './styles/index.css';
 import { render } from 'preact';
+import { LessonMenu, LessonView } from './lessons/lesson-view.tsx';
 import { Banner } from './panels/banner.tsx';
 import { Chat } from './panels/chat.tsx';
 import { SettingsPanel } from './panels/settings-panel.tsx';
@@ -8,18 +9,25 @@ import { Tools } from './panels/tools.tsx';
 import { Transport } from './panels/transport.tsx';
 import { createSession } from './session/session.ts';
 import { App } from './views/app.tsx';
+import { watchTheme } from './views/palette.ts';
 
+watchTheme();
 const session = createSession();
 
 render(
   <App
     session={session}
-    tools={<Tools session={session} />}
+    tools={
+      <>
+        <LessonMenu session={session} />
+        <Tools session={session} />
+      </>
+    }
     transport={<Transport session={session} />}
     chat={<Chat session={session} />}
     settings={<SettingsPanel session={session} />}
     banner={<Banner session={session} />}
-    lesson={null}
+    lesson={<LessonView session={session} />}
   />,
   document.getElementById('app')!,
 );

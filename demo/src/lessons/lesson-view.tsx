@@ -1,31 +1,46 @@
 /** The lesson that runs: its text, what to do, marks that turn when it was seen, a question with its answer. */
 import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
+import { useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { beginLesson, settingsInWords } from './begin.ts';
 import { lessonNumbered, lessons } from './index.ts';
 import { lookAt } from './seen.ts';
 import type { Lesson, Task } from './types.ts';
 
-/** The list of lessons, for the page's head or foot. */
-export function LessonList({ session }: { session: Session }) {
+/** The list of lessons, for the page's head. */
+export function LessonMenu({ session }: { session: Session }) {
+  const menu = useRef<HTMLDetailsElement>(null);
   const now = session.state.settings.value.lesson;
+  const begin = (lesson: Lesson) => {
+    menu.current!.open = false;
+    void beginLesson(lesson, session.state, session.actions);
+  };
   return (
-    <nav class="lesson-list" aria-label="Lessons">
-      <ol>
-        {lessons.map((lesson) => (
-          <li key={lesson.number}>
-            <button
-              type="button"
-              class="quiet"
-              aria-current={lesson.number === now ? 'step' : undefined}
-              onClick={() => void beginLesson(lesson, session.state, session.actions)}
-            >
-              {lesson.number}. {lesson.title}
-            </button>
-          </li>
-        ))}
-      </ol>
-    </nav>
+    <details
+      class="lesson-menu"
+      ref={menu}
+      onKeyDown={(event) => {
+        if (event.key === 'Escape') event.currentTarget.open = false;
+      }}
+    >
+      <summary>Eight lessons</summary>
+      <nav class="lesson-list" aria-label="Lessons">
+        <ol>
+          {lessons.map((lesson) => (
+            <li key={lesson.number}>
+              <button
+                type="button"
+                class="quiet"
+                aria-current={lesson.number === now ? 'step' : undefined}
+                onClick={() => begin(lesson)}
+              >
+                {lesson.number}. {lesson.title}
+              </button>
+            </li>
+          ))}
+        </ol>
+      </nav>
+    </details>
   );
 }
 
