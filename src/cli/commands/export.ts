@@ -1,17 +1,23 @@
-/** `kvferry export`: the tokenizer of a model as files that others load, or the effective configuration as JSON. */
+/**
+ * `kvferry export`: the tokenizer of a model as files that others load, the effective configuration as JSON, or the same
+ * experiment as commands for vLLM.
+ */
+import { clusterOptions } from '../../cluster/from-config.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { vllmExport, vllmText } from '../vllm/export.ts';
 
 export const exportSpec: CommandSpec = {
   usage: 'export <what> [dir]',
   description:
-    "Write a model's tokenizer to a directory (tokenizer DIR), or print every setting as JSON (config).",
-  groups: ['modes', 'workload', 'sampling', 'machine', 'cluster', 'general'],
+    "Write a model's tokenizer to a directory (tokenizer DIR), print every setting as JSON (config), or print the same experiment as commands for vLLM (vllm).",
+  groups: ['modes', 'workload', 'bench', 'sampling', 'machine', 'cluster', 'general'],
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',
+    'kvferry export vllm --model qwen2.5-0.5b --mode bidirectional --preset pr32553',
   ],
 };
 
@@ -27,9 +33,14 @@ export async function exportCommand(
     deps.stdout.write(`${JSON.stringify(config, null, 2)}\n`);
     return EXIT.good;
   }
+  if (what === 'vllm') {
+    if (dir !== undefined)
+      throw new ConfigError(`export vllm prints to stdout: leave '${dir}' out, and use > FILE`);
+    return exportVllm(config, deps);
+  }
   if (what !== 'tokenizer') {
     const found = what === undefined ? 'nothing to export is named' : `there is no '${what}' to export`;
-    throw new ConfigError(`${found}: wanted tokenizer DIR or config`);
+    throw new ConfigError(`${found}: wanted tokenizer DIR, config or vllm`);
   }
   if (dir === undefined)
     throw new ConfigError('export tokenizer has no directory: wanted export tokenizer DIR');
@@ -37,5 +48,14 @@ export async function exportCommand(
   await deps.makeDirectory(dir);
   for (const [name, content] of files) await deps.writeTextFile(`${dir}/${name}`, content);
   deps.stdout.write(`wrote ${files.map(([name]) => name).join(', ')} of ${config.model} to ${dir}\n`);
+  return EXIT.good;
+}
+
+async function exportVllm(config: RunConfig, deps: CommandContext['deps']): Promise<ExitCode> {
+  const architecture = await deps.backend.architecture(config.model);
+  const plan = await vllmExport(config, clusterOptions(config, architecture, false), deps);
+  const json = `${JSON.stringify(plan, null, 2)}\n`;
+  if (typeof config.json === 'string') await deps.writeTextFile(config.json, json);
+  deps.stdout.write(config.json === true ? json : vllmText(plan));
   return EXIT.good;
 }

@@ -1,0 +1,117 @@
+/** From a configuration to `vllm serve` lines: each of kvferry's settings that vLLM has too, under vLLM's name. */
+import type { ClusterOptions, Mode } from '../../cluster/types.ts';
+import { kvTransferConfigSchema } from '../../config/kv-transfer.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { isPreset, presetNames } from '../../model/presets.ts';
+
+export interface VllmCommand {
+  /** What it is, in a few words. */
+  what: string;
+  env: Readonly<Record<string, string>>;
+  argv: readonly string[];
+}
+
+export const HOST = 'localhost';
+export const PORTS = { router: 8000, prefill: 8100, decode: 8200 } as const;
+/** vLLM's default for the first, and the next one: P and D may share a host. */
+const SIDE_CHANNEL_PORTS = { prefill: 5600, decode: 5601 } as const;
+
+/** Trained for conversation, of the presets' shapes: vLLM's chat endpoint wants a chat template. */
+const HUGGING_FACE: Readonly<Record<string, string>> = {
+  'smollm2-135m': 'HuggingFaceTB/SmolLM2-135M-Instruct',
+  'qwen2.5-0.5b': 'Qwen/Qwen2.5-0.5B-Instruct',
+  'llama-3.2-1b': 'meta-llama/Llama-3.2-1B-Instruct',
+};
+
+/** What vLLM calls the model. Throws ConfigError for a preset that exists here only. */
+export function vllmModel(model: string): string {
+  if (model === 'recall') return 'models/recall';
+  const published = HUGGING_FACE[model];
+  if (published !== undefined) return published;
+  if (!isPreset(model)) return model;
+  const others = presetNames.filter((name) => HUGGING_FACE[name] !== undefined);
+  throw new ConfigError(
+    `${model} has generated weights and exists here only: choose what vLLM can load, with --model ${others.join(', ')}, recall or a Hugging Face directory`,
+  );
+}
+
+export function engineCommands(config: RunConfig, options: ClusterOptions, mode: Mode): VllmCommand[] {
+  const model = vllmModel(config.model);
+  const serve = (role: 'prefill' | 'decode', port: number, more: readonly string[]) => [
+    ...['vllm', 'serve', model, '--host', '0.0.0.0', '--port', String(port)],
+    ...sharedOptions(config, options),
+    ...poolOptions(config, options, role),
+    ...more,
+  ];
+  if (mode === 'monolithic') {
+    const argv = serve('decode', PORTS.router, []);
+    return [{ what: 'the only engine, in the place of the proxy', env: {}, argv }];
+  }
+  const disaggregated = (role: 'prefill' | 'decode', gpu: string): VllmCommand => ({
+    what: role === 'prefill' ? 'P, the prefill engine' : 'D, the decode engine',
+    env: {
+      CUDA_VISIBLE_DEVICES: gpu,
+      VLLM_NIXL_SIDE_CHANNEL_HOST: HOST,
+      VLLM_NIXL_SIDE_CHANNEL_PORT: String(SIDE_CHANNEL_PORTS[role]),
+    },
+    argv: serve(role, PORTS[role], ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))]),
+  });
+  return [disaggregated('prefill', '0'), disaggregated('decode', '1')];
+}
+
+export function proxyCommand(): VllmCommand {
+  const pair = (role: 'prefiller' | 'decoder', port: number) => [
+    ...[`--${role}-host`, HOST],
+    ...[`--${role}-port`, String(port)],
+  ];
+  return {
+    what: "the proxy (vLLM's examples/disaggregated/disaggregated_serving)",
+    env: {},
+    argv: [
+      ...['python', 'disagg_proxy_multiturn.py', '--host', '0.0.0.0', '--port', String(PORTS.router)],
+      ...pair('prefiller', PORTS.prefill),
+      ...pair('decoder', PORTS.decode),
+    ],
+  };
+}
+
+function sharedOptions(config: RunConfig, options: ClusterOptions): string[] {
+  const sampling = { temperature: config.temperature, top_p: config.topP, top_k: config.topK };
+  const budget = config.maxNumBatchedTokens;
+  return [
+    ...['--block-size', String(options.blockSize)],
+    ...['--max-model-len', String(options.maxModelLen)],
+    ...['--max-num-seqs', String(options.maxNumSeqs)],
+    ...(budget === null ? [] : ['--max-num-batched-tokens', String(budget)]),
+    ...['--dtype', options.weightDtype === 'f16' ? 'float16' : 'float32'],
+    ...['--seed', String(config.seed)],
+    // Requests that say nothing of sampling are sampled as here, not as the model's files suggest.
+    ...['--generation-config', 'vllm', '--override-generation-config', JSON.stringify(sampling)],
+  ];
+}
+
+function poolOptions(config: RunConfig, options: ClusterOptions, role: 'prefill' | 'decode'): string[] {
+  const blocks = role === 'prefill' ? config.pBlocks : config.dBlocks;
+  return [
+    options[role].enablePrefixCaching ? '--enable-prefix-caching' : '--no-enable-prefix-caching',
+    ...(blocks === null ? [] : ['--num-gpu-blocks-override', String(blocks)]),
+  ];
+}
+
+/** What the user gave as --kv-transfer-config, with the settings in force put in. */
+function transferConfig(config: RunConfig, mode: Mode): Record<string, unknown> {
+  const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
+  const { engine_id: _, kv_connector_extra_config: extra, ...rest } = given;
+  return {
+    ...rest,
+    kv_load_failure_policy: config.loadFailurePolicy,
+    kv_connector_extra_config: {
+      ...extra,
+      bidirectional_kv_xfer: mode === 'bidirectional',
+      kv_recompute_threshold: config.threshold,
+      decoder_kv_blocks_ttl: config.ttl,
+      kv_lease_duration: config.lease,
+    },
+  };
+}

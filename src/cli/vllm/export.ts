@@ -1,0 +1,130 @@
+/** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what of it vLLM cannot do. */
+import type { ClusterOptions, Mode } from '../../cluster/types.ts';
+import {
+  fieldMeta,
+  optionName,
+  type RunConfig,
+  type RunKey,
+  runConfigSchema,
+  runKeys,
+} from '../../config/run.ts';
+import type { CliDeps } from '../deps.ts';
+import { WIDTH, wrap } from '../format.ts';
+import { engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
+import { commandText, writeFileText } from './shell.ts';
+import { vllmWorkload } from './workload.ts';
+
+export interface VllmExport {
+  modes: readonly { mode: Mode; commands: readonly VllmCommand[] }[];
+  file: { name: string; content: string };
+  benchmark: VllmCommand;
+  notes: readonly string[];
+  /** Settings in force that vLLM has no counterpart for. */
+  not_exported: readonly { option: string; value: unknown; reason: string }[];
+}
+
+const NO_COUNTERPART = 'vLLM has no such setting';
+
+/** Settings that are ours alone, and why. Others that are not exported and not at their default are named too. */
+const REASONS: Partial<Record<RunKey, string>> = {
+  link: "vLLM's transfers are what the machines give",
+  adapter: 'vLLM takes the GPU that CUDA_VISIBLE_DEVICES names',
+  kvDtype: "vLLM keeps KV in the model's dtype, or in fp8",
+  layout: "vLLM's attention backend decides it",
+};
+
+/** Carried over by engines.ts and workload.ts, or without meaning outside a run of ours. */
+// biome-ignore format: a table
+const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
+  'model', 'blockSize', 'threshold', 'ttl', 'lease', 'prefixCaching', 'pBlocks', 'dBlocks', 'kvTransferConfig',
+  'loadFailurePolicy', 'maxNumBatchedTokens', 'maxNumSeqs', 'maxModelLen', 'weightDtype', 'seed',
+  'temperature', 'topK', 'topP', 'maxTokens', 'mode', 'conversation', 'turns', 'systemTokens', 'userTokens',
+  'outputTokens', 'conversations', 'concurrency', 'inputFile', 'preset', 'scale', 'numClients',
+  'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate', 'conversationSampling', 'warmupStep',
+  'warmupPercentages', 'limitMinTokens', 'limitMaxTokens', 'earlyStop',
+]);
+const CARRIED_GROUPS = new Set(['machine', 'cluster', 'sampling', 'modes', 'workload', 'bench']);
+
+/** Throws ConfigError. */
+export async function vllmExport(
+  config: RunConfig,
+  options: ClusterOptions,
+  deps: Pick<CliDeps, 'readTextFile'>,
+): Promise<VllmExport> {
+  const workload = await vllmWorkload(config, deps);
+  const served = config.mode.filter((mode) => mode !== 'decode-local');
+  const modes = served.map((mode) => {
+    const engines = engineCommands(config, options, mode);
+    return { mode, commands: mode === 'monolithic' ? engines : [...engines, proxyCommand()] };
+  });
+  return {
+    modes,
+    file: { name: workload.file, content: workload.content },
+    benchmark: workload.command,
+    notes: [...notes(config, served), ...workload.notes],
+    not_exported: notExported(config),
+  };
+}
+
+function notes(config: RunConfig, modes: readonly Mode[]): string[] {
+  const found = [
+    "On several machines put each engine's address in the place of localhost and of VLLM_NIXL_SIDE_CHANNEL_HOST.",
+  ];
+  if (modes.includes('bidirectional')) {
+    found.push(
+      'Bidirectional transfer wants vLLM 0.21 or newer. The proxy learns what D holds from the last chunk of a stream: vLLM sends it there only with PR 40186 applied.',
+    );
+  }
+  if (config.model === 'recall') {
+    found.push("models/recall is a directory of kvferry's: run vLLM beside it, or give its path.");
+  }
+  if (config.pBlocks === null || config.dBlocks === null) {
+    found.push(
+      'Without --p-blocks and --d-blocks vLLM makes its pools as large as the GPU allows: nothing is evicted.',
+    );
+  }
+  return found;
+}
+
+function notExported(config: RunConfig): VllmExport['not_exported'] {
+  const ours = runKeys.filter((key) => !EXPORTED.has(key) && CARRIED_GROUPS.has(fieldMeta(key).group));
+  const changed = ours.filter((key) => {
+    const fallback: unknown = runConfigSchema.shape[key].parse(undefined);
+    return key !== 'tokenCheck' && JSON.stringify(config[key]) !== JSON.stringify(fallback);
+  });
+  const found = changed.map((key) => ({
+    option: optionName(key),
+    value: config[key] as unknown,
+    reason: REASONS[key] ?? NO_COUNTERPART,
+  }));
+  if (config.tokenCheck) {
+    const reason = 'vLLM pulls without comparing tokens, as --no-token-check does';
+    found.push({ option: optionName('tokenCheck'), value: true, reason });
+  }
+  if (config.mode.includes('decode-local')) {
+    found.push({ option: '--mode', value: 'decode-local', reason: 'vLLM has no proxy for it' });
+  }
+  return found;
+}
+
+/** A script in parts: comments say what runs where. */
+export function vllmText(plan: VllmExport): string {
+  const comment = (text: string) => wrap(text, WIDTH - 2).map((line) => `# ${line}`);
+  const lines: string[] = [];
+  for (const { mode, commands } of plan.modes) {
+    lines.push(`# ==== ${mode}: one terminal each`, '');
+    for (const { what, env, argv } of commands) lines.push(...comment(what), commandText(env, argv), '');
+  }
+  const { file, benchmark } = plan;
+  lines.push('# ==== the workload, the same for every mode', '', writeFileText(file.name, file.content), '');
+  lines.push(...comment(benchmark.what), commandText(benchmark.env, benchmark.argv), '');
+  if (plan.notes.length > 0)
+    lines.push('# ==== to know', ...plan.notes.flatMap((note) => comment(`- ${note}`)));
+  if (plan.not_exported.length > 0) {
+    lines.push('', '# ==== settings that stay behind');
+    for (const { option, value, reason } of plan.not_exported) {
+      lines.push(...comment(`- ${option} (${JSON.stringify(value)}): ${reason}`));
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,174 @@
+/** The workload as a file of vLLM's multi-turn benchmark, and the benchmark's command. */
+import { scaleDivisor } from '../../config/bench-schema.ts';
+import { type RunConfig, SHIPPED } from '../../config/run.ts';
+import type { Distribution } from '../../workload/distributions.ts';
+import { parseAnswered, parseConversations, parseJson } from '../../workload/file.ts';
+import { type GeneratorSpec, parseGenerator } from '../../workload/generate.ts';
+import { PR32553_CLIENTS, pr32553 } from '../../workload/pr32553.ts';
+import { shippedConversation } from '../../workload/shipped.ts';
+import type { TextConversation } from '../../workload/types.ts';
+import type { CliDeps } from '../deps.ts';
+import { HOST, PORTS, type VllmCommand, vllmModel } from './engines.ts';
+
+export interface VllmWorkload {
+  /** Under which name the benchmark reads it. */
+  file: string;
+  content: string;
+  command: VllmCommand;
+  notes: readonly string[];
+}
+
+/** The text that vLLM's own benchmark files are made with. */
+const TEXT_FILE = 'pg1184.txt';
+const TEXT_NOTE = `The workload is cut from ${TEXT_FILE}, as vLLM's is: wget https://www.gutenberg.org/ebooks/1184.txt.utf-8 -O ${TEXT_FILE}`;
+/** The benchmark wants an answer in each place; with limits of its own it takes nothing from it. */
+const PLACEHOLDER = '...';
+
+/** Throws ConfigError for a file that cannot be read. */
+export async function vllmWorkload(
+  config: RunConfig,
+  deps: Pick<CliDeps, 'readTextFile'>,
+): Promise<VllmWorkload> {
+  const limits = [config.limitMinTokens, config.limitMaxTokens] as const;
+  const generated = await generatorOf(config, deps);
+  if (generated) {
+    const { spec, note } = generated;
+    const { text_files = [TEXT_FILE], ...rest } = scaleSpec(spec, scaleDivisor(config.scale) ?? 1);
+    return {
+      file: 'workload.json',
+      content: `${JSON.stringify({ ...rest, text_files, print_stats: true }, null, 2)}\n`,
+      command: benchmark(config, 'workload.json', limits),
+      notes: [...(text_files.includes(TEXT_FILE) ? [TEXT_NOTE] : []), ...note],
+    };
+  }
+  if (config.inputFile !== null) {
+    // vLLM's own format: its answers say how long each should be.
+    const content = await deps.readTextFile(config.inputFile);
+    parseAnswered(parseJson(content, config.inputFile), config.inputFile);
+    const file = 'conversations.json';
+    return { file, content, command: benchmark(config, file, limits), notes: [] };
+  }
+  const conversations = await textConversations(config.conversation, deps);
+  const { list, dropped } = openAiList(conversations);
+  return {
+    file: 'conversations.json',
+    content: `${JSON.stringify(list, null, 1)}\n`,
+    command: benchmark(config, 'conversations.json', [1, config.maxTokens]),
+    notes: dropped ? ["The benchmark knows no system messages: they are joined to the user's first."] : [],
+  };
+}
+
+async function generatorOf(
+  config: RunConfig,
+  deps: Pick<CliDeps, 'readTextFile'>,
+): Promise<{ spec: GeneratorSpec; note: string[] } | null> {
+  if (config.preset === 'pr32553') return { spec: pr32553, note: [] };
+  if (config.inputFile !== null) {
+    const json = parseJson(await deps.readTextFile(config.inputFile), config.inputFile);
+    const isSpec = typeof json === 'object' && json !== null && 'filetype' in json;
+    return isSpec ? { spec: parseGenerator(json, config.inputFile), note: [] } : null;
+  }
+  if (config.conversation !== null) return null;
+  const constant = (value: number): Distribution => ({ distribution: 'constant', value });
+  const spec: GeneratorSpec = {
+    filetype: 'generate_conversations',
+    num_conversations: config.conversations,
+    prompt_input: {
+      // Its turns are messages: a question and an answer each.
+      num_turns: constant(2 * config.turns),
+      common_prefix_num_tokens: constant(config.systemTokens),
+      prefix_num_tokens: constant(0),
+      num_tokens: constant(config.userTokens),
+    },
+    prompt_output: { num_tokens: constant(config.outputTokens) },
+  };
+  return { spec, note: ['Its questions begin with a sentence of its own: a few tokens more than here.'] };
+}
+
+async function textConversations(
+  file: string | null,
+  deps: Pick<CliDeps, 'readTextFile'>,
+): Promise<readonly TextConversation[]> {
+  if (file === null || file === SHIPPED) return [shippedConversation];
+  return parseConversations(await deps.readTextFile(file), file);
+}
+
+/** vLLM's input: user and assistant in turn, exactly two keys a message. */
+function openAiList(conversations: readonly TextConversation[]) {
+  let dropped = false;
+  const list = conversations.map(({ id, turns }) => ({
+    id,
+    messages: turns.flatMap((messages) => {
+      dropped ||= messages.some(({ role }) => role !== 'user');
+      const content = messages.map((message) => message.content).join('\n\n');
+      return [
+        { role: 'user', content },
+        { role: 'assistant', content: PLACEHOLDER },
+      ];
+    }),
+  }));
+  return { list, dropped };
+}
+
+function benchmark(config: RunConfig, file: string, [min, max]: readonly [number, number]): VllmCommand {
+  const preset = config.preset === 'pr32553';
+  const clients = preset ? PR32553_CLIENTS.numClients : Math.max(config.numClients, config.concurrency);
+  const active = config.maxActiveConversations ?? (preset ? PR32553_CLIENTS.maxActiveConversations : clients);
+  return {
+    what: "the benchmark (vLLM's benchmarks/multi_turn)",
+    env: {},
+    argv: [
+      ...['python', 'benchmark_serving_multi_turn.py', '--model', vllmModel(config.model)],
+      ...['--url', `http://${HOST}:${PORTS.router}`, '--input-file', file, '--send-conversation-id'],
+      ...['--num-clients', String(clients), '--max-active-conversations', String(active)],
+      ...['--seed', String(config.seed)],
+      ...(min === 0 && max === 0
+        ? []
+        : ['--limit-min-tokens', String(min), '--limit-max-tokens', String(max)]),
+      ...(config.maxNumRequests === null ? [] : ['--max-num-requests', String(config.maxNumRequests)]),
+      ...(config.maxTurns === null ? [] : ['--max-turns', String(config.maxTurns)]),
+      ...(config.requestRate > 0 ? ['--request-rate', String(config.requestRate)] : []),
+      ...(config.conversationSampling === 'random' ? ['--conversation-sampling', 'random'] : []),
+      ...(config.warmupStep ? ['--warmup-step'] : []),
+      ...(config.warmupPercentages === '0%' ? [] : ['--warmup-percentages', config.warmupPercentages]),
+      ...(config.earlyStop ? [] : ['--no-early-stop']),
+    ],
+  };
+}
+
+/** Every length divided; turns stay. A zipf distribution has no length to divide but its largest. */
+export function scaleSpec(spec: GeneratorSpec, by: number): GeneratorSpec {
+  if (by === 1) return spec;
+  const length = (n: number): number => (n > 0 ? Math.max(1, Math.round(n / by)) : 0);
+  const scale = (d: Distribution): Distribution => {
+    switch (d.distribution) {
+      case 'constant':
+        return { ...d, value: length(d.value) };
+      case 'uniform':
+        return { ...d, min: length(d.min), max: length(d.max) };
+      case 'lognormal':
+        return {
+          ...d,
+          ...(d.average === undefined ? {} : { average: length(d.average) }),
+          ...(d.mean === undefined ? {} : { mean: Math.max(0.01, d.mean - Math.log(by)) }),
+          ...(d.max === undefined ? {} : { max: length(d.max) }),
+        };
+      case 'poisson':
+        return { ...d, alpha: d.alpha / by, ...(d.max === undefined ? {} : { max: length(d.max) }) };
+      case 'zipf':
+        return { ...d, ...(d.max === undefined ? {} : { max: length(d.max) }) };
+    }
+  };
+  const { prompt_input: input, prompt_output: output } = spec;
+  const common = input.common_prefix_num_tokens;
+  return {
+    ...spec,
+    prompt_input: {
+      num_turns: input.num_turns,
+      ...(common === undefined ? {} : { common_prefix_num_tokens: scale(common) }),
+      prefix_num_tokens: scale(input.prefix_num_tokens),
+      num_tokens: scale(input.num_tokens),
+    },
+    prompt_output: { num_tokens: scale(output.num_tokens) },
+  };
+}

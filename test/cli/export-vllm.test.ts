@@ -1,0 +1,238 @@
+/** `kvferry export vllm`: what it prints is a script that a shell reads as it was meant. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { widthOf } from '../../src/cli/format.ts';
+import { quote, writeFileText } from '../../src/cli/vllm/shell.ts';
+import { generatorSchema } from '../../src/workload/generate.ts';
+import { fakeWorld } from './fake.ts';
+
+const directory = mkdtempSync(path.join(tmpdir(), 'kvferry-export-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+/** vllm and python tell their words and environment in place of running. */
+const STUBS = `
+tell() { printf '%s\\0' "$CUDA_VISIBLE_DEVICES|$VLLM_NIXL_SIDE_CHANNEL_HOST|$VLLM_NIXL_SIDE_CHANNEL_PORT" "$@"; printf '\\n\\0'; }
+vllm() { tell vllm "$@"; }
+python() { tell python "$@"; }
+`;
+
+function runScript(script: string): { env: string; words: string[] }[] {
+  const out = execFileSync(
+    'bash',
+    [
+      '-euc',
+      `CUDA_VISIBLE_DEVICES= VLLM_NIXL_SIDE_CHANNEL_HOST= VLLM_NIXL_SIDE_CHANNEL_PORT=\n${STUBS}\n${script}`,
+    ],
+    {
+      cwd: directory,
+      encoding: 'utf8',
+    },
+  );
+  return out
+    .split('\n\0')
+    .slice(0, -1)
+    .map((call) => {
+      const [env = '', ...words] = call.split('\0').slice(0, -1);
+      return { env, words };
+    });
+}
+
+async function exported(argv: string[], files: Record<string, string> = {}): Promise<string> {
+  const world = fakeWorld({}, files);
+  const code = await main(['export', 'vllm', ...argv], world.deps);
+  expect([code, world.err()]).toEqual([0, '']);
+  return world.out();
+}
+
+/** An option's value; undefined when it is not there. */
+const after = (words: readonly string[], option: string): string | undefined =>
+  words.includes(option) ? words[words.indexOf(option) + 1] : undefined;
+
+describe('the script', () => {
+  it('starts P and D with every setting that vLLM has', async () => {
+    const script = await exported([
+      ...['--model', 'qwen2.5-0.5b', '--mode', 'bidirectional', '--threshold', '128', '--ttl', '60'],
+      ...['--lease', '7.5', '--block-size', '32', '--max-model-len', '4096', '--no-prefix-caching'],
+      ...['--p-blocks', '500', '--load-failure-policy', 'recompute', '--seed', '7', '--temperature', '0.5'],
+    ]);
+    const [p, d, proxy, benchmark] = runScript(script);
+    expect(p!.env).toBe('0|localhost|5600');
+    expect(d!.env).toBe('1|localhost|5601');
+    expect(p!.words.slice(0, 3)).toEqual(['vllm', 'serve', 'Qwen/Qwen2.5-0.5B-Instruct']);
+    for (const { words } of [p!, d!]) {
+      expect(after(words, '--block-size')).toBe('32');
+      expect(after(words, '--max-model-len')).toBe('4096');
+      expect(after(words, '--max-num-seqs')).toBe('128');
+      expect(after(words, '--seed')).toBe('7');
+      expect(JSON.parse(after(words, '--override-generation-config')!)).toEqual({
+        temperature: 0.5,
+        top_p: 1,
+        top_k: 0,
+      });
+      expect(JSON.parse(after(words, '--kv-transfer-config')!)).toEqual({
+        kv_connector: 'NixlConnector',
+        kv_role: 'kv_both',
+        kv_load_failure_policy: 'recompute',
+        kv_connector_extra_config: {
+          bidirectional_kv_xfer: true,
+          kv_recompute_threshold: 128,
+          decoder_kv_blocks_ttl: 60,
+          kv_lease_duration: 7.5,
+          enforce_handshake_compat: true,
+        },
+      });
+    }
+    expect(p!.words).toContain('--no-enable-prefix-caching');
+    expect(d!.words).toContain('--enable-prefix-caching');
+    expect(after(p!.words, '--num-gpu-blocks-override')).toBe('500');
+    expect(d!.words).not.toContain('--num-gpu-blocks-override');
+    expect(after(proxy!.words, '--prefiller-port')).toBe(after(p!.words, '--port'));
+    expect(after(proxy!.words, '--decoder-port')).toBe(after(d!.words, '--port'));
+    expect(after(benchmark!.words, '--url')).toBe(`http://localhost:${after(proxy!.words, '--port')}`);
+  });
+
+  it('differs between modes where the modes differ: the flag, or one engine in place of three programs', async () => {
+    const calls = runScript(await exported(['--model', 'smollm2-135m']));
+    expect(calls.map(({ words }) => words[1])).toEqual([
+      'serve',
+      ...['serve', 'serve', 'disagg_proxy_multiturn.py'],
+      ...['serve', 'serve', 'disagg_proxy_multiturn.py'],
+      'benchmark_serving_multi_turn.py',
+    ]);
+    const flags = calls.map(
+      ({ words }) => after(words, '--kv-transfer-config')?.match(/kv_xfer":(\w+)/)?.[1],
+    );
+    expect(flags).toEqual([undefined, 'false', 'false', undefined, 'true', 'true', undefined, undefined]);
+    expect(after(calls[0]!.words, '--port')).toBe('8000');
+  });
+
+  it('writes a made workload as a file of the benchmark', async () => {
+    const script = await exported([
+      ...['--model', 'llama-3.2-1b', '--turns', '3', '--conversations', '4', '--system-tokens', '50'],
+      ...['--user-tokens', '20', '--output-tokens', '30', '--concurrency', '2'],
+    ]);
+    const benchmark = runScript(script).at(-1)!.words;
+    expect(after(benchmark, '--num-clients')).toBe('2');
+    expect(benchmark).toContain('--send-conversation-id');
+    const file = readFileSync(path.join(directory, after(benchmark, '--input-file')!), 'utf8');
+    expect(generatorSchema.parse(JSON.parse(file))).toMatchObject({
+      num_conversations: 4,
+      text_files: ['pg1184.txt'],
+      prompt_input: {
+        num_turns: { value: 6 },
+        common_prefix_num_tokens: { value: 50 },
+        num_tokens: { value: 20 },
+      },
+      prompt_output: { num_tokens: { value: 30 } },
+    });
+  });
+
+  it("gives the published benchmark's clients, lengths and scale", async () => {
+    const options = ['--model', 'qwen2.5-0.5b', '--preset', 'pr32553', '--scale', '1/16'];
+    const benchmark = runScript(await exported(options)).at(-1)!.words;
+    expect(after(benchmark, '--num-clients')).toBe('2');
+    expect(after(benchmark, '--max-active-conversations')).toBe('24');
+    expect(JSON.parse(readFileSync(path.join(directory, 'workload.json'), 'utf8'))).toMatchObject({
+      prompt_input: {
+        num_turns: { min: 12, max: 18 },
+        prefix_num_tokens: { average: 250, max: 625 },
+        num_tokens: { min: 8, max: 10 },
+      },
+      prompt_output: { num_tokens: { min: 50, max: 75 } },
+    });
+  });
+
+  it('writes a conversation of text with a place for every answer, whatever quotes it holds', async () => {
+    const messages = [
+      { role: 'system', content: "You're $HOME `ls`" },
+      { role: 'user', content: 'a "question"\nEOF\n\\n' },
+      { role: 'assistant', content: 'old' },
+      { role: 'user', content: 'and?' },
+    ];
+    const options = ['--model', 'smollm2-135m', '--conversation', 'talk.json', '--max-tokens', '40'];
+    const script = await exported(options, { 'talk.json': JSON.stringify(messages) });
+    const benchmark = runScript(script).at(-1)!.words;
+    expect([after(benchmark, '--limit-min-tokens'), after(benchmark, '--limit-max-tokens')]).toEqual([
+      '1',
+      '40',
+    ]);
+    const [conversation] = JSON.parse(readFileSync(path.join(directory, 'conversations.json'), 'utf8'));
+    expect(conversation.messages.map((m: { role: string }) => m.role)).toEqual([
+      ...['user', 'assistant', 'user', 'assistant'],
+    ]);
+    expect(conversation.messages[0].content).toBe('You\'re $HOME `ls`\n\na "question"\nEOF\n\\n');
+    expect(script).toContain('knows no system messages');
+  });
+
+  it("passes the benchmark's own options on, negative limits too", async () => {
+    const file = JSON.stringify([
+      {
+        id: 'x',
+        messages: [
+          { role: 'user', content: 'a' },
+          { role: 'assistant', content: 'b' },
+        ],
+      },
+    ]);
+    const script = await exported(
+      [
+        ...['--model', 'smollm2-135m', '--input-file', 'in.json', '--limit-min-tokens', '-1'],
+        ...['--limit-max-tokens', '-1', '--request-rate', '2.5', '--warmup-step', '--early-stop'],
+      ],
+      { 'in.json': file },
+    );
+    const benchmark = runScript(script).at(-1)!.words;
+    expect(after(benchmark, '--limit-min-tokens')).toBe('-1');
+    expect(after(benchmark, '--request-rate')).toBe('2.5');
+    expect(benchmark).toContain('--warmup-step');
+    expect(benchmark).not.toContain('--no-early-stop');
+    expect(readFileSync(path.join(directory, 'conversations.json'), 'utf8').trim()).toBe(file);
+  });
+
+  it('names what stays behind, and what was given to vLLM as it is comes back', async () => {
+    const config =
+      '{"kv_connector":"NixlConnector","engine_id":"x","kv_connector_extra_config":{"backends":["UCX"]}}';
+    const text = await exported([
+      ...['--model', 'smollm2-135m', '--link', '10gbe', '--kv-dtype', 'f32', '--kv-transfer-config', config],
+    ]);
+    expect(text).toMatch(/^# - --link \("10gbe"\): /m);
+    expect(text).toMatch(/^# - --kv-dtype \("f32"\): /m);
+    expect(text).toMatch(/^# - --token-check \(true\): /m);
+    const kv = JSON.parse(after(runScript(text)[1]!.words, '--kv-transfer-config')!);
+    expect(kv.kv_connector_extra_config.backends).toEqual(['UCX']);
+    expect(kv.engine_id).toBeUndefined();
+    const comments = text.split('\n').filter((line) => line.startsWith('#'));
+    expect(Math.max(...comments.map(widthOf))).toBeLessThanOrEqual(80);
+  });
+});
+
+it('--json gives the same as data', async () => {
+  const plan = JSON.parse(await exported(['--model', 'smollm2-135m', '--mode', 'bidirectional', '--json']));
+  expect(plan.modes[0].commands.map((c: { argv: string[] }) => c.argv[1])).toEqual([
+    ...['serve', 'serve', 'disagg_proxy_multiturn.py'],
+  ]);
+  expect(plan.benchmark.argv).toContain('workload.json');
+  expect(JSON.parse(plan.file.content).filetype).toBe('generate_conversations');
+  expect(plan.not_exported).toEqual([
+    { option: '--token-check', value: true, reason: expect.stringContaining('vLLM pulls') },
+  ]);
+});
+
+it('a preset that exists here only is refused, with what to choose', async () => {
+  const world = fakeWorld();
+  expect(await main(['export', 'vllm', '--model', 'nano'], world.deps)).toBe(2);
+  expect(world.err()).toMatch(/nano has generated weights.*smollm2-135m, qwen2.5-0.5b, llama-3.2-1b/);
+});
+
+it.each(["it's", '', 'a b', '$(x)', '`x`', '"', '\\', 'a\nb', '--plain=1', "'''", 'é*?[]{}~!'])(
+  'a shell reads %j back',
+  (word) => {
+    expect(runScript(`vllm ${quote(word)}`)[0]!.words).toEqual(['vllm', word]);
+    execFileSync('bash', ['-c', writeFileText('x y', word)], { cwd: directory });
+    expect(readFileSync(path.join(directory, 'x y'), 'utf8')).toBe(`${word}\n`);
+  },
+);
