@@ -33,6 +33,7 @@ export const checksSection = (checks: readonly Check[]): Section => ({
     {
       kind: 'table',
       title: 'Checks',
+      quiet: true,
       columns: [{ head: 'check', align: 'left' }, { head: 'found', align: 'left' }, { head: 'verdict' }],
       rows: checks.map(({ name, message, passed }) => [
         name,

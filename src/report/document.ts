@@ -18,6 +18,8 @@ export interface Column {
 export interface TablePiece {
   kind: 'table';
   title: string;
+  /** The section's title says it already. */
+  quiet?: boolean;
   columns: readonly Column[];
   rows: readonly (readonly Cell[])[];
   note?: string;

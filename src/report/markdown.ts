@@ -78,7 +78,7 @@ function renderPiece(piece: Piece): string[] {
   }
 }
 
-function table({ title, columns, rows: cells, note, folded }: TablePiece): string[] {
+function table({ title, quiet, columns, rows: cells, note, folded }: TablePiece): string[] {
   const heads = columns.map(({ head, group }) => (group ? `${group}: ${head}` : head));
   const lines = [
     ...rows(
@@ -88,7 +88,7 @@ function table({ title, columns, rows: cells, note, folded }: TablePiece): strin
     ),
     ...(note ? ['', escapeText(note)] : []),
   ];
-  return folded ? fold(title, lines) : [`**${escapeText(title)}**`, '', ...lines];
+  return folded ? fold(title, lines) : [...(quiet ? [] : [`**${escapeText(title)}**`, '']), ...lines];
 }
 
 const fold = (title: string, lines: readonly string[]): string[] => [

@@ -12,7 +12,7 @@ import {
 import type { Report, RunReport, TurnReport } from '../measure/report.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
-import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece } from './document.ts';
+import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
 import { byGroup, meanStages, STAGE_PARTS, stageSteps } from './stage-parts.ts';
 import { runTimeline } from './timeline.ts';
 import { adapterName, savings, THROTTLED } from './verdict.ts';
@@ -97,6 +97,7 @@ function keyFigures({ comparison, runs, ...report }: Report): FiguresPiece | nul
   const [before, after] = [gain.mean, gain.p50];
   const tone = (ratio: number | null) => (ratio === null ? 'plain' : ratio >= 1 ? 'good' : 'bad');
   const tpot = (pulling.tpot_ms?.mean ?? 0) / (without.tpot_ms?.mean ?? 0);
+  const tpotTone: Tone = Math.abs(tpot - 1) < 0.05 ? 'plain' : tpot < 1 ? 'good' : 'bad';
   const saved = comparison.computed_tokens_saved ?? 0;
   return {
     kind: 'figures',
@@ -114,7 +115,7 @@ function keyFigures({ comparison, runs, ...report }: Report): FiguresPiece | nul
         tone: tone(after.ratio),
       },
       {
-        label: 'prompt tokens computed',
+        label: 'tokens computed',
         value: `${saved > 0 ? '−' : ''}${formatCount(Math.abs(saved))}`,
         note: `${formatCount(without.computed_tokens)} → ${formatCount(pulling.computed_tokens)}`,
         tone: saved >= 0 ? 'good' : 'bad',
@@ -128,7 +129,8 @@ function keyFigures({ comparison, runs, ...report }: Report): FiguresPiece | nul
         ? [
             {
               label: 'time per later token',
-              value: `${tpot.toFixed(2)}x`,
+              value: `${tpot >= 1 ? '+' : '−'}${Math.abs((tpot - 1) * 100).toFixed(0)}%`,
+              tone: tpotTone,
               note: `${formatMs(without.tpot_ms!.mean)} → ${formatMs(pulling.tpot_ms!.mean)} ms`,
             },
           ]

@@ -72,6 +72,7 @@ function fontConfig(folder: string): string {
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
   <dir>${path.join(folder, 'fonts')}</dir>
+  <dir>/usr/share/fonts</dir>
   <cachedir>${path.join(folder, 'fonts-cache')}</cachedir>
 </fontconfig>
 `,

@@ -44,7 +44,7 @@ h1{margin:0 0 14px;font-size:32px;line-height:1.22;font-weight:650;letter-spacin
 h2{margin:0 0 6px;font-size:21px;font-weight:640;letter-spacing:-.01em}
 h3{margin:24px 0 8px;font-size:15px;font-weight:640}
 .subtitle,.intro,.note,.muted,footer{color:var(--muted)}
-.subtitle{margin:0;max-width:46em}
+.subtitle{margin:0;max-width:46em;text-wrap:pretty}
 .intro{margin:0 0 18px;max-width:46em}
 .note{margin:10px 0 0;font-size:14px;max-width:52em}
 p.bad{color:var(--bad)}p.good{color:var(--good)}
@@ -76,7 +76,7 @@ svg rect[class^="c-"]{stroke:none}
 .modelled{fill-opacity:.45;stroke:var(--ink);stroke-width:.6;stroke-dasharray:2 2}
 .saved{fill:var(--good)}.dearer{fill:var(--bad)}
 svg text.saved-text{fill:var(--good);font-weight:600}svg text.dearer-text{fill:var(--bad);font-weight:600}
-.figures{list-style:none;display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:22px 28px;margin:18px 0 4px;padding:0}
+.figures{list-style:none;display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:22px 24px;margin:18px 0 4px;padding:0}
 .figures li{display:flex;flex-direction:column}
 .figures .label{font-size:14px;color:var(--muted)}
 .figures .value{font-size:32px;line-height:1.25;font-weight:650;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
@@ -88,7 +88,7 @@ table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:ta
 th,td{padding:7px 0 7px 18px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap;font-weight:400}
 th:first-child,td:first-child{padding-left:0}
 th.left,td.left{text-align:left}
-td.left{white-space:normal;overflow-wrap:anywhere}
+td.left,tbody th.left{white-space:normal;overflow-wrap:break-word;min-width:6.5em}
 thead th{color:var(--muted);font-size:13px}
 .groups th,.groups td{border:0;padding-bottom:0}
 .groups th{text-align:right}
@@ -97,7 +97,7 @@ td.good,th.good{color:var(--good)}td.bad,th.bad{color:var(--bad)}
 tbody tr:last-child>*{border-bottom:0}
 details{margin-top:16px;border-top:1px solid var(--line);padding-top:14px}
 summary{cursor:pointer;font-size:15px;font-weight:600}
-details caption{display:none}
+caption.quiet,details caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(280px,1fr));gap:8px 32px;margin:12px 0 0;font-size:14px}
 dl div{display:flex;gap:12px;justify-content:space-between;border-bottom:1px solid var(--grid);padding-bottom:6px}
 dt{color:var(--muted);flex:none}dd{margin:0;text-align:right;overflow-wrap:anywhere;min-width:0}
