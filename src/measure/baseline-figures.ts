@@ -1,4 +1,6 @@
 /** The figures of a report that are worth holding against an earlier one's, whichever kind it is. */
+import { mean } from 'simple-statistics';
+import type { BenchReport } from './bench-report.ts';
 import type { Report } from './report.ts';
 import type { AnyReport } from './report-kinds.ts';
 
@@ -30,7 +32,7 @@ const count = (name: string, unit: Figure['unit'], value: number): Figure => ({
 });
 
 export function figuresOf(report: AnyReport): Figure[] {
-  return runFigures(report);
+  return report.kind === 'bench' ? benchFigures(report) : runFigures(report);
 }
 
 function runFigures({ runs, comparison }: Report): Figure[] {
@@ -84,4 +86,61 @@ function runFigures({ runs, comparison }: Report): Figure[] {
   return saved === null || saved === undefined
     ? figures
     : [...figures, count('computed_tokens_saved', 'tokens', saved)];
+}
+
+function benchFigures({ experiments }: BenchReport): Figure[] {
+  return Object.entries(experiments).flatMap(([key, { modes, comparison }]) => [
+    ...Object.entries(modes).flatMap(([mode, measured]): Figure[] => {
+      const name = `${key} ${mode}`;
+      return [
+        ...(
+          ['prompt_tokens', 'local_hit_tokens', 'pulled_tokens', 'computed_tokens', 'output_tokens'] as const
+        ).flatMap((what) =>
+          measured[what] === null ? [] : [count(`${name} ${what}`, 'tokens', measured[what])],
+        ),
+        ...(['bytes_p_to_d', 'bytes_d_to_p'] as const).flatMap((what) =>
+          measured[what] === null ? [] : [count(`${name} ${what}`, 'bytes', measured[what])],
+        ),
+        ...(['ttft_ms', 'tpot_ms', 'latency_ms'] as const).flatMap((what) =>
+          roundedTime(`${name} ${what}`, what, measured.samples),
+        ),
+      ];
+    }),
+    ...(comparison
+      ? (['mean', 'p50'] as const).flatMap((statistic): Figure[] => {
+          const { ratio, low, high } = comparison.ttft_ms[statistic];
+          if (ratio === null) return [];
+          const interval = low === null || high === null ? null : ([low, high] as const);
+          return [
+            {
+              ...bare,
+              name: `${key} comparison ttft_ms ${statistic} ratio`,
+              unit: 'x',
+              value: ratio,
+              better: 'higher',
+              interval,
+            },
+          ];
+        })
+      : []),
+  ]);
+}
+
+type Samples = BenchReport['experiments'][string]['modes'][string]['samples'];
+
+/** A request's time is its mean over the rounds. */
+function roundedTime(name: string, what: 'ttft_ms' | 'tpot_ms' | 'latency_ms', list: Samples): Figure[] {
+  if (list.length === 0) return [];
+  const means = (keyOf: (sample: Samples[number]) => string): Map<string, number> => {
+    const groups = new Map<string, number[]>();
+    for (const sample of list) {
+      const key = keyOf(sample);
+      groups.set(key, [...(groups.get(key) ?? []), sample[what]]);
+    }
+    return new Map([...groups].map(([key, values]) => [key, mean(values)]));
+  };
+  const samples = means(({ conversation_id, turn }) => JSON.stringify([conversation_id, turn]));
+  const roundMeans = [...means(({ round }) => String(round)).values()];
+  const value = list.reduce((sum, sample) => sum + sample[what], 0) / list.length;
+  return [{ ...bare, name, unit: 'ms', value, better: 'lower', needsSameMachine: true, samples, roundMeans }];
 }

@@ -69,7 +69,8 @@ export function refuseOther(kind: string, model: string, earlier: AnyReport, fil
   }
 }
 
-export const modelOf = (report: AnyReport): string => report.model.name;
+export const modelOf = (report: AnyReport): string =>
+  report.kind === 'bench' ? report.target.model : report.model.name;
 
 export function compareWithBaseline(report: AnyReport, earlier: AnyReport, file: string): Baseline {
   refuseOther(report.kind, modelOf(report), earlier, file);
@@ -149,7 +150,8 @@ function moved(now: Figure, then: Figure, sameMachine: boolean): MovedFigure {
   return { ...figure, low, high, movement: ratio < 1 === (now.better === 'lower') ? 'better' : 'worse' };
 }
 
-const noiseOf = ({ roundMeans }: Figure): number => {
+const noiseOf = ({ roundMeans, interval }: Figure): number => {
+  if (interval) return 0;
   if (roundMeans.length < 2) return SINGLE_RUN_NOISE;
   return (Math.max(...roundMeans) - Math.min(...roundMeans)) / mean([...roundMeans]);
 };

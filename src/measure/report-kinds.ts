@@ -2,12 +2,16 @@
 import { z } from 'zod';
 import { didYouMean } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
+import { type BenchReport, benchReportSchema } from './bench-report.ts';
 import { type Report, reportSchema } from './report.ts';
 import { REPORT_KINDS, REPORT_VERSION, type ReportKind } from './report-head.ts';
 
-export type AnyReport = Report;
+export type AnyReport = Report | BenchReport;
 
-const SCHEMAS: Readonly<Partial<Record<ReportKind, z.ZodType<AnyReport>>>> = { run: reportSchema };
+const SCHEMAS: Readonly<Partial<Record<ReportKind, z.ZodType<AnyReport>>>> = {
+  run: reportSchema,
+  bench: benchReportSchema,
+};
 
 export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind]!;
 

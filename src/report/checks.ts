@@ -1,5 +1,6 @@
 /** What must hold of a report, each as one named check with its verdict: for JUnit, the page and the summary. */
 import type { AssertionResult } from '../measure/assertions.ts';
+import type { BenchReport } from '../measure/bench-report.ts';
 import type { Integrity, Report } from '../measure/report.ts';
 import type { AnyReport } from '../measure/report-kinds.ts';
 
@@ -16,8 +17,8 @@ export interface Check {
 /** The report's own checks first, then what the user asked for. */
 export function checksOf(report: AnyReport, assertions: readonly AssertionResult[]): Check[] {
   return [
-    ...runChecks(report),
-    ...integrityChecks(report.integrity),
+    ...(report.kind === 'bench' ? benchChecks(report) : runChecks(report)),
+    ...(report.integrity ? integrityChecks(report.integrity) : []),
     ...assertions.map(
       ({ text, passed, found }): Check => ({
         group: 'assertions',
@@ -57,31 +58,59 @@ function runChecks({ comparison, runs }: Report): Check[] {
     : [];
   return [
     ...agreement,
-    {
-      group: 'integrity',
-      name: 'nothing was compiled while it was timed',
-      passed: compiled === 0,
-      message: `${compiled} pipelines compiled after the warm-up`,
-      seconds: null,
-    },
+    check('integrity', COMPILED, compiled === 0, `${compiled} pipelines compiled after the warm-up`),
   ];
 }
 
+function benchChecks({ experiments, complete, incomplete_reason }: BenchReport): Check[] {
+  const all = Object.values(experiments);
+  const agreement = all.flatMap(({ title, comparison, modes }): Check[] => {
+    if (!comparison) return [];
+    const place = comparison.first_difference;
+    const runtime = Object.values(modes).reduce((sum, { runtime_ms }) => sum + runtime_ms, 0);
+    return [
+      {
+        group: 'agreement',
+        name: `${title}: every mode gives the same tokens`,
+        passed: comparison.tokens_identical,
+        message: place
+          ? `${place.mode} differs in round ${place.round}, conversation ${place.conversation_id}, turn ${place.turn}, output token ${place.token_index + 1}`
+          : `${comparison.requests} requests compared`,
+        seconds: runtime / 1000,
+      },
+    ];
+  });
+  const modes = all.flatMap((experiment) => Object.values(experiment.modes));
+  const sum = (value: (mode: (typeof modes)[number]) => number): number =>
+    modes.reduce((total, mode) => total + value(mode), 0);
+  const failed = sum(({ failed_requests }) => failed_requests);
+  const compiled = sum(({ first_use_compilations }) => first_use_compilations ?? 0);
+  return [
+    ...agreement,
+    check('integrity', 'the benchmark ran to its end', complete, incomplete_reason ?? 'all rounds'),
+    check('integrity', 'every request was answered', failed === 0, `${failed} requests failed`),
+    check('integrity', COMPILED, compiled === 0, `${compiled} pipelines compiled after the warm-up`),
+  ];
+}
+
+const COMPILED = 'nothing was compiled while it was timed';
+
+const check = (group: Check['group'], name: string, passed: boolean, message: string): Check => ({
+  group,
+  name,
+  passed,
+  message,
+  seconds: null,
+});
+
 function integrityChecks({ leftover_blocks, problem }: Integrity): Check[] {
   return [
-    {
-      group: 'integrity',
-      name: 'every block is accounted for',
-      passed: problem === null,
-      message: problem ?? 'on P and on D',
-      seconds: null,
-    },
-    {
-      group: 'integrity',
-      name: 'no block is left in use',
-      passed: leftover_blocks === 0,
-      message: `${leftover_blocks} blocks in use once all conversations had ended`,
-      seconds: null,
-    },
+    check('integrity', 'every block is accounted for', problem === null, problem ?? 'on P and on D'),
+    check(
+      'integrity',
+      'no block is left in use',
+      leftover_blocks === 0,
+      `${leftover_blocks} blocks in use once all conversations had ended`,
+    ),
   ];
 }

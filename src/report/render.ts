@@ -1,6 +1,7 @@
 /** From any report to its document. */
 import type { Baseline } from '../measure/baseline.ts';
 import type { AnyReport } from '../measure/report-kinds.ts';
+import { benchDocument } from './bench.ts';
 import type { Check } from './checks.ts';
 import type { ReportDocument } from './document.ts';
 import { runDocument } from './run.ts';
@@ -10,5 +11,6 @@ export function documentOf(
   checks: readonly Check[],
   baseline: Baseline | null,
 ): ReportDocument {
+  if (report.kind === 'bench') return benchDocument(report, checks, baseline);
   return runDocument(report, checks, baseline);
 }

@@ -1,0 +1,299 @@
+/** `kvferry bench`'s report as a document: each experiment with its tables, its charts and what reuse cost. */
+import type { Baseline } from '../measure/baseline.ts';
+import {
+  BENCH_METRICS,
+  type BenchComparison,
+  type BenchMode,
+  type BenchReport,
+  COMPARED_STATISTICS,
+  type Experiment,
+  type Ratio,
+} from '../measure/bench-report.ts';
+import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
+import type { Check } from './checks.ts';
+import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
+import type { Cell, FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
+import { byGroup, STAGE_PARTS, stageSteps } from './stage-parts.ts';
+import { adapterName, THROTTLED } from './verdict.ts';
+
+export function benchDocument(
+  report: BenchReport,
+  checks: readonly Check[],
+  baseline: Baseline | null,
+): ReportDocument {
+  const { target, workload, plan } = report;
+  const where = target.kind === 'cluster' ? adapterName(report) : (target.url ?? 'a server');
+  return {
+    command: 'kvferry bench',
+    headline: headline(report.comparison),
+    subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} a round and mode, ${plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
+    verdicts: [
+      ...(report.complete
+        ? []
+        : [{ tone: 'bad', text: `incomplete: ${report.incomplete_reason ?? 'interrupted'}` } as const]),
+      ...checkVerdicts(checks),
+      ...(target.link ? [{ tone: 'plain', text: `${THROTTLED}: ${target.link}` } as const] : []),
+      ...(workload.scale === '1'
+        ? []
+        : [{ tone: 'plain', text: `every length scaled by ${workload.scale}` } as const]),
+    ],
+    sections: [
+      ...Object.values(report.experiments).map(experimentSection),
+      ...(baseline ? [baselineSection(baseline)] : []),
+      checksSection(checks),
+      setUpSection(report, [
+        {
+          kind: 'facts',
+          title: 'Workload',
+          facts: [
+            ['source', workload.source],
+            ['seed', String(workload.seed)],
+            ['active conversations at most', formatCount(workload.max_active_conversations)],
+            ['prompt tokens, histories included', formatCount(workload.prompt_tokens)],
+            ['output tokens', formatCount(workload.output_tokens)],
+            ...Object.entries(workload.generation),
+            ['time spent', formatSeconds(plan.spent_ms)],
+            ...(report.recorder_overhead_percent === null
+              ? []
+              : [
+                  [
+                    'cost of recording spans',
+                    `${report.recorder_overhead_percent.toFixed(2)}% of the run`,
+                  ] as const,
+                ]),
+            ...plan.notes.map((note) => ['note', note] as const),
+          ],
+        },
+      ]),
+    ],
+    footer: footerOf(report),
+  };
+}
+
+function headline(comparison: BenchComparison | null): string {
+  if (!comparison) return 'One mode was measured';
+  if (!comparison.tokens_identical) return 'The modes disagree: the figures below do not count';
+  const { ratio, low, high } = comparison.ttft_ms.mean;
+  if (ratio === null) return `${comparison.candidate} beside ${comparison.reference}`;
+  const certain = low !== null && high !== null && (low > 1 || high < 1);
+  if (!certain)
+    return `${comparison.candidate} and ${comparison.reference} cannot be told apart: mean TTFT ${ratio.toFixed(2)}x`;
+  return ratio >= 1
+    ? `${comparison.candidate}: mean time to the first token ${ratio.toFixed(2)}x shorter`
+    : `${comparison.candidate} loses here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`;
+}
+
+function experimentSection(experiment: Experiment): Section {
+  const { title, comparison, modes, rounds } = experiment;
+  const list = Object.values(modes);
+  return {
+    title,
+    intro: `${plural(rounds, 'round')}, the modes alternating; caches reset and holds drained in between.`,
+    pieces: [
+      ...(comparison ? [ratioFigures(comparison)] : []),
+      modesTable(list),
+      ...(comparison ? [ratioTable(comparison, experiment)] : []),
+      {
+        kind: 'distribution',
+        title: 'Time to the first token, every request',
+        unit: 'ms',
+        series: list.map(({ label, samples }) => ({
+          name: label,
+          values: samples.map(({ ttft_ms }) => ttft_ms),
+        })),
+        note: 'A dot is a request (400 a mode at most are drawn); the bar spans the middle half, the line across it is the median.',
+      },
+      ...stagePieces(modes),
+      costTable(list),
+      ...list.map(vllmTable),
+    ],
+  };
+}
+
+const interval = ({ low, high }: Ratio): string =>
+  low === null || high === null ? '' : `${low.toFixed(2)} to ${high.toFixed(2)}`;
+
+function toneOf({ low, high }: Ratio): Tone {
+  if (low === null || high === null) return 'plain';
+  if (low > 1) return 'good';
+  return high < 1 ? 'bad' : 'plain';
+}
+
+const times = ({ ratio }: Ratio): string => (ratio === null ? '-' : `${ratio.toFixed(2)}x`);
+
+function ratioFigures({
+  ttft_ms,
+  tpot_ms,
+  latency_ms,
+  computed_tokens_saved,
+}: BenchComparison): FiguresPiece {
+  const figure = (label: string, ratio: Ratio) => ({
+    label,
+    value: times(ratio),
+    note: `${formatMs(ratio.reference)} → ${formatMs(ratio.candidate)} ms${interval(ratio) ? `; 95%: ${interval(ratio)}` : ''}`,
+    tone: toneOf(ratio),
+  });
+  return {
+    kind: 'figures',
+    figures: [
+      figure('mean TTFT', ttft_ms.mean),
+      figure('median TTFT', ttft_ms.p50),
+      figure('mean TPOT', tpot_ms.mean),
+      figure('mean latency', latency_ms.mean),
+      ...(computed_tokens_saved === null
+        ? []
+        : [
+            {
+              label: 'computed tokens saved',
+              value: formatCount(computed_tokens_saved),
+              note: 'by the mode that pulls',
+            },
+          ]),
+    ],
+  };
+}
+
+const name = ({ label }: BenchMode): Cell => ({ text: label, strong: true });
+
+const modesTable = (modes: readonly BenchMode[]): TablePiece => ({
+  kind: 'table',
+  title: 'The modes',
+  columns: [
+    { head: 'mode', align: 'left' },
+    { head: 'mean', group: 'TTFT, ms' },
+    { head: 'p50', group: 'TTFT, ms' },
+    { head: 'p90', group: 'TTFT, ms' },
+    { head: 'p99', group: 'TTFT, ms' },
+    { head: 'TPOT, ms' },
+    { head: 'latency, ms' },
+    { head: 'pulled', group: 'prompt tokens' },
+    { head: 'computed', group: 'prompt tokens' },
+    { head: 'failed' },
+  ],
+  rows: modes.map((mode) => {
+    const { ttft_ms, tpot_ms, latency_ms } = mode.table;
+    return [
+      name(mode),
+      formatMs(ttft_ms.mean),
+      formatMs(ttft_ms.p50),
+      formatMs(ttft_ms.p90),
+      formatMs(ttft_ms.p99),
+      formatMs(tpot_ms.mean),
+      formatMs(latency_ms.mean),
+      mode.pulled_tokens === null ? '-' : formatCount(mode.pulled_tokens),
+      mode.computed_tokens === null ? '-' : formatCount(mode.computed_tokens),
+      { text: formatCount(mode.failed_requests), tone: mode.failed_requests > 0 ? 'bad' : 'plain' },
+    ];
+  }),
+});
+
+function ratioTable(comparison: BenchComparison, { published }: Experiment): TablePiece {
+  return {
+    kind: 'table',
+    title: `TTFT: ${comparison.reference} against ${comparison.candidate}, request by request`,
+    columns: [
+      { head: '', align: 'left' },
+      { head: `${comparison.reference}, ms` },
+      { head: `${comparison.candidate}, ms` },
+      { head: 'ratio' },
+      { head: '95% interval' },
+      ...(published ? [{ head: published.source, group: 'published' }] : []),
+    ],
+    rows: COMPARED_STATISTICS.map((statistic) => {
+      const ratio = comparison.ttft_ms[statistic];
+      const theirs = published?.ttft_ms[statistic];
+      return [
+        statistic,
+        formatMs(ratio.reference),
+        formatMs(ratio.candidate),
+        { text: times(ratio), tone: toneOf(ratio), strong: true },
+        interval(ratio),
+        ...(published
+          ? [
+              theirs
+                ? `${theirs.ratio.toFixed(2)}x (${formatMs(theirs.reference)} → ${formatMs(theirs.candidate)})`
+                : '',
+            ]
+          : []),
+      ];
+    }),
+    note: `Above 1 ${comparison.candidate} is faster. Bootstrap over ${plural(comparison.requests, 'request')}, ${formatCount(comparison.bootstrap.resamples)} resamples.`,
+  };
+}
+
+function stagePieces(modes: Readonly<Record<string, BenchMode>>): Piece[] {
+  const list = Object.values(modes).filter(({ stages_ms }) => Object.keys(stages_ms).length > 0);
+  if (list.length === 0) return [];
+  const total = (stages: Readonly<Record<string, number>>): number =>
+    Object.values(stages).reduce((sum, ms) => sum + ms, 0);
+  const [without, pulling] = [modes.unidirectional, modes.bidirectional];
+  return [
+    {
+      kind: 'stages',
+      title: 'Where the time to the first token went, mean of all requests',
+      unit: 'ms',
+      parts: STAGE_PARTS,
+      bars: list.map(({ label, stages_ms }) => ({ name: label, values: byGroup(stages_ms) })),
+    },
+    ...(without && pulling
+      ? [
+          {
+            kind: 'waterfall',
+            title: 'From unidirectional to bidirectional: what was saved and what was paid',
+            unit: 'ms',
+            from: { name: 'unidirectional', value: total(without.stages_ms) },
+            to: { name: 'bidirectional', value: total(pulling.stages_ms) },
+            steps: stageSteps(without.stages_ms, pulling.stages_ms),
+          } as const,
+        ]
+      : []),
+  ];
+}
+
+const costTable = (modes: readonly BenchMode[]): TablePiece => ({
+  kind: 'table',
+  title: 'What reuse costs',
+  columns: [
+    { head: 'mode', align: 'left' },
+    { head: 'mean', group: 'blocks held for P on D' },
+    { head: 'peak', group: 'blocks held for P on D' },
+    { head: 'MB·s', group: 'blocks held for P on D' },
+    { head: 'tokens/s' },
+    { head: 'p50', group: 'between tokens, ms' },
+    { head: 'p99', group: 'between tokens, ms' },
+    { head: 'most', group: 'between tokens, ms' },
+    { head: 'P→D', group: 'MB moved' },
+    { head: 'D→P', group: 'MB moved' },
+  ],
+  rows: modes.map((mode) => {
+    const { held_for_p: held, itl_ms: itl } = mode;
+    return [
+      name(mode),
+      held === null ? '-' : held.mean_blocks.toFixed(1),
+      held === null ? '-' : formatCount(held.peak_blocks),
+      held === null ? '-' : formatMb(held.byte_seconds),
+      mode.output_tokens_per_second.toFixed(1),
+      formatMs(itl?.p50 ?? null),
+      formatMs(itl?.p99 ?? null),
+      formatMs(itl?.max ?? null),
+      mode.bytes_p_to_d === null ? '-' : formatMb(mode.bytes_p_to_d),
+      mode.bytes_d_to_p === null ? '-' : formatMb(mode.bytes_d_to_p),
+    ];
+  }),
+});
+
+const STATISTICS = ['count', 'mean', 'std', 'min', 'p25', 'p50', 'p75', 'p90', 'p99', 'max'] as const;
+
+const vllmTable = ({ label, table }: BenchMode): TablePiece => ({
+  kind: 'table',
+  title: `${label}: vLLM's table`,
+  folded: true,
+  columns: [{ head: '', align: 'left' }, ...STATISTICS.map((head) => ({ head }))],
+  rows: BENCH_METRICS.map((metric) => [
+    metric,
+    ...STATISTICS.map((statistic) => {
+      const value = table[metric][statistic];
+      return statistic === 'count' ? formatCount(value ?? 0) : formatMs(value);
+    }),
+  ]),
+});
