@@ -65,6 +65,7 @@ export async function buildEngine(
       maxSubmitMs: 30,
       clock: systemClock,
       onSpan,
+      engineId: core.engineId,
     });
     const loadMs = systemClock.now() - begun;
     const { compileMs, pipelines } = await runner.warmUp();

@@ -7,6 +7,7 @@ import { NixlWorkerSide } from '../src/connector/worker-side.ts';
 import { EngineCore } from '../src/engine/engine-core.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { EngineParts } from './build-engine.ts';
+import type { EngineSpans } from './engine-spans.ts';
 
 export interface EnginePolicy {
   core: EngineCore;
@@ -20,10 +21,12 @@ export function buildPolicy(
   parts: EngineParts,
   coreConfig: EngineCoreConfig,
   send: (event: EngineEvent) => void,
+  spans: EngineSpans,
 ): EnginePolicy {
+  const deps = { ...parts.coreDeps, onActivity: spans.activity };
   const config = { ...coreConfig, eosTokenIds: parts.eosTokenIds };
   if (!config.connector) {
-    const core = new EngineCore({ ...parts.coreDeps, config, connector: null });
+    const core = new EngineCore({ ...deps, config, connector: null });
     return { core, worker: null, costAware: null };
   }
   const costAware = costAwarePolicy(config);
@@ -49,14 +52,16 @@ export function buildPolicy(
         bytes: pairs.reduce((sum, { group }) => sum + parts.transport.identity.blockBytes[group]!, 0),
         atMs: systemClock.now(),
       }),
-    onTransfer({ requestId, remote, result }) {
+    onTransfer(info) {
+      const { requestId, remote, result, endedMs } = info;
+      spans.transferred(info);
       costAware?.ended(requestId, result.outcome === 'done' ? result.wallMs : null);
       const remoteEngineId = remote.engineId;
-      send({ kind: 'transfer', requestId, remoteEngineId, result, atMs: systemClock.now() });
+      send({ kind: 'transfer', requestId, remoteEngineId, result, atMs: endedMs });
     },
   });
   const core = new EngineCore({
-    ...parts.coreDeps,
+    ...deps,
     config,
     connector: { scheduler, worker },
     ...(costAware

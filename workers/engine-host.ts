@@ -15,7 +15,6 @@ import type { CacheLookup } from '../src/engine/cache-lookup.ts';
 import type { EngineCore } from '../src/engine/engine-core.ts';
 import type { BlockIds, BlockPair, EngineRequest, RemoteAddress } from '../src/engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
-import type { Span } from '../src/measure/spans.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
 import { type ByHandTimes, copyInByHand, copyOutByHand } from '../src/transport/by-hand.ts';
@@ -25,10 +24,11 @@ import type { TransferResult } from '../src/transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
 import { buildPolicy } from './build-policy.ts';
 import { CacheReport } from './cache-report.ts';
+import { EngineSpans } from './engine-spans.ts';
 
 /** After so long without a change, requests that wait say why. */
 const STANDSTILL_MS = 500;
-/** A span waits for others at most so long. */
+/** A span waits for others at most so long, for a message costs more than what is in it. */
 const SPAN_DELAY_MS = 50;
 
 export class EngineHost implements EngineApi {
@@ -40,7 +40,7 @@ export class EngineHost implements EngineApi {
   #core: EngineCore | null = null;
   #worker: NixlWorkerSide | null = null;
   #costAware: CostAwarePolicy | null = null;
-  #spans: Span[] = [];
+  #spans = new EngineSpans('');
   readonly #cacheReport = new CacheReport();
   /** Requests that have not ended, with what was last said of their waiting. */
   readonly #openRequests = new Map<string, string | null>();
@@ -59,7 +59,12 @@ export class EngineHost implements EngineApi {
 
   async start(start: EngineStart, events: MessagePort): Promise<EngineStarted> {
     this.#events = events;
-    const parts = await buildEngine(this.#platform, start, (span) => this.#take(span));
+    this.#spans = new EngineSpans(start.core.engineId);
+    const parts = await buildEngine(this.#platform, start, this.#spans.add);
+    this.#spans.take();
+    this.#spans.onFirst = () => {
+      systemClock.sleep(SPAN_DELAY_MS, this.#closing.signal).then(() => this.#sendSpans());
+    };
     this.#parts = parts;
     this.#buildPolicy(start.core);
     parts.gpu.lost.then((reason) =>
@@ -77,7 +82,8 @@ export class EngineHost implements EngineApi {
     this.#transport().peerDied(engineId);
   }
 
-  async addRequest(request: EngineRequest): Promise<void> {
+  async addRequest(request: EngineRequest, sentMs: number): Promise<void> {
+    this.#spans.submitted(request.requestId, sentMs, systemClock.now());
     try {
       this.#engine().addRequest(request);
       this.#openRequests.set(request.requestId, null);
@@ -235,7 +241,8 @@ export class EngineHost implements EngineApi {
   }
 
   #buildPolicy(config: EngineCoreConfig): void {
-    const { core, worker, costAware } = buildPolicy(this.#built(), config, (event) => this.#send(event));
+    const policy = buildPolicy(this.#built(), config, (event) => this.#send(event), this.#spans);
+    const { core, worker, costAware } = policy;
     this.#core = core;
     this.#worker = worker;
     this.#costAware = costAware;
@@ -249,11 +256,17 @@ export class EngineHost implements EngineApi {
         if (!this.#paused && this.#core?.canStep()) {
           const outputs = await this.#core.step();
           for (const { finish, requestId } of outputs) if (finish) this.#openRequests.delete(requestId);
-          if (outputs.length > 0) this.#send({ kind: 'outputs', outputs, atMs: systemClock.now() });
-          this.#flushSpans();
+          if (outputs.length > 0) {
+            const atMs = systemClock.now();
+            // Ahead of a turn's end: its result is made from them.
+            if (outputs.some(({ finish }) => finish)) this.#sendSpans();
+            this.#send({ kind: 'outputs', outputs, atMs });
+          }
+          this.#flushCacheEvents();
           await nextTask();
         } else {
-          this.#flushSpans();
+          this.#sendSpans();
+          this.#flushCacheEvents();
           await this.#idle(signal);
         }
       }
@@ -298,18 +311,8 @@ export class EngineHost implements EngineApi {
     this.#parts?.transport.close();
   }
 
-  /** Spans leave at every step, and soon where no step comes: while a pull is under way. */
-  #take(span: Span): void {
-    this.#spans.push(span);
-    if (this.#spans.length > 1) return;
-    systemClock.sleep(SPAN_DELAY_MS, this.#closing.signal).then(() => this.#flushSpans());
-  }
-
-  #flushSpans(): void {
-    this.#flushCacheEvents();
-    if (this.#spans.length === 0) return;
-    this.#send({ kind: 'spans', spans: this.#spans });
-    this.#spans = [];
+  #sendSpans(): void {
+    if (this.#spans.count > 0) this.#send({ kind: 'spans', spans: this.#spans.take() });
   }
 
   #flushCacheEvents(): void {

@@ -1,12 +1,15 @@
 /** One turn as a picture: for each mode a bar, as long as its time to the first token, in the stages that it was spent on. */
+
 import type { Report, TurnReport } from '../measure/report.ts';
+import { foldStages } from '../measure/stages.ts';
 import { fill, fillLeft, formatMs, plural, WIDTH } from './format.ts';
 
-const STAGES = [
-  { key: 'pull_d_to_p', mark: '▒', label: 'pull D→P' },
-  { key: 'prefill', mark: '█', label: 'prefill' },
-  { key: 'hand_over_p_to_d', mark: '░', label: 'hand over P→D' },
-  { key: 'first_decode_step', mark: '▓', label: 'first step on D' },
+const PARTS = [
+  { part: 'pull', mark: '▒', label: 'pull D→P' },
+  { part: 'prefill', mark: '█', label: 'prefill' },
+  { part: 'hand_over', mark: '░', label: 'hand over P→D' },
+  { part: 'first_decode_step', mark: '▓', label: 'first on D' },
+  { part: 'between', mark: '·', label: 'between' },
 ] as const;
 
 const NAME = 16;
@@ -37,16 +40,17 @@ export function turnPicture(report: Report): string[] {
         fill(bar(turn, perMs), WIDTH - NAME - TIME) +
         fillLeft(`${formatMs(turn.ttft_ms)} ms`, TIME),
     ),
-    ' '.repeat(NAME) + STAGES.map(({ mark, label }) => `${mark} ${label}`).join('  '),
+    ' '.repeat(NAME) + PARTS.map(({ mark, label }) => `${mark} ${label}`).join('  '),
   ];
 }
 
 /** Ends of stages are rounded, not their lengths, so that the whole has the length of the whole. */
 function bar({ stages_ms }: TurnReport, perMs: number): string {
+  const sums = foldStages(stages_ms);
   let text = '';
   let endMs = 0;
-  for (const { key, mark } of STAGES) {
-    endMs += stages_ms[key] ?? 0;
+  for (const { part, mark } of PARTS) {
+    endMs += sums[part] ?? 0;
     text += mark.repeat(Math.max(0, Math.round(endMs * perMs) - text.length));
   }
   return text;

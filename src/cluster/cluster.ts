@@ -15,6 +15,7 @@ import { changed, engineStart } from './options.ts';
 import { PromptBuilder } from './prompts.ts';
 import { takeBack } from './rewind.ts';
 import { TurnServer } from './turn-server.ts';
+import { TurnSpans } from './turn-spans.ts';
 import type {
   CacheQuery,
   Cluster,
@@ -41,7 +42,7 @@ export class EngineCluster implements Cluster {
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
   readonly #turns: TurnServer;
-  readonly #spanListeners = new Set<(span: Span) => void>();
+  readonly #spans = new TurnSpans();
   readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
@@ -72,6 +73,7 @@ export class EngineCluster implements Cluster {
       options: () => this.#options,
       pick: (role) => this.#pick(role),
       tell: (notice) => this.#engineWatch.tell(notice),
+      spans: this.#spans,
     });
     this.#info = info;
     for (const engine of this.#engines) {
@@ -210,8 +212,7 @@ export class EngineCluster implements Cluster {
   }
 
   onSpan(listener: (span: Span) => void): () => void {
-    this.#spanListeners.add(listener);
-    return () => this.#spanListeners.delete(listener);
+    return this.#spans.listen(listener);
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
@@ -258,9 +259,7 @@ export class EngineCluster implements Cluster {
 
   #listen(engine: EngineHandle): void {
     this.#engineWatch.watch(engine);
-    engine.onSpan((span) => {
-      for (const listener of this.#spanListeners) listener(span);
-    });
+    engine.onSpan((span) => this.#spans.tell(span));
     engine.onWaiting((requestId, reason) => {
       for (const listener of this.#waitingListeners) listener(requestId, `${engine.engineId}: ${reason}`);
     });

@@ -4,7 +4,7 @@
  */
 import type { EngineRequest, RemoteAddress } from '../engine/types.ts';
 import { EngineDeadError, fromWire } from '../errors.ts';
-import type { Span } from '../measure/spans.ts';
+import { routerSpan, type Span } from '../measure/spans.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import type { TransferResult } from '../transport/types.ts';
@@ -15,6 +15,12 @@ import { type Remote, transfer, wrap } from './rpc.ts';
 export interface ObservedTransfer {
   remoteEngineId: string;
   result: TransferResult;
+}
+
+/** What the router did before it sent a request, and since when. */
+export interface RouterWork {
+  name: 'accept' | 'hand over';
+  sinceMs: number;
 }
 
 export class EngineHandle {
@@ -102,13 +108,17 @@ export class EngineHandle {
     this.#waitingListeners.add(listener);
   }
 
-  /** Rejects with RequestError when the engine refuses the request. */
-  async submit(request: EngineRequest): Promise<OutputStream> {
-    const arrivalMs = request.arrivalMs ?? systemClock.now();
+  /**
+   * Rejects with RequestError when the engine refuses the request. `work` is told as a span.
+   */
+  async submit(request: EngineRequest, work?: RouterWork): Promise<OutputStream> {
     const stream = new OutputStream(request.requestId);
     this.#streams.set(request.requestId, stream);
     try {
-      await this.call((api) => api.addRequest({ ...request, arrivalMs }));
+      const sentMs = systemClock.now();
+      if (work) this.#tellSpan(routerSpan(work.name, request.requestId, work.sinceMs, sentMs));
+      const arrivalMs = request.arrivalMs ?? sentMs;
+      await this.call((api) => api.addRequest({ ...request, arrivalMs }, sentMs));
     } catch (error) {
       this.#streams.delete(request.requestId);
       throw error;
@@ -159,7 +169,7 @@ export class EngineHandle {
         break;
       }
       case 'spans':
-        for (const span of event.spans) for (const listener of this.#spanListeners) listener(span);
+        for (const span of event.spans) this.#tellSpan(span);
         break;
       case 'waiting':
         for (const listener of this.#waitingListeners) listener(event.requestId, event.reason);
@@ -170,6 +180,10 @@ export class EngineHandle {
         this.shutdown();
         break;
     }
+  }
+
+  #tellSpan(span: Span): void {
+    for (const listener of this.#spanListeners) listener(span);
   }
 
   #die(reason: string): void {

@@ -54,7 +54,8 @@ export interface EngineApi {
   start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
-  addRequest(request: EngineRequest): Promise<void>;
+  /** sentMs: when it was sent, on the shared clock. */
+  addRequest(request: EngineRequest, sentMs: number): Promise<void>;
   abortRequest(requestId: string): Promise<void>;
   /** Ends a request whose text holds a stop string, as a stop token would; its end comes as an output. */
   stopRequest(requestId: string): Promise<void>;

@@ -220,7 +220,10 @@ export class Recorder {
         this.#emit({
           kind: 'spans',
           atMs: this.#now(),
-          spans: spans.map((span) => ({ ...span, args: { ...span.args } })),
+          spans: spans.map(({ requestIds, args, ...span }) => ({
+            ...{ ...span, args: { ...args } },
+            ...(requestIds ? { requestIds: [...requestIds] } : {}),
+          })),
         });
         break;
       }

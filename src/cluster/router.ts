@@ -5,7 +5,8 @@
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
 import type { EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
 import { InternalError, TransferError } from '../errors.ts';
-import type { EngineHandle } from './engine-handle.ts';
+import { decodeRequestId, prefillRequestId } from '../measure/spans.ts';
+import type { EngineHandle, RouterWork } from './engine-handle.ts';
 import type { TimedOutput } from './output-stream.ts';
 
 export interface Turn {
@@ -50,7 +51,8 @@ export async function* monolithicTurn(
   trace: TurnTrace,
 ): AsyncGenerator<TimedOutput> {
   const alone = request(turn, turn.requestId, turn.sampling, null);
-  for await (const timed of engineOutputs(engine, alone, turn)) {
+  const work = { name: 'accept', sinceMs: trace.acceptedMs } as const;
+  for await (const timed of engineOutputs(engine, alone, { ...turn, work })) {
     trace.prefillAccount ??= timed.output.prompt;
     yield timed;
   }
@@ -67,10 +69,12 @@ export async function* disaggregatedTurn(
     ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull }
     : MISS;
   const once = { ...turn.sampling, maxTokens: 1, minTokens: 0, keepLogits: false };
-  const prefillId = `${turn.requestId}-p`;
+  const prefillId = prefillRequestId(turn.requestId);
   let handover: KvTransferParams | null = null;
   const prefillRequest = request(turn, prefillId, once, toPrefill);
-  for await (const { output, atMs } of engineOutputs(prefill, prefillRequest, { ...turn, stopped: null })) {
+  const accepting = { name: 'accept', sinceMs: trace.acceptedMs } as const;
+  const whole = { ...turn, stopped: null, work: accepting };
+  for await (const { output, atMs } of engineOutputs(prefill, prefillRequest, whole)) {
     if (!output.finish) continue;
     trace.prefillDoneMs = atMs;
     trace.prefillAccount = output.prompt;
@@ -81,8 +85,9 @@ export async function* disaggregatedTurn(
 
   let taken = false;
   try {
-    const decodeRequest = request(turn, `${turn.requestId}-d`, turn.sampling, handover);
-    for await (const timed of engineOutputs(decode, decodeRequest, turn)) {
+    const decodeRequest = request(turn, decodeRequestId(turn.requestId), turn.sampling, handover);
+    const work = { name: 'hand over', sinceMs: trace.prefillDoneMs ?? trace.acceptedMs } as const;
+    for await (const timed of engineOutputs(decode, decodeRequest, { ...turn, work })) {
       taken = true;
       trace.decodeHitTokens = timed.output.prompt?.localHitTokens ?? trace.decodeHitTokens;
       trace.decodeParams = timed.output.finish?.kvTransferParams ?? null;
@@ -114,6 +119,8 @@ export interface TurnSignals {
   signal: AbortSignal | null;
   /** Ends the answer as a stop token would. */
   stopped: AbortSignal | null;
+  /** What the router has done for it so far, for a span. */
+  work?: RouterWork;
 }
 
 /**
@@ -123,10 +130,10 @@ export interface TurnSignals {
 export async function* engineOutputs(
   engine: EngineHandle,
   engineRequest: EngineRequest,
-  { signal, stopped }: TurnSignals,
+  { signal, stopped, work }: TurnSignals,
 ): AsyncGenerator<TimedOutput> {
   signal?.throwIfAborted();
-  const stream = await engine.submit(engineRequest);
+  const stream = await engine.submit(engineRequest, work);
   const { requestId } = engineRequest;
   const onAbort = () => stream.interrupt(signal?.reason);
   const onStop = () => void engine.stop(requestId);

@@ -1,6 +1,8 @@
 /** One turn while it is served, and what is reported of it. */
 import type { FinishReason } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
+import { decodeRequestId, prefillRequestId, routerSpan, type Span } from '../measure/spans.ts';
+import { turnStages } from '../measure/stages.ts';
 import type { TransferStages } from '../transport/types.ts';
 import type { Conversation } from './conversations.ts';
 import type { EngineHandle, ObservedTransfer } from './engine-handle.ts';
@@ -10,11 +12,13 @@ import type { TransferSummary, TurnResult } from './types.ts';
 const noStages: TransferStages = {
   handshakeMs: 0,
   waitMs: 0,
+  gatherMs: 0,
   readbackMs: 0,
   slabInMs: 0,
   linkMs: 0,
   slabOutMs: 0,
   uploadMs: 0,
+  scatterMs: 0,
   notifyMs: 0,
 };
 
@@ -26,7 +30,8 @@ export class ServedTurn {
   readonly trace: TurnTrace;
   readonly outputTokenIds: number[] = [];
   text = '';
-  #firstMs = 0;
+  readonly #spans: Span[] = [];
+  #firstMs: number | null = null;
   #lastMs = 0;
 
   constructor(
@@ -51,10 +56,25 @@ export class ServedTurn {
 
   /** Returns the token's index in the answer. */
   add(tokenId: number, text: string, atMs: number): number {
-    if (this.outputTokenIds.length === 0) this.#firstMs = atMs;
+    this.#firstMs ??= atMs;
     this.#lastMs = atMs;
     this.text += text;
     return this.outputTokenIds.push(tokenId) - 1;
+  }
+
+  /** A span of one of its requests. What began after the first token is of no stage before it. */
+  saw(span: Span): void {
+    if (this.#firstMs === null || span.startMs < this.#firstMs) this.#spans.push(span);
+  }
+
+  /** The turn as spans of its own. Call after the last token. */
+  ownSpans(): Span[] {
+    const { turn, conversation, trace, outputTokenIds } = this;
+    const args = { conversationId: conversation.id, turn: conversation.turns, tokens: outputTokenIds.length };
+    return [
+      routerSpan('ttft', turn.requestId, trace.acceptedMs, this.#firstMs ?? trace.acceptedMs, args),
+      routerSpan('turn', turn.requestId, trace.acceptedMs, this.#lastMs, args),
+    ];
   }
 
   /** For a turn that ended without a result. */
@@ -64,15 +84,16 @@ export class ServedTurn {
 
   #takeTransfers(throttled: boolean): TurnResult['transfer'] {
     return {
-      dToP: summarise(this.prefill.takeTransfers(`${this.turn.requestId}-p`), throttled),
-      pToD: summarise(this.decode.takeTransfers(`${this.turn.requestId}-d`), throttled),
+      dToP: summarise(this.prefill.takeTransfers(prefillRequestId(this.turn.requestId)), throttled),
+      pToD: summarise(this.decode.takeTransfers(decodeRequestId(this.turn.requestId)), throttled),
     };
   }
 
   /** Call once, after the last token. */
   result(finishReason: FinishReason, throttled: boolean): TurnResult {
     const { turn, trace, conversation, outputTokenIds } = this;
-    if (!trace.prefillAccount)
+    const firstMs = this.#firstMs;
+    if (!trace.prefillAccount || firstMs === null)
       throw new InternalError(`${turn.requestId} ended without an account of its prompt`);
     const { dToP, pToD } = this.#takeTransfers(throttled);
     const tokens = outputTokenIds.length;
@@ -84,10 +105,14 @@ export class ServedTurn {
       text: this.text,
       finishReason,
       prompt: trace.prefillAccount,
-      ttftMs: this.#firstMs - trace.acceptedMs,
-      tpotMs: tokens > 1 ? (this.#lastMs - this.#firstMs) / (tokens - 1) : null,
+      ttftMs: firstMs - trace.acceptedMs,
+      tpotMs: tokens > 1 ? (this.#lastMs - firstMs) / (tokens - 1) : null,
       latencyMs: this.#lastMs - trace.acceptedMs,
-      stagesMs: turnStages(trace, this.#firstMs, dToP, pToD),
+      ...turnStages(this.#spans, {
+        turnId: turn.requestId,
+        acceptedMs: trace.acceptedMs,
+        firstTokenMs: firstMs,
+      }),
       transfer: { pToD, dToP },
     };
   }
@@ -113,26 +138,5 @@ function summarise(transfers: readonly ObservedTransfer[], throttled: boolean): 
     descriptors: sum((r) => r.descriptors),
     throttled,
     stages,
-  };
-}
-
-/**
- * Where the time to the first token went, milliseconds. The parts follow each other and add up to TTFT:
- * pull_d_to_p, prefill, hand_over_p_to_d, first_decode_step (with the waits for each engine's next step in them).
- */
-function turnStages(
-  trace: TurnTrace,
-  firstTokenMs: number,
-  dToP: TransferSummary | null,
-  pToD: TransferSummary | null,
-): Record<string, number> {
-  if (trace.prefillDoneMs === null) return { prefill: firstTokenMs - trace.acceptedMs };
-  const pull = dToP?.ms ?? 0;
-  const handOver = pToD?.ms ?? 0;
-  return {
-    pull_d_to_p: pull,
-    prefill: trace.prefillDoneMs - trace.acceptedMs - pull,
-    hand_over_p_to_d: handOver,
-    first_decode_step: firstTokenMs - trace.prefillDoneMs - handOver,
   };
 }

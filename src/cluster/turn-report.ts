@@ -34,6 +34,7 @@ export function turnReport(
     tpot_ms: result.tpotMs,
     latency_ms: result.latencyMs,
     stages_ms: { ...result.stagesMs },
+    overlapped_ms: { ...result.overlappedMs },
     transfer: { p_to_d: moved(transfer.pToD), d_to_p: moved(transfer.dToP) },
   };
 }

@@ -13,6 +13,7 @@ import type { PromptBuilder } from './prompts.ts';
 import { turnStart } from './rewind.ts';
 import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
 import { ServedTurn } from './served-turn.ts';
+import type { TurnSpans } from './turn-spans.ts';
 import type { ClusterOptions, GeneratedToken, GenerateRequest, Mode, TurnResult } from './types.ts';
 
 export interface TurnServerDeps {
@@ -24,6 +25,7 @@ export interface TurnServerDeps {
   options: () => ClusterOptions;
   pick: (role: 'prefill' | 'decode') => EngineHandle;
   tell: (notice: ClusterNotice) => void;
+  spans: TurnSpans;
 }
 
 export class TurnServer {
@@ -70,6 +72,7 @@ export class TurnServer {
       onStop: () => stopping.abort(),
     });
     let finished = false;
+    this.#deps.spans.turnBegins(served);
     try {
       for await (const item of answer) {
         const token = this.#token(item, request, served);
@@ -80,6 +83,7 @@ export class TurnServer {
       // Nobody else would tell D that its blocks are free.
       if (!finished && held) release(held);
       served.forgetTransfers();
+      this.#deps.spans.turnEnds(served);
     }
   }
 
@@ -130,6 +134,7 @@ export class TurnServer {
       kv: params && { params, holder: decode, atMs },
     });
     const result = served.result(end.reason, this.#deps.options().link !== null);
+    for (const span of served.ownSpans()) this.#deps.spans.tell(span);
     return { ...result, stopReason: end.stopReason };
   }
 }

@@ -177,7 +177,13 @@ export interface TurnResult {
   /** Mean milliseconds between tokens after the first; null when there is only one. */
   tpotMs: number | null;
   latencyMs: number;
+  /**
+   * Where the time to the first token went: milliseconds in which each stage (src/measure/stages.ts) was what the token
+   * waited for. They add up to ttftMs.
+   */
   stagesMs: Readonly<Record<string, number>>;
+  /** What each stage did while another one was waited for. */
+  overlappedMs: Readonly<Record<string, number>>;
   transfer: { pToD: TransferSummary | null; dToP: TransferSummary | null };
 }
 

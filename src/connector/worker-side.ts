@@ -34,10 +34,17 @@ export interface TransferInfo {
   remote: RecvRequest['remote'];
   /** Tokens whose KV was asked for. */
   numTokens: number;
+  /** Own clock, milliseconds: the pull began; it was found that its blocks last long enough; it ended. */
+  startedMs: number;
+  checkedMs: number;
+  endedMs: number;
+  /** wallMs is endedMs - startedMs. */
   result: TransferResult;
 }
 
-export type PullInfo = Omit<TransferInfo, 'result'> & { pairs: RecvRequest['pairs'] };
+export type PullInfo = Omit<TransferInfo, 'result' | 'startedMs' | 'checkedMs' | 'endedMs'> & {
+  pairs: RecvRequest['pairs'];
+};
 
 export interface WorkerSideDeps {
   config: ConnectorConfig;
@@ -200,22 +207,23 @@ export class NixlWorkerSide implements KvConnectorWorker {
       done();
       return;
     }
-    const startedAt = this.#clock.now();
+    const startedMs = this.#clock.now();
     const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
     this.#onPull({ requestId, direction, remote, numTokens, pairs });
     const refusal = await this.#refusal(recv);
-    const checkedMs = this.#clock.now() - startedAt;
+    const checkedMs = this.#clock.now();
     const result = refusal ?? (await this.#read(requestId, recv));
+    const endedMs = this.#clock.now();
     // The expiry's check may have had to shake hands: its time is part of the pull.
-    result.stages.handshakeMs += checkedMs;
-    result.wallMs += checkedMs;
+    result.stages.handshakeMs += checkedMs - startedMs;
+    result.wallMs = endedMs - startedMs;
     if (result.outcome === 'done') {
       const postedAt = this.#clock.now();
       done();
       result.stages.notifyMs = this.#clock.now() - postedAt;
     }
     this.#count(result.outcome);
-    this.#onTransfer({ requestId, direction, remote, numTokens, result });
+    this.#onTransfer({ requestId, direction, remote, numTokens, startedMs, checkedMs, endedMs, result });
     if (result.outcome !== 'done') {
       const { outcome, message } = result;
       this.#failedRecving.push({ requestId, outcome, message, invalidBlockIds: this.#localIds(recv) });

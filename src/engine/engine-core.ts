@@ -4,6 +4,7 @@
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
+import { Activities, type ActivitySink } from './activities.ts';
 import { checkRequest } from './admission.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type BlockHasher, createBlockHasher } from './block-hash.ts';
@@ -40,6 +41,8 @@ export interface EngineCoreDeps {
   onCacheEvent?: (event: CacheEvent) => void;
   /** A batch ran in so many milliseconds. */
   onBatch?: (batch: ScheduledBatch, ms: number) => void;
+  /** Told what steps spend time on, and how long requests wait. */
+  onActivity?: ActivitySink;
   /** For tests: another digest in the block hash chain. */
   hasher?: BlockHasher;
 }
@@ -74,6 +77,7 @@ export class EngineCore {
   readonly #scheduler: Scheduler;
   readonly #outcomes: Outcomes;
   readonly #ledger: BlockLedger;
+  readonly #activities: Activities | null;
   /** Reported by the worker side, not yet taken by a step. */
   #arrived: ConnectorOutput[] = [];
   #steps = 0;
@@ -87,7 +91,14 @@ export class EngineCore {
     this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks, onCacheEvent });
     const connector = deps.connector?.scheduler ?? null;
     const shared = { config, queues: this.#queues, cache: this.#cache, connector };
-    this.#scheduler = new Scheduler({ ...shared, dropOldestHold: () => this.#dropOldestHold() });
+    const { clock, onActivity } = deps;
+    const activities = onActivity && new Activities({ ...shared, clock, tell: onActivity });
+    this.#activities = activities ?? null;
+    this.#scheduler = new Scheduler({
+      ...shared,
+      dropOldestHold: () => this.#dropOldestHold(),
+      ...(activities ? { onLookup: { now: activities.now, tell: activities.lookup } } : {}),
+    });
     this.#outcomes = new Outcomes(shared);
     this.#ledger = new BlockLedger(config.cache.blockSize);
     this.#cache.onGivenBack = (request, blockIds) =>
@@ -110,6 +121,7 @@ export class EngineCore {
       throw error;
     }
     this.#outcomes.added(entry);
+    this.#activities?.waits(entry);
   }
 
   /** No-op for an unknown or finished request. Its end comes out of the next step. */
@@ -146,12 +158,16 @@ export class EngineCore {
     this.#stepping = true;
     try {
       this.#poll();
+      this.#activities?.stepBegins(this.#steps);
       this.#takeArrived();
       const batch = this.#scheduler.schedule(this.#steps++);
       this.#flushMeta();
+      this.#activities?.planned(batch);
       const sampled = batch.requests.length > 0 ? await this.#execute(batch) : [];
+      const ranMs = this.#activities?.now() ?? 0;
       const outputs = this.#outcomes.ran(batch, sampled);
       this.#flushMeta();
+      this.#activities?.stepEnds(batch, ranMs);
       return [...outputs, ...this.#outcomes.takeEndings()];
     } finally {
       this.#stepping = false;
@@ -286,6 +302,10 @@ export class EngineCore {
     const output = this.#deps.connector?.worker.getFinished();
     if (!output) return;
     const { finishedSending, finishedRecving, failedRecving } = output;
+    for (const id of finishedRecving) {
+      const request = this.#queues.known.get(id);
+      if (request) this.#activities?.waits(request);
+    }
     if (finishedSending.length + finishedRecving.length + failedRecving.length > 0)
       this.#arrived.push(output);
   }

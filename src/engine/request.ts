@@ -25,6 +25,8 @@ export class Request implements ConnectorRequest {
   readonly blockHashes: BlockHash[] = [];
   /** Why a finished request's blocks stay: a load still writes into them, or a reader may fetch them. */
   heldFor: 'load' | 'reader' | null = null;
+  /** Since when it waits for a step, on the engine's clock; null while it runs or its KV is on its way. For spans only. */
+  waitingSinceMs: number | null = null;
   /** Fixed by the first token. */
   prompt: PromptAccount | null = null;
   readonly #allTokenIds: number[];

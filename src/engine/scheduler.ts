@@ -18,6 +18,8 @@ export interface SchedulerDeps {
   connector: KvConnectorScheduler | null;
   /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
   dropOldestHold: () => boolean;
+  /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
+  onLookup?: { now: () => number; tell: (requestId: string, startMs: number, endMs: number) => void };
 }
 
 interface StepPlan {
@@ -106,10 +108,7 @@ export class Scheduler {
       this.#queues.numAdmitted < maxNumSeqs
     ) {
       const request = this.#queues.waiting[index]!;
-      const hit = cache.getComputedBlocks(request);
-      const match = connector
-        ? connector.getNumNewMatchedTokens(request, hit.numTokens)
-        : { tokens: 0, async: false, noPullReason: null };
+      const { hit, match } = this.#lookup(request);
       if (!match) {
         this.#queues.stalled = false;
         index++;
@@ -132,6 +131,17 @@ export class Scheduler {
       if (load) this.#load(request);
       else this.#run(request, numNewTokens, plan);
     }
+  }
+
+  #lookup(request: Request) {
+    const { cache, connector, onLookup } = this.#deps;
+    const startMs = onLookup?.now() ?? 0;
+    const hit = cache.getComputedBlocks(request);
+    const match = connector
+      ? connector.getNumNewMatchedTokens(request, hit.numTokens)
+      : { tokens: 0, async: false, noPullReason: null };
+    onLookup?.tell(request.requestId, startMs, onLookup.now());
+    return { hit, match };
   }
 
   /**

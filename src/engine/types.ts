@@ -74,6 +74,21 @@ export interface SampledToken {
   logits: Float32Array | null;
 }
 
+/** What an engine did, or a request waited for, from when to when on the engine's clock. For spans only: nothing is decided by it. */
+export interface EngineActivity {
+  /**
+   * queue: a request waits for the step that takes it. lookup: its hits are looked up. schedule: a step is planned. step:
+   * a batch of several runs. collect: results are taken.
+   */
+  name: 'queue' | 'lookup' | 'schedule' | 'step' | 'collect';
+  startMs: number;
+  endMs: number;
+  step: number;
+  requestIds: readonly string[];
+  /** With collect: blocks free then, and those that ended requests keep. */
+  blocks: { free: number; held: number } | null;
+}
+
 /** Runs a batch. Rows are computed in order; KV is written before anything reads it. One call at a time. */
 export interface ModelExecutor {
   execute(batch: ScheduledBatch): Promise<SampledToken[]>;

@@ -101,6 +101,7 @@ export class GpuKvMemory implements BlockMemory {
     const byteLength = this.#checkedLength(group, blockIds);
     const buffer = await this.#readback.acquire(byteLength);
     try {
+      const acquired = this.#clock.now();
       const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv gather' });
       const copies = this.#copies(blockIds);
       for (const { device, staged, bytes } of copies)
@@ -119,6 +120,7 @@ export class GpuKvMemory implements BlockMemory {
           buffer.unmap();
           this.#readback.release(buffer);
         }),
+        gatherMs: submitted - acquired,
         waitMs: started - submitted,
         readbackMs: mapped - started,
         descriptors: copies.length,
@@ -153,8 +155,10 @@ export class GpuKvMemory implements BlockMemory {
           );
           buffer.unmap();
           this.#gpu.device.queue.submit([this.#encodeScatter(buffer, blockIds)]);
+          const submitted = this.#clock.now();
           // Mapped again when the copy is done: one wait tells the caller, and readies the buffer for the next.
           await this.#gpu.guard(buffer.mapAsync(GPUMapMode.WRITE));
+          return { scatterMs: this.#clock.now() - submitted };
         } finally {
           finish();
         }

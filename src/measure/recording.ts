@@ -47,6 +47,7 @@ const spanSchema = z.strictObject({
   endMs: z.number(),
   clock: z.enum(['host', 'gpu', 'modelled']),
   requestId: z.string().nullable(),
+  requestIds: z.array(z.string()).optional(),
   args: z.record(z.string(), z.union([z.number(), z.string()])),
 });
 

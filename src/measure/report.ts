@@ -53,7 +53,14 @@ export const turnSchema = z.strictObject({
   latency_ms: ms.describe("From the router's acceptance to the last token."),
   stages_ms: z
     .record(z.string(), z.number())
-    .describe('Where the time to the first token went, stage by stage.'),
+    .describe(
+      'Where the time to the first token went: each moment is given to the stage that was waited for. They add up to ttft_ms; stages that took no time are left out, but for other. docs/stages.md lists them.',
+    ),
+  overlapped_ms: z
+    .record(z.string(), z.number())
+    .describe(
+      'What stages did while another one was waited for; chunks that were under way together count each.',
+    ),
   transfer: z.strictObject({
     p_to_d: transferSchema.describe("P's KV of the prompt, to D."),
     d_to_p: transferSchema.describe('KV that D holds of earlier turns, back to P.'),

@@ -7,7 +7,7 @@ import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
-import type { SpanSink } from '../measure/spans.ts';
+import { gpuLane, hostLane, type SpanSink } from '../measure/spans.ts';
 import { type Activations, createActivations } from './activations.ts';
 import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass, type Work } from './forward-pass.ts';
@@ -42,6 +42,8 @@ export interface ModelRunnerOptions {
   /** Weights uploaded, of all: layers and one for the rest. */
   onProgress?: (done: number, total: number) => void;
   onSpan?: SpanSink;
+  /** For the lanes of spans. */
+  engineId?: string;
 }
 
 /** Bytes on the device. */
@@ -72,6 +74,8 @@ export class ModelRunner implements ModelExecutor {
   readonly #readback: SampleReadback;
   readonly #shape: PieceShape;
   #busy = false;
+  /** When the device had done the last piece that sampled. */
+  #computedMs = 0;
 
   private constructor(parts: RunnerParts) {
     const { options, activations } = parts;
@@ -184,8 +188,10 @@ export class ModelRunner implements ModelExecutor {
     this.#busy = true;
     try {
       const sampled: SampledToken[] = [];
+      let begunMs = this.#parts.options.clock.now();
       for (const piece of cutIntoPieces(batch, this.#shape, this.#pieceLimits())) {
-        sampled.push(...(await this.#runPiece(piece, batch.step)));
+        sampled.push(...(await this.#runPiece(piece, batch.step, begunMs)));
+        begunMs = this.#parts.options.clock.now();
       }
       return sampled;
     } finally {
@@ -212,9 +218,8 @@ export class ModelRunner implements ModelExecutor {
     this.#readback.destroy();
   }
 
-  async #runPiece(piece: Piece, step: number): Promise<SampledToken[]> {
-    const { options, pass } = this.#parts;
-    const begun = options.clock.now();
+  async #runPiece(piece: Piece, step: number, begunMs: number): Promise<SampledToken[]> {
+    const { pass } = this.#parts;
     uploadPiece(this.#parts, piece);
     const all = pass.dispatches(piece);
     const submits = piece.numRows <= ONE_SUBMIT_ROWS ? [all] : this.#cut(all);
@@ -225,16 +230,22 @@ export class ModelRunner implements ModelExecutor {
       if (piece.samples.length === 0) await this.#gpu.run([this.#encode(last)], ms);
       else sampled = await this.#runLast(last, piece, ms);
     });
-    options.onSpan?.({
-      name: 'forward',
-      lane: 'gpu',
-      startMs: begun,
-      endMs: options.clock.now(),
-      clock: 'host',
-      requestId: null,
-      args: { step, rows: piece.numRows, submits: submits.length + 1 },
-    });
+    this.#tell(piece, step, begunMs, submits.length + 1);
     return sampled;
+  }
+
+  /** The kernels until the device has done them; then, what was sampled until the host has it. */
+  #tell(piece: Piece, step: number, startMs: number, submits: number): void {
+    const { onSpan, clock, engineId = 'engine' } = this.#parts.options;
+    if (!onSpan) return;
+    const { requestIds, numRows: rows, samples } = piece;
+    const shared = { clock: 'host', requestId: null, requestIds } as const;
+    const endMs = samples.length === 0 ? clock.now() : this.#computedMs;
+    const args = { step, rows, submits };
+    onSpan({ ...shared, name: 'forward', lane: gpuLane(engineId), startMs, endMs, args });
+    if (samples.length === 0) return;
+    const sampling = { startMs: endMs, endMs: clock.now(), args: { step, rows: samples.length } };
+    onSpan({ ...shared, name: 'sampling', lane: hostLane(engineId), ...sampling });
   }
 
   /** As much as one dispatch of a layer's largest kernel may take. */
@@ -291,7 +302,10 @@ export class ModelRunner implements ModelExecutor {
 
   /** Submits the last part of a piece that samples, with the copy of its results, and reads them. */
   async #runLast(part: readonly Work[], piece: Piece, expectedMs = 0): Promise<SampledToken[]> {
-    return this.#readback.read(piece, (copy) => this.#gpu.run([this.#encode(part, copy)], expectedMs));
+    return this.#readback.read(piece, async (copy) => {
+      await this.#gpu.run([this.#encode(part, copy)], expectedMs);
+      this.#computedMs = this.#parts.options.clock.now();
+    });
   }
 }
 

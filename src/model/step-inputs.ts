@@ -47,6 +47,8 @@ export interface Piece {
   /** Rows that get logits; samples are in the same order. */
   logitRows: Uint32Array<ArrayBuffer>;
   samples: readonly Sample[];
+  /** Whose rows it holds. */
+  requestIds: readonly string[];
   /** Sum over rows of the keys they attend to. */
   attendedKeys: number;
 }
@@ -127,6 +129,7 @@ function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
     spans: placed,
     logitRows: Uint32Array.from(logitRows),
     samples,
+    requestIds: [...new Set(spans.map(({ request }) => request.requestId))],
     attendedKeys,
   };
 }

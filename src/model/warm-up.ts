@@ -24,6 +24,7 @@ export function warmUpPieces(
       samples: [
         { requestId: 'warm-up', sample: { params: warmUpSampling, outputIndex: 0, forbiddenTokenIds: [] } },
       ],
+      requestIds: ['warm-up'],
       attendedKeys: (numRows * (numRows + 1)) / 2,
     };
   });

@@ -44,7 +44,7 @@ function damage(
   group: number,
   blockIds: readonly BlockId[],
   tokenBytes: number,
-): Promise<void> {
+): ReturnType<StagedBlocks['commit']> {
   const [first, second, ...rest] = blockIds as [BlockId, BlockId, ...BlockId[]];
   const { bytes } = staged;
   switch (kind) {
@@ -64,13 +64,13 @@ async function commitWithoutFirst(
   staged: StagedBlocks,
   group: number,
   blockIds: readonly BlockId[],
-): Promise<void> {
+): ReturnType<StagedBlocks['commit']> {
   const rest = staged.bytes.slice(memory.blockBytes[group]!);
   staged.discard();
-  if (rest.byteLength === 0) return;
+  if (rest.byteLength === 0) return { scatterMs: 0 };
   const again = await memory.stage(rest.byteLength);
   again.bytes.set(rest);
-  await again.commit(group, blockIds.slice(1));
+  return again.commit(group, blockIds.slice(1));
 }
 
 /** For the holder's transport: flips one bit of the first chunk, between the checksums of both ends. */

@@ -4,14 +4,12 @@
  */
 import type { BlockId, Clock, TransferOutcome } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
-import type { SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
 import { type ChunkPlan, cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { LinkQueue, type LinkSpec } from './link.ts';
-import type { HelloMessage, ReadMessage, ToHolder, ToReader } from './messages.ts';
+import type { HelloMessage, HolderTimes, ReadMessage, ToHolder, ToReader } from './messages.ts';
 import { createSlab, SlotRing, slotView } from './slab.ts';
-import { emitStage, hostLane, linkLane, type StageName } from './stage-spans.ts';
 import type { BlockMemory, GatheredBlocks, ReadGate } from './types.ts';
 
 /** Gathers that a transfer has under way or waiting for a slot. */
@@ -19,12 +17,9 @@ const GATHERS_IN_FLIGHT = 2;
 
 export interface HolderDeps {
   own: HandshakeSide;
-  /** Name of the reader, for lanes. */
-  readerId: string;
   memory: BlockMemory;
   clock: Clock;
   gate: () => ReadGate;
-  onSpan: SpanSink;
   /** The link in force; a change takes hold with the next chunk. */
   link: () => LinkSpec | null;
   maxChunkBytes: number;
@@ -189,39 +184,29 @@ export class HolderHalf {
   async #sendChunk(serving: Serving, part: GatheredChunk): Promise<void> {
     const { connection, read, signal } = serving;
     const { chunk, index, gathered, startMs, endMs, slot } = part;
-    const { onSpan, own, readerId } = this.#deps;
-    const holderId = own.identity.engineId;
-    const { transferId, requestId } = read;
+    const { transferId } = read;
     const bytes = chunk.byteLength;
-    const span = (name: StageName, lane: string, start: number, end: number) =>
-      emitStage(onSpan, {
-        ...{ name, lane, startMs: start, endMs: end },
-        ...{ requestId, transferId, chunk: index, bytes },
-      });
-
     const { sum, slabInStart, slabInEnd } = this.#copyIn(serving, part);
-    // The first chunk's wait begins when the reader posted the READ.
-    const waitStart = index === 0 ? Math.min(read.postedAt, startMs) : startMs;
-    const readbackMs = gathered.readbackMs;
-    const readbackStart = Math.max(startMs, endMs - readbackMs);
-    span('wait', hostLane(holderId), waitStart, readbackStart);
-    span('readback', hostLane(holderId), readbackStart, endMs);
-    span('slab in', hostLane(holderId), slabInStart, slabInEnd);
-
-    const post = (linkMs: number) =>
+    const readbackStart = Math.max(startMs, endMs - gathered.readbackMs);
+    const submitted = Math.max(startMs, readbackStart - gathered.waitMs);
+    const times = {
+      waitStart: index === 0 ? Math.min(read.postedAt, startMs) : startMs,
+      gatherStart: Math.max(startMs, submitted - gathered.gatherMs),
+      ...{ submitted, readbackStart, mapped: endMs, slabInStart, slabInEnd },
+    };
+    const post = (linkTimes: HolderTimes['link']) =>
       this.#deps.post({
         kind: 'chunk',
         ...{ epoch: connection.epoch, transferId, index, slot, byteLength: bytes },
         ...{ group: chunk.group, first: chunk.first, count: chunk.blockIds.length },
-        ...{ waitMs: readbackStart - waitStart, readbackMs, slabInMs: slabInEnd - slabInStart, linkMs },
+        times: { ...times, link: linkTimes },
         ...{ checksum: sum, descriptors: gathered.descriptors },
       });
     const link = this.#linkOf(connection);
-    if (!link) return post(0);
+    if (!link) return post(null);
     const delivery = await link.deliver(bytes, signal);
     if (!delivery) return connection.ring.release(slot);
-    span('link', linkLane(holderId, readerId), delivery.startMs, delivery.arrivalMs);
-    post(delivery.arrivalMs - delivery.startMs);
+    post({ start: delivery.startMs, arrival: delivery.arrivalMs });
   }
 
   #linkOf(connection: Connection): LinkQueue | null {

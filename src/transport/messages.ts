@@ -45,6 +45,20 @@ export interface ReadMessage {
   postedAt: number;
 }
 
+/** When the holder did what with a chunk, on its clock, milliseconds. It rests between slabIn's end and the posting only on a link. */
+export interface HolderTimes {
+  /** The first chunk's wait begins when the reader posted the READ. */
+  waitStart: number;
+  gatherStart: number;
+  submitted: number;
+  readbackStart: number;
+  mapped: number;
+  slabInStart: number;
+  slabInEnd: number;
+  /** null when the link is off. */
+  link: { start: number; arrival: number } | null;
+}
+
 /** Holder to reader: blocks [first, first + count) of the group's list lie in the slot. */
 export interface ChunkMessage {
   kind: 'chunk';
@@ -57,11 +71,7 @@ export interface ChunkMessage {
   group: number;
   first: number;
   count: number;
-  waitMs: number;
-  readbackMs: number;
-  slabInMs: number;
-  /** 0 when the link is off. */
-  linkMs: number;
+  times: HolderTimes;
   /** Of the bytes before they went into the slab; null when checksums are off. */
   checksum: number | null;
   /** Copies on the holder's device. */

@@ -4,12 +4,12 @@
  */
 import type { BlockId, Clock } from '../engine/types.ts';
 import { TransferError } from '../errors.ts';
-import type { SpanSink } from '../measure/spans.ts';
+import { hostLane, type SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
 import type { ChunkMessage, ReadEndedMessage, ToReader } from './messages.ts';
 import { slotView } from './slab.ts';
-import { emitStage, hostLane, type StageName } from './stage-spans.ts';
+import { emitHolderStages, emitStage, type StageName } from './stage-spans.ts';
 import { emptyResult, Transfer } from './transfer.ts';
 import type { BlockMemory, ReadRequest, StagedBlocks, TransferResult } from './types.ts';
 
@@ -53,7 +53,14 @@ export class ReaderHalf {
     const transferId = this.#deps.nextTransferId();
     const groups = memory.blockBytes.length;
     const transfer = new Transfer(transferId, request, groups, startedAt, () => clock.now());
-    if (!wasConnected) transfer.stages.handshakeMs = elapsed;
+    if (!wasConnected) {
+      transfer.stages.handshakeMs = elapsed;
+      emitStage(this.#deps.onSpan, {
+        ...{ name: 'handshake', lane: hostLane(this.#deps.own.identity.engineId) },
+        ...{ startMs: startedAt, endMs: startedAt + elapsed },
+        ...{ requestId: request.requestId, transferId, chunk: 0, bytes: 0 },
+      });
+    }
     this.#transfers.set(transferId, transfer);
     const postedAt = clock.now();
     post({
@@ -107,6 +114,8 @@ export class ReaderHalf {
       this.#fail(transfer, `what the holder sent cannot be meant: ${place.wrong}.`);
       return;
     }
+    const ends = { holderId: connected.identity.engineId, readerId: this.#deps.own.identity.engineId };
+    emitHolderStages(this.#deps.onSpan, chunk, { ...ends, requestId: transfer.request.requestId });
     let committed = false;
     try {
       const staged = await this.#copyOut(chunk, connected, transfer);
@@ -163,10 +172,13 @@ export class ReaderHalf {
     localIds: readonly BlockId[],
   ): Promise<void> {
     const startMs = this.#deps.clock.now();
-    await staged.commit(chunk.group, localIds);
+    const { scatterMs } = await staged.commit(chunk.group, localIds);
     const endMs = this.#deps.clock.now();
-    transfer.stages.uploadMs += endMs - startMs;
-    this.#span('upload', chunk, transfer, startMs, endMs);
+    const submittedMs = Math.max(startMs, endMs - scatterMs);
+    transfer.stages.uploadMs += submittedMs - startMs;
+    transfer.stages.scatterMs += endMs - submittedMs;
+    this.#span('upload', chunk, transfer, startMs, submittedMs);
+    this.#span('scatter', chunk, transfer, submittedMs, endMs);
   }
 
   #fail(transfer: Transfer, message: string): void {

@@ -1,7 +1,23 @@
-/** Spans of a transfer's stages, in one shape: one span a stage and chunk. */
-import type { SpanSink } from '../measure/spans.ts';
+/**
+ * Spans of a transfer's stages, in one shape: one span a stage and chunk. The reader emits them all, the holder's too,
+ * whose times come with the chunk: so a transfer's spans are known where, and before, its end is.
+ */
+import { hostLane, linkLane, type SpanName, type SpanSink } from '../measure/spans.ts';
+import type { ChunkMessage } from './messages.ts';
 
-export type StageName = 'wait' | 'readback' | 'slab in' | 'link' | 'slab out' | 'upload' | 'notify';
+export type StageName = Extract<
+  SpanName,
+  | 'handshake'
+  | 'wait'
+  | 'gather'
+  | 'readback'
+  | 'slab in'
+  | 'link'
+  | 'slab out'
+  | 'upload'
+  | 'scatter'
+  | 'notify'
+>;
 
 export interface StageSpan {
   name: StageName;
@@ -15,9 +31,6 @@ export interface StageSpan {
   bytes: number;
 }
 
-export const hostLane = (engineId: string): string => `${engineId} host`;
-export const linkLane = (from: string, to: string): string => `link ${from}>${to}`;
-
 export function emitStage(sink: SpanSink, span: StageSpan): void {
   const { name, lane, startMs, endMs, requestId, transferId, chunk, bytes } = span;
   sink({
@@ -29,4 +42,21 @@ export function emitStage(sink: SpanSink, span: StageSpan): void {
     requestId,
     args: { transferId, chunk, bytes },
   });
+}
+
+/** What the holder did for a chunk, as its message tells. */
+export function emitHolderStages(
+  sink: SpanSink,
+  { times, transferId, index, byteLength }: ChunkMessage,
+  { holderId, readerId, requestId }: { holderId: string; readerId: string; requestId: string },
+): void {
+  const host = hostLane(holderId);
+  const span = (name: StageName, lane: string, startMs: number, endMs: number): void =>
+    emitStage(sink, { name, lane, startMs, endMs, requestId, transferId, chunk: index, bytes: byteLength });
+  span('wait', host, times.waitStart, times.gatherStart);
+  span('gather', host, times.gatherStart, times.submitted);
+  if (times.readbackStart > times.submitted) span('wait', host, times.submitted, times.readbackStart);
+  span('readback', host, times.readbackStart, times.mapped);
+  span('slab in', host, times.slabInStart, times.slabInEnd);
+  if (times.link) span('link', linkLane(holderId, readerId), times.link.start, times.link.arrival);
 }

@@ -5,8 +5,8 @@ import type { ChunkMessage } from './messages.ts';
 import type { ReadRequest, TransferResult, TransferStages } from './types.ts';
 
 export function noStages(): TransferStages {
-  const none = { handshakeMs: 0, waitMs: 0, readbackMs: 0, slabInMs: 0 };
-  return { ...none, linkMs: 0, slabOutMs: 0, uploadMs: 0, notifyMs: 0 };
+  const none = { handshakeMs: 0, waitMs: 0, gatherMs: 0, readbackMs: 0, slabInMs: 0 };
+  return { ...none, linkMs: 0, slabOutMs: 0, uploadMs: 0, scatterMs: 0, notifyMs: 0 };
 }
 
 /** A transfer that ended before it began. */
@@ -108,10 +108,13 @@ export class Transfer {
     if (committed) {
       this.#blocks += chunk.count;
       this.#descriptors += chunk.descriptors;
-      if (chunk.index === 0) this.stages.waitMs += chunk.waitMs;
-      this.stages.readbackMs += chunk.readbackMs;
-      this.stages.slabInMs += chunk.slabInMs;
-      this.stages.linkMs += chunk.linkMs;
+      const { waitStart, gatherStart, submitted, readbackStart, mapped, slabInStart, slabInEnd, link } =
+        chunk.times;
+      if (chunk.index === 0) this.stages.waitMs += gatherStart - waitStart + (readbackStart - submitted);
+      this.stages.gatherMs += submitted - gatherStart;
+      this.stages.readbackMs += mapped - readbackStart;
+      this.stages.slabInMs += slabInEnd - slabInStart;
+      if (link) this.stages.linkMs += link.arrival - link.start;
     }
     this.#settle();
   }

@@ -4,14 +4,14 @@
  */
 import type { BlockPair, Clock, RemoteAddress } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
-import type { SpanSink } from '../measure/spans.ts';
+import { linkLane, type SpanSink } from '../measure/spans.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { HolderHalf } from './holder.ts';
 import type { LinkSpec } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
 import { Peer } from './peer.ts';
 import { ReaderHalf } from './reader.ts';
-import { emitStage, linkLane } from './stage-spans.ts';
+import { emitStage } from './stage-spans.ts';
 import { emptyResult } from './transfer.ts';
 import type {
   BlockMemory,
@@ -129,6 +129,7 @@ class MessagePortTransport implements PeerTransport {
       makeReader: (post) =>
         new ReaderHalf({
           ...this.#halves(),
+          onSpan: this.#deps.onSpan ?? (() => {}),
           enforceHandshakeCompat: this.#deps.enforceHandshakeCompat ?? true,
           nextEpoch: () => ++this.#lastEpoch,
           nextTransferId: () => `${this.identity.engineId}-${++this.#lastTransfer}`,
@@ -137,7 +138,6 @@ class MessagePortTransport implements PeerTransport {
       makeHolder: (post) =>
         new HolderHalf({
           ...this.#halves(),
-          readerId: address.engineId,
           gate: () => this.#handlers.gate,
           link: () => this.#link,
           slots: this.#slots,
@@ -215,7 +215,6 @@ class MessagePortTransport implements PeerTransport {
       own: { identity: this.identity, factors: this.#deps.factors ?? null },
       memory: this.#deps.memory,
       clock: this.#deps.clock,
-      onSpan: this.#deps.onSpan ?? (() => {}),
       maxChunkBytes: this.#maxChunkBytes,
     };
   }

@@ -23,7 +23,11 @@ export interface BlockMemory {
 export interface GatheredBlocks {
   bytes: Uint8Array;
   release(): void;
-  /** Milliseconds the copy waited behind other work of the device, then copied and mapped. */
+  /**
+   * Milliseconds: copy commands encoded and submitted; then the copy waited behind other work of the device; then the
+   * device copied, and the buffer was mapped. What came before was waiting for a place in the ring.
+   */
+  gatherMs: number;
   waitMs: number;
   readbackMs: number;
   /** Copies that the device made: runs of neighbouring blocks, or layers' pieces of blocks. */
@@ -32,8 +36,11 @@ export interface GatheredBlocks {
 
 export interface StagedBlocks {
   bytes: Uint8Array;
-  /** Copies the bytes, in order, into these blocks on the device. Resolves when the device has done it. */
-  commit(group: number, blockIds: readonly BlockId[]): Promise<void>;
+  /**
+   * Copies the bytes, in order, into these blocks on the device. Resolves when the device has done it, with the
+   * milliseconds that passed since the copy was submitted.
+   */
+  commit(group: number, blockIds: readonly BlockId[]): Promise<{ scatterMs: number }>;
   /** Gives the buffer back unused. */
   discard(): void;
 }
@@ -59,12 +66,14 @@ export interface TransferStages {
   handshakeMs: number;
   /** From the READ's posting until the holder's device began to copy the first chunk. */
   waitMs: number;
+  gatherMs: number;
   readbackMs: number;
   slabInMs: number;
   /** Modelled time of a throttled link; 0 when the link is off. */
   linkMs: number;
   slabOutMs: number;
   uploadMs: number;
+  scatterMs: number;
   notifyMs: number;
 }
 

@@ -151,7 +151,8 @@ export class FakeCluster implements Cluster {
                 ttftMs,
                 tpotMs: 3.25,
                 latencyMs: ttftMs + 3.25 * (ids.length - 1),
-                stagesMs: { prefill: ttftMs },
+                stagesMs: { prefill: ttftMs, other: 0 },
+                overlappedMs: {},
                 transfer: {
                   pToD: this.mode === 'monolithic' ? null : this.#moved(prompt.length),
                   dToP: pulled > 0 ? this.#moved(pulled) : null,

@@ -8,13 +8,20 @@ const pulled = turnReport({
   prompt_tokens: 100,
   pulled_tokens: 90,
   ttft_ms: 26,
-  stages_ms: { pull_d_to_p: 5, prefill: 10, hand_over_p_to_d: 1, first_decode_step: 10 },
+  stages_ms: {
+    pull_wait: 2,
+    pull_readback: 3,
+    prefill: 9,
+    sampling_p: 1,
+    hand_over_upload: 1,
+    first_decode_step: 10,
+  },
 });
 const computed = turnReport({
   turn: 2,
   prompt_tokens: 100,
   ttft_ms: 52,
-  stages_ms: { pull_d_to_p: 0, prefill: 40, hand_over_p_to_d: 2, first_decode_step: 10 },
+  stages_ms: { prefill: 40, hand_over_scatter: 2, first_decode_step: 9, sampling_d: 0.5, other: 0.5 },
 });
 const runs = [
   { mode: 'unidirectional', turns: [turnReport(), computed] },

@@ -22,6 +22,7 @@ export function turnReport(fields: Partial<TurnReport> = {}): TurnReport {
     tpot_ms: 2,
     latency_ms: 14,
     stages_ms: {},
+    overlapped_ms: {},
     transfer: { p_to_d: noTransfer, d_to_p: noTransfer },
     ...fields,
   };

@@ -91,7 +91,14 @@ export class TestMemory implements BlockMemory {
       await this.#delay();
       const bytes = new Uint8Array(blockIds.length * this.blockBytes[group]!);
       for (const [i, id] of blockIds.entries()) bytes.set(this.block(group, id), i * this.blockBytes[group]!);
-      return { bytes, release, waitMs: 0, readbackMs: 0, descriptors: mergeRuns(blockIds).length };
+      return {
+        bytes,
+        release,
+        gatherMs: 0,
+        waitMs: 0,
+        readbackMs: 0,
+        descriptors: mergeRuns(blockIds).length,
+      };
     } catch (error) {
       release();
       throw error;
@@ -120,6 +127,7 @@ export class TestMemory implements BlockMemory {
         for (const [i, id] of ids.entries())
           this.block(group, id).set(bytes.subarray(i * size, (i + 1) * size));
         this.commits += 1;
+        return { scatterMs: 0 };
       } finally {
         done();
       }

@@ -1,4 +1,5 @@
 /** Where a time to the first token went: one bar, its stages in the colours of who did the work. */
+import { foldStages } from '../../../src/measure/stages.ts';
 import { ms } from './format.ts';
 
 export type StageTone = 'p' | 'd' | 'pull' | 'over' | 'other';
@@ -14,17 +15,17 @@ export function stageTone(name: string): StageTone {
 }
 
 const WORDS: Readonly<Record<string, string>> = {
-  pull_d_to_p: 'pull back D → P',
+  pull: 'pull back D → P',
   prefill: 'prefill on P',
-  hand_over_p_to_d: 'hand-over P → D',
+  hand_over: 'hand-over P → D',
   first_decode_step: 'first step on D',
 };
 
 export const stageInWords = (name: string): string => WORDS[name] ?? name.replaceAll('_', ' ');
 
-/** Stages that took time, in the order in which they were given. */
+/** Parts of a turn that took time, in the order in which they come. */
 export const shownStages = (stagesMs: Readonly<Record<string, number>>): [string, number][] =>
-  Object.entries(stagesMs).filter(([, took]) => took > 0);
+  Object.entries(foldStages(stagesMs)).filter(([, took]) => took > 0);
 
 export interface StageBarProps {
   stagesMs: Readonly<Record<string, number>>;

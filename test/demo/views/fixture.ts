@@ -29,7 +29,7 @@ export const turnReport = (change: Partial<TurnReport>): TurnReport => ({
     logits_digests: [],
   },
   ...{ text: 'Once upon a time.', finish_reason: 'stop', ttft_ms: 120, tpot_ms: 9, latency_ms: 700 },
-  ...{ stages_ms: { prefill: 95, hand_over_p_to_d: 15, first_decode_step: 10 } },
+  ...{ stages_ms: { prefill: 95, hand_over_p_to_d: 15, first_decode_step: 10 }, overlapped_ms: {} },
   ...{ transfer: { p_to_d: noTransfer, d_to_p: noTransfer }, ...change },
 });
 

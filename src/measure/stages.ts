@@ -1,0 +1,211 @@
+/**
+ * Where a turn's time to its first token went: each moment is given to one stage, the one that was waited for, so the
+ * stages add up to TTFT. What a stage did while another one was waited for is counted apart, as overlapped.
+ */
+import { criticalPath, type PathPiece } from './critical-path.ts';
+import { type Span, type SpanName, turnOfRequest } from './spans.ts';
+
+export const STAGE_GROUPS = [
+  'router',
+  'queue',
+  'lookup',
+  'handshake',
+  'pull',
+  'prefill',
+  'sampling',
+  'hand-over',
+  'decode',
+  'other',
+] as const;
+export type StageGroup = (typeof STAGE_GROUPS)[number];
+
+interface StageFacts {
+  group: StageGroup;
+  meaning: string;
+}
+
+/** A transfer's stages, by the span that tells of them. `messages`: what is left of the whole transfer. */
+const TRANSFER_STAGES = {
+  wait: "the holder's device finishes what it has begun, or a staging buffer comes free",
+  gather: 'copy commands for the blocks are encoded and submitted at the holder',
+  readback: "the holder's device copies blocks into mapped memory",
+  slab_in: 'mapped memory to shared slab',
+  link: 'the modelled link brings the bytes',
+  slab_out: "shared slab to the reader's mapped upload buffer",
+  upload: "the upload buffer is handed to the reader's device",
+  scatter: "the reader's device copies the bytes into its blocks",
+  notify: 'the message that the reader is done',
+  messages: "between a transfer's stages: messages between the two threads, and waits for a slot of the slab",
+} as const;
+type TransferStage = keyof typeof TRANSFER_STAGES;
+
+const transferStages = <P extends string>(prefix: P, group: StageGroup, what: string) =>
+  Object.fromEntries(
+    Object.entries(TRANSFER_STAGES).map(([name, meaning]) => [
+      `${prefix}_${name}`,
+      { group, meaning: `${what}: ${meaning}` },
+    ]),
+  ) as Record<`${P}_${TransferStage}`, StageFacts>;
+
+const stage = (group: StageGroup, meaning: string): StageFacts => ({ group, meaning });
+
+/** In the order in which a turn goes through them. Keys are the names in stages_ms. P's are those of the only engine too. */
+export const STAGES = {
+  router: stage('router', "the router's own work, and messages on their way to an engine"),
+  queue_p: stage('queue', "waits for P's next step, or for other requests of the same step"),
+  lookup_p: stage('lookup', 'P asks its prefix cache, and what D can give beyond it'),
+  schedule_p: stage('queue', "the rest of P's step around its kernels: blocks allocated, results taken"),
+  pull_handshake: stage('handshake', 'the first pull of P from D asks for a slab'),
+  ...transferStages('pull', 'pull', 'D to P'),
+  prefill: stage('prefill', "P's kernels over the prompt tokens that it computes"),
+  sampling_p: stage('sampling', 'the sampled token comes back from the device of P'),
+  queue_d: stage('queue', "waits for D's next step, or for other requests of the same step"),
+  lookup_d: stage('lookup', 'D asks its prefix cache, and what P gives beyond it'),
+  schedule_d: stage('queue', "the rest of D's step around its kernels: blocks allocated, results taken"),
+  hand_over_handshake: stage('handshake', 'the first read of D from P asks for a slab'),
+  ...transferStages('hand_over', 'hand-over', 'P to D'),
+  first_decode_step: stage(
+    'decode',
+    "D's kernels up to its first token: the last prompt token, and what did not arrive",
+  ),
+  sampling_d: stage('sampling', 'the first token comes back from the device of D'),
+  other: stage('other', 'what no span tells of'),
+} as const satisfies Record<string, StageFacts>;
+
+export type StageName = keyof typeof STAGES;
+export const stageNames = Object.keys(STAGES) as readonly StageName[];
+
+/** Sums of stages by group; stages that are not known count as 'other'. */
+export function groupStages(stagesMs: Readonly<Record<string, number>>): Record<StageGroup, number> {
+  const sums = Object.fromEntries(STAGE_GROUPS.map((group) => [group, 0])) as Record<StageGroup, number>;
+  for (const [name, ms] of Object.entries(stagesMs)) {
+    sums[name in STAGES ? STAGES[name as StageName].group : 'other'] += ms;
+  }
+  return sums;
+}
+
+/** A turn in a few parts, for pictures; the last takes queues, lookups, and messages between threads. */
+const PARTS = {
+  pull: /^pull_/,
+  prefill: /^(prefill|sampling_p)$/,
+  hand_over: /^hand_over_/,
+  first_decode_step: /^(first_decode_step|sampling_d)$/,
+  between: /^(router|queue_.|lookup_.|schedule_.|other)$/,
+} as const;
+
+/** Sums by part, in a turn's order; a stage that is not known is a part of its own. */
+export function foldStages(stagesMs: Readonly<Record<string, number>>): Record<string, number> {
+  const sums: Record<string, number> = Object.fromEntries(Object.keys(PARTS).map((part) => [part, 0]));
+  for (const [name, ms] of Object.entries(stagesMs)) {
+    const part = Object.entries(PARTS).find(([, pattern]) => pattern.test(name))?.[0] ?? name;
+    sums[part] = (sums[part] ?? 0) + ms;
+  }
+  return sums;
+}
+
+export interface TurnWindow {
+  /** The turn's id; its requests at the engines are named after it. */
+  turnId: string;
+  acceptedMs: number;
+  firstTokenMs: number;
+}
+
+export interface StageTimes {
+  /** Milliseconds in which the stage was what the first token waited for. They add up to TTFT. */
+  stagesMs: Record<string, number>;
+  /**
+   * What the stage's spans add up to beyond that, within the same window: done while something else was waited for.
+   * Chunks of a transfer that were under way together count each.
+   */
+  overlappedMs: Record<string, number>;
+}
+
+/** Stages that took no time are left out, but for 'other'. Spans of other turns, and of 'gpu' clocks, are passed over. */
+export function turnStages(spans: readonly Span[], window: TurnWindow): StageTimes {
+  const stagesMs: Record<string, number> = { other: 0 };
+  const overlappedMs: Record<string, number> = {};
+  const pieces = stagePieces(spans, window);
+  for (const { key, startMs, endMs } of criticalPath(pieces, window.acceptedMs, window.firstTokenMs)) {
+    const name = key ?? 'other';
+    stagesMs[name] = (stagesMs[name] ?? 0) + endMs - startMs;
+  }
+  for (const { key, startMs, endMs, envelope } of pieces) {
+    const ms = Math.min(endMs, window.firstTokenMs) - Math.max(startMs, window.acceptedMs);
+    if (ms > 0 && !envelope) overlappedMs[key] = (overlappedMs[key] ?? 0) + ms;
+  }
+  for (const name of Object.keys(overlappedMs)) {
+    const beyond = overlappedMs[name]! - (stagesMs[name] ?? 0);
+    if (beyond > 0) overlappedMs[name] = beyond;
+    else delete overlappedMs[name];
+  }
+  return { stagesMs: inOrder(stagesMs), overlappedMs: inOrder(overlappedMs) };
+}
+
+const inOrder = (times: Readonly<Record<string, number>>): Record<string, number> =>
+  Object.fromEntries(stageNames.flatMap((name) => (name in times ? [[name, times[name]!]] : [])));
+
+export interface StagePiece extends PathPiece<StageName> {
+  /** It lies around other stages' spans: what it overlaps is not its own doing. */
+  envelope: boolean;
+}
+
+/** The spans of one turn as stages, for its path or for a drawing. */
+export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow, 'turnId'>): StagePiece[] {
+  return spans.flatMap((span): StagePiece[] => {
+    const place = STAGE_OF_SPAN[span.name];
+    const side = place && span.clock !== 'gpu' ? sideOf(span, turnId) : null;
+    if (!place || !side) return [];
+    const { startMs, endMs } = span;
+    return [{ key: place[side], startMs, endMs, waitRank: place.waitRank, envelope: place.envelope }];
+  });
+}
+
+function sideOf({ requestId, requestIds = [] }: Span, turnId: string): 'p' | 'd' | null {
+  const ids = requestId === null ? requestIds : [requestId];
+  for (const id of ids) {
+    const owner = turnOfRequest(id);
+    if (owner.turnId === turnId) return owner.side;
+  }
+  return null;
+}
+
+interface Place {
+  p: StageName;
+  d: StageName;
+  waitRank: number | null;
+  envelope: boolean;
+}
+
+const work = (p: StageName, d: StageName): Place => ({ p, d, waitRank: null, envelope: false });
+const wait = (waitRank: number, p: StageName, d: StageName, envelope = false): Place => ({
+  p,
+  d,
+  waitRank,
+  envelope,
+});
+const moved = (name: TransferStage): Place => work(`pull_${name}`, `hand_over_${name}`);
+
+/** Waits from the most telling to the least: a transfer's envelope only where nothing in it is known to have gone on. */
+const STAGE_OF_SPAN: Partial<Record<SpanName, Place>> = {
+  accept: work('router', 'router'),
+  'hand over': work('router', 'router'),
+  lookup: work('lookup_p', 'lookup_d'),
+  forward: work('prefill', 'first_decode_step'),
+  sampling: work('sampling_p', 'sampling_d'),
+  handshake: work('pull_handshake', 'hand_over_handshake'),
+  gather: moved('gather'),
+  readback: moved('readback'),
+  'slab in': moved('slab_in'),
+  link: moved('link'),
+  'slab out': moved('slab_out'),
+  upload: moved('upload'),
+  scatter: moved('scatter'),
+  schedule: wait(0, 'schedule_p', 'schedule_d', true),
+  collect: wait(0, 'schedule_p', 'schedule_d', true),
+  wait: wait(1, 'pull_wait', 'hand_over_wait'),
+  transfer: wait(2, 'pull_messages', 'hand_over_messages', true),
+  queue: wait(3, 'queue_p', 'queue_d'),
+  step: wait(4, 'queue_p', 'queue_d', true),
+  submit: wait(5, 'router', 'router'),
+  notify: wait(6, 'pull_notify', 'hand_over_notify'),
+};

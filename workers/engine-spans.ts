@@ -1,0 +1,83 @@
+/** An engine's spans until they are sent: gathers them from its parts, and gives what policy tells of the engine's lanes. */
+import type { TransferInfo } from '../src/connector/worker-side.ts';
+import type { EngineActivity } from '../src/engine/types.ts';
+import { hostLane, linkLane, ROUTER_LANE, type Span } from '../src/measure/spans.ts';
+
+export class EngineSpans {
+  readonly #engineId: string;
+  #spans: Span[] = [];
+  /** Called when a span comes and there was none. */
+  onFirst: () => void = () => {};
+  /** When the KV of requests was there, until their next step. */
+  readonly #loadedMs = new Map<string, number>();
+
+  constructor(engineId: string) {
+    this.#engineId = engineId;
+  }
+
+  get count(): number {
+    return this.#spans.length;
+  }
+
+  readonly add = (span: Span): void => {
+    this.#spans.push(span);
+    if (this.#spans.length === 1) this.onFirst();
+  };
+
+  take(): Span[] {
+    const spans = this.#spans;
+    this.#spans = [];
+    return spans;
+  }
+
+  submitted(requestId: string, startMs: number, endMs: number): void {
+    const lane = ROUTER_LANE;
+    this.add({
+      name: 'submit',
+      lane,
+      startMs,
+      endMs,
+      clock: 'host',
+      requestId,
+      args: { to: this.#engineId },
+    });
+  }
+
+  readonly activity = ({ name, startMs, endMs, step, requestIds, blocks }: EngineActivity): void => {
+    const [requestId = null, ...others] = requestIds;
+    const loadedMs = name === 'queue' && requestId !== null ? this.#loadedMs.get(requestId) : undefined;
+    if (requestId !== null && loadedMs !== undefined) this.#loadedMs.delete(requestId);
+    this.add({
+      name,
+      lane: hostLane(this.#engineId),
+      startMs: Math.min(startMs, loadedMs ?? startMs),
+      endMs,
+      clock: 'host',
+      requestId: others.length === 0 ? requestId : null,
+      ...(others.length === 0 ? {} : { requestIds }),
+      args: { step, ...(blocks && { freeBlocks: blocks.free, heldBlocks: blocks.held }) },
+    });
+  };
+
+  transferred({ requestId, remote, numTokens, startedMs, checkedMs, endedMs, result }: TransferInfo): void {
+    this.#loadedMs.set(requestId, endedMs);
+    const shared = { clock: 'host', requestId } as const;
+    this.add({
+      ...shared,
+      name: 'handshake',
+      lane: hostLane(this.#engineId),
+      startMs: startedMs,
+      endMs: checkedMs,
+      args: { from: remote.engineId },
+    });
+    const { bytes, blocks, descriptors, outcome } = result;
+    this.add({
+      ...shared,
+      name: 'transfer',
+      lane: linkLane(remote.engineId, this.#engineId),
+      startMs: startedMs,
+      endMs: endedMs,
+      args: { bytes, blocks, descriptors, tokens: numTokens, outcome },
+    });
+  }
+}
