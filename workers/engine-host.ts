@@ -83,11 +83,11 @@ export class EngineHost implements EngineApi {
   }
 
   async addRequest(request: EngineRequest, sentMs: number): Promise<void> {
-    this.#spans.submitted(request.requestId, sentMs, systemClock.now());
     try {
       this.#engine().addRequest(request);
       this.#openRequests.set(request.requestId, null);
     } finally {
+      this.#spans.submitted(request.requestId, sentMs, systemClock.now());
       // A refused request may still have a holder to tell that its blocks are free.
       this.#wake();
     }
@@ -258,6 +258,7 @@ export class EngineHost implements EngineApi {
           for (const { finish, requestId } of outputs) if (finish) this.#openRequests.delete(requestId);
           if (outputs.length > 0) {
             const atMs = systemClock.now();
+            this.#spans.outputsSent(atMs);
             // Ahead of a turn's end: its result is made from them.
             if (outputs.some(({ finish }) => finish)) this.#sendSpans();
             this.#send({ kind: 'outputs', outputs, atMs });

@@ -43,6 +43,12 @@ export class EngineSpans {
     });
   }
 
+  /** The step's results are out: until then they were being collected. */
+  outputsSent(atMs: number): void {
+    const last = this.#spans.at(-1);
+    if (last?.name === 'collect') this.#spans[this.#spans.length - 1] = { ...last, endMs: atMs };
+  }
+
   readonly activity = ({ name, startMs, endMs, step, requestIds, blocks }: EngineActivity): void => {
     const [requestId = null, ...others] = requestIds;
     const loadedMs = name === 'queue' && requestId !== null ? this.#loadedMs.get(requestId) : undefined;

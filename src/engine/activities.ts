@@ -74,7 +74,7 @@ export class Activities {
     const endMs = this.now();
     const requestIds = batch.requests.map(({ requestId }) => requestId);
     const step = this.#step;
-    if (this.#telling && requestIds.length > 1) {
+    if (this.#telling) {
       tell({ name: 'step', startMs: this.#runMs, endMs: ranMs, step, requestIds, blocks: null });
     }
     const free = cache.numFree;

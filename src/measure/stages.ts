@@ -152,7 +152,9 @@ export interface StagePiece extends PathPiece<StageName> {
 /** The spans of one turn as stages, for its path or for a drawing. */
 export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow, 'turnId'>): StagePiece[] {
   return spans.flatMap((span): StagePiece[] => {
-    const place = STAGE_OF_SPAN[span.name];
+    // A request that runs alone waits for nobody in its step.
+    const alone = span.name === 'step' && span.requestId !== null;
+    const place = alone ? STEP_ALONE : STAGE_OF_SPAN[span.name];
     const side = place && span.clock !== 'gpu' ? sideOf(span, turnId) : null;
     if (!place || !side) return [];
     const { startMs, endMs } = span;
@@ -184,6 +186,8 @@ const wait = (waitRank: number, p: StageName, d: StageName, envelope = false): P
   envelope,
 });
 const moved = (name: TransferStage): Place => work(`pull_${name}`, `hand_over_${name}`);
+
+const STEP_ALONE = wait(4, 'schedule_p', 'schedule_d', true);
 
 /** Waits from the most telling to the least: a transfer's envelope only where nothing in it is known to have gone on. */
 const STAGE_OF_SPAN: Partial<Record<SpanName, Place>> = {

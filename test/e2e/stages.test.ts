@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import type { Mode, TurnResult } from '../../src/cluster/types.ts';
+import type { Span } from '../../src/measure/spans.ts';
+import { STAGES } from '../../src/measure/stages.ts';
+import { converse, generate, withCluster } from './cluster-fixture.ts';
+
+const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
+
+function expectWhole({ stagesMs, overlappedMs, ttftMs }: TurnResult): void {
+  const parts = Object.entries(stagesMs);
+  expect(parts.reduce((sum, [, ms]) => sum + ms, 0)).toBe(ttftMs);
+  for (const [name, ms] of [...parts, ...Object.entries(overlappedMs)]) {
+    expect(Object.keys(STAGES)).toContain(name);
+    expect(ms).toBeGreaterThanOrEqual(0);
+  }
+}
+
+/** A busy machine may stop a thread between two spans: one turn in ten may have more of 'other'. */
+function expectLittleUnknown(turns: readonly TurnResult[]): void {
+  const vague = turns.filter(({ stagesMs, ttftMs }) => stagesMs.other! > Math.max(0.02 * ttftMs, 0.1));
+  expect(vague.length).toBeLessThanOrEqual(turns.length / 10);
+}
+
+describe('the stages of real turns', () => {
+  it('add up to TTFT in every mode, with next to nothing unknown', async () => {
+    await withCluster({}, async (cluster) => {
+      const turns: TurnResult[] = [];
+      for (const mode of modes) {
+        await cluster.setMode(mode);
+        const results = (await converse(cluster, 'c', 4)).map(({ result }) => result);
+        turns.push(...results);
+        const last = results.at(-1)!.stagesMs;
+        expect(last.prefill).toBeGreaterThan(0);
+        expect('first_decode_step' in last).toBe(mode !== 'monolithic');
+        expect('hand_over_scatter' in last).toBe(mode !== 'monolithic');
+        expect('pull_scatter' in last).toBe(mode === 'bidirectional');
+      }
+      for (const turn of turns) expectWhole(turn);
+      expectLittleUnknown(turns);
+    });
+  });
+
+  it('hold for requests that share batches, wait, and are preempted', async () => {
+    const small = { numBlocks: 14, enablePrefixCaching: false };
+    await withCluster({ decode: small, mode: 'monolithic' }, async (cluster) => {
+      const before = (await cluster.stats()).reduce((sum, { preemptions }) => sum + preemptions, 0);
+      const turns = await Promise.all(
+        Array.from({ length: 5 }, (_, i) => {
+          const promptTokenIds = Array.from({ length: 40 + 9 * i }, (_, n) => 9 + ((7 * n + i) % 400));
+          const sampling = { maxTokens: 40, ignoreEos: true };
+          return generate(cluster, { conversationId: `c${i}`, promptTokenIds, sampling });
+        }),
+      );
+      const results = turns.map(({ result }) => result);
+      for (const result of results) expectWhole(result);
+      expectLittleUnknown(results);
+      expect(Math.max(...results.map(({ stagesMs }) => stagesMs.queue_p ?? 0))).toBeGreaterThan(1);
+      const after = (await cluster.stats()).reduce((sum, { preemptions }) => sum + preemptions, 0);
+      expect(after).toBeGreaterThan(before);
+    });
+  });
+
+  it('tell of a pull that failed and was computed instead', async () => {
+    const fault = { engine: 'prefill', kind: 'flip-bit' } as const;
+    await withCluster({ fault }, async (cluster) => {
+      const results = (await converse(cluster, 'c', 2)).map(({ result }) => result);
+      for (const result of results) expectWhole(result);
+      expect(results[1]!.prompt.pulledTokens).toBe(0);
+      expect(results[1]!.prompt.noPullReason).toContain('checksum');
+      const { stagesMs } = results[1]!;
+      expect(stagesMs.pull_readback! + stagesMs.pull_messages!).toBeGreaterThan(0);
+      expectLittleUnknown(results);
+    });
+  });
+
+  it('are drawn from spans whose transfers have the bytes and times of the result', async () => {
+    await withCluster({}, async (cluster) => {
+      const spans: Span[] = [];
+      cluster.onSpan((span) => spans.push(span));
+      const results = (await converse(cluster, 'c', 3)).map(({ result }) => result);
+      const moved = (from: string, to: string) =>
+        spans.filter(({ name, lane }) => name === 'transfer' && lane === `link ${from}>${to}`);
+      const pulls = moved('decode-0', 'prefill-0');
+      const handOvers = moved('prefill-0', 'decode-0');
+      const times = (list: readonly Span[]) => list.map(({ startMs, endMs }) => endMs - startMs);
+      const dToP = results.flatMap(({ transfer }) => transfer.dToP ?? []);
+      const pToD = results.flatMap(({ transfer }) => transfer.pToD ?? []);
+      expect(dToP.length).toBe(2);
+      expect(pulls.map(({ args }) => args.bytes)).toEqual(dToP.map(({ bytes }) => bytes));
+      expect(handOvers.map(({ args }) => args.bytes)).toEqual(pToD.map(({ bytes }) => bytes));
+      expect(times(pulls)).toEqual(dToP.map(({ ms }) => ms));
+      expect(times(handOvers)).toEqual(pToD.map(({ ms }) => ms));
+      const first = spans.filter(({ name }) => name === 'ttft');
+      expect(times(first)).toEqual(results.map(({ ttftMs }) => ttftMs));
+    });
+  });
+});

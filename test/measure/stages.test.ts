@@ -1,0 +1,188 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { criticalPath, type PathPiece } from '../../src/measure/critical-path.ts';
+import type { Span, SpanName } from '../../src/measure/spans.ts';
+import { groupStages, stageNames, turnStages } from '../../src/measure/stages.ts';
+
+const path = (pieces: readonly PathPiece<string>[], from: number, to: number) =>
+  criticalPath(pieces, from, to).map(({ key, startMs, endMs }) => [key, startMs, endMs]);
+const work = (key: string, startMs: number, endMs: number): PathPiece<string> => ({
+  ...{ key, startMs, endMs, waitRank: null },
+});
+const wait = (key: string, startMs: number, endMs: number, waitRank = 0): PathPiece<string> => ({
+  ...{ key, startMs, endMs, waitRank },
+});
+
+describe('the critical path', () => {
+  it('gives a moment to what ended last before the next thing began', () => {
+    // Two chunks through a slow first stage: the second stage of chunk 0 hides behind the first of chunk 1.
+    const pieces = [work('read', 0, 10), work('write', 10, 12), work('read', 10, 20), work('write', 20, 22)];
+    expect(path(pieces, 0, 22)).toEqual([
+      ['read', 0, 20],
+      ['write', 20, 22],
+    ]);
+    // And through a slow second stage.
+    const slow = [work('read', 0, 2), work('read', 2, 4), work('write', 2, 12), work('write', 12, 22)];
+    expect(path(slow, 0, 22)).toEqual([
+      ['read', 0, 2],
+      ['write', 2, 22],
+    ]);
+  });
+
+  it('fills what no work explains with the wait that says most, and leaves the rest unknown', () => {
+    const pieces = [wait('queue', 0, 8, 3), wait('message', 4, 6, 1), work('run', 8, 10)];
+    expect(path(pieces, 0, 12)).toEqual([
+      ['queue', 0, 4],
+      ['message', 4, 6],
+      ['queue', 6, 8],
+      ['run', 8, 10],
+      [null, 10, 12],
+    ]);
+  });
+
+  it('cuts the window to what was asked for', () => {
+    expect(path([work('run', -5, 50)], 0, 10)).toEqual([['run', 0, 10]]);
+    expect(path([], 3, 7)).toEqual([[null, 3, 7]]);
+    expect(path([work('run', 0, 1)], 5, 5)).toEqual([]);
+  });
+
+  it('tiles any window with time that its pieces had', () => {
+    const moment = fc.integer({ min: -50, max: 1100 }).map((n) => n / 8);
+    const piece = fc
+      .record({
+        key: fc.constantFrom('a', 'b', 'c', 'd'),
+        startMs: moment,
+        length: fc.integer({ min: 0, max: 400 }),
+        waitRank: fc.constantFrom(null, null, 0, 1, 2),
+      })
+      .map(({ key, startMs, length, waitRank }) => ({
+        ...{ key, startMs, endMs: startMs + length / 8, waitRank },
+      }));
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 40 }), fc.integer({ min: 0, max: 1000 }), (pieces, length) => {
+        const to = length / 8;
+        const segments = criticalPath(pieces, 0, to);
+        let at = 0;
+        for (const { key, startMs, endMs } of segments) {
+          expect(startMs).toBe(at);
+          expect(endMs).toBeGreaterThan(startMs);
+          at = endMs;
+          const right = (t: number): boolean => {
+            const running = pieces.filter((p) => p.startMs <= t && t + 0.125 <= p.endMs);
+            return key === null ? running.length === 0 : running.some((p) => p.key === key);
+          };
+          for (let t = startMs; t < endMs; t += 0.125) if (!right(t)) expect.fail(`${key} at ${t}`);
+        }
+        expect(at).toBe(to);
+      }),
+    );
+  });
+});
+
+const span = (name: SpanName, requestId: string | null, startMs: number, endMs: number): Span => ({
+  ...{ name, lane: 'x', startMs, endMs, clock: 'host', requestId, args: {} },
+});
+
+describe('the stages of a turn', () => {
+  const spans = [
+    span('accept', 't-p', 0, 1),
+    span('queue', 't-p', 2, 4),
+    span('lookup', 't-p', 4, 5),
+    span('transfer', 't-p', 5, 20),
+    span('wait', 't-p', 5, 8),
+    span('readback', 't-p', 8, 12),
+    span('slab out', 't-p', 14, 15),
+    span('scatter', 't-p', 15, 19),
+    span('notify', 't-p', 20, 23),
+    span('queue', 't-p', 20, 21),
+    { ...span('forward', null, 21, 30), requestIds: ['other', 't-p'] },
+    span('sampling', 't-p', 30, 31),
+    span('hand over', 't-d', 32, 33),
+    span('readback', 't-d', 34, 36),
+    { ...span('forward', null, 36, 40), requestIds: ['t-d', 'other'] },
+    { ...span('forward', null, 0, 40), requestIds: ['other'] },
+    { ...span('kernels', 't-p', 0, 40), clock: 'gpu' as const },
+    span('forward', 'u-p', 0, 40),
+  ];
+
+  it('are told from the spans of its own requests, P side and D side apart', () => {
+    const { stagesMs, overlappedMs } = turnStages(spans, {
+      turnId: 't',
+      acceptedMs: 0,
+      firstTokenMs: 40,
+    });
+    expect(stagesMs).toEqual({
+      router: 2,
+      other: 3,
+      queue_p: 3,
+      lookup_p: 1,
+      pull_wait: 3,
+      pull_readback: 4,
+      pull_messages: 3,
+      pull_slab_out: 1,
+      pull_scatter: 4,
+      prefill: 9,
+      sampling_p: 1,
+      hand_over_readback: 2,
+      first_decode_step: 4,
+    });
+    expect(overlappedMs).toEqual({ pull_notify: 3 });
+  });
+
+  it('are the only engine’s in a monolithic turn', () => {
+    const own = [span('queue', 't', 0, 1), span('forward', 't', 1, 9), span('sampling', 't', 9, 10)];
+    const { stagesMs } = turnStages(own, { turnId: 't', acceptedMs: 0, firstTokenMs: 10 });
+    expect(stagesMs).toEqual({ queue_p: 1, prefill: 8, sampling_p: 1, other: 0 });
+  });
+
+  it('add up to the time to the first token, none negative, whatever the spans are', () => {
+    const names = [
+      'accept',
+      'submit',
+      'queue',
+      'step',
+      'lookup',
+      'transfer',
+      'wait',
+      'readback',
+      'link',
+    ] as const;
+    // The shared clock: large numbers, in steps of 2^-12 ms.
+    const origin = 1_795_000_000_000;
+    const anySpan = fc
+      .tuple(
+        fc.constantFrom<SpanName>(...names, 'scatter', 'forward', 'sampling', 'schedule', 'notify'),
+        fc.constantFrom('t-p', 't-d', 't', 'u-p'),
+        fc.integer({ min: -4096, max: 40 * 4096 }),
+        fc.integer({ min: 0, max: 20 * 4096 }),
+      )
+      .map(([name, id, start, length]) =>
+        span(name, id, origin + start / 4096, origin + (start + length) / 4096),
+      );
+    fc.assert(
+      fc.property(
+        fc.array(anySpan, { maxLength: 60 }),
+        fc.integer({ min: 0, max: 40 * 4096 }),
+        (all, end) => {
+          const firstTokenMs = origin + end / 4096;
+          const times = turnStages(all, { turnId: 't', acceptedMs: origin, firstTokenMs });
+          const sum = Object.values(times.stagesMs).reduce((a, b) => a + b, 0);
+          expect(sum).toBe(firstTokenMs - origin);
+          for (const ms of Object.values(times.stagesMs)) expect(ms).toBeGreaterThanOrEqual(0);
+          for (const ms of Object.values(times.overlappedMs)) expect(ms).toBeGreaterThan(0);
+        },
+      ),
+    );
+  });
+
+  it('are summed by group, what is unknown as other', () => {
+    const groups = groupStages({ pull_wait: 1, pull_scatter: 2, pull_handshake: 4, prefill: 8, news: 16 });
+    expect(groups).toMatchObject({ pull: 3, handshake: 4, prefill: 8, other: 16, router: 0 });
+  });
+
+  it('are all in docs/stages.md', () => {
+    const text = readFileSync(new URL('../../docs/stages.md', import.meta.url), 'utf8');
+    for (const name of stageNames) expect(text).toContain(`\`${name}\``);
+  });
+});
