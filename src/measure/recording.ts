@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { turnSchema } from './report.ts';
+import { spanNames } from './spans.ts';
 
 const count = z.number().int().nonnegative();
 const role = z.enum(['prefill', 'decode']);
@@ -41,13 +42,13 @@ export const blockSchema = z.strictObject({
 });
 
 const spanSchema = z.strictObject({
-  name: z.string(),
+  name: z.enum(spanNames),
   lane: z.string(),
   startMs: z.number(),
   endMs: z.number(),
   clock: z.enum(['host', 'gpu', 'modelled']),
   requestId: z.string().nullable(),
-  requestIds: z.array(z.string()).optional(),
+  requestIds: z.array(z.string()).exactOptional(),
   args: z.record(z.string(), z.union([z.number(), z.string()])),
 });
 

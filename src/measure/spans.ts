@@ -32,6 +32,7 @@ export const SPAN_NAMES = {
 } as const;
 
 export type SpanName = keyof typeof SPAN_NAMES;
+export const spanNames = Object.keys(SPAN_NAMES) as [SpanName, ...SpanName[]];
 
 export interface Span {
   name: SpanName;
