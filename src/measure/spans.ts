@@ -32,10 +32,10 @@ export const SPAN_NAMES = {
 } as const;
 
 export type SpanName = keyof typeof SPAN_NAMES;
-export const spanNames = Object.keys(SPAN_NAMES) as [SpanName, ...SpanName[]];
 
 export interface Span {
-  name: SpanName;
+  /** One of SPAN_NAMES; a recording may hold others. */
+  name: string;
   /** '<engineId> gpu', '<engineId> host', 'link <from>><to>' or 'router'. */
   lane: string;
   /** Milliseconds on the shared clock (performance.timeOrigin + performance.now()). */

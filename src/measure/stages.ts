@@ -154,7 +154,7 @@ export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow,
   return spans.flatMap((span): StagePiece[] => {
     // A request that runs alone waits for nobody in its step.
     const alone = span.name === 'step' && span.requestId !== null;
-    const place = alone ? STEP_ALONE : STAGE_OF_SPAN[span.name];
+    const place = alone ? STEP_ALONE : STAGE_OF_SPAN[span.name as SpanName];
     const side = place && span.clock !== 'gpu' ? sideOf(span, turnId) : null;
     if (!place || !side) return [];
     const { startMs, endMs } = span;
