@@ -1,6 +1,7 @@
 /** The program without its process: arguments in, exit code out. */
 import { ConfigError, KvferryError } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
+import { bench, benchSpec } from './commands/bench.ts';
 import { doctor, doctorSpec } from './commands/doctor.ts';
 import { exportCommand, exportSpec } from './commands/export.ts';
 import { reportCommand, reportSpec } from './commands/report.ts';
@@ -9,7 +10,7 @@ import { verify, verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
 
-const specs: readonly CommandSpec[] = [runSpec, reportSpec, verifySpec, doctorSpec, exportSpec];
+const specs: readonly CommandSpec[] = [runSpec, benchSpec, reportSpec, verifySpec, doctorSpec, exportSpec];
 
 /** Never throws. `argv` is without the program's own name. */
 export async function main(argv: readonly string[], deps: CliDeps): Promise<ExitCode> {
@@ -42,7 +43,7 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     (parsed.asked ? deps.stdout : deps.stderr).write(`${parsed.text}\n`);
     return parsed.asked ? EXIT.good : EXIT.usage;
   }
-  const config = await readSettings(parsed.settings, parsed.configFile, deps);
+  const config = await readSettings(parsed.settings, parsed.configFile, deps, parsed.defaults);
   // Found out before the work, not after it.
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
   switch (parsed.name) {
@@ -50,6 +51,8 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
       return run(config, context);
     case 'report':
       return reportCommand(parsed.args, config, context);
+    case 'bench':
+      return bench(config, context);
     case 'verify':
       return verify(config, context);
     case 'doctor':

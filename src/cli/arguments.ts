@@ -16,7 +16,7 @@ export interface CommandSpec {
   /** The setting that the command's first argument is. */
   argument?: RunKey;
   /** Defaults of this command, given what the user set; an unset one keeps the schema's. Throws ConfigError. */
-  defaults?(given: Readonly<Record<string, unknown>>): Record<string, unknown>;
+  defaults?: ((given: Readonly<Record<string, unknown>>) => Record<string, unknown>) | undefined;
   examples: readonly string[];
 }
 
@@ -29,6 +29,8 @@ export type Parsed =
       args: readonly string[];
       settings: Record<string, unknown>;
       configFile: string | null;
+      /** The command's own. */
+      defaults: CommandSpec['defaults'];
     };
 
 const ABOUT =
@@ -75,7 +77,7 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
       `'${surplus}' is one word too many for kvferry ${command.name}: see kvferry ${command.name} --help`,
     );
   }
-  return { kind: 'command', name: command.name, args, settings, configFile };
+  return { kind: 'command', name: command.name, args, settings, configFile, defaults: spec.defaults };
 }
 
 const nameOf = (usage: string): string => usage.split(' ')[0]!;

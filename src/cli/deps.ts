@@ -2,6 +2,7 @@
 import type { Cluster, ClusterOptions } from '../cluster/types.ts';
 import type { Machine } from '../measure/report-head.ts';
 import type { Architecture } from '../model/types.ts';
+import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
 import type { VerifyProviders } from './verify/types.ts';
 
@@ -25,6 +26,8 @@ export interface Backend {
   useAdapter(choice: string): Promise<ChosenAdapter>;
   /** Needs useAdapter. Throws KvferryError. */
   startCluster(options: ClusterOptions): Promise<Cluster>;
+  /** What counts and makes text of a model. Throws ModelError. */
+  tokenizer(model: string): Promise<Vocabulary>;
   /** File name to content: what a Hugging Face tokenizer loads from. */
   tokenizerFiles(model: string): Promise<Readonly<Record<string, string>>>;
 }
@@ -43,6 +46,8 @@ export interface CliDeps {
   makeDirectory(path: string): Promise<void>;
   /** Milliseconds. */
   now(): number;
+  /** Resolves after so many milliseconds, or at once when the signal aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Date and time as ISO 8601, UTC. */
   today(): string;
   machine(): Machine;

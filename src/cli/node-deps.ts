@@ -5,9 +5,10 @@ import path from 'node:path';
 import pc from 'picocolors';
 import { EngineCluster } from '../cluster/cluster.ts';
 import { ConfigError } from '../errors.ts';
-import { loadArchitecture, memorySource } from '../model/load.ts';
+import { loadArchitecture, loadTokenizer, memorySource } from '../model/load.ts';
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
 import { isPreset } from '../model/presets.ts';
+import { systemClock } from '../platform/clock.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
@@ -41,6 +42,7 @@ export async function nodeDeps(): Promise<CliDeps> {
       );
     },
     now: () => performance.now(),
+    sleep: (ms, signal) => systemClock.sleep(ms, signal),
     today: () => new Date().toISOString(),
     machine: thisMachine,
     onInterrupt(listener) {
@@ -65,6 +67,14 @@ const backend: Backend = {
     return { name, software };
   },
   startCluster: (options) => EngineCluster.start(nodePlatform, options),
+  async tokenizer(model) {
+    const { tokenizer, architecture } = await loadTokenizer(model, await nodePlatform.openModel(model));
+    return {
+      size: architecture.vocabSize,
+      encode: (text) => tokenizer.encode(text),
+      decode: (ids) => tokenizer.decode(ids),
+    };
+  },
   async tokenizerFiles(model) {
     if (isPreset(model)) return presetTokenizerFiles(model);
     const files = (await nodePlatform.openModel(model)) ?? memorySource(model, {});

@@ -8,7 +8,7 @@ export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   configFile: string | null,
   deps: Pick<CliDeps, 'readTextFile'>,
-  defaults?: (given: Readonly<Record<string, unknown>>) => Record<string, unknown>,
+  defaults?: ((given: Readonly<Record<string, unknown>>) => Record<string, unknown>) | undefined,
 ): Promise<RunConfig> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>

@@ -14,7 +14,7 @@ export interface MadeSizes {
 }
 
 /** Ids below this one mark turns and their ends in the presets' vocabularies. */
-const LOWEST_TOKEN_ID = 8;
+export const LOWEST_TOKEN_ID = 8;
 
 export function makeConversations(sizes: MadeSizes, vocabSize: number, seed: number): TokenConversation[] {
   if (vocabSize <= LOWEST_TOKEN_ID) {

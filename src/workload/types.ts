@@ -47,3 +47,11 @@ export interface BenchConversation {
   id: string;
   turns: readonly BenchTurn[];
 }
+
+/** How a model's text and tokens go together. */
+export interface Vocabulary {
+  /** Ids are below it. */
+  size: number;
+  encode(text: string): readonly number[];
+  decode(tokenIds: readonly number[]): string;
+}

@@ -280,6 +280,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       directories.push(path);
     },
     now: () => time++,
+    sleep: async () => {},
     today: () => '2026-01-02T03:04:05.678Z',
     machine: () => ({
       cpu: 'Abacus 3000',
@@ -308,6 +309,11 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
         clusters.push(cluster);
         return cluster;
       },
+      tokenizer: async () => ({
+        size: 512,
+        encode: (text) => [...text].map((character) => (character.codePointAt(0)! % 500) + 8),
+        decode: (ids) => ids.map((id) => String.fromCharCode(0x100 + id)).join(''),
+      }),
       tokenizerFiles: async (model) => ({
         'tokenizer.json': `{"model":"${model}"}`,
         'tokenizer_config.json': '{}',

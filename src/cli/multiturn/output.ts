@@ -1,0 +1,121 @@
+/** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
+import pc from 'picocolors';
+import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
+import type { Output } from '../deps.ts';
+import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
+import { adapterName, THROTTLED } from '../verdict.ts';
+import { costTable, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
+
+export function printBench(report: BenchReport, out: Output, color: boolean): void {
+  const c = pc.createColors(color);
+  const style = { dim: c.dim, bold: c.bold };
+  const print = (lines: readonly string[], paint: (line: string) => string = (line) => line): void => {
+    for (const line of lines) out.write(`${paint(line)}\n`);
+  };
+  const say = (text: string, paint?: (line: string) => string): void => print(wrap(text, WIDTH), paint);
+  const { target } = report;
+  print(['']);
+  say(
+    `kvferry ${report.kvferry} bench: ${target.model} ${target.kind === 'endpoint' ? `at ${target.url}` : `on ${adapterName(report)}`}, ${report.machine.cores} x ${report.machine.cpu}`,
+    c.bold,
+  );
+  say(workloadLine(report));
+  for (const note of report.plan.notes) say(note, c.yellow);
+  if (target.link) say(`${THROTTLED}: ${target.link}`, c.yellow);
+  if (!report.complete) say(`INCOMPLETE: ${report.incomplete_reason}.`, c.red);
+
+  for (const experiment of Object.values(report.experiments))
+    printExperiment(experiment, { print, say, c, style });
+
+  print(['']);
+  say(LEGEND, c.dim);
+  if (target.kind === 'cluster') say(WHAT_DIFFERS, c.dim);
+  for (const line of verdicts(report)) say(line.text, line.good ? c.green : c.red);
+}
+
+const LEGEND =
+  'TTFT: ms to the first token. TPOT: ms a token after it. Ratios are reference / mode, paired by request: above 1 the mode is faster. Blocks held: kept on D for the next turn, mean and peak; MB·s: how much for how long.';
+
+const WHAT_DIFFERS =
+  'Differs from a cluster: one machine computes for P, for D and for the clients, and KV is copied through shared memory where a cluster has RDMA.';
+
+function workloadLine({ workload, plan }: BenchReport): string {
+  const { source, scale, num_clients, conversations, requests, max_active_conversations } = workload;
+  return (
+    `Workload: ${source}${scale === '1' ? '' : ` at scale ${scale}`}, ${plural(conversations, 'conversation')}, ` +
+    `${plural(requests, 'request')} a round, ${plural(num_clients, 'client')}, ${max_active_conversations} active; ` +
+    `${plural(plan.rounds, 'round')} in ${formatSeconds(plan.spent_ms)}${plan.budget_ms === null ? '' : ` of ${formatSeconds(plan.budget_ms)}`}.`
+  );
+}
+
+interface Printer {
+  print(lines: readonly string[], paint?: (line: string) => string): void;
+  say(text: string, paint?: (line: string) => string): void;
+  c: ReturnType<typeof pc.createColors>;
+  style: { dim(text: string): string; bold(text: string): string };
+}
+
+function printExperiment(experiment: Experiment, { print, say, c, style }: Printer): void {
+  const { title, p_blocks, d_blocks, modes, comparisons, comparison, published } = experiment;
+  const pools = p_blocks === null ? '' : ` (blocks: P ${p_blocks}, D ${d_blocks})`;
+  print(['', `${c.bold(`== ${title}`)}${pools}`]);
+  for (const mode of Object.values(modes)) {
+    const rate = `${mode.requests_per_second.toFixed(2)} requests/s`;
+    const failed = mode.failed_requests > 0 ? `, ${mode.failed_requests} failed` : '';
+    print(['', `${c.bold(mode.label)}: ${formatSeconds(mode.runtime_ms)}, ${rate}${failed}`]);
+    for (const { message, count } of mode.errors) say(`${count} x ${message}`, c.red);
+    print(vllmTable(mode.table, style));
+    for (const { warmup_percent, table } of mode.warmup_tables) {
+      print([`without the first ${warmup_percent}% of each round`]);
+      print(vllmTable(table, style));
+    }
+    if (mode.first_use_compilations)
+      say(
+        `${plural(mode.first_use_compilations, 'pipeline')} compiled meanwhile: times include it.`,
+        c.yellow,
+      );
+  }
+  if (Object.keys(comparisons).length > 0) {
+    print(['', c.bold(`against ${comparison!.reference}`)]);
+    print(ratioTable(experiment, style));
+  }
+  if (Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
+    print(['', c.bold('what it cost')]);
+    print(costTable(modes, style));
+  }
+  if (published && comparison) {
+    print(['', c.bold(`beside ${published.source}`)]);
+    print(publishedTable(published, comparison, style));
+  }
+}
+
+function verdicts(report: BenchReport): { text: string; good: boolean }[] {
+  const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
+  const lines = compared.flatMap((experiment) => {
+    const { title, comparison, modes } = experiment;
+    const { mean, p50 } = comparison!.ttft_ms;
+    if (mean.ratio === null) return [];
+    const name = modes[comparison!.candidate]?.label ?? comparison!.candidate;
+    const text =
+      `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${comparison!.reference}: ` +
+      `${ratio(mean.ratio)} (p50 ${ratio(p50.ratio)}).`;
+    return [{ text, good: true }];
+  });
+  const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical)?.comparison
+    ?.first_difference;
+  if (wrong) {
+    const { mode, round, conversation_id, turn, token_index } = wrong;
+    const text = `THE MODES DISAGREE: ${mode}, round ${round}, conversation ${conversation_id}, turn ${turn}, output token ${token_index + 1} differs.`;
+    lines.push({ text, good: false });
+  } else if (compared.length > 0) {
+    lines.push({ text: 'All modes and rounds gave the same tokens to every request.', good: true });
+  }
+  if (report.integrity && !report.integrity.ok) {
+    const { leftover_blocks, problem } = report.integrity;
+    lines.push({
+      text: `Blocks do not add up: ${problem ?? `${leftover_blocks} are left in use`}.`,
+      good: false,
+    });
+  }
+  return lines;
+}

@@ -1,0 +1,211 @@
+/**
+ * A benchmark from the first estimate to the last round that its time allows. Ends at a round's end; a round that would
+ * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
+ */
+import type { Cluster } from '../../cluster/types.ts';
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+import { formatCount, formatSeconds, plural } from '../format.ts';
+import type { Arm, ExperimentPlan } from './experiments.ts';
+import { conversationsThatFit, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs } from './plan.ts';
+import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
+import type { BenchTarget } from './target.ts';
+
+export interface SessionOptions extends ServeOptions {
+  /** null: as many as the budget has time for, LEAST_ROUNDS without one. */
+  rounds: number | null;
+  /** When the time is over, by `now`; null without a budget. */
+  deadlineMs: number | null;
+  signal: AbortSignal;
+}
+
+export interface SessionResult {
+  conversations: readonly BenchConversation[];
+  rounds: ReadonlyMap<Arm, readonly ArmRound[]>;
+  complete: boolean;
+  incompleteReason: string | null;
+  /** What was cut, a sentence each. */
+  notes: string[];
+}
+
+export interface SessionWatcher extends RoundWatcher {
+  line(text: string): void;
+  /** What a round is expected to take; null while nobody knows. */
+  planned(rounds: number, roundMs: number | null): void;
+}
+
+/** The rest of the time goes to closing the engines and writing the report. */
+const CLOSING_MS = 4000;
+
+/** Turns and answers of the first conversations are measured to know what fits. */
+const TRIAL_TURNS = 2;
+
+export async function runSession(
+  cluster: Cluster,
+  target: BenchTarget,
+  experiments: readonly ExperimentPlan[],
+  all: readonly BenchConversation[],
+  options: SessionOptions,
+  watcher: SessionWatcher,
+): Promise<SessionResult> {
+  const { now, deadlineMs } = options;
+  const results = new Map<Arm, ArmRound[]>(
+    experiments.flatMap(({ arms }) => arms.map((arm): [Arm, ArmRound[]] => [arm, []])),
+  );
+  const notes: string[] = [];
+  const leftMs = (): number =>
+    deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - CLOSING_MS - now();
+  const time = new AbortController();
+  const timer = deadlineMs === null ? null : setTimeout(() => time.abort(OUT_OF_TIME), Math.max(0, leftMs()));
+  const signal = AbortSignal.any([options.signal, time.signal]);
+  const roundsMs: number[] = [];
+  const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
+  let conversations = all;
+  let underWay: { arm: Arm; begunMs: number; requests: MeasuredRequest[] } | null = null;
+  const result = (incompleteReason: string | null): SessionResult => {
+    if (underWay && roundsMs.length === 0) {
+      const { arm, begunMs, requests } = underWay;
+      const runtimeMs = now() - begunMs;
+      results.get(arm)!.push({ round: 1, requests, errors: new Map(), runtimeMs, counters: null });
+    }
+    keepWhole(results, conversations, roundsMs.length);
+    return { conversations, rounds: results, complete: incompleteReason === null, incompleteReason, notes };
+  };
+  try {
+    conversations = await trial(cluster, target, experiments, all, { ...options, signal }, watcher, leftMs);
+    if (conversations.length < all.length)
+      notes.push(
+        `${conversations.length} of ${plural(all.length, 'conversation')}: more do not fit ${LEAST_ROUNDS} rounds in the budget.`,
+      );
+    while (roundsMs.length < mostRounds) {
+      if (roundsMs.length > 0) {
+        const next = nextRound({
+          roundsMs,
+          leftMs: leftMs(),
+          conversations: conversations.length,
+          leastConversations: options.numClients,
+          rounds: mostRounds,
+        });
+        if (next.kind === 'end') break;
+        if (next.conversations < conversations.length) {
+          notes.push(
+            `From ${conversations.length} to ${plural(next.conversations, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted.`,
+          );
+          conversations = conversations.slice(0, next.conversations);
+        }
+      }
+      const begun = now();
+      const round = roundsMs.length + 1;
+      await runRound(
+        cluster,
+        target,
+        experiments,
+        conversations,
+        { ...options, signal, round },
+        {
+          armBegins(experiment, arm, ...rest) {
+            underWay = { arm, begunMs: now(), requests: [] };
+            watcher.armBegins(experiment, arm, ...rest);
+          },
+          requestDone(request) {
+            underWay?.requests.push(request);
+            watcher.requestDone(request);
+          },
+          armEnds(experiment, arm, done) {
+            underWay = null;
+            results.get(arm)!.push(done);
+            watcher.armEnds(experiment, arm, done);
+          },
+        },
+      );
+      roundsMs.push(now() - begun);
+      const expected = Math.max(...roundsMs);
+      const fitting = deadlineMs === null ? mostRounds : roundsMs.length + Math.floor(leftMs() / expected);
+      watcher.planned(Math.min(mostRounds, fitting), expected);
+    }
+    if (deadlineMs === null || roundsMs.length >= Math.min(LEAST_ROUNDS, mostRounds)) return result(null);
+    return result(`the budget had time for ${plural(roundsMs.length, 'round')} of ${LEAST_ROUNDS}`);
+  } catch (error) {
+    if (options.signal.aborted) return result('interrupted');
+    if (!time.signal.aborted) throw error;
+    const whole = roundsMs.length;
+    notes.push(
+      `Round ${whole + 1} was given up when the time was over${whole > 0 ? '; it is not counted' : ''}.`,
+    );
+    if (whole >= LEAST_ROUNDS) return result(null);
+    return result(`the budget had time for ${plural(whole, 'whole round')} of ${LEAST_ROUNDS}`);
+  } finally {
+    if (timer) clearTimeout(timer);
+    await target.settled();
+  }
+}
+
+const OUT_OF_TIME = new Error('the budget is used up');
+
+/** Warms up what a first transfer or step still sets up, and with a budget chooses how many conversations fit. */
+async function trial(
+  cluster: Cluster,
+  target: BenchTarget,
+  experiments: readonly ExperimentPlan[],
+  all: readonly BenchConversation[],
+  options: SessionOptions,
+  watcher: SessionWatcher,
+  leftMs: () => number,
+): Promise<readonly BenchConversation[]> {
+  const { numClients, deadlineMs, now } = options;
+  const few = all
+    .slice(0, Math.max(numClients, 1))
+    .map(({ id, turns }) => ({ id, turns: turns.slice(0, TRIAL_TURNS) }));
+  watcher.line(`trying ${plural(few.length, 'conversation')}, ${TRIAL_TURNS} turns each, to know what fits`);
+  const begun = now();
+  const [first] = experiments;
+  const settings = {
+    ...options,
+    round: 0,
+    warmupStep: false,
+    earlyStop: false,
+    requestRate: 0,
+    maxRequests: null,
+  };
+  const served: ArmRound[] = [];
+  for (const mode of ['unidirectional', 'bidirectional'] as const) {
+    const arm = { mode, threshold: 1 };
+    const roomy = { ...first!, prefixCaching: false };
+    served.push(await runArm(cluster, target, roomy, arm, few, { ...settings, onRequest: () => {} }));
+  }
+  const cost = fitCost(served.flatMap(({ requests }) => requests));
+  const rounds = Math.min(LEAST_ROUNDS, options.rounds ?? LEAST_ROUNDS);
+  const count =
+    deadlineMs === null
+      ? all.length
+      : conversationsThatFit(all, experiments, cost, { numClients, rounds, leftMs: leftMs() });
+  const chosen = all.slice(0, count);
+  const roundMs = predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
+  watcher.line(
+    `tried in ${formatSeconds(now() - begun)}: about ${cost.prefillMsPerToken.toFixed(2)} ms a prompt token, ` +
+      `${cost.decodeMsPerToken.toFixed(1)} ms a generated one; ${formatCount(count)} of ${plural(all.length, 'conversation')}, ` +
+      `about ${formatSeconds(roundMs)} a round`,
+  );
+  const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
+  watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);
+  return chosen;
+}
+
+/** Drops what has no counterpart: rounds that did not end in every arm, conversations that later rounds left out. */
+function keepWhole(
+  results: Map<Arm, ArmRound[]>,
+  conversations: readonly BenchConversation[],
+  wholeRounds: number,
+): void {
+  const kept = new Set(conversations.map(({ id }) => id));
+  for (const [arm, rounds] of results) {
+    const whole = wholeRounds > 0 ? rounds.filter(({ round }) => round <= wholeRounds) : rounds;
+    results.set(
+      arm,
+      whole.map((each) => ({
+        ...each,
+        requests: each.requests.filter(({ sample }) => kept.has(sample.conversation_id)),
+      })),
+    );
+  }
+}

@@ -1,0 +1,89 @@
+/** A benchmark's defaults, which follow from what the user gave, and settings that contradict each other. */
+import { durationMs, EXPERIMENTS, scaleDivisor } from '../../config/bench-schema.ts';
+import { optionName, type RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+import { UNSCALED_THRESHOLD } from './experiments.ts';
+
+/** A model that decodes fast enough on a processor, and whose prefill is worth saving. */
+const DEFAULT_MODEL = 'tiny';
+
+/** Compared with each other; monolithic is another deployment, and can be asked for. */
+const DEFAULT_MODES = ['unidirectional', 'bidirectional', 'decode-local'];
+
+const DEFAULT_PRESET = { preset: 'pr32553', scale: '1/16', budget: '10m' };
+
+/** For a server: the first model that it lists. */
+export const SERVERS_MODEL = 'auto';
+
+export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const remote = given.endpoint !== undefined || given.url !== undefined;
+  const workload = given.inputFile === undefined && given.preset === undefined ? DEFAULT_PRESET : {};
+  const { preset, scale } = { ...workload, ...given } as { preset?: unknown; scale?: unknown };
+  const divisor = typeof scale === 'string' ? scaleDivisor(scale) : null;
+  return {
+    ...workload,
+    model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
+    mode: DEFAULT_MODES,
+    experiments: given.prefixCaching === undefined ? [...EXPERIMENTS] : [cacheOnly(given.prefixCaching)],
+    ...(preset === 'pr32553' ? PR32553_CLIENTS : {}),
+    ...(divisor !== null && { threshold: Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor)) }),
+  };
+}
+
+const cacheOnly = (prefixCaching: unknown): string =>
+  prefixCaching === false || prefixCaching === 'false' ? 'no-prefix-caching' : 'prefix-caching';
+
+/** Throws ConfigError. */
+export function checkBench(config: RunConfig): void {
+  const both = (a: keyof RunConfig, b: keyof RunConfig, why: string): void => {
+    if (config[a] && config[b])
+      throw new ConfigError(`${optionName(a)} and ${optionName(b)} are both given: ${why}`);
+  };
+  both('inputFile', 'preset', 'one workload is served; leave one of them out');
+  both('endpoint', 'url', 'they are the same; leave one of them out');
+  const {
+    limitMinTokens: min,
+    limitMaxTokens: max,
+    numClients,
+    maxActiveConversations,
+    maxNumRequests,
+  } = config;
+  if (min > 0 !== max > 0)
+    throw new ConfigError(
+      `--limit-min-tokens is ${min} and --limit-max-tokens is ${max}: give both, or neither`,
+    );
+  if (min > 0 && min > max)
+    throw new ConfigError(`--limit-min-tokens is ${min}, above --limit-max-tokens, ${max}: lower it`);
+  if (maxActiveConversations !== null && maxActiveConversations < numClients)
+    throw new ConfigError(
+      `--max-active-conversations is ${maxActiveConversations} and --num-clients is ${numClients}: a client needs one at least`,
+    );
+  if (maxNumRequests !== null && maxNumRequests < numClients)
+    throw new ConfigError(
+      `--max-num-requests is ${maxNumRequests} and --num-clients is ${numClients}: a client sends one at least`,
+    );
+}
+
+/** Throws ConfigError: what a workload must have for these settings. */
+export function checkCounts(
+  config: RunConfig,
+  conversations: readonly BenchConversation[],
+  source: string,
+): void {
+  const count = conversations.length;
+  if (count < config.numClients)
+    throw new ConfigError(
+      `${source} has ${count} conversations and --num-clients is ${config.numClients}: a client needs one at least`,
+    );
+  if (config.maxActiveConversations !== null && config.maxActiveConversations > count)
+    throw new ConfigError(
+      `--max-active-conversations is ${config.maxActiveConversations}, but ${source} has ${count}: give that or less`,
+    );
+}
+
+export const budgetMs = (config: RunConfig): number | null =>
+  config.budget === null ? null : durationMs(config.budget)!;
+
+export const activeOf = (config: RunConfig): number => config.maxActiveConversations ?? config.numClients;

@@ -1,0 +1,117 @@
+/** A benchmark's tables, lines of at most 80 columns. */
+import {
+  BENCH_METRICS,
+  type BenchMode,
+  type Described,
+  type Experiment,
+  type Ratio,
+} from '../../measure/bench-report.ts';
+import { formatMs } from '../format.ts';
+import { type Column, renderTable, type TableStyle } from '../table.ts';
+
+/** vLLM's own table: a row a metric, describe()'s columns. */
+export function vllmTable(table: BenchMode['table'], style: TableStyle): string[] {
+  const columns: Column[] = [
+    { head: '', align: 'left' },
+    ...['count', 'mean', 'std', 'min', '25%', '50%', '75%', '90%', '99%', 'max'].map((head) => ({ head })),
+  ];
+  const rows = BENCH_METRICS.map((metric) => [metric, ...cells(table[metric])]);
+  return renderTable(columns, rows, style);
+}
+
+function cells({ count, mean, std, min, p25, p50, p75, p90, p99, max }: Described): string[] {
+  return [String(count), ...[mean, std, min, p25, p50, p75, p90, p99, max].map(short)];
+}
+
+/** At most five characters for what a benchmark shows: 0, 9.35, 12.4, 1050, 20k. */
+function short(value: number | null): string {
+  if (value === null) return '-';
+  if (value === 0) return '0';
+  if (value >= 100_000) return `${Math.round(value / 1000)}k`;
+  return formatMs(value);
+}
+
+/** Each mode against the reference: ratios of TTFT with their intervals, and of TPOT. */
+export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle): string[] {
+  const columns: Column[] = [
+    { head: '', align: 'left' },
+    { head: 'mean', group: 'TTFT, times faster [95% interval]' },
+    { head: 'p50', group: 'TTFT, times faster [95% interval]' },
+    { head: 'p90', before: '  ', group: 'TTFT, times faster [95% interval]' },
+    { head: 'TPOT' },
+  ];
+  const rows = Object.entries(comparisons).map(([key, pair]) => [
+    modes[key]?.label ?? key,
+    ...(['mean', 'p50', 'p90'] as const).map((name) => interval(pair.ttft_ms[name])),
+    ratio(pair.tpot_ms.mean.ratio),
+  ]);
+  return renderTable(columns, rows, style);
+}
+
+export const ratio = (value: number | null): string => (value === null ? '-' : `${value.toFixed(2)}x`);
+
+const interval = ({ ratio: value, low, high }: Ratio): string =>
+  value === null || low === null || high === null
+    ? '-'
+    : `${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}]`;
+
+/** What a mode did, and what it cost: tokens, decode, steps of others, memory held for P. */
+export function costTable(modes: Experiment['modes'], style: TableStyle): string[] {
+  const columns: Column[] = [
+    { head: '', align: 'left' },
+    { head: 'pulled', group: 'prompt tokens' },
+    { head: 'computed', before: ' ', group: 'prompt tokens' },
+    { head: 'tok/s', group: 'D' },
+    { head: 'p50', group: 'ms between tokens' },
+    { head: 'p99', before: ' ', group: 'ms between tokens' },
+    { head: 'max', before: ' ', group: 'ms between tokens' },
+    { head: 'mean', group: 'blocks held' },
+    { head: 'peak', before: ' ', group: 'blocks held' },
+    { head: 'MB·s', group: 'for P' },
+  ];
+  const rows = Object.values(modes).map((mode) => [
+    mode.label.replace('bidirectional, threshold', '  threshold'),
+    count(mode.pulled_tokens),
+    count(mode.computed_tokens),
+    mode.output_tokens_per_second.toFixed(1),
+    formatMs(mode.itl_ms?.p50 ?? null),
+    formatMs(mode.itl_ms?.p99 ?? null),
+    formatMs(mode.itl_ms?.max ?? null),
+    mode.held_for_p ? mode.held_for_p.mean_blocks.toFixed(1) : '-',
+    count(mode.held_for_p?.peak_blocks ?? null),
+    mode.held_for_p ? (mode.held_for_p.byte_seconds / 1e6).toFixed(1) : '-',
+  ]);
+  return renderTable(columns, rows, style);
+}
+
+const count = (value: number | null): string => (value === null ? '-' : String(value));
+
+/** Ours beside the published figures. */
+export function publishedTable(
+  published: NonNullable<Experiment['published']>,
+  comparison: NonNullable<Experiment['comparison']>,
+  style: TableStyle,
+): string[] {
+  const columns: Column[] = [
+    { head: 'TTFT, ms', align: 'left' },
+    { head: 'without', group: 'published' },
+    { head: 'pulling', group: 'published' },
+    { head: 'ratio', group: 'published' },
+    { head: 'without', group: 'here' },
+    { head: 'pulling', group: 'here' },
+    { head: 'ratio', group: 'here' },
+  ];
+  const rows = Object.entries(published.ttft_ms).map(([name, theirs]) => {
+    const ours = comparison.ttft_ms[name as keyof typeof comparison.ttft_ms];
+    return [
+      name,
+      formatMs(theirs.reference),
+      formatMs(theirs.candidate),
+      ratio(theirs.ratio),
+      formatMs(ours.reference),
+      formatMs(ours.candidate),
+      ratio(ours.ratio),
+    ];
+  });
+  return renderTable(columns, rows, style);
+}

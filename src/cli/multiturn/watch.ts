@@ -1,0 +1,50 @@
+/** A benchmark's progress with the time that is left, on stderr. */
+
+import { formatSeconds, plural } from '../format.ts';
+import type { Progress } from '../progress.ts';
+import type { ExperimentPlan } from './experiments.ts';
+import type { SessionWatcher } from './session.ts';
+
+/** `arms`: runs of one round. */
+export function watchSession(
+  progress: Progress,
+  experiments: readonly ExperimentPlan[],
+  now: () => number,
+): SessionWatcher {
+  const armsARound = experiments.reduce((sum, { arms }) => sum + arms.length, 0);
+  let endsAtMs: number | null = null;
+  let rounds = 0;
+  let requests = 0;
+  let done = 0;
+  const left = (): string => (endsAtMs === null ? '' : `about ${timeLeft(endsAtMs - now())} left`);
+  return {
+    line: (text) => progress.line(text),
+    planned(planned, roundMs) {
+      const over = Math.floor(done / armsARound);
+      rounds = Math.max(planned, over);
+      endsAtMs = roundMs === null ? null : now() + (rounds - over) * roundMs;
+    },
+    armBegins(experiment, arm, round, count) {
+      requests = 0;
+      progress.begin(`${round}/${rounds || '?'} ${arm.key}`, count);
+      progress.update(0, [experiment.title, left()].filter(Boolean).join('; '));
+    },
+    requestDone() {
+      progress.update(++requests, [`${plural(requests, 'request')}`, left()].filter(Boolean).join(', '));
+    },
+    armEnds(experiment, arm, { round, runtimeMs, requests: served, errors }) {
+      done++;
+      progress.end();
+      const failed = [...errors.values()].reduce((sum, n) => sum + n, 0);
+      progress.line(
+        `round ${round}${rounds ? ` of ${rounds}` : ''}, ${experiment.name}, ${arm.label}: ${plural(served.length, 'request')} in ${formatSeconds(runtimeMs)}` +
+          `${failed > 0 ? `, ${failed} failed` : ''}${left() ? `; ${left()}` : ''}`,
+      );
+    },
+  };
+}
+
+function timeLeft(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}

@@ -1,0 +1,96 @@
+/** The conversations of a benchmark: from a preset, a generator file or a list, before anything starts. */
+import path from 'node:path';
+import { scaleDivisor } from '../../config/bench-schema.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { parseAnswered, parseJson } from '../../workload/file.ts';
+import {
+  describeGenerator,
+  type GeneratorSpec,
+  generateConversations,
+  parseGenerator,
+  type TokenSource,
+} from '../../workload/generate.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
+import { pr32553 } from '../../workload/pr32553.ts';
+import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
+import type { CliDeps } from '../deps.ts';
+
+export interface Workload {
+  source: string;
+  scale: string;
+  conversations: readonly BenchConversation[];
+  /** vLLM's generation parameters; empty for a list. */
+  generation: Readonly<Record<string, string>>;
+}
+
+/** `asText`: drawn tokens are sent as the text that they spell. Throws ConfigError. */
+export async function loadWorkload(
+  config: RunConfig,
+  deps: Pick<CliDeps, 'readTextFile'>,
+  vocabulary: Vocabulary,
+  asText: boolean,
+): Promise<Workload> {
+  const { preset, inputFile } = config;
+  if (inputFile === null) return generated(config, pr32553, `preset ${preset}`, '', deps, vocabulary, asText);
+  const json = parseJson(await deps.readTextFile(inputFile), inputFile);
+  if (isGenerator(json)) {
+    const spec = parseGenerator(json, inputFile);
+    return generated(config, spec, inputFile, path.dirname(inputFile), deps, vocabulary, asText);
+  }
+  if (config.scale !== '1') {
+    throw new ConfigError(
+      `--scale is ${config.scale}, but ${inputFile} is a list of conversations, whose texts cannot be shortened: leave --scale out`,
+    );
+  }
+  const conversations = parseAnswered(json, inputFile).map(({ id, turns }) => ({
+    id,
+    turns: turns.map(
+      ({ messages, answer }): BenchTurn => ({
+        content: { kind: 'text', messages },
+        inputTokens: messages.reduce((sum, { content }) => sum + vocabulary.encode(content).length, 0),
+        // As vLLM: as many tokens as the answer of the file, one at least.
+        outputTokens: answer === null ? null : Math.max(1, vocabulary.encode(answer).length),
+      }),
+    ),
+  }));
+  return { source: inputFile, scale: '1', conversations, generation: {} };
+}
+
+const isGenerator = (json: unknown): boolean =>
+  typeof json === 'object' &&
+  json !== null &&
+  !Array.isArray(json) &&
+  !('messages' in json) &&
+  !('role' in json);
+
+async function generated(
+  config: RunConfig,
+  spec: GeneratorSpec,
+  source: string,
+  folder: string,
+  deps: Pick<CliDeps, 'readTextFile'>,
+  vocabulary: Vocabulary,
+  asText: boolean,
+): Promise<Workload> {
+  const files = (spec.text_files ?? []).map((file) => path.resolve(folder, file));
+  let tokens: TokenSource = { kind: 'drawn', lowest: LOWEST_TOKEN_ID, highest: vocabulary.size - 1 };
+  if (files.length > 0) {
+    const texts = await Promise.all(files.map((file) => deps.readTextFile(file)));
+    const tokenIds = texts.flatMap((text) => vocabulary.encode(text));
+    tokens = { kind: 'text', tokenIds, name: files.join(' and ') };
+  }
+  const scale = scaleDivisor(config.scale)!;
+  const conversations = generateConversations(spec, { scale, seed: config.seed, tokens });
+  const spelled = asText ? conversations.map((each) => asMessages(each, vocabulary)) : conversations;
+  return { source, scale: config.scale, conversations: spelled, generation: describeGenerator(spec) };
+}
+
+function asMessages(conversation: BenchConversation, { decode }: Vocabulary): BenchConversation {
+  const turns = conversation.turns.map((turn): BenchTurn => {
+    if (turn.content.kind === 'text') return turn;
+    const messages = [{ role: 'user', content: decode(turn.content.tokenIds) }];
+    return { ...turn, content: { kind: 'text', messages } };
+  });
+  return { ...conversation, turns };
+}
