@@ -1,9 +1,9 @@
 /** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
 import pc from 'picocolors';
 import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
+import { adapterName, THROTTLED } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
-import { adapterName, THROTTLED } from '../verdict.ts';
 import { costTable, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
