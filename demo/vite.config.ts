@@ -13,12 +13,14 @@ const isolation = {
   'Cross-Origin-Embedder-Policy': 'require-corp',
 };
 
-/** Address below the page to file. */
-const statics = new Map(
-  readdirSync(path.join(project, 'models/recall'))
-    .filter((name) => /\.(json|safetensors|jinja)$/.test(name) && !/^(expected|recall)\.json$/.test(name))
-    .map((name) => [`models/recall/${name}`, path.join(project, 'models/recall', name)]),
+/** Files that lie beside the page as they are: address to path. */
+const models = readdirSync(path.join(project, 'models/recall')).filter(
+  (name) => /\.(json|safetensors|jinja)$/.test(name) && !/^(expected|recall)\.json$/.test(name),
 );
+const statics = new Map([
+  ...models.map((name) => [`models/recall/${name}`, path.join(project, 'models/recall', name)] as const),
+  ['recordings/shipped.json', path.join(root, 'recordings/shipped.json')],
+]);
 
 function staticFiles(): Plugin {
   return {

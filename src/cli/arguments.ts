@@ -205,6 +205,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     workload: 'Conversation',
     verify: 'Checks',
     outputs: 'Report',
+    recording: 'Recording',
     general: 'General',
   };
   for (const group of spec.groups) {

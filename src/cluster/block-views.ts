@@ -4,6 +4,7 @@ import type { BlockView } from '../measure/recording.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;
+const HASH_DIGITS = 16;
 
 interface Sequence {
   conversation: string;
@@ -66,7 +67,8 @@ export class BlockViews {
       index: known ? fact.index : null,
       tokens: known ? fact.tokens : 0,
       text: known && tokenIds.length > 0 ? this.#decode(tokenIds) : null,
-      hash: fact.hash,
+      // Enough to tell blocks apart by eye.
+      hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
       refCount: fact.refCount,
       // A prefill engine's blocks are for D, a decode engine's for P.
       heldFor: fact.hold && (fact.hold.direction === 'prefill' ? 'decode' : 'prefill'),

@@ -17,6 +17,7 @@ export type FieldGroup =
   | 'endpoint'
   | 'verify'
   | 'outputs'
+  | 'recording'
   | 'general';
 
 export interface FieldMeta {

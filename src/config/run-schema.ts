@@ -237,6 +237,13 @@ const outputs = {
   }),
 };
 
+const recording = {
+  record: text('the name of a file').nullable().default(null).meta({
+    description: 'Write all that happened to FILE, for the page to replay (npm run demo, Load recording).',
+    value: 'FILE',
+  }),
+};
+
 const general = {
   json: z
     .preprocess(
@@ -263,6 +270,7 @@ export const fieldGroups = {
   endpoint,
   verify,
   outputs,
+  recording,
   general,
 } as const;
 
@@ -278,6 +286,7 @@ export const runConfigSchema = z.strictObject({
   ...endpoint,
   ...verify,
   ...outputs,
+  ...recording,
   ...general,
 });
 

@@ -33,7 +33,7 @@ export const blockSchema = z.strictObject({
   index: count.nullable().describe('Place in the conversation, in blocks from 0 on.'),
   tokens: count.describe('Tokens in it, at most the block size.'),
   text: z.string().nullable().describe('Them as text; null when empty or no longer known.'),
-  hash: z.string().nullable().describe('Hex; null while it has no name in the prefix cache.'),
+  hash: z.string().nullable().describe('First 16 hex digits; null while it has no name in the prefix cache.'),
   refCount: count.describe('Requests whose block table has it.'),
   heldFor: role.nullable().describe('Who may still read it.'),
   heldUntilMs: z.number().nullable().describe('When the hold ends by itself.'),

@@ -7,7 +7,7 @@ import { StageBar } from '../views/stage-bar.tsx';
 
 export function Chat({ session }: { session: Session }) {
   const { state } = session;
-  const turns = state.turns.value.filter((turn) => turn.conversation.startsWith('chat'));
+  const turns = state.turns.value.filter((turn) => !turn.conversation.startsWith('race'));
   const conversations = [...new Set(turns.map((turn) => turn.conversation))];
   return (
     <section class="chat" aria-label="Conversation">

@@ -1,9 +1,11 @@
 /** `kvferry run`: conversations in each mode, a table per turn, and what pulling saved. */
 import { clusterOptions } from '../../cluster/from-config.ts';
+import { startRecording } from '../../cluster/recording.ts';
 import type { Cluster } from '../../cluster/types.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
+import type { SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
@@ -22,7 +24,7 @@ export const runSpec: CommandSpec = {
   usage: 'run',
   description:
     'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
-  groups: ['modes', 'workload', 'sampling', 'machine', 'cluster', 'outputs', 'general'],
+  groups: ['modes', 'workload', 'sampling', 'machine', 'cluster', 'outputs', 'recording', 'general'],
   examples: [
     'kvferry run',
     'kvferry run --model tiny --turns 6 --output-tokens 128 --no-prefix-caching',
@@ -46,6 +48,7 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   };
   checkFits(config, options);
 
+  if (config.record !== null) await deps.checkWritable(config.record);
   const outputs = await prepareOutputs(config, 'run', architecture.name, deps);
 
   const progress = createProgress(deps);
@@ -55,11 +58,14 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     signal.throwIfAborted();
     progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
     cluster.onWaiting((_, reason) => progress.line(reason));
+    const recorded = config.record === null ? null : startRecording(cluster, config);
+    const served = recorded?.cluster ?? cluster;
     const keeper = options.keepLogits ? new LogitKeeper() : null;
     const runs: RunReport[] = [];
     for (const mode of config.mode) {
-      runs.push(await runMode(cluster, mode, conversations, config, { deps, signal }, keeper, progress));
+      runs.push(await runMode(served, mode, conversations, config, { deps, signal }, keeper, progress));
     }
+    if (recorded) await writeRecording(await recorded.end(), config, deps, progress);
     const integrity = await finalIntegrity(cluster);
     const report = makeReport(deps, config, cluster, runs, keeper, integrity);
     const tables = config.json === true ? deps.stderr : deps.stdout;
@@ -104,4 +110,20 @@ async function runMode(
   progress.end();
   progress.line(`${mode}: ${turns} turns in ${formatSeconds(report.summary.wall_ms)}`);
   return report;
+}
+
+async function writeRecording(
+  events: readonly SessionEvent[],
+  config: RunConfig,
+  { version, writeTextFile }: CommandContext['deps'],
+  progress: Progress,
+): Promise<void> {
+  const title = `${config.model}, ${config.mode.join(' and ')}`;
+  const recording = { kvferryRecording: 1, madeWith: `kvferry ${version}`, title, events };
+  // A microsecond is as fine as these clocks are.
+  const text = JSON.stringify(recording, (_, value) =>
+    typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,
+  );
+  await writeTextFile(config.record!, `${text}\n`);
+  progress.line(`recorded ${events.length} events to ${config.record}`);
 }

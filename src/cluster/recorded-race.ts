@@ -1,0 +1,69 @@
+/**
+ * The race and the crossover of a recorded run: the same turns were served with KV pulled and with KV computed again, so
+ * each pair of turns is a race, and all of them are the chart's points. Measures nothing itself.
+ */
+import type { Crossover, Race, RaceLane, SessionEvent } from '../measure/recording.ts';
+import type { TurnReport } from '../measure/report.ts';
+
+type TurnStarted = Extract<SessionEvent, { kind: 'turn_started' }>;
+interface Served {
+  started: TurnStarted;
+  result: TurnReport;
+}
+
+export class RecordedRace {
+  readonly #emit: (event: SessionEvent) => void;
+  readonly #started = new Map<string, TurnStarted>();
+  readonly #served = { bidirectional: new Map<string, Served>(), unidirectional: new Map<string, Served>() };
+
+  constructor(emit: (event: SessionEvent) => void) {
+    this.#emit = emit;
+  }
+
+  hear(event: SessionEvent): void {
+    if (event.kind === 'turn_started') this.#started.set(event.turnId, event);
+    if (event.kind !== 'turn_ended') return;
+    const started = this.#started.get(event.turnId);
+    this.#started.delete(event.turnId);
+    if (started?.mode !== 'bidirectional' && started?.mode !== 'unidirectional') return;
+    const key = `${started.conversation} ${started.turn}`;
+    this.#served[started.mode].set(key, { started, result: event.result });
+    const pull = this.#served.bidirectional.get(key);
+    const recompute = this.#served.unidirectional.get(key);
+    if (!pull || !recompute || pull.result.pulled_tokens === 0) return;
+    this.#emit({ kind: 'race', atMs: event.atMs, race: raceOf(pull, recompute, this.#before(started)) });
+    this.#emit({ kind: 'crossover', atMs: event.atMs, crossover: this.#crossover() });
+  }
+
+  /** Tokens of the conversation before this turn. */
+  #before({ mode, conversation, turn }: TurnStarted): number {
+    const last = this.#served[mode as 'bidirectional'].get(`${conversation} ${turn - 1}`);
+    return last ? last.result.prompt_tokens + last.result.output_tokens : 0;
+  }
+
+  #crossover(): Crossover {
+    const points = [...this.#served.bidirectional].flatMap(([key, { result }]) => {
+      const other = this.#served.unidirectional.get(key);
+      if (!other || result.pulled_tokens === 0) return [];
+      return [{ tokens: result.pulled_tokens, pullMs: result.ttft_ms, recomputeMs: other.result.ttft_ms }];
+    });
+    points.sort((a, b) => a.tokens - b.tokens);
+    const total = 2 * points.length;
+    return { points, done: total, total, crossoverTokens: null, running: false, error: null };
+  }
+}
+
+function raceOf(pull: Served, recompute: Served, historyTokens: number): Race {
+  const { question } = pull.started;
+  const lane = ({ started, result }: Served): RaceLane => ({
+    phase: 'done',
+    startedMs: started.atMs,
+    ttftMs: result.ttft_ms,
+    stagesMs: result.stages_ms,
+    pulledTokens: result.pulled_tokens,
+    computedTokens: result.computed_tokens,
+    bytesPulled: result.transfer.d_to_p.bytes,
+    answer: result.text ?? '',
+  });
+  return { question, historyTokens, recompute: lane(recompute), pull: lane(pull), error: null };
+}
