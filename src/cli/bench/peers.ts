@@ -1,0 +1,151 @@
+/**
+ * `npm run bench:peers`: one matrix product, ours against other libraries on the same adapter. A process each, rounds in
+ * turn, the same f32 inputs, transfers to the device and back counted for all, products compared with float64.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { ConfigError, InternalError } from '../../errors.ts';
+import { quantile } from '../../measure/statistics.ts';
+import { useAdapter } from '../../platform/node.ts';
+import { formatMs } from '../format.ts';
+import { plainStyle, renderTable } from '../table.ts';
+import { numbers, probes } from './kernels/workbench.ts';
+import { benchOptions, report, runBench } from './options.ts';
+import { type ContenderName, contenders, PEER_PACKAGES, type Shape } from './peers/contenders.ts';
+import type { FromContender, ToContender } from './peers/messages.ts';
+
+const SHAPES: Shape[] = [
+  { m: 512, k: 512, n: 512 },
+  { m: 1024, k: 1024, n: 1024 },
+  { m: 256, k: 256, n: 1536 },
+];
+
+interface Figure {
+  shape: Shape;
+  contender: ContenderName;
+  /** Milliseconds by round; null with a reason when it could not run. */
+  ms: number[] | null;
+  why: string | null;
+  /** Ours is so many times faster: the median over the rounds of its time by ours. */
+  ratio: number | null;
+  /** Largest difference from float64, as a part of the larger of 1 and the value. */
+  error: number;
+}
+
+await runBench(async () => {
+  const options = benchOptions('bench:peers', 'a matrix product, ours and of other libraries', {
+    model: 'tiny',
+    rounds: 7,
+  });
+  if (options.rounds < 5)
+    throw new ConfigError(`--rounds is ${options.rounds}: wanted 5 or more, to compare medians`);
+  const adapter = await useAdapter(options.adapter);
+  const figures: Figure[] = [];
+  for (const shape of SHAPES) {
+    process.stderr.write(`${shape.m} x ${shape.k} x ${shape.n}\n`);
+    figures.push(...(await compare(shape, options.adapter, options.rounds)));
+  }
+  const missing = figures.some(({ ms }) => ms === null);
+  report(
+    options,
+    [
+      `matrix products on ${adapter.name}, f32, transfers included`,
+      `medians of ${options.rounds} rounds in turn [least, most]; ratio: the median of its time by ours`,
+      '',
+      ...table(figures),
+      ...(missing
+        ? [
+            '',
+            'the others are optional:',
+            '  npm install --no-save --ignore-scripts \\',
+            ...PEER_PACKAGES.map((name, i) => `    ${name}${i < PEER_PACKAGES.length - 1 ? ' \\' : ''}`),
+          ]
+        : []),
+    ],
+    { adapter: adapter.name, rounds: options.rounds, figures },
+  );
+});
+
+async function compare(shape: Shape, adapter: string, rounds: number): Promise<Figure[]> {
+  const expected = product(shape);
+  const figures: (Figure & { child: ChildProcess })[] = [];
+  for (const contender of Object.keys(contenders) as ContenderName[]) {
+    const child = fork(fileURLToPath(new URL('peers/child.js', import.meta.url)), {
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    const answer = await ask(child, { kind: 'prepare', contender, adapter, shape });
+    const why = answer.kind === 'missing' || answer.kind === 'failed' ? answer.why : null;
+    figures.push({ shape, contender, ms: why === null ? [] : null, why, ratio: null, error: 0, child });
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (const figure of figures) {
+      if (figure.ms === null) continue;
+      const answer = await ask(figure.child, { kind: 'round' });
+      if (answer.kind !== 'done') {
+        figure.ms = null;
+        figure.why = 'why' in answer ? answer.why : 'it did not answer';
+        continue;
+      }
+      figure.ms.push(answer.ms);
+      answer.sample.forEach((value, i) => {
+        const wanted = expected[i]!;
+        const error = Math.abs(value - wanted) / Math.max(1, Math.abs(wanted));
+        figure.error = Math.max(figure.error, Number.isNaN(error) ? Infinity : error);
+      });
+    }
+  }
+  const ours = figures.find(({ contender }) => contender === 'kvferry')!.ms;
+  if (!ours) throw new InternalError(`our own product failed: ${figures[0]!.why}`);
+  return figures.map(({ child, ...figure }) => {
+    child.kill();
+    const ratios = figure.ms?.map((ms, i) => ms / ours[i]!) ?? null;
+    return { ...figure, ratio: ratios && quantile(ratios, 0.5) };
+  });
+}
+
+function ask(child: ChildProcess, message: ToContender): Promise<FromContender> {
+  return new Promise((resolve) => {
+    const ended = () => resolve({ kind: 'failed', why: 'its process ended' });
+    child.once('exit', ended);
+    child.once('message', (answer) => {
+      child.off('exit', ended);
+      resolve(answer as FromContender);
+    });
+    child.send(message);
+  });
+}
+
+/** Some elements of the product, in float64. */
+function product({ m, k, n }: Shape): number[] {
+  const [a, b] = [numbers(m * k, 1), numbers(k * n, 2)];
+  return probes(m * n).map((at) => {
+    let sum = 0;
+    for (let i = 0; i < k; i++) sum += a[Math.floor(at / n) * k + i]! * b[i * n + (at % n)]!;
+    return sum;
+  });
+}
+
+function table(figures: readonly Figure[]): string[] {
+  const columns = [
+    { head: 'M x K x N', align: 'left' as const },
+    { head: 'library', align: 'left' as const },
+    { head: 'ms' },
+    { head: 'GFLOP/s' },
+    { head: 'ratio' },
+    { head: 'error' },
+  ];
+  const rows = figures.map(({ shape: { m, k, n }, contender, ms, why, ratio, error }) => {
+    const name = `${m} x ${k} x ${n}`;
+    if (!ms) return { remark: `${contender} skipped: ${why}` };
+    const median = quantile(ms, 0.5);
+    return [
+      name,
+      contender,
+      `${formatMs(median)} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`,
+      ((2 * m * k * n) / median / 1e6).toFixed(1),
+      ratio!.toFixed(2),
+      error.toExponential(0),
+    ];
+  });
+  return renderTable(columns, rows, plainStyle);
+}

@@ -1,0 +1,34 @@
+/** A contender's process: prepares once, then multiplies whenever it is told to. */
+import { ConfigError } from '../../../errors.ts';
+import { systemClock } from '../../../platform/clock.ts';
+import { useAdapter } from '../../../platform/node.ts';
+import { numbers, probes } from '../kernels/workbench.ts';
+import { contenders, type Multiply } from './contenders.ts';
+import type { FromContender, ToContender } from './messages.ts';
+
+const send = (message: FromContender) => process.send!(message);
+let multiply: Multiply;
+let a: Float32Array;
+let b: Float32Array;
+
+process.on('message', async (message: ToContender) => {
+  try {
+    if (message.kind === 'prepare') {
+      const { m, k, n } = message.shape;
+      await useAdapter(message.adapter);
+      [a, b] = [numbers(m * k, 1), numbers(k * n, 2)];
+      multiply = await contenders[message.contender](message.shape);
+      // Compiles, and shows that it works at all.
+      await multiply(a, b);
+      send({ kind: 'ready' });
+    } else {
+      const start = systemClock.now();
+      const product = await multiply(a, b);
+      const ms = systemClock.now() - start;
+      send({ kind: 'done', ms, sample: probes(product.length).map((at) => product[at]!) });
+    }
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    send({ kind: error instanceof ConfigError ? 'missing' : 'failed', why });
+  }
+});
