@@ -49,7 +49,7 @@ async function exported(argv: string[], files: Record<string, string> = {}): Pro
 }
 
 /** An option's value; undefined when it is not there. */
-const after = (words: readonly string[], option: string): string | undefined =>
+const wordAfter = (words: readonly string[], option: string): string | undefined =>
   words.includes(option) ? words[words.indexOf(option) + 1] : undefined;
 
 describe('the script', () => {
@@ -64,16 +64,16 @@ describe('the script', () => {
     expect(d!.env).toBe('1|localhost|5601');
     expect(p!.words.slice(0, 3)).toEqual(['vllm', 'serve', 'Qwen/Qwen2.5-0.5B-Instruct']);
     for (const { words } of [p!, d!]) {
-      expect(after(words, '--block-size')).toBe('32');
-      expect(after(words, '--max-model-len')).toBe('4096');
-      expect(after(words, '--max-num-seqs')).toBe('128');
-      expect(after(words, '--seed')).toBe('7');
-      expect(JSON.parse(after(words, '--override-generation-config')!)).toEqual({
+      expect(wordAfter(words, '--block-size')).toBe('32');
+      expect(wordAfter(words, '--max-model-len')).toBe('4096');
+      expect(wordAfter(words, '--max-num-seqs')).toBe('128');
+      expect(wordAfter(words, '--seed')).toBe('7');
+      expect(JSON.parse(wordAfter(words, '--override-generation-config')!)).toEqual({
         temperature: 0.5,
         top_p: 1,
         top_k: 0,
       });
-      expect(JSON.parse(after(words, '--kv-transfer-config')!)).toEqual({
+      expect(JSON.parse(wordAfter(words, '--kv-transfer-config')!)).toEqual({
         kv_connector: 'NixlConnector',
         kv_role: 'kv_both',
         kv_load_failure_policy: 'recompute',
@@ -88,11 +88,13 @@ describe('the script', () => {
     }
     expect(p!.words).toContain('--no-enable-prefix-caching');
     expect(d!.words).toContain('--enable-prefix-caching');
-    expect(after(p!.words, '--num-gpu-blocks-override')).toBe('500');
+    expect(wordAfter(p!.words, '--num-gpu-blocks-override')).toBe('500');
     expect(d!.words).not.toContain('--num-gpu-blocks-override');
-    expect(after(proxy!.words, '--prefiller-port')).toBe(after(p!.words, '--port'));
-    expect(after(proxy!.words, '--decoder-port')).toBe(after(d!.words, '--port'));
-    expect(after(benchmark!.words, '--url')).toBe(`http://localhost:${after(proxy!.words, '--port')}`);
+    expect(wordAfter(proxy!.words, '--prefiller-port')).toBe(wordAfter(p!.words, '--port'));
+    expect(wordAfter(proxy!.words, '--decoder-port')).toBe(wordAfter(d!.words, '--port'));
+    expect(wordAfter(benchmark!.words, '--url')).toBe(
+      `http://localhost:${wordAfter(proxy!.words, '--port')}`,
+    );
   });
 
   it('differs between modes where the modes differ: the flag, or one engine in place of three programs', async () => {
@@ -104,10 +106,10 @@ describe('the script', () => {
       'benchmark_serving_multi_turn.py',
     ]);
     const flags = calls.map(
-      ({ words }) => after(words, '--kv-transfer-config')?.match(/kv_xfer":(\w+)/)?.[1],
+      ({ words }) => wordAfter(words, '--kv-transfer-config')?.match(/kv_xfer":(\w+)/)?.[1],
     );
     expect(flags).toEqual([undefined, 'false', 'false', undefined, 'true', 'true', undefined, undefined]);
-    expect(after(calls[0]!.words, '--port')).toBe('8000');
+    expect(wordAfter(calls[0]!.words, '--port')).toBe('8000');
   });
 
   it('writes a made workload as a file of the benchmark', async () => {
@@ -116,9 +118,9 @@ describe('the script', () => {
       ...['--user-tokens', '20', '--output-tokens', '30', '--concurrency', '2'],
     ]);
     const benchmark = runScript(script).at(-1)!.words;
-    expect(after(benchmark, '--num-clients')).toBe('2');
+    expect(wordAfter(benchmark, '--num-clients')).toBe('2');
     expect(benchmark).toContain('--send-conversation-id');
-    const file = readFileSync(path.join(directory, after(benchmark, '--input-file')!), 'utf8');
+    const file = readFileSync(path.join(directory, wordAfter(benchmark, '--input-file')!), 'utf8');
     expect(generatorSchema.parse(JSON.parse(file))).toMatchObject({
       num_conversations: 4,
       text_files: ['pg1184.txt'],
@@ -134,8 +136,8 @@ describe('the script', () => {
   it("gives the published benchmark's clients, lengths and scale", async () => {
     const options = ['--model', 'qwen2.5-0.5b', '--preset', 'pr32553', '--scale', '1/16'];
     const benchmark = runScript(await exported(options)).at(-1)!.words;
-    expect(after(benchmark, '--num-clients')).toBe('2');
-    expect(after(benchmark, '--max-active-conversations')).toBe('24');
+    expect(wordAfter(benchmark, '--num-clients')).toBe('2');
+    expect(wordAfter(benchmark, '--max-active-conversations')).toBe('24');
     expect(JSON.parse(readFileSync(path.join(directory, 'workload.json'), 'utf8'))).toMatchObject({
       prompt_input: {
         num_turns: { min: 12, max: 18 },
@@ -156,7 +158,7 @@ describe('the script', () => {
     const options = ['--model', 'smollm2-135m', '--conversation', 'talk.json', '--max-tokens', '40'];
     const script = await exported(options, { 'talk.json': JSON.stringify(messages) });
     const benchmark = runScript(script).at(-1)!.words;
-    expect([after(benchmark, '--limit-min-tokens'), after(benchmark, '--limit-max-tokens')]).toEqual([
+    expect([wordAfter(benchmark, '--limit-min-tokens'), wordAfter(benchmark, '--limit-max-tokens')]).toEqual([
       '1',
       '40',
     ]);
@@ -186,8 +188,8 @@ describe('the script', () => {
       { 'in.json': file },
     );
     const benchmark = runScript(script).at(-1)!.words;
-    expect(after(benchmark, '--limit-min-tokens')).toBe('-1');
-    expect(after(benchmark, '--request-rate')).toBe('2.5');
+    expect(wordAfter(benchmark, '--limit-min-tokens')).toBe('-1');
+    expect(wordAfter(benchmark, '--request-rate')).toBe('2.5');
     expect(benchmark).toContain('--warmup-step');
     expect(benchmark).not.toContain('--no-early-stop');
     expect(readFileSync(path.join(directory, 'conversations.json'), 'utf8').trim()).toBe(file);
@@ -202,7 +204,7 @@ describe('the script', () => {
     expect(text).toMatch(/^# - --link \("10gbe"\): /m);
     expect(text).toMatch(/^# - --kv-dtype \("f32"\): /m);
     expect(text).toMatch(/^# - --token-check \(true\): /m);
-    const kv = JSON.parse(after(runScript(text)[1]!.words, '--kv-transfer-config')!);
+    const kv = JSON.parse(wordAfter(runScript(text)[1]!.words, '--kv-transfer-config')!);
     expect(kv.kv_connector_extra_config.backends).toEqual(['UCX']);
     expect(kv.engine_id).toBeUndefined();
     const comments = text.split('\n').filter((line) => line.startsWith('#'));
