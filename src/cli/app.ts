@@ -6,11 +6,20 @@ import { doctor, doctorSpec } from './commands/doctor.ts';
 import { exportCommand, exportSpec } from './commands/export.ts';
 import { reportCommand, reportSpec } from './commands/report.ts';
 import { run, runSpec } from './commands/run.ts';
+import { sweep, sweepSpec } from './commands/sweep.ts';
 import { verify, verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
 
-const specs: readonly CommandSpec[] = [runSpec, benchSpec, reportSpec, verifySpec, doctorSpec, exportSpec];
+const specs: readonly CommandSpec[] = [
+  runSpec,
+  benchSpec,
+  sweepSpec,
+  reportSpec,
+  verifySpec,
+  doctorSpec,
+  exportSpec,
+];
 
 /** Never throws. `argv` is without the program's own name. */
 export async function main(argv: readonly string[], deps: CliDeps): Promise<ExitCode> {
@@ -43,12 +52,15 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     (parsed.asked ? deps.stdout : deps.stderr).write(`${parsed.text}\n`);
     return parsed.asked ? EXIT.good : EXIT.usage;
   }
-  const config = await readSettings(parsed.settings, parsed.configFile, deps, parsed.defaults);
+  const { settings, configFile } = parsed;
+  const { config, lists } = await readSettings(settings, configFile, deps, parsed);
   // Found out before the work, not after it.
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
   switch (parsed.name) {
     case 'run':
       return run(config, context);
+    case 'sweep':
+      return sweep(config, lists, context);
     case 'report':
       return reportCommand(parsed.args, config, context);
     case 'bench':

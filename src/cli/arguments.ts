@@ -18,6 +18,8 @@ export interface CommandSpec {
   /** Defaults of this command, given what the user set; an unset one keeps the schema's. Throws ConfigError. */
   defaults?: ((given: Readonly<Record<string, unknown>>) => Record<string, unknown>) | undefined;
   examples: readonly string[];
+  /** Settings of which it takes several, with commas between. */
+  lists?: readonly RunKey[];
 }
 
 export type Parsed =
@@ -28,6 +30,7 @@ export type Parsed =
       name: string;
       args: readonly string[];
       settings: Record<string, unknown>;
+      lists: readonly RunKey[];
       configFile: string | null;
       /** The command's own. */
       defaults: CommandSpec['defaults'];
@@ -77,7 +80,8 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
       `'${surplus}' is one word too many for kvferry ${command.name}: see kvferry ${command.name} --help`,
     );
   }
-  return { kind: 'command', name: command.name, args, settings, configFile, defaults: spec.defaults };
+  const { lists = [], defaults } = spec;
+  return { kind: 'command', name: command.name, args, settings, lists, configFile, defaults };
 }
 
 const nameOf = (usage: string): string => usage.split(' ')[0]!;
@@ -206,11 +210,12 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     verify: 'Checks',
     outputs: 'Report',
     recording: 'Recording',
+    sweep: 'Sweep',
     general: 'General',
   };
   for (const group of spec.groups) {
     const keys = runKeys.filter((key) => fieldMeta(key).group === group);
-    const rows = keys.map((key) => [optionSyntax(key), fieldMeta(key).description + defaultOf(key)] as const);
+    const rows = keys.map((key) => [optionSyntax(key), describeKey(key, spec)] as const);
     if (group === 'general')
       rows.push(
         ['--config <FILE>', 'Settings from a JSON file; options win over it.'],
@@ -220,6 +225,10 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
   }
   lines.push('', 'Examples:', ...spec.examples.map((example) => `  ${example}`));
   return lines.join('\n');
+}
+
+function describeKey(key: RunKey, { lists }: CommandSpec): string {
+  return `${lists?.includes(key) ? 'Here a comma list. ' : ''}${fieldMeta(key).description}${defaultOf(key)}`;
 }
 
 function defaultOf(key: RunKey): string {

@@ -13,10 +13,13 @@ export interface Progress {
   end(): void;
 }
 
-export function createProgress({ stderr, progressStream }: CliDeps): Progress {
+/** Without a bar, how often a stretch says how far it is. */
+const LINE_EVERY_MS = 10_000;
+
+export function createProgress({ stderr, progressStream, now }: CliDeps): Progress {
   return progressStream && stderr.isTTY
     ? barProgress(progressStream, (text) => stderr.write(text))
-    : lineProgress((text) => stderr.write(text));
+    : lineProgress((text) => stderr.write(text), now);
 }
 
 function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void): Progress {
@@ -53,11 +56,19 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
   };
 }
 
-function lineProgress(write: (text: string) => void): Progress {
+function lineProgress(write: (text: string) => void, now: () => number): Progress {
+  let stretch = { label: '', total: 0, toldMs: 0 };
   return {
     line: (text) => write(`${text}\n`),
-    begin: (label, total) => write(`${label}: ${total} to do\n`),
-    update: () => {},
+    begin(label, total) {
+      stretch = { label, total, toldMs: now() };
+      write(`${label}: ${total} to do\n`);
+    },
+    update(done, detail) {
+      if (now() - stretch.toldMs < LINE_EVERY_MS) return;
+      stretch.toldMs = now();
+      write(`${stretch.label}: ${done} of ${stretch.total}, ${detail}\n`);
+    },
     end: () => {},
   };
 }

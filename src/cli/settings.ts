@@ -1,21 +1,57 @@
 /** One configuration from the command line's options and a config file: an option wins over the file, the file over defaults. */
-import { optionName, parseRunConfig, type RunConfig } from '../config/run.ts';
+import { optionName, parseRunConfig, type RunConfig, type RunKey } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
+import type { CommandSpec } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
-/** Throws ConfigError; its message names a setting as the user wrote it: `--threshold`, or `'threshold' in FILE`. */
+/** The values of settings of which several were given. */
+export type Lists = { readonly [K in RunKey]?: readonly unknown[] };
+
+/**
+ * `lists` names those of which several values may be given: the configuration has the first of each, the lists have all,
+ * each checked like a single one. Throws ConfigError; its message names a setting as the user wrote it: `--threshold`, or
+ * `'threshold' in FILE`.
+ */
 export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   configFile: string | null,
   deps: Pick<CliDeps, 'readTextFile'>,
-  defaults?: ((given: Readonly<Record<string, unknown>>) => Record<string, unknown>) | undefined,
-): Promise<RunConfig> {
+  { lists: keys = [], defaults }: Pick<CommandSpec, 'lists' | 'defaults'>,
+): Promise<{ config: RunConfig; lists: Lists }> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
     key in fromFile && !(key in options) ? `'${key}' in ${configFile}` : optionName(key);
-  const given = { ...fromFile, ...options };
-  return parseRunConfig({ ...defaults?.(given), ...given }, label);
+  const asked: Record<string, unknown> = { ...fromFile, ...options };
+  const given = { ...defaults?.(asked), ...asked };
+  const lists: { [K in RunKey]?: unknown[] } = {};
+  for (const key of keys) if (given[key] !== undefined) lists[key] = splitList(key, given[key]);
+  const parseWith = (key: RunKey | null, value: unknown): RunConfig => {
+    const single = { ...given };
+    for (const [each, values] of Object.entries(lists)) single[each] = noneIsNull(each, values[0]);
+    if (key) single[key] = noneIsNull(key, value);
+    return parseRunConfig(single, label);
+  };
+  for (const key of keys) {
+    const values = lists[key];
+    if (values) lists[key] = values.map((value) => parseWith(key, value)[key] ?? value);
+  }
+  return { config: parseWith(null, null), lists };
 }
+
+/** A link may have a comma itself: '10e6,1ms' is one, and so what is only a latency belongs to what stands before it. */
+function splitList(key: RunKey, value: unknown): unknown[] {
+  if (typeof value !== 'string') return Array.isArray(value) ? value : [value];
+  const parts = value.split(',').map((part) => part.trim());
+  if (key !== 'link') return parts;
+  return parts.reduce<string[]>((links, part) => {
+    if (/^[\d.e+-]+\s*(ns|us|µs|ms|s)$/i.test(part) && links.length > 0) links.push(`${links.pop()},${part}`);
+    else links.push(part);
+    return links;
+  }, []);
+}
+
+const noneIsNull = (key: string, value: unknown): unknown =>
+  key === 'link' && value === 'none' ? null : value;
 
 function parseFile(text: string, file: string): Record<string, unknown> {
   let json: unknown;

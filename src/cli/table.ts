@@ -1,4 +1,5 @@
 /** Tables for a terminal: columns as wide as their content, with a heading over neighbours that belong together. */
+import pc from 'picocolors';
 import { fill, fillLeft, WIDTH, widthOf } from './format.ts';
 
 export interface Column {
@@ -16,6 +17,11 @@ export type Row = readonly string[] | { remark: string };
 export interface TableStyle {
   dim(text: string): string;
   bold(text: string): string;
+}
+
+export function styleOf(color: boolean): TableStyle {
+  const { dim, bold } = pc.createColors(color);
+  return { dim, bold };
 }
 
 export const plainStyle: TableStyle = { dim: (text) => text, bold: (text) => text };

@@ -43,7 +43,8 @@ const wantedWarmup = "percentages below 100 with commas between, such as '0%,50%
 /** Also of other commands that measure in rounds. */
 export const measuring = {
   rounds: positive('rounds').nullable().default(null).meta({
-    description: 'How often each mode serves everything. Left out: 3, or what --budget has time for.',
+    description:
+      'How often everything is measured, side by side. Left out: 3 in a benchmark, or what --budget has time for; 5 in a sweep.',
     value: 'N',
   }),
 };

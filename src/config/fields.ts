@@ -18,6 +18,7 @@ export type FieldGroup =
   | 'verify'
   | 'outputs'
   | 'recording'
+  | 'sweep'
   | 'general';
 
 export interface FieldMeta {
@@ -93,6 +94,17 @@ export function listOf<const T extends readonly [string, ...string[]]>(choices: 
     (value) => (typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value),
     z
       .array(choice, { error: wanted })
+      .min(1, { error: wanted })
+      .transform((list) => [...new Set(list)]),
+  );
+}
+
+/** Several whole numbers, as a list or with commas between; repeated ones count once. */
+export function wholeNumbers(wanted: string, range: Range) {
+  return z.preprocess(
+    (value) => (typeof value === 'string' ? value.split(',') : typeof value === 'number' ? [value] : value),
+    z
+      .array(wholeNumber(wanted, range), { error: wanted })
       .min(1, { error: wanted })
       .transform((list) => [...new Set(list)]),
   );

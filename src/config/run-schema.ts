@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { bench, endpoint, measuring } from './bench-schema.ts';
 import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
 import { kvTransferConfigSchema } from './kv-transfer.ts';
-
+import { sweep } from './sweep-schema.ts';
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
 export type KvLayout = (typeof KV_LAYOUTS)[number];
 const MODES = ['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const;
@@ -268,6 +268,7 @@ export const fieldGroups = {
   measuring,
   bench,
   endpoint,
+  sweep,
   verify,
   outputs,
   recording,
@@ -284,6 +285,7 @@ export const runConfigSchema = z.strictObject({
   ...measuring,
   ...bench,
   ...endpoint,
+  ...sweep,
   ...verify,
   ...outputs,
   ...recording,

@@ -38,6 +38,8 @@ export class FakeCluster implements Cluster {
   readonly options: ClusterOptions;
   readonly #troubles: FakeTroubles;
   readonly #turns = new Map<string, number>();
+  /** Tokens that D holds after each turn of a conversation. */
+  readonly #held = new Map<string, number[]>();
 
   constructor(options: ClusterOptions, troubles: FakeTroubles) {
     this.options = options;
@@ -121,7 +123,11 @@ export class FakeCluster implements Cluster {
     const ids = Array.from({ length }, (_, i) => ((seed + i * 17 + (wrong === 'token' ? 1 : 0)) % 500) + 8);
     if (!request.sampling?.ignoreEos) ids[ids.length - 1] = 0;
     const offered = this.mode === 'bidirectional' && turn > 1 && request.pull !== 'never';
-    const pulled = offered && !this.#troubles.pullsNothing ? Math.max(0, prompt.length - 5) : 0;
+    const held = this.#held.get(id) ?? [];
+    this.#held.set(id, held);
+    const offer = request.pull ? (held[turn - 2] ?? 0) : Math.max(0, prompt.length - 5);
+    const pulled = offered && !this.#troubles.pullsNothing ? offer : 0;
+    held[turn - 1] = prompt.length + length - 1;
     const ttftMs = 10 + (prompt.length - pulled);
     for (const [index, tokenId] of ids.entries()) {
       yield {

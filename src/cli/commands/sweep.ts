@@ -1,0 +1,189 @@
+/** `kvferry sweep`: pull against recompute over context lengths, links, block sizes and layouts, and where they cross. */
+import { clusterOptions } from '../../cluster/from-config.ts';
+import {
+  checkPlan,
+  type SweepPlan,
+  type SweepSeries,
+  type SweepWay,
+  sweepCluster,
+  sweepTurns,
+} from '../../cluster/sweep.ts';
+import { seriesReport } from '../../cluster/sweep-report.ts';
+import type { Cluster, ClusterOptions } from '../../cluster/types.ts';
+import type { KvLayout, RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import type { SweepReport, SweepSeriesReport } from '../../measure/sweep-report.ts';
+import { parseLink } from '../../transport/link.ts';
+import type { CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { formatSeconds, plural } from '../format.ts';
+import { makeHead } from '../make-report.ts';
+import { createProgress, type Progress } from '../progress.ts';
+import type { Lists } from '../settings.ts';
+import { sweepCsv, sweepLines } from '../sweep-output.ts';
+import { styleOf } from '../table.ts';
+import { createTimeLeft } from '../time-left.ts';
+
+export const sweepSpec: CommandSpec = {
+  usage: 'sweep',
+  description:
+    'Serve the same turn pulled and recomputed, over context lengths, links, block sizes and layouts, and find where pulling begins to win.',
+  groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'general'],
+  lists: ['threshold', 'link', 'blockSize', 'layout'],
+  examples: [
+    'kvferry sweep',
+    'kvferry sweep --link none,10e6,40ms,1gbe --context 16,64,256 --csv out.csv',
+    'kvferry sweep --layout contiguous,layer-pieces --block-size 16,64 --mode bidirectional',
+  ],
+};
+
+const WAYS = { bidirectional: 'pull', unidirectional: 'recompute', monolithic: 'monolithic' } as const;
+const CONTEXTS = [8, 16, 32, 64, 128, 256, 512, 1024];
+const ROUNDS = 5;
+/** A default sweep on a software adapter should take a minute. */
+const LONGEST_BY_DEFAULT = 512;
+
+interface Variant {
+  options: ClusterOptions;
+  blockSize: number;
+  layout: KvLayout;
+}
+
+export async function sweep(config: RunConfig, lists: Lists, context: CommandContext): Promise<ExitCode> {
+  const { deps, signal } = context;
+  const { backend } = deps;
+  if (config.csv !== null) await deps.checkWritable(config.csv);
+  const links = (lists.link ?? ['none']).map((name) => (name === 'none' ? null : parseLink(String(name))));
+  const architecture = await backend.architecture(config.model);
+  const adapter = await backend.useAdapter(config.adapter);
+  const variants = variantsOf(config, lists, (settings) =>
+    clusterOptions(settings, architecture, adapter.software),
+  );
+  const plan = planOf(config, links, variants);
+  const thresholds = [...new Set((lists.threshold ?? [0, 64]).map(Number))].sort((a, b) => a - b);
+
+  const progress = createProgress(deps);
+  const total = variants.length * sweepTurns(plan);
+  progress.line(
+    `${plural(total, 'turn')} on ${adapter.name}: ${plural(variants.length, 'cluster')} of ${config.model}, ${plural(plan.rounds, 'round')}`,
+  );
+  const left = createTimeLeft(total, deps.now);
+  const measured: { variant: Variant; series: SweepSeries[] }[] = [];
+  let cluster: Cluster | null = null;
+  let last: Cluster | null = null;
+  progress.begin('sweep', total);
+  try {
+    for (const [index, variant] of variants.entries()) {
+      signal.throwIfAborted();
+      cluster = await backend.startCluster(variant.options);
+      last = cluster;
+      const series = new Set<SweepSeries>();
+      measured.push({ variant, series: [] });
+      const before = index * sweepTurns(plan);
+      await sweepCluster(cluster, plan, {
+        signal,
+        onProgress: (done, _, what) => tell(progress, left, before + done, what),
+        onPoint(of) {
+          series.add(of);
+          measured[index]!.series = [...series];
+        },
+      });
+      await cluster.checkIntegrity();
+      await cluster.close();
+      cluster = null;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    progress.end();
+    await cluster?.close();
+  }
+  if (!last) return EXIT.interrupted;
+  const series = measured.flatMap(({ variant: { blockSize, layout }, series }) =>
+    series.map((each) =>
+      seriesReport(each, { blockSize, layout, thresholds: [...thresholds, null], seed: config.seed }),
+    ),
+  );
+  progress.line(`swept in ${formatSeconds(left.elapsedMs())}`);
+  return finish(makeSweepReport(config, lists, last, plan, series, context), config, context);
+}
+
+/** Lines as it goes on where there is no bar. */
+function tell(progress: Progress, left: ReturnType<typeof createTimeLeft>, done: number, what: string): void {
+  const detail = `${what}, ${left.after(done)}`;
+  progress.update(done, detail);
+}
+
+/** Throws ConfigError when a point does not fit. */
+function planOf(config: RunConfig, links: SweepPlan['links'], variants: readonly Variant[]): SweepPlan {
+  const { maxModelLen } = variants[0]!.options;
+  const ways = config.mode.map((mode): SweepWay => {
+    const way = mode in WAYS ? WAYS[mode as keyof typeof WAYS] : null;
+    if (way) return way;
+    throw new ConfigError(`--mode is ${mode}: a sweep wants one or more of ${Object.keys(WAYS).join(', ')}`);
+  });
+  const longest = Math.max(...config.localHit) + config.newTokens + 2;
+  const byDefault = CONTEXTS.filter(
+    (tokens) => tokens <= LONGEST_BY_DEFAULT && 2 * (tokens + longest) <= maxModelLen,
+  );
+  const plan: SweepPlan = {
+    links,
+    contexts: (config.context ?? byDefault).toSorted((a, b) => a - b),
+    localHits: config.localHit,
+    newTokens: config.newTokens,
+    rounds: config.rounds ?? ROUNDS,
+    ways,
+    seed: config.seed,
+  };
+  for (const { options, blockSize } of variants) {
+    const blocks = Math.min(options.prefill.numBlocks, options.decode.numBlocks);
+    checkPlan(plan, { maxModelLen: options.maxModelLen, blockSize, blocks });
+  }
+  return plan;
+}
+
+function variantsOf(
+  config: RunConfig,
+  lists: Lists,
+  optionsOf: (settings: RunConfig) => ClusterOptions,
+): Variant[] {
+  const sizes = (lists.blockSize ?? [config.blockSize]).map(Number);
+  const layouts = (lists.layout ?? [config.layout]) as KvLayout[];
+  return sizes.flatMap((blockSize) =>
+    layouts.map((layout) => ({
+      options: { ...optionsOf({ ...config, blockSize, layout, link: null }), mode: 'bidirectional' as const },
+      blockSize,
+      layout,
+    })),
+  );
+}
+
+function makeSweepReport(
+  config: RunConfig,
+  lists: Lists,
+  cluster: Cluster,
+  plan: SweepPlan,
+  series: readonly SweepSeriesReport[],
+  { deps, signal }: CommandContext,
+): SweepReport {
+  const { name, parameters, kvBytesPerToken } = cluster.info.model;
+  return {
+    ...makeHead('sweep', deps, cluster),
+    complete: !signal.aborted,
+    model: { name, parameters, kv_bytes_per_token: kvBytesPerToken },
+    config: { ...config, ...lists },
+    rounds: plan.rounds,
+    new_tokens: plan.newTokens,
+    series: [...series],
+  };
+}
+
+async function finish(report: SweepReport, config: RunConfig, { deps }: CommandContext): Promise<ExitCode> {
+  const tables = config.json === true ? deps.stderr : deps.stdout;
+  tables.write(`${sweepLines(report, styleOf(deps.color)).join('\n')}\n`);
+  if (config.csv !== null) await deps.writeTextFile(config.csv, sweepCsv(report));
+  const text = `${JSON.stringify(report, null, 2)}\n`;
+  if (config.json === true) deps.stdout.write(text);
+  else if (config.json !== false) await deps.writeTextFile(config.json, text);
+  return report.complete ? EXIT.good : EXIT.interrupted;
+}

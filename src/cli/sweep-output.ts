@@ -1,0 +1,191 @@
+/** A sweep as a terminal shows it: one table a series, the two curves, where they cross, and what thresholds come to. */
+import type { SweepPointReport, SweepReport, SweepSeriesReport } from '../measure/sweep-report.ts';
+import { THROTTLED } from '../report/verdict.ts';
+import { fill, fillLeft, formatCount, formatMb, formatMs, plural, WIDTH, wrap } from './format.ts';
+import { type Column, renderTable, type TableStyle } from './table.ts';
+
+export function sweepLines(report: SweepReport, style: TableStyle): string[] {
+  return [
+    ...wrap(
+      `The same turn served both ways: P pulls D's KV of so many tokens, or computes it again; then ${plural(report.new_tokens, 'new token')}, hand-over, first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles]; ${report.model.name} on ${report.adapter.name}.`,
+      WIDTH,
+    ),
+    ...report.series.flatMap((series) => ['', ...seriesLines(series, report.rounds, style)]),
+    ...(report.complete ? [] : ['', 'INCOMPLETE: interrupted; this is what was measured until then.']),
+  ];
+}
+
+function seriesLines(series: SweepSeriesReport, rounds: number, style: TableStyle): string[] {
+  if (series.points.length === 0) return [];
+  return [
+    style.bold(titleOf(series)),
+    ...pointTable(series, rounds, style),
+    ...plot(series.points),
+    ...wrap(crossoverSentence(series), WIDTH),
+    ...thresholdLines(series, style),
+  ];
+}
+
+export function titleOf({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
+  return [
+    link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link',
+    `blocks of ${block_size}, ${layout}`,
+    ...(local_hit_tokens > 0 ? [`P has ${plural(local_hit_tokens, 'token')} itself`] : []),
+  ].join('; ');
+}
+
+function pointTable({ points }: SweepSeriesReport, rounds: number, style: TableStyle): string[] {
+  const has = (way: 'pull' | 'recompute' | 'monolithic') => points.some((point) => point[way] !== null);
+  const both = has('pull') && has('recompute');
+  const columns: Column[] = [
+    { head: 'tokens' },
+    ...(has('pull') ? [{ head: 'pull' }] : []),
+    ...(has('recompute') ? [{ head: 'recompute' }] : []),
+    ...(has('monolithic') ? [{ head: 'one engine' }] : []),
+    ...(both ? [{ head: 'pull won' }] : []),
+    ...(has('pull') ? [{ head: 'MB' }, { head: 'MB/s' }, { head: 'copies' }] : []),
+  ];
+  const spread = (times: { median: number; p25: number; p75: number } | null): string =>
+    times ? `${formatMs(times.median)} [${formatMs(times.p25)}, ${formatMs(times.p75)}]` : '-';
+  const rows = points.map((point) => [
+    String(point.context_tokens),
+    ...(has('pull') ? [spread(point.pull)] : []),
+    ...(has('recompute') ? [spread(point.recompute)] : []),
+    ...(has('monolithic') ? [formatMs(point.monolithic?.median ?? null)] : []),
+    ...(both ? [`${point.rounds_won_by_pull ?? '-'}/${rounds}`] : []),
+    ...(has('pull') ? movedCells(point) : []),
+  ]);
+  return renderTable(columns, rows, style);
+}
+
+function movedCells({ pull }: SweepPointReport): string[] {
+  if (!pull) return ['-', '-', '-'];
+  const rate = pull.gbps === null ? '-' : (pull.gbps * 1000).toPrecision(3).replace(/\.$/, '');
+  return [
+    formatMb(pull.bytes),
+    Number(rate) >= 1000 ? formatCount(Math.round(Number(rate))) : rate,
+    String(pull.descriptors),
+  ];
+}
+
+const PLOT_WIDTH = 60;
+
+/** Time to the right, tokens downwards; both ways on one line, so that it shows where they change places. */
+function plot(points: readonly SweepPointReport[]): string[] {
+  const drawn = points.filter(({ pull, recompute }) => pull && recompute);
+  const times = drawn.flatMap(({ pull, recompute }) => [pull!.median, recompute!.median]);
+  const [least, most] = [Math.min(...times), Math.max(...times)];
+  if (drawn.length < 2 || !(most > least) || least <= 0) return [];
+  const at = (ms: number): number =>
+    Math.round((Math.log(ms / least) / Math.log(most / least)) * (PLOT_WIDTH - 1));
+  const rows = drawn.map(({ context_tokens, pull, recompute }) => {
+    const line = new Array<string>(PLOT_WIDTH).fill(' ');
+    line[at(recompute!.median)] = 'r';
+    line[at(pull!.median)] = line[at(pull!.median)] === 'r' ? '=' : 'p';
+    return `${fillLeft(String(context_tokens), 6)} │${line.join('').trimEnd()}`;
+  });
+  const right = `${formatMs(most)} ms`;
+  return [
+    '',
+    'tokens │p pull, r recompute, = both; TTFT, logarithmic',
+    ...rows,
+    `       └${'─'.repeat(PLOT_WIDTH)}`,
+    `        ${fill(`${formatMs(least)} ms`, PLOT_WIDTH - right.length)}${right}`,
+    '',
+  ];
+}
+
+export function crossoverSentence({ crossover, points, link }: SweepSeriesReport): string {
+  if (!crossover) return 'No crossover: it needs both bidirectional and unidirectional.';
+  const tokens = points.map((point) => point.context_tokens);
+  const [least, most] = [Math.min(...tokens), Math.max(...tokens)];
+  const range = `${formatCount(least)} to ${formatCount(most)} tokens`;
+  const label = link ? ` (${THROTTLED}: ${link.name})` : '';
+  switch (crossover.kind) {
+    case 'pull_always_wins':
+      return `Pulling always wins in the range measured, ${range}${label}: there is no crossover in it.`;
+    case 'pull_always_loses':
+      return `Pulling always loses in the range measured, ${range}${label}: there is no crossover in it.`;
+    case 'crosses': {
+      const low =
+        crossover.low === null ? `below ${formatCount(least)}` : formatCount(Math.round(crossover.low));
+      const high =
+        crossover.high === null ? `above ${formatCount(most)}` : formatCount(Math.round(crossover.high));
+      return `Crossover at ${plural(Math.round(crossover.tokens), 'token')} (95% interval: ${low} to ${high}): below it pulling loses, above it pulling wins${label}.`;
+    }
+  }
+}
+
+function thresholdLines({ thresholds, best_total_ms }: SweepSeriesReport, style: TableStyle): string[] {
+  if (thresholds.length === 0 || best_total_ms === null) return [];
+  const columns: Column[] = [
+    { head: 'kv_recompute_threshold', align: 'left' },
+    { head: 'sum of TTFT' },
+    { head: 'lost' },
+    { head: '%' },
+  ];
+  const percent = (ms: number): string => ((100 * ms) / best_total_ms).toFixed(1);
+  const rows = [
+    ...thresholds.map(({ threshold, total_ttft_ms, regret_ms }) => [
+      nameOf(threshold),
+      formatMs(total_ttft_ms),
+      formatMs(regret_ms),
+      percent(regret_ms),
+    ]),
+    ['better of both each time', formatMs(best_total_ms), '-', '-'],
+  ];
+  return ['', ...renderTable(columns, rows, style)];
+}
+
+function nameOf(threshold: number | null): string {
+  if (threshold === null) return 'never pull';
+  if (threshold === 0) return '0 (always pull)';
+  return threshold === 64 ? "64 (vLLM's default)" : String(threshold);
+}
+
+const CSV_COLUMNS = [
+  'link',
+  'throttled',
+  'block_size',
+  'layout',
+  'local_hit_tokens',
+  'context_tokens',
+  'way',
+  'round',
+  'ttft_ms',
+  'computed_tokens',
+  'pulled_tokens',
+  'bytes',
+  'descriptors',
+] as const;
+
+/** One line a turn served. */
+export function sweepCsv(report: SweepReport): string {
+  const lines = report.series.flatMap((series) =>
+    series.points.flatMap((point) =>
+      (['pull', 'recompute', 'monolithic'] as const).flatMap((way) => {
+        const times = point[way];
+        const moved = way === 'pull' ? point.pull : null;
+        return (times?.ttft_ms ?? []).map((ttft, round) => [
+          series.link?.name ?? 'none',
+          series.throttled,
+          series.block_size,
+          series.layout,
+          series.local_hit_tokens,
+          point.context_tokens,
+          way,
+          round + 1,
+          ttft.toFixed(3),
+          times!.computed_tokens,
+          moved?.pulled_tokens ?? 0,
+          moved?.bytes ?? 0,
+          moved?.descriptors ?? 0,
+        ]);
+      }),
+    ),
+  );
+  const quoted = (cell: unknown): string => (String(cell).includes(',') ? `"${String(cell)}"` : String(cell));
+  return [CSV_COLUMNS.join(','), ...lines.map((cells) => cells.map(quoted).join(','))]
+    .join('\n')
+    .concat('\n');
+}

@@ -1,0 +1,97 @@
+/** From what a sweep measured to its report: medians, who won, the crossover, and what thresholds come to. */
+import type { KvLayout } from '../config/run.ts';
+import { type CurvePoint, crossover, median, thresholdCost } from '../measure/crossover.ts';
+import { quantile } from '../measure/statistics.ts';
+import type { SweepPointReport, SweepSeriesReport } from '../measure/sweep-report.ts';
+import type { SweepPoint, SweepSample, SweepSeries } from './sweep.ts';
+
+export interface SeriesSettings {
+  blockSize: number;
+  layout: KvLayout;
+  /** null: never pull. */
+  thresholds: readonly (number | null)[];
+  seed: number;
+}
+
+export function seriesReport(series: SweepSeries, settings: SeriesSettings): SweepSeriesReport {
+  const { link, localHitTokens, points } = series;
+  const curve = curveOf(points);
+  const costs = settings.thresholds.map((threshold) => ({
+    threshold,
+    ...thresholdCostOf(curve, threshold),
+  }));
+  return {
+    link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
+    throttled: link !== null,
+    block_size: settings.blockSize,
+    layout: settings.layout,
+    local_hit_tokens: localHitTokens,
+    points: points.map(pointReport),
+    crossover: curve.length > 0 ? crossover(curve, settings.seed) : null,
+    best_total_ms:
+      curve.length > 0
+        ? curve.reduce(
+            (sum, { pullMs, recomputeMs }) => sum + Math.min(median(pullMs), median(recomputeMs)),
+            0,
+          )
+        : null,
+    thresholds: curve.length > 0 ? costs : [],
+  };
+}
+
+/** The points that were measured both ways. */
+export const curveOf = (points: readonly SweepPoint[]): CurvePoint[] =>
+  points
+    .filter(({ samples }) => samples.pull.length > 0 && samples.recompute.length > 0)
+    .map(({ contextTokens, samples }) => ({
+      tokens: contextTokens,
+      pullMs: samples.pull.map(({ ttftMs }) => ttftMs),
+      recomputeMs: samples.recompute.map(({ ttftMs }) => ttftMs),
+    }));
+
+function thresholdCostOf(curve: readonly CurvePoint[], threshold: number | null) {
+  const { totalMs, regretMs } = thresholdCost(curve, threshold ?? Number.POSITIVE_INFINITY);
+  return { total_ttft_ms: totalMs, regret_ms: regretMs };
+}
+
+function pointReport({ contextTokens, promptTokens, samples }: SweepPoint): SweepPointReport {
+  const { pull, recompute, monolithic } = samples;
+  const both = pull.length > 0 && recompute.length > 0;
+  const middle = (list: readonly SweepSample[]): number => median(list.map(({ ttftMs }) => ttftMs));
+  return {
+    context_tokens: contextTokens,
+    prompt_tokens: promptTokens,
+    pull: pull.length > 0 ? { ...times(pull), ...moved(pull) } : null,
+    recompute: recompute.length > 0 ? times(recompute) : null,
+    monolithic: monolithic.length > 0 ? times(monolithic) : null,
+    winner: both ? (middle(pull) <= middle(recompute) ? 'pull' : 'recompute') : null,
+    rounds_won_by_pull: both
+      ? pull.filter(({ ttftMs }, round) => ttftMs <= recompute[round]!.ttftMs).length
+      : null,
+  };
+}
+
+function times(samples: readonly SweepSample[]) {
+  const ttft = samples.map(({ ttftMs }) => ttftMs);
+  return {
+    ttft_ms: ttft,
+    median: median(ttft),
+    p25: quantile(ttft, 0.25),
+    p75: quantile(ttft, 0.75),
+    computed_tokens: samples[0]!.computedTokens,
+  };
+}
+
+function moved(samples: readonly SweepSample[]) {
+  const { transfer, pulledTokens } = samples[0]!;
+  const ms = median(samples.map((sample) => sample.transfer?.ms ?? 0));
+  const bytes = transfer?.bytes ?? 0;
+  return {
+    pulled_tokens: pulledTokens,
+    bytes,
+    blocks: transfer?.blocks ?? 0,
+    descriptors: transfer?.descriptors ?? 0,
+    transfer_ms: ms,
+    gbps: ms > 0 ? bytes / ms / 1e6 : null,
+  };
+}

@@ -1,0 +1,92 @@
+/**
+ * Where pulling begins to win: from the times of pull and recompute at several lengths, measured side by side in rounds,
+ * to a number of tokens and how sure it is. Straight lines between the lengths; the interval by bootstrap over rounds.
+ */
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import { quantile } from './statistics.ts';
+
+/** One length. Milliseconds by round: entry i of both was measured in round i. */
+export interface CurvePoint {
+  tokens: number;
+  pullMs: readonly number[];
+  recomputeMs: readonly number[];
+}
+
+export type Crossover =
+  /** Tokens from which pulling wins. low, high: 95% interval; null where it reaches beyond what was measured. */
+  | { kind: 'crosses'; tokens: number; low: number | null; high: number | null }
+  | { kind: 'pull_always_wins' }
+  | { kind: 'pull_always_loses' };
+
+const RESAMPLES = 1000;
+
+export const median = (samples: readonly number[]): number => quantile(samples, 0.5);
+
+/** Needs at least one point; every point needs at least one round. The same seed gives the same interval. */
+export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
+  const sorted = points.toSorted((a, b) => a.tokens - b.tokens);
+  const tokens = sorted.map((point) => point.tokens);
+  const found = zero(
+    tokens,
+    sorted.map((point) => median(point.recomputeMs) - median(point.pullMs)),
+  );
+  if (found === Number.NEGATIVE_INFINITY) return { kind: 'pull_always_wins' };
+  if (found === Number.POSITIVE_INFINITY) return { kind: 'pull_always_loses' };
+
+  const random = xoroshiro128plus(seed);
+  const zeros = Array.from({ length: RESAMPLES }, () =>
+    zero(
+      tokens,
+      sorted.map(({ pullMs, recomputeMs }) => {
+        const rounds = pullMs.map(() => uniformInt(random, 0, pullMs.length - 1));
+        const pick = (all: readonly number[]) => median(rounds.map((round) => all[round]!));
+        return pick(recomputeMs) - pick(pullMs);
+      }),
+    ),
+  ).sort((a, b) => a - b);
+  // An order statistic as it is: beyond what was measured there is nothing to interpolate.
+  const at = (q: number): number | null => {
+    const value = zeros[Math.round(q * (RESAMPLES - 1))]!;
+    return Number.isFinite(value) ? value : null;
+  };
+  return { kind: 'crosses', tokens: found, low: at(0.025), high: at(0.975) };
+}
+
+/**
+ * The length that parts losing from winning with the least milliseconds on the wrong side (noise may cross more than
+ * once): -Infinity when pulling had better always be done, Infinity when never.
+ */
+function zero(tokens: readonly number[], lead: readonly number[]): number {
+  const wrong = (split: number): number =>
+    lead.reduce((sum, ms, i) => sum + Math.max(0, i < split ? ms : -ms), 0);
+  let best = 0;
+  for (let split = 1; split <= lead.length; split++) if (wrong(split) < wrong(best)) best = split;
+  if (best === 0) return Number.NEGATIVE_INFINITY;
+  if (best === lead.length) return Number.POSITIVE_INFINITY;
+  const [before, after] = [lead[best - 1]!, lead[best]!];
+  const share = after === before ? 0.5 : -before / (after - before);
+  return tokens[best - 1]! + (tokens[best]! - tokens[best - 1]!) * Math.min(1, Math.max(0, share));
+}
+
+export interface ThresholdCost {
+  /** Infinity: never pull. */
+  threshold: number;
+  /** Sum over the lengths of the median of what the rule chooses. */
+  totalMs: number;
+  /** Beyond choosing the better of both at each length. */
+  regretMs: number;
+}
+
+/** What vLLM's rule (pull from `threshold` tokens on) comes to over these lengths, once each. */
+export function thresholdCost(points: readonly CurvePoint[], threshold: number): ThresholdCost {
+  let totalMs = 0;
+  let bestMs = 0;
+  for (const { tokens, pullMs, recomputeMs } of points) {
+    const pull = median(pullMs);
+    const recompute = median(recomputeMs);
+    totalMs += tokens >= threshold ? pull : recompute;
+    bestMs += Math.min(pull, recompute);
+  }
+  return { threshold, totalMs, regretMs: totalMs - bestMs };
+}

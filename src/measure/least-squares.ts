@@ -1,0 +1,133 @@
+/**
+ * Robust linear fits with coefficients of 0 or more: Huber's weights, errors relative to what was measured (a time of
+ * 2 s may be off by more than one of 20 ms). For a handful of coefficients.
+ */
+import { quantile } from './statistics.ts';
+
+export interface Fit {
+  coefficients: readonly number[];
+  /** Share of the samples' variance that the fit explains. */
+  r2: number;
+  /** Median of |measured - fitted| / measured. */
+  medianError: number;
+}
+
+const REWEIGHTINGS = 30;
+/** Huber's constant, in deviations: 95% as efficient as plain least squares on clean data. */
+const HUBER = 1.345;
+/** From the median of absolute deviations to a standard deviation. */
+const MAD_TO_SIGMA = 1.4826;
+
+/** rows[i] are the features behind values[i] (above 0). Throws RangeError with fewer rows than coefficients. */
+export function fitNonNegative(rows: readonly (readonly number[])[], values: readonly number[]): Fit {
+  const width = rows[0]?.length ?? 0;
+  if (rows.length < width || width === 0)
+    throw new RangeError(`${rows.length} samples cannot fit ${width} coefficients`);
+  let active = Array.from({ length: width }, (_, i) => i);
+  for (;;) {
+    const coefficients = huber(rows, values, active);
+    const negative = active.filter((i) => coefficients[i]! < 0);
+    if (negative.length === 0) return { coefficients, ...quality(rows, values, coefficients) };
+    // The one that is most negative, measured by what it contributes, leaves first.
+    const share = (i: number) => coefficients[i]! * mean(rows.map((row) => Math.abs(row[i]!)));
+    const worst = negative.reduce((a, b) => (share(a) <= share(b) ? a : b));
+    active = active.filter((i) => i !== worst);
+    if (active.length === 0) return { coefficients: rows[0]!.map(() => 0), r2: 0, medianError: 1 };
+  }
+}
+
+const mean = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0) / list.length;
+
+export const predict = (coefficients: readonly number[], row: readonly number[]): number =>
+  row.reduce((sum, value, i) => sum + value * coefficients[i]!, 0);
+
+/** Coefficients outside of `active` are 0. */
+function huber(
+  rows: readonly (readonly number[])[],
+  values: readonly number[],
+  active: readonly number[],
+): number[] {
+  const scale = values.map((value) => 1 / Math.max(value, 1e-9));
+  let weights = values.map(() => 1);
+  let full: number[] = [];
+  for (let i = 0; i < REWEIGHTINGS; i++) {
+    const solved = solveNormal(rows, values, scale, weights, active);
+    full = Array.from({ length: rows[0]!.length }, (_, j) => {
+      const at = active.indexOf(j);
+      return at < 0 ? 0 : solved[at]!;
+    });
+    const residuals = rows.map((row, r) => (values[r]! - predict(full, row)) * scale[r]!);
+    const sigma = MAD_TO_SIGMA * quantile(residuals.map(Math.abs), 0.5);
+    if (sigma === 0) break;
+    weights = residuals.map((residual) =>
+      Math.min(1, (HUBER * sigma) / Math.max(1e-300, Math.abs(residual))),
+    );
+  }
+  return full;
+}
+
+/** Columns are brought to the same size first, so that bytes and constants can stand in one system. */
+function solveNormal(
+  rows: readonly (readonly number[])[],
+  values: readonly number[],
+  scale: readonly number[],
+  weights: readonly number[],
+  active: readonly number[],
+): number[] {
+  const size = active.map((j) => Math.max(...rows.map((row, r) => Math.abs(row[j]! * scale[r]!))) || 1);
+  const matrix = active.map(() => active.map(() => 0));
+  const right = active.map(() => 0);
+  for (const [r, row] of rows.entries()) {
+    const x = active.map((j, a) => (row[j]! * scale[r]!) / size[a]!);
+    const y = values[r]! * scale[r]!;
+    for (const [a, left] of x.entries()) {
+      right[a]! += weights[r]! * left * y;
+      for (const [b, other] of x.entries()) matrix[a]![b]! += weights[r]! * left * other;
+    }
+  }
+  return solve(matrix, right).map((value, a) => value / size[a]!);
+}
+
+/** Gauss's elimination with pivots; a column without information gets 0. */
+function solve(matrix: number[][], right: number[]): number[] {
+  const n = right.length;
+  for (let column = 0; column < n; column++) {
+    let pivot = column;
+    for (let row = column + 1; row < n; row++) {
+      if (Math.abs(matrix[row]![column]!) > Math.abs(matrix[pivot]![column]!)) pivot = row;
+    }
+    [matrix[column], matrix[pivot]] = [matrix[pivot]!, matrix[column]!];
+    [right[column], right[pivot]] = [right[pivot]!, right[column]!];
+    const head = matrix[column]![column]!;
+    if (Math.abs(head) < 1e-12) continue;
+    for (let row = column + 1; row < n; row++) {
+      const factor = matrix[row]![column]! / head;
+      for (let k = column; k < n; k++) matrix[row]![k]! -= factor * matrix[column]![k]!;
+      right[row]! -= factor * right[column]!;
+    }
+  }
+  const solution = new Array<number>(n).fill(0);
+  for (let row = n - 1; row >= 0; row--) {
+    const head = matrix[row]![row]!;
+    if (Math.abs(head) < 1e-12) continue;
+    const known = matrix[row]!.slice(row + 1).reduce(
+      (sum, value, k) => sum + value * solution[row + 1 + k]!,
+      0,
+    );
+    solution[row] = (right[row]! - known) / head;
+  }
+  return solution;
+}
+
+function quality(
+  rows: readonly (readonly number[])[],
+  values: readonly number[],
+  coefficients: readonly number[],
+): { r2: number; medianError: number } {
+  const fitted = rows.map((row) => predict(coefficients, row));
+  const average = mean(values);
+  const rest = values.reduce((sum, value, i) => sum + (value - fitted[i]!) ** 2, 0);
+  const all = values.reduce((sum, value) => sum + (value - average) ** 2, 0);
+  const errors = values.map((value, i) => Math.abs(value - fitted[i]!) / Math.max(value, 1e-9));
+  return { r2: all === 0 ? (rest === 0 ? 1 : 0) : 1 - rest / all, medianError: quantile(errors, 0.5) };
+}

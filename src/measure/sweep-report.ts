@@ -1,0 +1,87 @@
+/** The report of a sweep: what `kvferry sweep --json` writes. Times are milliseconds of the host's clock. */
+import { z } from 'zod';
+import { reportHead } from './report-head.ts';
+
+const count = z.number().int().nonnegative();
+const ms = z.number().nonnegative();
+
+const timesSchema = z.strictObject({
+  ttft_ms: z.array(ms).describe('One a round; entry i of pull and recompute is round i.'),
+  median: ms,
+  p25: ms,
+  p75: ms,
+  computed_tokens: count.describe('Prompt rows that P dispatched.'),
+});
+
+const pointSchema = z.strictObject({
+  context_tokens: count.describe('Tokens that D holds and P has not: what is pulled, or computed again.'),
+  prompt_tokens: count,
+  pull: timesSchema
+    .extend({
+      pulled_tokens: count,
+      bytes: count,
+      blocks: count,
+      descriptors: count.describe("Copies on D's device."),
+      transfer_ms: ms.describe("Median, from the READ's posting to the notification."),
+      gbps: z.number().nonnegative().nullable().describe('10^9 bytes a second, from the median.'),
+    })
+    .nullable()
+    .describe('bidirectional; null when not asked for.'),
+  recompute: timesSchema.nullable().describe('unidirectional; null when not asked for.'),
+  monolithic: timesSchema.nullable().describe('One engine that kept the KV; null when not asked for.'),
+  winner: z.enum(['pull', 'recompute']).nullable().describe('By medians; null unless both were measured.'),
+  rounds_won_by_pull: count.nullable(),
+});
+
+export const crossoverSchema = z.union([
+  z.strictObject({
+    kind: z.literal('crosses'),
+    tokens: z.number().describe('From so many tokens on pulling wins.'),
+    low: z.number().nullable().describe('95% interval; null: below the least context measured.'),
+    high: z.number().nullable().describe('null: above the largest context measured.'),
+  }),
+  z.strictObject({
+    kind: z.enum(['pull_always_wins', 'pull_always_loses']).describe('In the range measured.'),
+  }),
+]);
+
+const seriesSchema = z.strictObject({
+  link: z
+    .strictObject({ name: z.string(), bytes_per_second: z.number(), latency_ms: z.number() })
+    .nullable()
+    .describe('The modelled link; null: as fast as this machine copies.'),
+  throttled: z
+    .boolean()
+    .describe('A modelled link slowed transfers: their times are not those of this machine.'),
+  block_size: count,
+  layout: z.enum(['contiguous', 'layer-pieces']),
+  local_hit_tokens: count.describe("Tokens of the prompt's start that P finds in its own cache."),
+  points: z.array(pointSchema),
+  crossover: crossoverSchema.nullable().describe('null unless pull and recompute were measured.'),
+  best_total_ms: ms.nullable().describe('Sum over contexts of the better median.'),
+  thresholds: z
+    .array(
+      z.strictObject({
+        threshold: count.nullable().describe('null: never pull.'),
+        total_ttft_ms: ms.describe('Sum over contexts of the median of what the rule chooses there.'),
+        regret_ms: ms.describe('total_ttft_ms less best_total_ms.'),
+      }),
+    )
+    .describe("vLLM's rule, applied to what was measured."),
+});
+
+export const sweepReportSchema = z.strictObject({
+  ...reportHead('sweep'),
+  complete: z.boolean().describe('false: interrupted; what was measured until then.'),
+  model: z.strictObject({ name: z.string(), parameters: count, kv_bytes_per_token: count }),
+  config: z
+    .record(z.string(), z.unknown())
+    .describe('Every setting; lists where the sweep went over several.'),
+  rounds: count,
+  new_tokens: count.describe("Tokens of the prompt that neither engine has: the user's."),
+  series: z.array(seriesSchema),
+});
+
+export type SweepReport = z.infer<typeof sweepReportSchema>;
+export type SweepSeriesReport = z.infer<typeof seriesSchema>;
+export type SweepPointReport = z.infer<typeof pointSchema>;

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { sweepReportSchema } from '../../src/measure/sweep-report.ts';
+import { fakeWorld } from './fake.ts';
+
+const sweep = async (argv: string, world = fakeWorld()) => ({
+  code: await main(['sweep', '--model', 'nano', ...argv.split(' ').filter(Boolean)], world.deps),
+  world,
+});
+
+describe('kvferry sweep', () => {
+  it('goes over links, contexts, block sizes and layouts, and writes table, CSV and JSON', async () => {
+    const { code, world } = await sweep(
+      '--context 64,16 --rounds 3 --link none,10e6,1ms,1gbe --block-size 16,32 --layout contiguous,layer-pieces --csv out.csv --json out.json --threshold 32',
+    );
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    expect(report.complete).toBe(true);
+    // 2 block sizes x 2 layouts x 3 links.
+    expect(report.series).toHaveLength(12);
+    expect(world.clusters).toHaveLength(4);
+    expect(world.clusters.every(({ closed }) => closed === 1)).toBe(true);
+    expect(report.series.slice(0, 3).map(({ link }) => link?.name ?? null)).toEqual([
+      null,
+      '10e6,1ms',
+      '1gbe',
+    ]);
+    expect(report.series.map(({ throttled }) => throttled).slice(0, 2)).toEqual([false, true]);
+    const [first] = report.series;
+    expect(first!.points.map(({ context_tokens }) => context_tokens)).toEqual([16, 64]);
+    // 10 ms and one for each token that is computed: the new ones and D's last, or those and the context.
+    expect(first!.points[0]!.pull).toMatchObject({ ttft_ms: [27, 27, 27], pulled_tokens: 16 });
+    expect(first!.points[0]!.recompute!.median).toBe(43);
+    expect(first!.crossover).toEqual({ kind: 'pull_always_wins' });
+    expect(first!.thresholds).toEqual([
+      { threshold: 32, total_ttft_ms: 43 + 27, regret_ms: 16 },
+      { threshold: null, total_ttft_ms: 43 + 91, regret_ms: 80 },
+    ]);
+    const csv = world.files.get('out.csv')!.trim().split('\n');
+    // Three ways, three rounds, two contexts, twelve series; and a head.
+    expect(csv).toHaveLength(1 + 3 * 3 * 2 * 12);
+    expect(csv[1]!.split(',').slice(0, 8).join(',')).toBe('none,false,16,contiguous,0,16,pull,1');
+    expect(world.out()).toContain('Pulling always wins in the range measured');
+    expect(world.out()).toContain('throttled (modelled link)');
+    for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it('measures what --mode names', async () => {
+    const { world } = await sweep('--context 16,32 --rounds 1 --mode unidirectional --json out.json');
+    const { series } = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    expect(series[0]!.points[0]).toMatchObject({ pull: null, monolithic: null, winner: null });
+    expect(series[0]!.crossover).toBeNull();
+  });
+
+  it('takes lists from a config file too', async () => {
+    const world = fakeWorld({}, { 'c.json': '{"link":["none","1gbe"],"context":[16],"rounds":1}' });
+    const { code } = await sweep('--config c.json --json out.json', world);
+    expect(code).toBe(0);
+    expect(sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!)).series).toHaveLength(2);
+  });
+
+  it.each([
+    ['--context 16,many', "--context is '16,many': wanted whole numbers of tokens"],
+    ['--context 16 --block-size 16,17', "--block-size is '17': wanted one of 8, 16, 32, 64, 128 tokens"],
+    ['--link 10e6,1ms,10gbee', "'10gbee' is neither a preset nor a rate; did you mean 10gbe?"],
+    ['--layout contiguous,pieces', "--layout is 'pieces': wanted one of contiguous, layer-pieces"],
+    ['--context 9000', 'the longest turn has 9018 tokens and the context holds'],
+    ['--context 16 --local-hit 20', '--local-hit is 20 tokens, and a prefix cache keeps whole blocks of 16'],
+    ['--context 512 --p-blocks 40', 'a pool has 40 blocks and two turns'],
+    ['--context 16 --csv /read-only/x.csv', 'cannot write /read-only/x.csv'],
+    ['--mode decode-local', '--mode is decode-local: a sweep wants one or more of'],
+    ['--threshold 64,-1', "--threshold is '-1'"],
+  ])('refuses %s before anything starts', async (argv, sentence) => {
+    const { code, world } = await sweep(argv);
+    expect(world.err()).toContain(sentence);
+    expect(code).toBe(2);
+    expect(world.clusters).toHaveLength(0);
+  });
+
+  it('writes what it has when it is interrupted, and exits 130', async () => {
+    const world = fakeWorld();
+    const start = world.deps.backend.startCluster;
+    let serves = 0;
+    world.deps.backend.startCluster = async (options) => {
+      const cluster = await start(options);
+      const generate = cluster.generate.bind(cluster);
+      cluster.generate = (request) => {
+        if (++serves === 14) world.interrupt();
+        return generate(request);
+      };
+      return cluster;
+    };
+    const { code } = await sweep('--context 16,32 --rounds 2 --json out.json', world);
+    expect(code).toBe(130);
+    const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    expect(report.complete).toBe(false);
+    expect(report.series[0]!.points).toHaveLength(1);
+    expect(world.out()).toContain('INCOMPLETE');
+    expect(world.clusters[0]!.closed).toBe(1);
+  });
+});

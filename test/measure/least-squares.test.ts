@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { fitNonNegative } from '../../src/measure/least-squares.ts';
+
+const truth = [25, 0.35, 0.0004, 12];
+const rows = [1, 2, 3, 4, 5].flatMap((round) =>
+  [16, 32, 64, 128, 256, 512, 1024].flatMap((tokens) =>
+    [0, 1].map((pulled) => {
+      const computed = pulled ? 17 : tokens + 17;
+      return { x: [1, computed, (computed * (tokens + 17)) / 2, pulled], round };
+    }),
+  ),
+);
+const value = (x: readonly number[]): number => x.reduce((sum, v, i) => sum + v * truth[i]!, 0);
+
+describe('fitNonNegative', () => {
+  it('finds known coefficients of very different sizes', () => {
+    const fit = fitNonNegative(
+      rows.map(({ x }) => x),
+      rows.map(({ x }) => value(x)),
+    );
+    for (const [i, found] of fit.coefficients.entries()) expect(found / truth[i]!).toBeCloseTo(1, 6);
+    expect(fit.r2).toBeCloseTo(1, 9);
+    expect(fit.medianError).toBeCloseTo(0, 9);
+  });
+
+  it('finds them in noise, and a few wild values move them little', () => {
+    const noisy = rows.map(({ x, round }, i) => {
+      const wild = i % 17 === 3 ? 3 : 1;
+      return value(x) * wild * (1 + 0.02 * Math.sin(i * 37.7 + round));
+    });
+    const { coefficients, medianError } = fitNonNegative(
+      rows.map(({ x }) => x),
+      noisy,
+    );
+    expect(coefficients[0]! / truth[0]!).toBeCloseTo(1, 0);
+    expect(Math.abs(coefficients[1]! / truth[1]! - 1)).toBeLessThan(0.08);
+    expect(Math.abs(coefficients[3]! / truth[3]! - 1)).toBeLessThan(0.15);
+    expect(medianError).toBeLessThan(0.03);
+  });
+
+  it('gives 0 rather than a negative price', () => {
+    const list = [1, 2, 3, 4, 5, 6];
+    const fit = fitNonNegative(
+      list.map((n) => [1, n, 7 - n]),
+      list.map((n) => 10 + 2 * n - 0.5 * (7 - n)),
+    );
+    expect(Math.min(...fit.coefficients)).toBeGreaterThanOrEqual(0);
+    expect(fit.r2).toBeGreaterThan(0.9);
+  });
+
+  it('refuses fewer samples than coefficients', () => {
+    expect(() => fitNonNegative([[1, 2]], [3])).toThrow('1 samples cannot fit 2 coefficients');
+  });
+});
