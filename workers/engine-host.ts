@@ -104,7 +104,7 @@ export class EngineHost implements EngineApi {
   }
 
   async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
-    return this.#worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown' };
+    return this.#worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown', stray: null };
   }
 
   async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {

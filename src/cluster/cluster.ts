@@ -121,6 +121,15 @@ export class EngineCluster implements Cluster {
     return this.#options;
   }
 
+  /** Tokenizer, chat template and shape of the model. */
+  get text(): TextModel {
+    return this.#text;
+  }
+
+  get engines(): readonly EngineHandle[] {
+    return this.#engines;
+  }
+
   encode(text: string): number[] {
     return this.#text.tokenizer.encode(text);
   }
@@ -231,11 +240,12 @@ export class EngineCluster implements Cluster {
       await engine.call((api) => api.reconfigure(core(engine, this.#options), this.#options.link));
       this.#listen(engine);
       this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
-      this.#engines[i] = engine;
+      engine.revived = true;
       await connect(
         engine,
-        this.#engines.filter((other) => other !== engine && !other.dead),
+        this.#engines.filter((other) => !other.dead),
       );
+      this.#engines[i] = engine;
     }
     return dead.length;
   }

@@ -28,6 +28,8 @@ export class EngineHandle {
   readonly address: RemoteAddress;
   readonly role: 'prefill' | 'decode';
   started!: EngineStarted;
+  /** It takes the place of one that ended: what that one held is gone. */
+  revived = false;
   #api: Remote<EngineApi>;
   #death: Error | null = null;
   /** Why it cannot go on, told by the engine before its thread ends. */

@@ -20,12 +20,11 @@ interface Hold extends SendRequest {
   pendingEnd: HoldEnd | null;
 }
 
-/** 'stray': a block that is not among those held for the request. 'unknown': nothing was held under this id lately. */
-export type HeldCheck =
-  | { state: 'held' }
-  | { state: 'ended' }
-  | { state: 'unknown' }
-  | { state: 'stray'; group: number; blockId: BlockId };
+/** 'stray': one of the blocks is not among those held. 'unknown': nothing was held under this id lately. */
+export interface HeldCheck {
+  state: 'held' | 'ended' | 'unknown' | 'stray';
+  stray: BlockId | null;
+}
 
 export interface HoldTableDeps {
   clock: Clock;
@@ -142,12 +141,12 @@ export class HoldTable {
   /** Whether a request's parameters name what it left. Changes nothing. */
   check(requestId: string, blockIds: BlockIds): HeldCheck {
     const hold = this.#holds.get(requestId);
-    if (!hold) return { state: this.#recentEnds.has(requestId) ? 'ended' : 'unknown' };
+    if (!hold) return { state: this.#recentEnds.has(requestId) ? 'ended' : 'unknown', stray: null };
     for (const [group, ids] of blockIds.entries()) {
       const stray = ids.find((id) => !holdsBlock(hold.blockIds, group, id));
-      if (stray !== undefined) return { state: 'stray', group, blockId: stray };
+      if (stray !== undefined) return { state: 'stray', stray };
     }
-    return { state: 'held' };
+    return { state: 'held', stray: null };
   }
 
   readonly gate: ReadGate = (requestId, blocks) => {

@@ -42,7 +42,7 @@ export interface GenerationRequest {
   /** Requests with another salt never share blocks. */
   cacheSalt: string | null;
   /** Engine ports only: what travels with the request. */
-  kvTransferParams: KvTransferParams | null;
+  kvTransferParams: Record<string, unknown> | null;
   /** Router port only: requests with the same id are one conversation; null: found from the history. */
   conversationId: string | null;
   /** Told the prompt once it is known, before any engine is asked; may throw. */

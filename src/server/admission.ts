@@ -1,0 +1,51 @@
+/** How many requests a port takes: those that its engine serves at once, and so many that wait. The next one is told to come back. */
+import { HttpError } from './http-error.ts';
+
+/** Seconds: a step or a short answer later there may be room. */
+const RETRY_AFTER = '1';
+
+export class Admission {
+  readonly #limit: number;
+  readonly #inside = new Set<AbortController>();
+  #closing = false;
+  #onIdle: (() => void) | null = null;
+
+  /** `served` at once and `waiting` beside them, at most. */
+  constructor(served: number, waiting: number) {
+    this.#limit = served + waiting;
+  }
+
+  /**
+   * Call what it returns when the request ended; calling it again does nothing. `abort` ends the request when the server
+   * stops. Throws HttpError 503.
+   */
+  enter(abort: AbortController): () => void {
+    const inFlight = this.#inside.size;
+    if (this.#closing) throw comeBack('the server is stopping');
+    if (inFlight >= this.#limit)
+      throw comeBack(`${inFlight} requests are served or waiting: come back in a moment`);
+    this.#inside.add(abort);
+    return () => {
+      this.#inside.delete(abort);
+      if (this.#inside.size === 0) this.#onIdle?.();
+    };
+  }
+
+  /** No more requests; resolves when the last one ended. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    if (this.#inside.size === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  /** Ends what is left. */
+  abortAll(): void {
+    for (const abort of this.#inside) abort.abort(comeBack('the server is stopping'));
+  }
+}
+
+function comeBack(message: string): HttpError {
+  return new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
+}

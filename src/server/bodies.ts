@@ -1,0 +1,207 @@
+/** The bodies of the three generation endpoints, and what each asks for in the one form that services take. */
+import { z } from 'zod';
+import type { Message } from '../cluster/types.ts';
+import type { SamplingParams } from '../engine/types.ts';
+import { checked, refusedFields, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
+import { HttpError } from './http-error.ts';
+import type { Prompt } from './service.ts';
+
+const object = { error: 'a JSON object' };
+
+const textPart = z.object(
+  {
+    type: z.literal('text', { error: '"text": other kinds of content are not served' }),
+    text: z.string({ error: 'a string' }),
+  },
+  { error: 'a part such as {"type": "text", "text": "..."}' },
+);
+
+const message = z.object(
+  {
+    role: z.string({ error: 'a string such as "user"' }),
+    content: z
+      .union([z.string(), z.array(textPart)], { error: 'a string, or a list of text parts' })
+      .nullish(),
+  },
+  { error: 'an object with role and content' },
+);
+
+const chatSchema = z.object(
+  {
+    ...requestFields,
+    ...samplingFields,
+    ...refusedFields,
+    messages: z.array(message, { error: 'a list of messages' }).min(1, { error: 'at least one message' }),
+    max_completion_tokens: samplingFields.max_tokens,
+    logprobs: z.boolean({ error: 'true or false' }).nullish(),
+    top_logprobs: topLogprobs.nullish(),
+  },
+  object,
+);
+
+const prompts = z.union([z.string(), tokenIdList, z.array(z.string()), z.array(tokenIdList)], {
+  error: 'a string, or a list of token ids',
+});
+
+const completionSchema = z.object(
+  { ...requestFields, ...samplingFields, ...refusedFields, prompt: prompts, logprobs: topLogprobs.nullish() },
+  object,
+);
+
+const generateSchema = z.object(
+  {
+    ...requestFields,
+    token_ids: tokenIdList,
+    sampling_params: z.object(
+      {
+        ...samplingFields,
+        ...refusedFields,
+        logprobs: topLogprobs.nullish(),
+        extra_args: z.object({ kv_transfer_params: requestFields.kv_transfer_params }).nullish(),
+      },
+      { error: 'an object such as {"max_tokens": 16}' },
+    ),
+  },
+  object,
+);
+
+/** What a request asks for, whichever endpoint it came to. */
+export interface Asked {
+  model: string | null;
+  prompt: Prompt;
+  /** The body's field of the prompt, and of the number of tokens, for messages. */
+  promptField: string;
+  maxTokensField: string;
+  /** null: the server's default. */
+  maxTokens: number | null;
+  sampling: Partial<SamplingParams>;
+  stop: readonly string[];
+  includeStop: boolean;
+  /** How many of the likeliest tokens to tell beside each token; null: no logprobs. */
+  topLogprobs: number | null;
+  stream: boolean;
+  includeUsage: boolean;
+  cacheSalt: string | null;
+  kvTransferParams: Record<string, unknown> | null;
+  conversationId: string | null;
+  requestId: string | null;
+}
+
+export function askedByChat(body: unknown): Asked {
+  const fields = checked(chatSchema, body);
+  const maxTokens = fields.max_completion_tokens ?? fields.max_tokens ?? null;
+  if (fields.top_logprobs && !fields.logprobs) {
+    throw new HttpError(400, 'top_logprobs is given and logprobs is not true: set it', 'top_logprobs');
+  }
+  return {
+    ...asked(fields, fields),
+    prompt: { kind: 'messages', messages: fields.messages.map(plainMessage) },
+    promptField: 'messages',
+    maxTokensField: fields.max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens',
+    maxTokens,
+    topLogprobs: fields.logprobs ? (fields.top_logprobs ?? 0) : null,
+  };
+}
+
+export function askedByCompletion(body: unknown): Asked {
+  const fields = checked(completionSchema, body);
+  return {
+    ...asked(fields, fields),
+    prompt: onePrompt(fields.prompt),
+    promptField: 'prompt',
+    topLogprobs: fields.logprobs ?? null,
+  };
+}
+
+export function askedByGenerate(body: unknown): Asked {
+  const fields = checked(generateSchema, body);
+  const sampling = fields.sampling_params;
+  const inside = sampling.extra_args?.kv_transfer_params ?? null;
+  const common = asked(fields, sampling);
+  return {
+    ...common,
+    kvTransferParams: common.kvTransferParams ?? inside,
+    prompt: { kind: 'tokens', tokenIds: fields.token_ids },
+    promptField: 'token_ids',
+    maxTokensField: 'sampling_params.max_tokens',
+    topLogprobs: sampling.logprobs ?? null,
+  };
+}
+
+type RequestFields = z.output<z.ZodObject<typeof requestFields>>;
+type SamplingFields = z.output<z.ZodObject<typeof samplingFields>>;
+
+function asked(
+  request: RequestFields,
+  s: SamplingFields,
+): Omit<Asked, 'prompt' | 'promptField' | 'topLogprobs'> {
+  const sampling: Partial<SamplingParams> = {};
+  if (s.temperature != null) sampling.temperature = s.temperature;
+  if (s.top_p != null) sampling.topP = s.top_p;
+  if (s.top_k != null) sampling.topK = Math.max(0, s.top_k);
+  if (s.seed != null) sampling.seed = s.seed;
+  return {
+    model: request.model ?? null,
+    maxTokensField: 'max_tokens',
+    maxTokens: s.max_tokens ?? null,
+    sampling: {
+      ...sampling,
+      minTokens: s.min_tokens ?? 0,
+      stopTokenIds: s.stop_token_ids ?? [],
+      ignoreEos: s.ignore_eos ?? false,
+    },
+    stop: typeof s.stop === 'string' ? [s.stop] : (s.stop ?? []),
+    includeStop: s.include_stop_str_in_output ?? false,
+    stream: request.stream ?? false,
+    includeUsage: request.stream_options?.include_usage ?? false,
+    cacheSalt: request.cache_salt ?? null,
+    kvTransferParams: request.kv_transfer_params ?? null,
+    conversationId: request.conversation_id || request.session_id || null,
+    requestId: request.request_id || null,
+  };
+}
+
+export function plainMessage({ role, content }: z.output<typeof message>): Message {
+  const text = Array.isArray(content) ? content.map((part) => part.text).join('\n') : (content ?? '');
+  return { role, content: text };
+}
+
+/** A list of one prompt is that prompt; several are several requests. */
+function onePrompt(prompt: z.output<typeof prompts>): Prompt {
+  if (typeof prompt === 'string') return { kind: 'text', text: prompt };
+  const [first] = prompt;
+  if (first === undefined)
+    throw new HttpError(400, 'prompt is []: wanted a string, or a list of token ids', 'prompt');
+  if (typeof first === 'number') return { kind: 'tokens', tokenIds: prompt as number[] };
+  if (prompt.length > 1) {
+    throw new HttpError(400, `prompt holds ${prompt.length} prompts: send one a request`, 'prompt');
+  }
+  return typeof first === 'string' ? { kind: 'text', text: first } : { kind: 'tokens', tokenIds: first };
+}
+
+const tokenizeSchema = z.object(
+  {
+    model: requestFields.model,
+    prompt: z.string({ error: 'a string' }).optional(),
+    messages: z
+      .array(message, { error: 'a list of messages' })
+      .min(1, { error: 'at least one message' })
+      .optional(),
+    add_generation_prompt: z.boolean({ error: 'true or false' }).default(true),
+    return_token_strs: z.boolean({ error: 'true or false' }).nullish(),
+  },
+  object,
+);
+
+const detokenizeSchema = z.object({ model: requestFields.model, tokens: tokenIdList }, object);
+
+export const askedByTokenize = (body: unknown) => {
+  const fields = checked(tokenizeSchema, body);
+  if ((fields.prompt === undefined) === (fields.messages === undefined)) {
+    const found = fields.prompt === undefined ? 'neither is given' : 'both are given';
+    throw new HttpError(400, `one of prompt and messages is wanted, and ${found}`, 'prompt');
+  }
+  return { ...fields, messages: fields.messages?.map(plainMessage) };
+};
+
+export const askedByDetokenize = (body: unknown) => checked(detokenizeSchema, body);

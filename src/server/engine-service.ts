@@ -1,0 +1,85 @@
+/** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
+import { readAnswer } from '../cluster/answer.ts';
+import type { EngineCluster } from '../cluster/cluster.ts';
+import type { EngineHandle } from '../cluster/engine-handle.ts';
+import { engineOutputs } from '../cluster/router.ts';
+import { InternalError } from '../errors.ts';
+import { HttpError } from './http-error.ts';
+import { checkKvParams } from './kv-params.ts';
+import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
+import { promptTokens, textTools } from './text-tools.ts';
+
+type Role = EngineHandle['role'];
+
+export class OneEngineService implements EngineService {
+  readonly kind = 'engine';
+  readonly name: string;
+  readonly model: ServedModel;
+  readonly text: TextTools;
+  readonly maxNumSeqs: number;
+  readonly #cluster: EngineCluster;
+  readonly #role: Role;
+
+  constructor(cluster: EngineCluster, role: Role, model: ServedModel) {
+    this.#cluster = cluster;
+    this.#role = role;
+    this.model = model;
+    this.text = textTools(cluster.text);
+    this.name = cluster.engine(role).engineId;
+    this.maxNumSeqs = cluster.settings.maxNumSeqs;
+  }
+
+  engine(): EngineHandle {
+    return this.#cluster.engine(this.#role);
+  }
+
+  async resetPrefixCache(): Promise<boolean> {
+    return this.engine().call((api) => api.resetPrefixCache());
+  }
+
+  unhealthy(): string | null {
+    return this.engine().dead ? `engine ${this.name} ended and is being started again` : null;
+  }
+
+  async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
+    const engine = this.engine();
+    const { requestId, sampling, cacheSalt, signal } = request;
+    const promptTokenIds = promptTokens(this.text, request.prompt);
+    request.onPrompt(promptTokenIds);
+    const peers = this.#cluster.engines.filter((other) => other !== engine);
+    const given = request.kvTransferParams;
+    const kvTransferParams = given && (await checkKvParams(given, peers));
+    const stopping = new AbortController();
+    const outputs = engineOutputs(
+      engine,
+      { requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt },
+      { signal, stopped: stopping.signal },
+    );
+    const answer = readAnswer(outputs, {
+      decoder: this.#cluster.text.tokenizer.streamDecoder(),
+      eosTokenIds: this.model.eosTokenIds,
+      stop: request.stop,
+      includeStop: request.includeStop,
+      minTokens: sampling.minTokens,
+      onStop: () => stopping.abort(),
+    });
+    try {
+      for await (const { token, text, atMs, end } of answer) {
+        const { tokenId, logits } = token;
+        const piece = { tokenId, text, logits, atMs };
+        if (!end) {
+          yield { ...piece, final: null };
+          continue;
+        }
+        const { reason, stopReason, prompt, finish } = end;
+        if (reason === 'abort') throw new HttpError(503, 'the request was ended by the server');
+        if (reason === 'error' || !prompt)
+          throw new InternalError(`${requestId} ended without a prompt account`);
+        const final = { finishReason: reason, stopReason, prompt, kvTransferParams: finish.kvTransferParams };
+        yield { ...piece, final };
+      }
+    } finally {
+      engine.takeTransfers(requestId);
+    }
+  }
+}

@@ -1,0 +1,120 @@
+/** The fields that requests of all kinds have in common, checked. Unknown fields are ignored, as vLLM does; known ones that kvferry cannot honour are refused. */
+import { z } from 'zod';
+import { HttpError } from './http-error.ts';
+
+const wanted = (what: string) => ({ error: what });
+
+const whole = (min: number, what: string) => z.number(wanted(what)).int(wanted(what)).min(min, wanted(what));
+
+const flag = z.boolean(wanted('true or false')).nullish();
+
+/** Also how many ids an engine can keep from being drawn in one row, end tokens included. */
+const MOST_STOP_TOKENS = 32;
+const MOST_STOPS = 64;
+const MOST_TOP_LOGPROBS = 20;
+
+const stopText = z
+  .string(wanted('a string, or a list of strings'))
+  .min(1, wanted('a string that is not empty'));
+
+/** What vLLM calls SamplingParams, as far as it is served. */
+export const samplingFields = {
+  max_tokens: whole(1, 'a whole number, 1 or more').nullish(),
+  min_tokens: whole(0, 'a whole number, 0 or more').nullish(),
+  temperature: z
+    .number(wanted('a number, 0 or more'))
+    .min(0, wanted('a number, 0 or more (0 is greedy)'))
+    .nullish(),
+  top_p: z
+    .number(wanted('a number above 0, up to 1'))
+    .gt(0, wanted('a number above 0, up to 1'))
+    .max(1, wanted('a number above 0, up to 1'))
+    .nullish(),
+  /** -1 and 0 are all tokens. */
+  top_k: whole(-1, 'a whole number; -1 or 0 for all tokens').nullish(),
+  seed: z.number(wanted('a whole number')).int(wanted('a whole number')).nullish(),
+  stop: z
+    .union([stopText, z.array(stopText).max(MOST_STOPS, wanted(`at most ${MOST_STOPS} strings`))], {
+      error: 'a string, or a list of strings',
+    })
+    .nullish(),
+  stop_token_ids: z
+    .array(whole(0, 'token ids'), wanted('a list of token ids'))
+    .max(MOST_STOP_TOKENS, wanted(`at most ${MOST_STOP_TOKENS} token ids`))
+    .nullish(),
+  include_stop_str_in_output: flag,
+  ignore_eos: flag,
+  n: z.literal(1, wanted('1: one answer a request')).nullish(),
+};
+
+export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROBS}`).max(
+  MOST_TOP_LOGPROBS,
+  wanted(`a whole number from 0 to ${MOST_TOP_LOGPROBS}`),
+);
+
+const shortText = z.string(wanted('a string')).max(256, wanted('at most 256 characters'));
+
+/** What belongs to a request, whatever its prompt. */
+export const requestFields = {
+  model: z.string(wanted('a string')).nullish(),
+  stream: flag,
+  stream_options: z
+    .object({ include_usage: flag }, wanted('an object such as {"include_usage": true}'))
+    .nullish(),
+  cache_salt: shortText.min(1, wanted('a string that is not empty')).nullish(),
+  request_id: shortText.nullish(),
+  kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
+  conversation_id: shortText.nullish(),
+  session_id: shortText.nullish(),
+};
+
+const neutral = (value: unknown, what: string) =>
+  z
+    .custom((found) => found == null || JSON.stringify(found) === JSON.stringify(value), wanted(what))
+    .optional();
+
+/** Would change the answer, and are not served: accepted only where they ask for nothing. */
+export const refusedFields = {
+  best_of: neutral(1, '1: one answer a request'),
+  use_beam_search: neutral(false, 'false: beam search is not served'),
+  presence_penalty: neutral(0, '0: penalties are not served'),
+  frequency_penalty: neutral(0, '0: penalties are not served'),
+  repetition_penalty: neutral(1, '1: penalties are not served'),
+  min_p: neutral(0, '0: min_p is not served'),
+  logit_bias: neutral({}, 'nothing: logit_bias is not served'),
+  prompt_logprobs: neutral(null, 'nothing: logprobs of the prompt are not served'),
+  echo: neutral(false, 'false: the prompt is not returned'),
+  suffix: neutral(null, 'nothing: suffix is not served'),
+  tools: neutral([], 'nothing: tools are not served'),
+  response_format: neutral({ type: 'text' }, '{"type": "text"}: structured output is not served'),
+};
+
+export const tokenIdList = z.array(whole(0, 'token ids'), wanted('a list of token ids'));
+
+/** The body by the schema. Throws HttpError 400 that names the field. */
+export function checked<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  const issue = deepest(result.error.issues[0]!);
+  const field = issue.path.map(String).join('.');
+  if (field === '') throw new HttpError(400, `the body is ${shown(body)}: wanted ${issue.message}`);
+  const found = issue.path.reduce<unknown>(
+    (value, key) => (value as Record<PropertyKey, unknown> | null | undefined)?.[key],
+    body,
+  );
+  throw new HttpError(400, `${field} is ${shown(found)}: wanted ${issue.message}`, field);
+}
+
+/** Of a union that no member accepts: the complaint of the member that got furthest, if any got further in. */
+function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
+  if (issue.code !== 'invalid_union') return issue;
+  const inner = issue.errors.flat().sort((a, b) => b.path.length - a.path.length)[0];
+  if (!inner || inner.path.length === 0) return issue;
+  return deepest({ ...inner, path: [...issue.path, ...inner.path] });
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'missing';
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
+}

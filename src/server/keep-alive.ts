@@ -1,0 +1,57 @@
+/** Starts engines again that ended, in the background, for as long as the server runs. */
+import type { EngineCluster } from '../cluster/cluster.ts';
+import type { ServerLog } from './log.ts';
+
+const FIRST_PAUSE_MS = 200;
+/** Doubled after every failure up to this. */
+const LONGEST_PAUSE_MS = 30_000;
+
+export interface KeepAlive {
+  /** Resolves when nothing is being started any more. */
+  stop(): Promise<void>;
+}
+
+export function keepAlive(
+  cluster: Pick<EngineCluster, 'onNotice' | 'engines' | 'revive'>,
+  log: ServerLog,
+): KeepAlive {
+  let stopped = false;
+  let reviving: Promise<void> | null = null;
+  let wake: () => void = () => {};
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+
+  const revive = async () => {
+    for (let ms = FIRST_PAUSE_MS; !stopped; ms = Math.min(2 * ms, LONGEST_PAUSE_MS)) {
+      await pause(ms);
+      if (stopped || cluster.engines.every(({ dead }) => !dead)) return;
+      try {
+        await cluster.revive();
+        log.note('the engine was started again, with an empty cache');
+      } catch (error) {
+        log.error(`an engine could not be started again: ${(error as Error).message}`);
+      }
+    }
+  };
+  const stopListening = cluster.onNotice((notice) => {
+    if (notice.kind !== 'dead' || stopped) return;
+    log.error(`${notice.role}: ${notice.message}; it is being started again`);
+    reviving ??= revive().finally(() => {
+      reviving = null;
+    });
+  });
+  return {
+    async stop() {
+      stopped = true;
+      stopListening();
+      wake();
+      await reviving;
+    },
+  };
+}

@@ -1,0 +1,77 @@
+/**
+ * kv_transfer_params of a request to an engine's port, before the engine sees them: what names another engine than its
+ * peers, or blocks that are not held for the request it names, is refused.
+ */
+import type { EngineHandle } from '../cluster/engine-handle.ts';
+import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
+import { HttpError } from './http-error.ts';
+
+const field = (key: string) => `kv_transfer_params.${key}`;
+
+/** `peers`: the engines that this one can read from. Throws HttpError 400. */
+export async function checkKvParams(
+  given: Record<string, unknown>,
+  peers: readonly EngineHandle[],
+): Promise<KvTransferParams> {
+  const result = kvTransferParamsSchema.safeParse(given);
+  if (!result.success) {
+    const { path, message } = result.error.issues[0]!;
+    const name = field(path.map(String).join('.'));
+    throw new HttpError(400, `${name}: ${message}`, name);
+  }
+  const params = result.data;
+  if (params.do_remote_decode && params.do_remote_prefill) {
+    throw new HttpError(
+      400,
+      'kv_transfer_params has both do_remote_decode and do_remote_prefill: a request is prefilled here or decoded here',
+      field('do_remote_decode'),
+    );
+  }
+  await checkRemote(params, peers);
+  return params;
+}
+
+async function checkRemote(params: KvTransferParams, peers: readonly EngineHandle[]): Promise<void> {
+  const { remote_engine_id: engineId, remote_port: port, remote_request_id: requestId } = params;
+  const blockIds = params.remote_block_ids ?? [];
+  if (engineId == null) {
+    if (!blockIds.some((ids) => ids.length > 0)) return;
+    throw new HttpError(
+      400,
+      'kv_transfer_params has remote_block_ids without a remote_engine_id: say whose they are',
+      field('remote_engine_id'),
+    );
+  }
+  const peer = peers.find((engine) => engine.engineId === engineId);
+  const known = peers.map((engine) => engine.engineId).join(', ');
+  if (!peer) {
+    throw new HttpError(
+      400,
+      `kv_transfer_params.remote_engine_id is '${engineId}': this engine reads from ${known}`,
+      field('remote_engine_id'),
+    );
+  }
+  if (port != null && port !== peer.address.port) {
+    throw new HttpError(
+      400,
+      `kv_transfer_params.remote_port is ${port}: ${engineId} is at ${peer.address.port}`,
+      field('remote_port'),
+    );
+  }
+  if (requestId == null || peer.dead) return;
+  const check = await peer.call((api) => api.checkHeld(requestId, blockIds)).catch(() => null);
+  if (check?.state === 'stray') {
+    throw new HttpError(
+      400,
+      `kv_transfer_params.remote_block_ids holds block ${check.stray}, which ${engineId} does not hold for ${requestId}`,
+      field('remote_block_ids'),
+    );
+  }
+  if (check?.state === 'unknown' && !peer.revived) {
+    throw new HttpError(
+      400,
+      `kv_transfer_params.remote_request_id is '${requestId}': ${engineId} has held nothing for a request of that id`,
+      field('remote_request_id'),
+    );
+  }
+}

@@ -1,0 +1,67 @@
+/** What the server tells of its requests on stderr: a line each, for eyes or for machines. */
+import type { RequestRecord } from './observer.ts';
+
+export interface AccessLine {
+  /** 'router', or an engine's id. */
+  port: string;
+  method: string;
+  path: string;
+  status: number;
+  /** Milliseconds to the response's head. */
+  ms: number;
+  requestId: string;
+}
+
+export interface ServerLog {
+  access(line: AccessLine): void;
+  /** A generation request ended. */
+  ended(port: string, record: RequestRecord): void;
+  note(message: string): void;
+  error(message: string): void;
+}
+
+export function createLog(format: 'text' | 'json', write: (line: string) => void): ServerLog {
+  const out = (level: 'info' | 'error', fields: Record<string, unknown>, text: () => string) => {
+    const time = new Date().toISOString();
+    write(
+      format === 'json'
+        ? JSON.stringify({ time, level, ...fields })
+        : `${time.slice(11, 23)} ${oneLine(text())}`,
+    );
+  };
+  return {
+    access(line) {
+      const { port, method, path, status, ms, requestId } = line;
+      const fields = { event: 'request', port, method, path, status, ms: round(ms), request_id: requestId };
+      out('info', fields, () => `${port} ${method} ${path} ${status} ${round(ms)} ms ${requestId}`);
+    },
+    ended(port, record) {
+      const { requestId, reason, prompt, outputTokens, latencyMs, firstTokenMs } = record;
+      const fields = {
+        ...{ event: 'generated', port, request_id: requestId, reason },
+        ...{
+          output_tokens: outputTokens,
+          ttft_ms: firstTokenMs && round(firstTokenMs),
+          ms: round(latencyMs),
+        },
+        prompt_tokens: prompt?.promptTokens ?? null,
+        pulled_tokens: prompt?.pulledTokens ?? null,
+        hit_tokens: prompt?.localHitTokens ?? null,
+      };
+      out('info', fields, () => {
+        const tokens = prompt
+          ? `${prompt.promptTokens} prompt tokens (${prompt.localHitTokens} hit, ${prompt.pulledTokens} pulled), `
+          : '';
+        return `${port} ${requestId} ended: ${reason}, ${tokens}${outputTokens} generated, ${round(latencyMs)} ms`;
+      });
+    },
+    note: (message) => out('info', { event: 'note', message }, () => message),
+    error: (message) => out('error', { event: 'error', message }, () => `error: ${message}`),
+  };
+}
+
+const round = (ms: number): number => Math.round(ms * 10) / 10;
+
+/** What a client sends cannot begin a line of its own, or move a terminal's cursor. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced
+const oneLine = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');

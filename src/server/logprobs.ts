@@ -1,0 +1,36 @@
+/** Log probabilities of sampled tokens, from their logits as the model gave them: before temperature, top-k and top-p, as vLLM's default. */
+
+export interface TokenLogprob {
+  tokenId: number;
+  /** Natural logarithm. */
+  logprob: number;
+}
+
+export interface PieceLogprobs extends TokenLogprob {
+  /** The likeliest first. */
+  top: readonly TokenLogprob[];
+}
+
+/** `logits`: [vocab_size]. `top`: how many of the likeliest to tell. */
+export function logprobsOf(logits: Float32Array, tokenId: number, top: number): PieceLogprobs {
+  let most = Number.NEGATIVE_INFINITY;
+  for (const logit of logits) if (logit > most) most = logit;
+  let sum = 0;
+  for (const logit of logits) sum += Math.exp(logit - most);
+  const logSum = most + Math.log(sum);
+  const of = (id: number): TokenLogprob => ({ tokenId: id, logprob: logits[id]! - logSum });
+  return { ...of(tokenId), top: likeliest(logits, top).map(of) };
+}
+
+/** Ids of the largest, largest first; of equal ones the lower id. */
+function likeliest(logits: Float32Array, count: number): number[] {
+  const best: number[] = [];
+  for (let id = 0; id < logits.length && count > 0; id++) {
+    if (best.length === count && logits[best[count - 1]!]! >= logits[id]!) continue;
+    let at = best.length;
+    while (at > 0 && logits[best[at - 1]!]! < logits[id]!) at--;
+    best.splice(at, 0, id);
+    if (best.length > count) best.pop();
+  }
+  return best;
+}

@@ -1,0 +1,75 @@
+/** The router on a port: conversations, P and D behind one endpoint, and another way when an engine fails. */
+import type { EngineCluster } from '../cluster/cluster.ts';
+import type { GenerateRequest } from '../cluster/types.ts';
+import { HttpError } from './http-error.ts';
+import type {
+  AnswerPiece,
+  GenerationRequest,
+  Prompt,
+  RouterService,
+  ServedModel,
+  TextTools,
+} from './service.ts';
+import { textTools } from './text-tools.ts';
+
+export class ClusterService implements RouterService {
+  readonly kind = 'router';
+  readonly name = 'router';
+  readonly model: ServedModel;
+  readonly text: TextTools;
+  readonly maxNumSeqs: number;
+  readonly cluster: EngineCluster;
+
+  constructor(cluster: EngineCluster, model: ServedModel) {
+    this.cluster = cluster;
+    this.model = model;
+    this.text = textTools(cluster.text);
+    this.maxNumSeqs = cluster.settings.maxNumSeqs;
+  }
+
+  /** One engine alive can serve every turn. */
+  unhealthy(): string | null {
+    const dead = this.cluster.engines.every((engine) => engine.dead);
+    return dead ? 'every engine ended, and they are being started again' : null;
+  }
+
+  async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
+    if (request.kvTransferParams !== null) {
+      throw new HttpError(
+        400,
+        'kv_transfer_params are for the ports of P and D: the router keeps its own, leave them out',
+        'kv_transfer_params',
+      );
+    }
+    const { conversationId, sampling, stop, includeStop, cacheSalt, onPrompt, signal } = request;
+    const tokens = this.cluster.generate({
+      ...promptOf(request.prompt),
+      conversationId,
+      findConversation: true,
+      failover: true,
+      ...{ sampling, stop, includeStop, cacheSalt, onPrompt, signal },
+    });
+    for await (const { tokenId, text, logits, atMs, final } of tokens) {
+      const piece = { tokenId, text, logits, atMs };
+      if (!final) {
+        yield { ...piece, final: null };
+        continue;
+      }
+      const { finishReason, stopReason = null, prompt } = final;
+      if (finishReason === 'abort' || finishReason === 'error')
+        throw new HttpError(503, 'the request was ended by the server');
+      yield { ...piece, final: { finishReason, stopReason, prompt, kvTransferParams: null } };
+    }
+  }
+}
+
+function promptOf(prompt: Prompt): Pick<GenerateRequest, 'messages' | 'promptText' | 'promptTokenIds'> {
+  switch (prompt.kind) {
+    case 'messages':
+      return { messages: prompt.messages };
+    case 'text':
+      return { promptText: prompt.text };
+    case 'tokens':
+      return { promptTokenIds: prompt.tokenIds };
+  }
+}

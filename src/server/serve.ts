@@ -1,0 +1,160 @@
+/** P, D and the router on three ports, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
+import type { Server } from 'node:http';
+import { createServer } from 'node:net';
+import { serve as listen } from '@hono/node-server';
+import type { Hono } from 'hono';
+import type { EngineCluster } from '../cluster/cluster.ts';
+import type { SamplingParams } from '../engine/types.ts';
+import { ConfigError } from '../errors.ts';
+import { Admission } from './admission.ts';
+import { createApp } from './app.ts';
+import { OneEngineService } from './engine-service.ts';
+import { keepAlive } from './keep-alive.ts';
+import type { ServerLog } from './log.ts';
+import { type Observability, observeEngine, observeRouter } from './observability.ts';
+import { ClusterService } from './router-service.ts';
+import type { PortService } from './service.ts';
+
+export interface Ports {
+  prefill: number;
+  decode: number;
+  router: number;
+}
+
+export interface ServerOptions {
+  host: string;
+  /** 0: any free one. */
+  ports: Ports;
+  /** Names that clients may give the model; none: its own. */
+  servedModelNames: readonly string[];
+  maxQueue: number;
+  apiKey: string | null;
+  corsOrigins: readonly string[];
+  streamingKvParams: boolean;
+  /** What requests that say nothing are sampled with. */
+  defaults: Partial<SamplingParams>;
+  version: string;
+  log: ServerLog;
+}
+
+export interface RunningServer {
+  /** http://host:port of each. */
+  readonly urls: Record<keyof Ports, string>;
+  readonly modelName: string;
+  /** Takes no more requests, gives those under way so long, then ends them, and the cluster. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** Throws ConfigError when a port cannot be listened on; nothing is left open then. */
+export async function checkPorts(host: string, ports: Ports): Promise<void> {
+  const wanted = Object.entries(ports).filter(([, port]) => port !== 0);
+  for (const [name, port] of wanted) {
+    const other = wanted.find(([another, same]) => another !== name && same === port);
+    if (other) {
+      throw new ConfigError(`port ${port} is given to both ${name} and ${other[0]}: give each its own`);
+    }
+    await new Promise<void>((resolve, reject) => {
+      const probe = createServer();
+      probe.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
+      probe.listen(port, host, () => probe.close(() => resolve()));
+    });
+  }
+}
+
+const REASONS: Record<string, string> = {
+  EADDRINUSE: 'something else listens there; give another port, or end that program',
+  EACCES: 'permission denied; give a port above 1023',
+  EADDRNOTAVAIL: 'no interface of this machine has that address; give another --host',
+  ENOTFOUND: 'there is no host of that name; give another --host',
+};
+
+function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): ConfigError {
+  return new ConfigError(`cannot listen on ${host}:${port}: ${REASONS[error.code ?? ''] ?? error.message}`, {
+    cause: error,
+  });
+}
+
+/** The cluster belongs to the server from now on. Throws ConfigError; the cluster is closed then. */
+export async function startServer(cluster: EngineCluster, options: ServerOptions): Promise<RunningServer> {
+  const { model } = cluster.info;
+  const served = {
+    names: options.servedModelNames.length > 0 ? options.servedModelNames : [model.name],
+    maxModelLen: model.maxModelLen,
+    vocabSize: model.vocabSize,
+    eosTokenIds: model.eosTokenIds,
+  };
+  const prefill = new OneEngineService(cluster, 'prefill', served);
+  const decode = new OneEngineService(cluster, 'decode', served);
+  const router = new ClusterService(cluster, served);
+  const created = Math.floor(Date.now() / 1000);
+  const opened: OpenPort[] = [];
+  const open = async (service: PortService, observed: Observability, port: number): Promise<string> => {
+    const admission = new Admission(service.maxNumSeqs, options.maxQueue);
+    const app = createApp(service, { ...options, ...observed, created, admission });
+    const server = await listenOn(app, options.host, port);
+    opened.push({ server, admission, observed });
+    const address = server.address();
+    const actual = typeof address === 'object' && address ? address.port : port;
+    return `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${actual}`;
+  };
+  const revival = keepAlive(cluster, options.log);
+  const end = async (graceMs: number) => {
+    await closePorts(opened, graceMs);
+    await revival.stop();
+    await cluster.close();
+  };
+  try {
+    const urls = {
+      prefill: await open(prefill, observeEngine(prefill, cluster), options.ports.prefill),
+      decode: await open(decode, observeEngine(decode, cluster), options.ports.decode),
+      router: await open(router, observeRouter(router), options.ports.router),
+    };
+    return { urls, modelName: served.names[0]!, stop: end };
+  } catch (error) {
+    await end(0);
+    throw error;
+  }
+}
+
+interface OpenPort {
+  server: Server;
+  admission: Admission;
+  observed: Observability;
+}
+
+function listenOn(app: Hono, host: string, port: number): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
+    server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
+    server.once('listening', () => resolve(server));
+  });
+}
+
+/** How long ended requests have to tell their clients. */
+const FAREWELL_MS = 1000;
+
+async function closePorts(ports: readonly OpenPort[], graceMs: number): Promise<void> {
+  for (const { server, observed } of ports) {
+    server.close();
+    server.closeIdleConnections();
+    observed.close();
+  }
+  const idle = Promise.all(ports.map(({ admission }) => admission.close()));
+  if (!(await within(idle, graceMs))) {
+    for (const { admission } of ports) admission.abortAll();
+    await within(idle, FAREWELL_MS);
+  }
+  // What was said last must leave before its connection does.
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const { server } of ports) server.closeAllConnections();
+}
+
+async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  const done = await Promise.race([work.then(() => true), late]);
+  clearTimeout(timer);
+  return done;
+}
