@@ -118,11 +118,13 @@ export function baselineSentence({ figures, changed_counts, better, worse, same_
 /** Settings of the report itself say nothing about what was measured. */
 const LEFT_OUT = new Set(['json', 'html', 'markdown', 'junit', 'assert', 'baseline', 'debug']);
 
+const isSet = (value: unknown): boolean =>
+  value !== null && value !== '' && !(Array.isArray(value) && value.length === 0);
+
 export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Section {
   const { machine, adapter, config } = report;
   const shown = (value: unknown): string => {
-    if (value === null || value === '') return 'not set';
-    if (Array.isArray(value)) return value.length === 0 ? 'not set' : value.join(', ');
+    if (Array.isArray(value)) return value.join(', ');
     return typeof value === 'object' ? JSON.stringify(value) : String(value);
   };
   return {
@@ -142,10 +144,10 @@ export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Se
       ...more,
       {
         kind: 'facts',
-        title: 'Every setting',
+        title: 'Settings',
         folded: true,
         facts: Object.entries(config)
-          .filter(([key]) => !LEFT_OUT.has(key))
+          .filter(([key, value]) => !LEFT_OUT.has(key) && isSet(value))
           .map(([key, value]) => [key, shown(value)] as const),
       },
     ],

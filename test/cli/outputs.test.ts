@@ -1,0 +1,144 @@
+import { describe, expect, test } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { widthOf } from '../../src/cli/format.ts';
+import { InternalError } from '../../src/errors.ts';
+import { RUN } from '../report/reports.ts';
+import { fakeWorld } from './fake.ts';
+
+const saved = async (argv: string[] = []): Promise<string> => {
+  const world = fakeWorld();
+  await main([...RUN, '--json', ...argv], world.deps);
+  return world.out();
+};
+
+describe('--assert', () => {
+  test('all are judged and listed; exit code 3 when one fails', async () => {
+    const world = fakeWorld();
+    const asserts = [
+      'comparison.tokens_identical == true',
+      'comparison.ttft_ms.mean.ratio >= 100',
+      'runs.bidirectional.summary.pulled_tokens > 0',
+    ].flatMap((text) => ['--assert', text]);
+    expect(await main([...RUN, ...asserts], world.deps)).toBe(3);
+    const out = world.out();
+    expect(out).toContain('ok      comparison.tokens_identical == true: found true');
+    expect(out).toMatch(/FAILED {2}comparison.ttft_ms.mean.ratio >= 100: found \d\.\d+/);
+    expect(out).toMatch(/ok {6}runs.bidirectional.summary.pulled_tokens > 0: found \d+/);
+    expect(out).toContain('1 of 3 assertions failed.');
+    expect(Math.max(...out.split('\n').map(widthOf))).toBeLessThanOrEqual(80);
+  });
+
+  test('exit code 0 when all hold', async () => {
+    const world = fakeWorld();
+    expect(await main([...RUN, '--assert', 'integrity.leftover_blocks == 0'], world.deps)).toBe(0);
+    expect(world.out()).toContain('The assertion holds.');
+  });
+
+  test('modes that disagree are exit code 1, whatever was asserted', async () => {
+    const world = fakeWorld({ wrong: { mode: 'bidirectional', what: 'token' } });
+    expect(await main([...RUN, '--assert', 'comparison.tokens_identical == true'], world.deps)).toBe(1);
+    expect(world.out()).toContain('FAILED  comparison.tokens_identical == true: found false');
+  });
+
+  test.each([
+    [['--assert', 'comparison.tokens_identica == true'], /did you mean tokens_identical/],
+    [['--assert', 'comparison.tokens_identical'], /is no operator/],
+    [['--assert', 'baseline.worse == 0'], /names the baseline and there is none: give --baseline FILE/],
+    [['--assert'], /--assert has no value/],
+    [['--html', '/read-only/x.html'], /cannot write \/read-only\/x.html/],
+    [['--markdown', '/read-only/x.md'], /cannot write \/read-only\/x.md/],
+    [['--junit', '/read-only/x.xml'], /cannot write \/read-only\/x.xml/],
+    [['--html', 'x', '--json', 'x'], /--json and --html both write x/],
+    [['--baseline', 'gone.json'], /cannot read gone.json/],
+  ])('%j is found before anything starts', async (argv, expected) => {
+    const world = fakeWorld();
+    expect(await main([...RUN, ...argv], world.deps)).toBe(2);
+    expect(world.err()).toMatch(expected);
+    expect(world.err().trimEnd().split('\n')).toHaveLength(1);
+    expect(world.clusters).toHaveLength(0);
+  });
+});
+
+describe('--baseline', () => {
+  test('the same run again: nothing moved, and assertions can say so', async () => {
+    const world = fakeWorld({}, { 'before.json': await saved() });
+    const argv = [
+      '--baseline',
+      'before.json',
+      '--assert',
+      'baseline.changed_counts == 0',
+      '--assert',
+      'baseline.worse == 0',
+    ];
+    const same = 'comparison.ttft_ms.mean.ratio >= 0.99 * baseline.report.comparison.ttft_ms.mean.ratio';
+    expect(await main([...RUN, ...argv, '--assert', same], world.deps)).toBe(0);
+    expect(world.out()).toContain('against the baseline before.json, of 2026-01-02');
+    expect(world.out().replaceAll('\n', ' ')).toMatch(
+      /All \d+ counts are the same; of \d+ times, 0 better, 0 worse/,
+    );
+  });
+
+  test('another threshold is named and changes counts', async () => {
+    const world = fakeWorld({ pullsNothing: true }, { 'before.json': await saved() });
+    expect(
+      await main(
+        [...RUN, '--threshold', '9', '--baseline', 'before.json', '--assert', 'baseline.changed_counts == 0'],
+        world.deps,
+      ),
+    ).toBe(3);
+    expect(world.out()).toContain('another threshold: 9, before 64');
+    expect(world.out()).toMatch(/bidirectional pulled_tokens +\d+ +0 .* changed/);
+    expect(Math.max(...world.out().split('\n').map(widthOf))).toBeLessThanOrEqual(80);
+  });
+
+  test('another model is refused before the run', async () => {
+    const world = fakeWorld({}, { 'before.json': await saved() });
+    expect(await main(['run', '--model', 'tiny', '--baseline', 'before.json'], world.deps)).toBe(2);
+    expect(world.err()).toContain('measured with the model nano and this is tiny');
+    expect(world.clusters).toHaveLength(0);
+  });
+});
+
+describe('files', () => {
+  test('each is written, and a failed bookkeeping is in them before the run fails', async () => {
+    const world = fakeWorld({ integrityFails: new InternalError('block 7 is used twice') });
+    const argv = ['--html', 'r.html', '--markdown', 'r.md', '--junit', 'r.xml', '--json', 'r.json'];
+    expect(await main([...RUN, ...argv], world.deps)).toBe(1);
+    expect(world.files.get('r.html')).toContain('block 7 is used twice');
+    expect(world.files.get('r.md')).toContain('block 7 is used twice');
+    expect(world.files.get('r.xml')).toMatch(/<failure message="block 7 is used twice"/);
+    expect(JSON.parse(world.files.get('r.json')!).integrity).toMatchObject({ ok: false });
+    expect(world.err()).toContain('block 7 is used twice');
+  });
+});
+
+describe('kvferry report', () => {
+  test('shows a saved report again, without an engine', async () => {
+    const world = fakeWorld({}, { 'r.json': await saved() });
+    expect(
+      await main(['report', 'r.json', '--html', 'r.html', '--assert', 'runs.length == 3'], world.deps),
+    ).toBe(0);
+    expect(world.clusters).toHaveLength(0);
+    expect(world.files.get('r.html')).toContain('<!doctype html>');
+    expect(world.out()).toContain('wrote r.html');
+    expect(world.out()).toContain('ok      runs.length == 3: found 3');
+  });
+
+  test('a report whose modes disagree is exit code 1', async () => {
+    const broken = fakeWorld({ wrong: { mode: 'bidirectional', what: 'logits' } });
+    await main([...RUN, '--json', 'r.json'], broken.deps);
+    const world = fakeWorld({}, { 'r.json': broken.files.get('r.json')! });
+    expect(await main(['report', 'r.json'], world.deps)).toBe(1);
+    expect(world.out()).toContain('FAILED: every mode gives the same logits');
+  });
+
+  test.each([
+    [['report'], /no report is named/],
+    [['report', 'gone.json'], /cannot read gone.json/],
+    [['report', 'r.json', '--threshold', '3'], /--threshold is an option of kvferry/],
+  ])('%j', async (argv, expected) => {
+    const world = fakeWorld({}, { 'r.json': await saved() });
+    expect(await main(argv, world.deps)).toBe(2);
+    expect(world.err()).toMatch(expected);
+  });
+});

@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest';
+import { compareWithBaseline } from '../../src/measure/baseline.ts';
+import type { Report } from '../../src/measure/report.ts';
+import { parseReport } from '../../src/measure/report-kinds.ts';
+import { benchReport, runReport } from '../report/reports.ts';
+
+const movement = (report: Parameters<typeof compareWithBaseline>[0], earlier: typeof report, name: string) =>
+  compareWithBaseline(report, earlier, 'before.json').figures.find((figure) => figure.name === name)
+    ?.movement;
+
+/** Every time of a mode, times a factor that may differ from turn to turn. */
+function slowed(report: Report, mode: string, factor: (turn: number) => number): Report {
+  const copy = structuredClone(report);
+  for (const run of copy.runs.filter((run) => run.mode === mode)) {
+    for (const turn of run.turns) turn.ttft_ms *= factor(turn.turn);
+  }
+  return copy;
+}
+
+describe('a run against an earlier one', () => {
+  test('the same report: no count changed, no time moved', async () => {
+    const report = await runReport();
+    const baseline = compareWithBaseline(report, structuredClone(report), 'before.json');
+    expect(baseline).toMatchObject({
+      same_machine: true,
+      differences: [],
+      changed_counts: 0,
+      better: 0,
+      worse: 0,
+    });
+    expect(baseline.figures.length).toBeGreaterThan(20);
+    expect(new Set(baseline.figures.map((figure) => figure.movement))).toEqual(new Set(['same', 'noise']));
+  });
+
+  test('a count that differs by one has changed', async () => {
+    const report = await runReport();
+    const before = structuredClone(report);
+    before.runs[2]!.summary.pulled_tokens -= 1;
+    expect(movement(report, before, 'bidirectional pulled_tokens')).toBe('changed');
+    expect(compareWithBaseline(report, before, 'f').changed_counts).toBe(1);
+  });
+
+  test('a time moves when every turn did, by more than one pass can vary; else it is noise', async () => {
+    const report = await runReport();
+    const name = 'bidirectional ttft_ms';
+    expect(
+      movement(
+        slowed(report, 'bidirectional', () => 1.5),
+        report,
+        name,
+      ),
+    ).toBe('worse');
+    expect(
+      movement(
+        slowed(report, 'bidirectional', () => 0.5),
+        report,
+        name,
+      ),
+    ).toBe('better');
+    expect(
+      movement(
+        slowed(report, 'bidirectional', () => 1.1),
+        report,
+        name,
+      ),
+    ).toBe('noise');
+    // Up in some turns, down in others: the interval holds 1 though the mean moved.
+    expect(
+      movement(
+        slowed(report, 'bidirectional', (turn) => (turn % 2 === 0 ? 3 : 0.4)),
+        report,
+        name,
+      ),
+    ).toBe('noise');
+  });
+
+  test('on another machine counts are judged, times are not, and it is said', async () => {
+    const report = slowed(await runReport(), 'bidirectional', () => 9);
+    const before = await runReport();
+    before.machine.cpu = 'Slide rule';
+    const baseline = compareWithBaseline(report, before, 'before.json');
+    expect(baseline).toMatchObject({ same_machine: false, worse: 0, changed_counts: 0 });
+    expect(baseline.differences).toEqual(['another processor: 2 x Abacus 3000, before 2 x Slide rule']);
+    expect(movement(report, before, 'bidirectional ttft_ms')).toBe('not judged');
+  });
+
+  test('settings that differ are named, where results went is not', async () => {
+    const report = await runReport();
+    const before = structuredClone(report);
+    Object.assign(before.config, { threshold: 7, html: 'x.html' });
+    expect(compareWithBaseline(report, before, 'f').differences).toEqual(['another threshold: 64, before 7']);
+  });
+});
+
+describe('a benchmark against an earlier one', () => {
+  const steady = { rounds: 3, requests: 12 };
+  const flat = (uni: number, bi: number) =>
+    benchReport({
+      ...steady,
+      ttft: (mode, round, i) => (mode === 'bidirectional' ? bi : uni) + i + 0.1 * round,
+    });
+
+  test('a change larger than the rounds differ is one, a smaller one is not', () => {
+    const name = 'prefix_caching_off bidirectional ttft_ms';
+    expect(movement(flat(100, 56), flat(100, 50), name)).toBe('worse');
+    expect(movement(flat(100, 50), flat(100, 50), name)).toBe('noise');
+    const restless = benchReport({ ...steady, ttft: (_, round, i) => 50 + i + 20 * round });
+    const moved = benchReport({ ...steady, ttft: (_, round, i) => 56 + i + 20 * round });
+    expect(movement(moved, restless, name)).toBe('noise');
+  });
+
+  test('a ratio is judged by the intervals of both reports, on any machine', () => {
+    const name = 'prefix_caching_off comparison ttft_ms mean ratio';
+    const other = flat(100, 25);
+    other.machine.cpu = 'Slide rule';
+    expect(movement(flat(100, 50), other, name)).toBe('worse');
+    expect(movement(other, flat(100, 50), name)).toBe('better');
+    expect(movement(flat(100, 50), flat(100, 50), name)).toBe('noise');
+  });
+});
+
+describe('what cannot be compared is refused with a sentence', () => {
+  test('another kind, another model', async () => {
+    const run = await runReport();
+    const bench = benchReport({ rounds: 1, requests: 3, ttft: () => 5 });
+    expect(() => compareWithBaseline(run, bench, 'b.json')).toThrow(
+      'b.json is a report of kvferry bench and this is kvferry run',
+    );
+    const other = await runReport(['run', '--model', 'tiny', '--turns', '2']);
+    expect(() => compareWithBaseline(run, other, 'o.json')).toThrow(
+      'o.json was measured with the model tiny and this is nano',
+    );
+  });
+
+  test.each([
+    ['{', /x.json is no JSON/],
+    ['{"a": 1}', /x.json is no report of kvferry: wanted a file that --json wrote/],
+    ['{"kvferry":"1","kind":"walk","schema_version":1}', /kind 'walk': wanted one of run, bench/],
+    [
+      '{"kvferry":"1","kind":"run","schema_version":99}',
+      /x.json has layout 99 and this is kvferry for layout 1/,
+    ],
+    ['{"kvferry":"1","kind":"run","schema_version":1}', /x.json is not as kvferry run writes it: created/],
+  ])('%s', (text, expected) => {
+    expect(() => parseReport(text, 'x.json')).toThrow(expected);
+  });
+});

@@ -1,0 +1,123 @@
+/** The page in a real browser: no errors, nothing loaded, nothing wider than the screen, no serious fault of access. */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { compareWithBaseline } from '../../src/measure/baseline.ts';
+import type { AnyReport } from '../../src/measure/report-kinds.ts';
+import { checksOf } from '../../src/report/checks.ts';
+import { renderHtml } from '../../src/report/html/page.ts';
+import { renderJunit } from '../../src/report/junit.ts';
+import { documentOf } from '../../src/report/render.ts';
+import { launchBrowser } from '../demo/browser.ts';
+import { benchReport, runReport } from './reports.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await launchBrowser({ webgpu: false });
+}, 120_000);
+afterAll(() => browser?.close());
+
+const failing = {
+  text: 'runs.bidirectional.summary.a_rather_long_name_of_something > 100000000',
+  passed: false,
+  found: 'found 12',
+};
+
+const bench = () =>
+  benchReport({
+    rounds: 3,
+    requests: 30,
+    ttft: (mode, round, i) => (mode === 'bidirectional' ? 40 : 90) + 7 * (i % 9) + round,
+  });
+
+const reports: readonly (readonly [string, () => Promise<AnyReport>])[] = [
+  ['run', () => runReport()],
+  ['bench', async () => bench()],
+];
+
+const pageOf = (report: AnyReport): string =>
+  renderHtml(
+    documentOf(report, checksOf(report, [failing]), compareWithBaseline(report, report, 'before.json')),
+  );
+
+/** What a reader with other eyes or hands would stumble over. */
+async function seriousFaults(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  const { violations } = (await page.evaluate('axe.run()')) as {
+    violations: { id: string; impact: string; nodes: { html: string }[] }[];
+  };
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
+}
+
+describe.each(reports)("%s's page", (_, make) => {
+  test.each([
+    [1280, 'light'],
+    [1280, 'dark'],
+    [390, 'light'],
+    [390, 'dark'],
+  ] as const)('at %i px, %s', async (width, colorScheme) => {
+    const context = await browser.newContext({
+      viewport: { width, height: 800 },
+      colorScheme,
+      bypassCSP: true,
+    });
+    try {
+      const page = await context.newPage();
+      const said: string[] = [];
+      const asked: string[] = [];
+      page.on('console', (message) => said.push(message.text()));
+      page.on('pageerror', (error) => said.push(error.message));
+      page.on('request', (request) => asked.push(request.url()));
+      await page.setContent(pageOf(await make()));
+      await page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true");
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+      expect(await page.locator('svg:visible').count()).toBeGreaterThan(2);
+      expect(await seriousFaults(page)).toEqual([]);
+      expect(said).toEqual([]);
+      expect(asked.filter((url) => !url.startsWith('about:'))).toEqual([]);
+    } finally {
+      await context.close();
+    }
+  });
+
+  test('its own policy lets its style through', async () => {
+    const page = await browser.newPage();
+    try {
+      await page.setContent(pageOf(await make()));
+      expect(await page.evaluate("getComputedStyle(document.querySelector('section')).borderRadius")).toBe(
+        '14px',
+      );
+    } finally {
+      await page.close();
+    }
+  });
+});
+
+test('JUnit is well-formed XML, whatever the texts', async () => {
+  const report = await runReport();
+  const odd = { text: `<a> & "b" 'c' ]]> \u0000\ud800`, passed: false, found: '<!-- x -->\n&amp;' };
+  const xml = renderJunit(checksOf(report, [odd]), {
+    suite: 'kvferry run',
+    created: report.created,
+    properties: [['p', '<"']],
+  });
+  const page = await browser.newPage();
+  try {
+    const read = await page.evaluate((text) => {
+      const parsed = new DOMParser().parseFromString(text, 'application/xml');
+      return {
+        errors: parsed.querySelectorAll('parsererror').length,
+        cases: parsed.querySelectorAll('testcase').length,
+        failure: parsed.querySelector('failure')?.getAttribute('message'),
+      };
+    }, xml);
+    expect(read).toEqual({ errors: 0, cases: 6, failure: '<!-- x -->\n&amp;' });
+  } finally {
+    await page.close();
+  }
+});

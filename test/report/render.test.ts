@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import type { AnyReport } from '../../src/measure/report-kinds.ts';
+import { checksOf } from '../../src/report/checks.ts';
+import { renderHtml } from '../../src/report/html/page.ts';
+import { renderJunit } from '../../src/report/junit.ts';
+import { renderMarkdown } from '../../src/report/markdown.ts';
+import { documentOf } from '../../src/report/render.ts';
+import { benchReport, runReport } from './reports.ts';
+
+const EVIL = `<script>alert("x")</script><img src="https://e.vil/x.png" onerror='x'> | \`a\` *b*`;
+
+async function evilRun(): Promise<AnyReport> {
+  const report = await runReport();
+  report.model.name = EVIL;
+  report.machine.cpu = EVIL;
+  report.config.conversation = EVIL;
+  for (const run of report.runs) for (const turn of run.turns) turn.conversation_id = EVIL;
+  return report;
+}
+
+const documentFor = (report: AnyReport) => documentOf(report, checksOf(report, []), null);
+const bench = () =>
+  benchReport({
+    rounds: 3,
+    requests: 9,
+    ttft: (mode, round, i) => (mode === 'bidirectional' ? 40 : 90) + i + round,
+  });
+
+describe('the page', () => {
+  test.each([
+    ['run', evilRun],
+    ['bench', async () => bench()],
+  ])('of %s loads nothing, runs nothing, and holds texts as texts', async (_, make) => {
+    const page = renderHtml(documentFor(await make()));
+    expect(page).not.toMatch(/<(script|img|link|iframe|object|embed|base|form)\b/i);
+    expect(page).not.toMatch(/\s(src|href|srcset|style|on\w+)=["']/i);
+    expect(page).not.toMatch(/url\(|@import|@font-face/i);
+    expect(page).not.toContain('NaN');
+    expect(page).not.toContain('undefined');
+    expect(page).not.toContain('Infinity');
+  });
+
+  test('what a user wrote stands there escaped', async () => {
+    const page = renderHtml(documentFor(await evilRun()));
+    expect(page).toContain('&#60;script&#62;alert(&#34;x&#34;)&#60;/script&#62;');
+  });
+
+  test('its policy allows its own style and nothing else', async () => {
+    const page = renderHtml(documentFor(await runReport()));
+    const style = /<style>([\s\S]*)<\/style>/.exec(page)![1]!;
+    const hash = createHash('sha256').update(style).digest('base64');
+    expect(page).toContain(`content="default-src 'none'; style-src 'sha256-${hash}'"`);
+  });
+
+  test('a loss is the headline as a win would be', async () => {
+    const slow = benchReport({
+      rounds: 3,
+      requests: 9,
+      ttft: (mode) => (mode === 'bidirectional' ? 90 : 40),
+    });
+    expect(documentFor(slow).headline).toBe(
+      'bidirectional loses here: mean time to the first token 2.25x longer',
+    );
+    const close = benchReport({
+      rounds: 3,
+      requests: 9,
+      ttft: (mode, _, i) => 50 + ((i * 7 + mode.length) % 5),
+    });
+    expect(documentFor(close).headline).toContain('cannot be told apart');
+    const run = await runReport(undefined, { pullsNothing: true });
+    expect(documentFor(run).headline).toBe('Nothing was pulled: both ways did the same work');
+    const wrong = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'logits' } });
+    expect(documentFor(wrong).headline).toBe('The modes disagree: the figures below do not count');
+    expect(documentFor(wrong).verdicts[0]).toMatchObject({ tone: 'bad' });
+  });
+
+  test('what a waterfall saves and adds leads from one total to the other', async () => {
+    for (const report of [await runReport(), bench()]) {
+      const pieces = documentFor(report).sections.flatMap((section) => section.pieces);
+      const falls = pieces.filter((piece) => piece.kind === 'waterfall');
+      expect(falls).toHaveLength(1);
+      for (const { from, to, steps } of falls) {
+        const walked = steps.reduce((sum, { change }) => sum + change, from.value);
+        expect(walked).toBeCloseTo(to.value, 1);
+      }
+    }
+  });
+});
+
+describe('Markdown', () => {
+  test.each([
+    ['run', evilRun],
+    ['bench', async () => bench()],
+  ])('of %s: every row of a table has its columns, and texts stay texts', async (_, make) => {
+    const text = renderMarkdown(documentFor(await make()));
+    expect(text).not.toMatch(/<(script|img)/);
+    const rows = text.split('\n').filter((line) => line.startsWith('|'));
+    expect(rows.length).toBeGreaterThan(10);
+    let columns = 0;
+    for (const [i, row] of rows.entries()) {
+      const count = row.replaceAll('\\|', '').split('|').length;
+      if (/^\|( :?-+:? \|)+$/.test(rows[i + 1] ?? '')) columns = count;
+      expect(count, row).toBe(columns);
+    }
+  });
+});
+
+describe('JUnit', () => {
+  test('has each check as a case, and a failure with its message', async () => {
+    const report = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'token' } });
+    const failing = { text: 'a > "1" && <b>\u0001', passed: false, found: 'found 0' };
+    const checks = checksOf(report, [failing, { text: 'c == 1', passed: true, found: 'found 1' }]);
+    const xml = renderJunit(checks, {
+      suite: 'kvferry run',
+      created: report.created,
+      properties: [['x', EVIL]],
+    });
+    expect(xml).toContain('tests="7" failures="3"');
+    expect(xml.match(/<testcase /g)).toHaveLength(7);
+    expect(xml).toContain('name="a &#62; &#34;1&#34; &#38;&#38; &#60;b&#62;\ufffd"');
+    expect(xml).toMatch(
+      /<failure message="bidirectional parts from monolithic at conversation made-1, turn 2, output token 1"/,
+    );
+  });
+});
