@@ -9,10 +9,12 @@ import { Tools } from './panels/tools.tsx';
 import { Transport } from './panels/transport.tsx';
 import { createSession } from './session/session.ts';
 import { App } from './views/app.tsx';
+import { watchOpening } from './views/opening.ts';
 import { watchTheme } from './views/palette.ts';
 
 watchTheme();
 const session = createSession();
+watchOpening(session);
 
 render(
   <App

@@ -1,18 +1,18 @@
 /**
- * P is done with a turn's blocks within milliseconds: what a block held fades over a few seconds, so that an eye can see
- * what came and went. Knows blocks and flights; draws nothing.
+ * P is done with a turn's blocks within milliseconds: what a block held fades over a few seconds, and stays faint until
+ * the block is used again, so that an eye can see what came and went. Knows blocks and flights; draws nothing.
  */
 import type { BlockView } from '../session/types.ts';
 
-/** How long a freed block still shows what it had. */
-export const GLOW_MS = 6000;
+/** How long a freed block takes to fade. */
+export const GLOW_MS = 5000;
+/** What stays of it. */
+export const FAINT = 0.14;
 
 interface Memory {
   block: BlockView;
   atMs: number;
 }
-
-const isEmpty = ({ state }: BlockView): boolean => state === 'free' || state === 'evicted';
 
 export class Afterglow {
   readonly #had = new Map<number, Memory>();
@@ -29,29 +29,23 @@ export class Afterglow {
   /** Takes in the blocks as they are; a block whose copy is still shown in the air keeps its time. */
   advance(blocks: readonly BlockView[], awaited: ReadonlySet<number>, nowMs: number): void {
     for (const block of blocks) {
-      if (!isEmpty(block)) {
-        if (block.state !== 'null') this.#had.set(block.id, { block, atMs: nowMs });
-        continue;
-      }
       const had = this.#had.get(block.id);
-      if (!had) continue;
-      if (awaited.has(block.id)) had.atMs = nowMs;
-      else if (nowMs - had.atMs > GLOW_MS) this.#had.delete(block.id);
+      if (block.state === 'evicted') this.#had.delete(block.id);
+      else if (block.state === 'free') {
+        if (had && awaited.has(block.id)) had.atMs = nowMs;
+      } else if (block.state !== 'null') this.#had.set(block.id, { block, atMs: nowMs });
     }
   }
 
-  /** What an empty block had until a moment ago, and how much of it is still to be seen (1 to 0). */
+  /** What a free block had, and how much of it is still to be seen: 1 when just freed, then less. */
   of(block: BlockView, nowMs: number): { block: BlockView; fade: number } | null {
     const had = this.#had.get(block.id);
-    if (!had || !isEmpty(block)) return null;
-    const fade = 1 - (nowMs - had.atMs) / GLOW_MS;
-    return fade > 0 ? { block: { ...had.block, heldFor: null }, fade } : null;
+    if (!had || block.state !== 'free') return null;
+    const fade = Math.max(FAINT, 1 - (nowMs - had.atMs) / GLOW_MS);
+    return { block: { ...had.block, heldFor: null }, fade };
   }
 
-  get active(): boolean {
-    return this.#had.size > 0;
-  }
-
+  /** For a new beginning. */
   clear(): void {
     this.#had.clear();
   }

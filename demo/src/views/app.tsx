@@ -7,6 +7,7 @@ import type { Session } from '../session/types.ts';
 import { CrossoverView } from './crossover-view.tsx';
 import { EnginesView } from './engines-view.tsx';
 import { Foot } from './foot.tsx';
+import { NumbersView } from './numbers-view.tsx';
 import { RaceView } from './race-view.tsx';
 import { StoryView } from './story-view.tsx';
 import { TimelineView } from './timeline-view.tsx';
@@ -57,6 +58,7 @@ export function App({ session, tools, transport, chat, settings, banner, lesson 
             <RaceView session={session} />
             <CrossoverView session={session} />
           </div>
+          <NumbersView session={session} />
           {settings}
         </div>
       </main>

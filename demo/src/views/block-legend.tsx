@@ -31,7 +31,7 @@ export function BlockLegend() {
           {label}
         </li>
       ))}
-      <li class="legend-note">Figure: the turn. Stronger: newer. Fading: just freed.</li>
+      <li class="legend-note">Figure: the turn. Stronger: newer. Faint: free, what it had last.</li>
     </ul>
   );
 }

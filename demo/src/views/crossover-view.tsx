@@ -2,7 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Crossover, Session } from '../session/types.ts';
+import type { Session } from '../session/types.ts';
 import { CrossoverChart } from './crossover-chart.ts';
 import {
   bestThreshold,
@@ -13,13 +13,8 @@ import {
 } from './crossover-math.ts';
 import { ms } from './format.ts';
 import { clamp } from './geometry.ts';
+import { measured } from './measured.ts';
 import { themeVersion } from './palette.ts';
-
-/** Points that have been measured both ways. */
-export const measured = (crossover: Crossover | null): CrossoverPoint[] =>
-  (crossover?.points ?? []).flatMap(({ tokens, pullMs, recomputeMs }) =>
-    pullMs === null || recomputeMs === null ? [] : [{ tokens, pullMs, recomputeMs }],
-  );
 
 export function CrossoverView({ session: { state, actions } }: { session: Session }) {
   const holder = useRef<HTMLDivElement>(null);

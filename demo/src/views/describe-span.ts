@@ -1,4 +1,5 @@
 /** A stage in words: what, where, how long, how many bytes, and which clock said so. No DOM. */
+import { SPAN_NAMES, type SpanName } from '../../../src/measure/spans.ts';
 import type { Span } from '../session/types.ts';
 import { bytes, ms, plural, rate } from './format.ts';
 import { LANE_LABELS, laneOf } from './lanes.ts';
@@ -11,6 +12,8 @@ export const CLOCKS: Readonly<Record<Span['clock'], string>> = {
 
 export interface SpanWords {
   title: string;
+  /** What the time was spent on; null for a name that is not known. */
+  meaning: string | null;
   where: string;
   took: string;
   /** null when nothing was moved. */
@@ -32,6 +35,7 @@ export function describeSpan(span: Span): SpanWords {
   ];
   return {
     title: span.name,
+    meaning: SPAN_NAMES[span.name as SpanName] ?? null,
     where: lane === null ? span.lane : LANE_LABELS[lane],
     took: ms(took),
     moved: moved === null ? null : `${bytes(moved)}, ${rate(moved, took)}`,

@@ -64,7 +64,7 @@ export function drawBlock(
     context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
   }
   if (size >= 7) drawMark(context, box, block, cached ? palette.ink2 : palette.onAccent, palette);
-  if (size >= 17 && block.turn !== null) {
+  if (size >= 17 && block.turn !== null && look.fade > 0.3) {
     drawTurn(
       context,
       box,

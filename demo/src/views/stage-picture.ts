@@ -1,6 +1,6 @@
 /** The stage from frame to frame: flights, afterglow, the slab's falling meter, when a block was evicted, the focus. */
 import type { BlockView, Role, SessionState } from '../session/types.ts';
-import { Afterglow } from './afterglow.ts';
+import { Afterglow, FAINT } from './afterglow.ts';
 import { drawStage, type Focus, holderOf, readerOf, type StageModel } from './draw-stage.ts';
 import { Flights } from './flights.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
@@ -45,7 +45,7 @@ export class StagePicture {
   }
 
   draw({ context, width, palette, elapsedMs }: Frame): boolean {
-    const { transfers, slabs, prefill, decode, nowMs } = this.#state;
+    const { transfers, slabs, prefill, decode, turns, nowMs } = this.#state;
     const list = transfers.peek();
     const blocks = { prefill: prefill.blocks.peek(), decode: decode.blocks.peek() };
     const clockMs = performance.now();
@@ -67,7 +67,9 @@ export class StagePicture {
     const newestTurn = this.#takeIn(blocks);
     more = this.#evictedAt.size > 0 || more;
     const awaited = { prefill: this.#flights.awaited('prefill'), decode: this.#flights.awaited('decode') };
+    const fresh = turns.peek().length === 0;
     for (const role of ['prefill', 'decode'] as const) {
+      if (fresh) this.#afterglow[role].clear();
       this.#afterglow[role].advance(blocks[role], awaited[role], clockMs);
     }
     const model: StageModel = {
@@ -91,7 +93,7 @@ export class StagePicture {
       }),
       glow: (role, block) => {
         const glow = this.#afterglow[role].of(block, clockMs);
-        more ||= glow !== null;
+        more ||= glow !== null && glow.fade > FAINT;
         return glow;
       },
       focus: this.focus,

@@ -1,7 +1,7 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
 import type { Race, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
-import { verdictOf } from './verdict.ts';
+import { sameAnswer, verdictOf } from './verdict.ts';
 
 export interface Story {
   /** Marks the headline: whose moment it is. */
@@ -122,7 +122,11 @@ function ended({ result, turn, mode }: TurnView, pull: TransferView | null, fact
       detail: `${ttft} On the next turn this answer is part of the prompt.`,
     };
   }
-  const why = result.no_pull_reason ? ` Nothing was pulled: ${result.no_pull_reason}.` : '';
+  const why = result.no_pull_reason
+    ? ` Nothing was pulled: ${result.no_pull_reason}.`
+    : mode === 'bidirectional'
+      ? ' D had nothing of this conversation to give back; on the next turn it will.'
+      : '';
   return {
     tone: mode === 'bidirectional' ? 'plain' : 'p',
     headline: `P computed ${plural(result.computed_tokens, 'token')} to answer turn ${turn}`,
@@ -161,7 +165,7 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
     return {
       tone: 'pull',
       headline: `Pulling back saved ${ms(verdict.marginMs)}`,
-      detail: `Same turn, same answer: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}).`,
+      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}). Now you: ask about what it said.`,
     };
   }
   return {

@@ -24,8 +24,8 @@ const MOST_ROWS = 4;
 const FLAG = 14;
 
 /** Stages at the one who gives, and at the one who takes. */
-const HOLDER_STAGES = ['wait', 'readback', 'slab in'];
-const READER_STAGES = ['slab out', 'upload', 'notify'];
+const HOLDER_STAGES = ['wait', 'gather', 'readback', 'slab in'];
+const READER_STAGES = ['handshake', 'slab out', 'upload', 'scatter', 'notify', 'transfer'];
 
 /** Whose work it is, or which way its bytes went. */
 export function toneOf({ name }: Span, lane: Lane): Tone {

@@ -79,13 +79,14 @@ function TimelineHint() {
 }
 
 function SpanDetails({ span }: { span: Span }) {
-  const { title, where, took, moved, clock, more } = describeSpan(span);
+  const { title, meaning, where, took, moved, clock, more } = describeSpan(span);
   return (
     <p class="inspector-title">
       <strong>{title}</strong> on {where}: <span class="number">{took}</span>
       {moved && <span>, {moved}</span>}
       {more && <span>, {more}</span>}
       <span class="tag">{clock}</span>
+      {meaning && <span class="inspector-meaning">{meaning}</span>}
     </p>
   );
 }

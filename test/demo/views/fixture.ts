@@ -29,7 +29,7 @@ export const turnReport = (change: Partial<TurnReport>): TurnReport => ({
     logits_digests: [],
   },
   ...{ text: 'Once upon a time.', finish_reason: 'stop', ttft_ms: 120, tpot_ms: 9, latency_ms: 700 },
-  ...{ stages_ms: { prefill: 95, hand_over_p_to_d: 15, first_decode_step: 10 }, overlapped_ms: {} },
+  ...{ stages_ms: { prefill: 95, hand_over_readback: 15, first_decode_step: 10 }, overlapped_ms: {} },
   ...{ transfer: { p_to_d: noTransfer, d_to_p: noTransfer }, ...change },
 });
 
@@ -202,7 +202,7 @@ export const turn2: readonly SessionEvent[] = [
       },
       ...{
         text: 'Brown.',
-        stages_ms: { pull_d_to_p: 14, prefill: 13, hand_over_p_to_d: 5, first_decode_step: 8 },
+        stages_ms: { pull_readback: 14, prefill: 13, hand_over_readback: 5, first_decode_step: 8 },
       },
     }),
   },
@@ -223,7 +223,7 @@ export const raceEvent: SessionEvent = {
         computedTokens: 140,
         bytesPulled: 0,
       },
-      ...{ stagesMs: { prefill: 118, hand_over_p_to_d: 10, first_decode_step: 8 }, answer: 'A fox came.' },
+      ...{ stagesMs: { prefill: 118, hand_over_readback: 10, first_decode_step: 8 }, answer: 'A fox came.' },
     },
     pull: {
       ...{
@@ -234,7 +234,7 @@ export const raceEvent: SessionEvent = {
         computedTokens: 12,
         bytesPulled: 131_072,
       },
-      stagesMs: { pull_d_to_p: 15, prefill: 10, hand_over_p_to_d: 6, first_decode_step: 7 },
+      stagesMs: { pull_readback: 15, prefill: 10, hand_over_readback: 6, first_decode_step: 7 },
       answer: 'A fox came.',
     },
     error: null,

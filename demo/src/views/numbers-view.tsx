@@ -1,0 +1,53 @@
+/** Your numbers: the table of the class, for this machine, to take away. */
+import { useComputed, useSignal } from '@preact/signals';
+import type { Session } from '../session/types.ts';
+import { asMarkdown, numberRows } from './numbers.ts';
+
+const SAID_MS = 2500;
+
+export function NumbersView({ session: { state } }: { session: Session }) {
+  const rows = useComputed(() =>
+    numberRows({
+      machine: state.machine.value,
+      turns: state.turns.value,
+      transfers: state.transfers.value,
+      race: state.race.value,
+      crossover: state.crossover.value,
+    }),
+  );
+  const said = useSignal('');
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(asMarkdown(rows.value));
+      said.value = 'Copied.';
+    } catch {
+      said.value = 'The browser did not allow it: mark the table and copy it by hand.';
+    }
+    setTimeout(() => {
+      said.value = '';
+    }, SAID_MS);
+  };
+  return (
+    <section class="panel numbers" aria-label="Your numbers">
+      <div class="panel-head">
+        <h2>Your numbers</h2>
+        <p class="numbers-said" aria-live="polite">
+          {said.value}
+        </p>
+        <button type="button" onClick={() => void copy()}>
+          Copy my numbers
+        </button>
+      </div>
+      <table>
+        <tbody>
+          {rows.value.map(({ what, value, how }) => (
+            <tr key={what}>
+              <th scope="row">{what}</th>
+              <td>{value ?? <span class="numbers-how">not yet: {how}</span>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

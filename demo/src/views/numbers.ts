@@ -1,0 +1,86 @@
+/** The class's table, filled in from what this page has measured. Nothing that was not measured has a number. No DOM. */
+import type { Crossover, Machine, Race, TransferView, TurnView } from '../session/types.ts';
+import { crossover as crossing } from './crossover-math.ts';
+import { ms, rate, times } from './format.ts';
+import { measured } from './measured.ts';
+import { isConversation } from './story.ts';
+
+export interface NumberRow {
+  what: string;
+  /** null while it was not measured. */
+  value: string | null;
+  /** How to get it. */
+  how: string;
+}
+
+export interface NumberFacts {
+  machine: Machine | null;
+  turns: readonly TurnView[];
+  transfers: readonly TransferView[];
+  race: Race | null;
+  crossover: Crossover | null;
+}
+
+export function numberRows({ machine, turns, transfers, race, crossover }: NumberFacts): NumberRow[] {
+  const own = turns.filter(isConversation).flatMap(({ result }) => result ?? []);
+  const tpot = own.findLast(({ tpot_ms }) => tpot_ms !== null)?.tpot_ms ?? null;
+  const crossed = crossing(measured(crossover));
+  const ready = race && race.pull.ttftMs !== null && race.recompute.ttftMs !== null ? race : null;
+  const ratio = ready ? ready.recompute.ttftMs! / ready.pull.ttftMs! : null;
+  return [
+    { what: 'adapter', value: machine?.adapter.name ?? null, how: 'open the page' },
+    { what: 'model', value: machine?.model.name ?? null, how: 'open the page' },
+    { what: 'time between tokens on D', value: tpot === null ? null : ms(tpot), how: 'ask once' },
+    { what: 'hand-over P → D', value: speedOf(transfers, 'p_to_d'), how: 'ask once' },
+    { what: 'pull back D → P', value: speedOf(transfers, 'd_to_p'), how: 'ask three times, both ways' },
+    {
+      what: 'first token, computed again',
+      value: ready ? ms(ready.recompute.ttftMs!) : null,
+      how: 'race the next turn',
+    },
+    {
+      what: 'first token, pulled back',
+      value: ready ? ms(ready.pull.ttftMs!) : null,
+      how: 'race the next turn',
+    },
+    {
+      what: 'tokens of history in the race',
+      value: ready ? String(ready.historyTokens) : null,
+      how: 'race the next turn',
+    },
+    {
+      what: 'computed again / pulled back',
+      value: ratio === null ? null : times(ratio),
+      how: 'race the next turn',
+    },
+    {
+      what: 'pulling wins from',
+      value:
+        crossed === null
+          ? null
+          : typeof crossed === 'number'
+            ? `${Math.round(crossed)} tokens`
+            : crossed === 'always'
+              ? 'the shortest length measured'
+              : 'no length measured',
+      how: 'measure where pulling begins to win',
+    },
+  ];
+}
+
+function speedOf(transfers: readonly TransferView[], direction: TransferView['direction']): string | null {
+  const last = transfers.findLast(
+    (transfer) => transfer.direction === direction && transfer.outcome === 'done' && transfer.bytes > 0,
+  );
+  if (!last || last.endMs === null) return null;
+  const took = last.endMs - last.startMs;
+  return `${rate(last.bytes, took)} (${last.pairs.length} blocks in ${ms(took)}${last.throttled ? ', modelled link' : ''})`;
+}
+
+/** For a document or a mail. */
+export const asMarkdown = (rows: readonly NumberRow[]): string =>
+  [
+    '| | this machine |',
+    '|-|-|',
+    ...rows.map(({ what, value }) => `| ${what} | ${value ?? 'not measured'} |`),
+  ].join('\n');

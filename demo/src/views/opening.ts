@@ -1,0 +1,40 @@
+/**
+ * The first minute: once the first turns were played, the next one is raced, so that a newcomer sees what the blocks that
+ * came back have saved. Once, and only for those who did nothing yet: an address, a lesson or a question stops it.
+ */
+import { effect } from '@preact/signals';
+import { defaultSettings } from '../session/settings.ts';
+import type { Session, SessionState } from '../session/types.ts';
+import { isConversation } from './story.ts';
+
+/** Time to read the headline of the last turn. */
+const READING_MS = 3500;
+
+export function watchOpening({ state, actions }: Session): void {
+  if (location.hash !== '') return;
+  let waiting: ReturnType<typeof setTimeout> | undefined;
+  const stop = effect(() => {
+    const is = stageOf(state);
+    clearTimeout(waiting);
+    if (is === 'over') queueMicrotask(() => stop());
+    if (is !== 'played') return;
+    waiting = setTimeout(() => {
+      stop();
+      void actions.runRace();
+    }, READING_MS);
+  });
+}
+
+/** playing: wait. played: the race can begin. over: somebody took the wheel, or there is nothing to race. */
+export function stageOf(state: SessionState): 'playing' | 'played' | 'over' {
+  const { lesson, mode, turns: wanted, model } = state.settings.value;
+  const { phase } = state.status.value;
+  const turns = state.turns.value.filter(isConversation);
+  if (lesson !== null || mode !== 'bidirectional' || model !== defaultSettings.model) return 'over';
+  if (state.replay.value !== null || phase === 'failed' || phase === 'recorded') return 'over';
+  if (state.race.value !== null || turns.length > wanted || turns.some(({ error }) => error)) return 'over';
+  const ended = turns.filter(({ result }) => result !== null);
+  return phase === 'ready' && !state.playing.value && ended.length === wanted && wanted > 1
+    ? 'played'
+    : 'playing';
+}

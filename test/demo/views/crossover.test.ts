@@ -1,0 +1,67 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  bestThreshold,
+  type CrossoverPoint,
+  crossover,
+  regretMs,
+  regretPieces,
+  totalRegretMs,
+} from '../../../demo/src/views/crossover-math.ts';
+
+const point = (tokens: number, pullMs: number, recomputeMs: number): CrossoverPoint => ({
+  tokens,
+  pullMs,
+  recomputeMs,
+});
+const points = [point(16, 20, 8), point(32, 21, 17), point(64, 22, 34), point(128, 25, 70)];
+
+describe('where pulling begins to win', () => {
+  it('is where the lines cross, by straight lines between the points', () => {
+    // Lead of pulling: -4 at 32, +12 at 64: a quarter of the way.
+    expect(crossover(points)).toBeCloseTo(40);
+  });
+
+  it('is said plainly when they do not', () => {
+    expect(crossover([point(16, 30, 8), point(64, 40, 20)])).toBe('never');
+    expect(crossover([point(16, 3, 8), point(64, 4, 20)])).toBe('always');
+    expect(crossover([])).toBeNull();
+  });
+});
+
+describe('regret', () => {
+  it('is what the threshold’s choice costs against the better one', () => {
+    expect(regretMs(points[0]!, 0)).toBe(12);
+    expect(regretMs(points[0]!, 32)).toBe(0);
+    expect(regretMs(points[3]!, 1000)).toBe(45);
+    expect(totalRegretMs(points, 0)).toBe(12 + 4);
+  });
+
+  it('is least at the best threshold', () => {
+    const made = fc.array(fc.record({ tokens: fc.nat(500), pullMs: fc.nat(100), recomputeMs: fc.nat(100) }), {
+      minLength: 1,
+      maxLength: 12,
+    });
+    fc.assert(
+      fc.property(made, fc.nat(600), (list, other) => {
+        expect(totalRegretMs(list, bestThreshold(list)!)).toBeLessThanOrEqual(totalRegretMs(list, other));
+      }),
+    );
+    expect(bestThreshold(points)).toBe(64);
+  });
+
+  it('is shaded only where the slower way is taken', () => {
+    const [a, b] = [
+      { at: 32, a: 21, b: 17 },
+      { at: 64, a: 22, b: 34 },
+    ];
+    // Threshold 0 pulls always: shaded up to the crossing at 40.
+    expect(regretPieces(a, b, 0).map(([from, to]) => [from.at, to.at])).toEqual([[32, 40]]);
+    // Threshold 64 computes always in between: shaded from the crossing on.
+    expect(regretPieces(a, b, 64).map(([from, to]) => [from.at, to.at])).toEqual([[40, 64]]);
+    // At the crossing nothing is lost.
+    expect(regretPieces(a, b, 40)).toEqual([]);
+    // In between: both mistakes, or one of them.
+    expect(regretPieces(a, b, 48).map(([from, to]) => [from.at, to.at])).toEqual([[40, 48]]);
+  });
+});

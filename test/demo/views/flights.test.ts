@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import type { TransferView } from '../../../demo/src/session/types.ts';
+import { Afterglow, FAINT, GLOW_MS } from '../../../demo/src/views/afterglow.ts';
+import { Flights, pointOnWay, progressOf } from '../../../demo/src/views/flights.ts';
+import { centre } from '../../../demo/src/views/geometry.ts';
+import { SlabMeter } from '../../../demo/src/views/slab-meter.ts';
+import { block } from './fixture.ts';
+
+const transfer = (change: Partial<TransferView> = {}): TransferView => ({
+  ...{
+    requestId: 'r',
+    direction: 'd_to_p',
+    bytes: 100,
+    bytesDone: 0,
+    startMs: 1000,
+    endMs: null,
+    outcome: null,
+  },
+  ...{ message: '', stagesMs: {}, throttled: false },
+  pairs: [
+    [1, 5],
+    [2, 6],
+  ],
+  ...change,
+});
+const done = transfer({ endMs: 1014, bytesDone: 100, outcome: 'done' });
+
+describe('copies in the air', () => {
+  it('show a fast copy for about a second, then land it', () => {
+    const flights = new Flights();
+    expect(flights.advance([done], 1020, 16)).toBe(true);
+    expect([...flights.awaited('prefill')]).toEqual([5, 6]);
+    expect(flights.awaited('decode').size).toBe(0);
+    flights.advance([done], 1500, 500);
+    expect(flights.all).toHaveLength(1);
+    expect(flights.advance([done], 3000, 1500)).toBe(false);
+    expect(flights.awaited('prefill').size).toBe(0);
+  });
+
+  it('never show a slow copy ahead of its bytes', () => {
+    const flights = new Flights();
+    flights.advance([transfer({ bytesDone: 50 })], 1100, 60_000);
+    expect(flights.all[0]!.shown).toBeLessThan(0.6);
+    expect(progressOf(flights.all[0]!, 1)).toBeLessThan(1);
+  });
+
+  it('show each copy once, and none that was long over', () => {
+    const flights = new Flights();
+    const departed: string[] = [];
+    const note = ({ key }: { key: string }) => departed.push(key);
+    flights.advance([done], 1020, 16, note);
+    flights.advance([done], 9000, 9000, note);
+    expect(flights.advance([done], 9100, 16, note)).toBe(false);
+    expect(departed).toHaveLength(1);
+    expect(new Flights().advance([done], 60_000, 16)).toBe(false);
+  });
+
+  it('go from cell over slab to cell', () => {
+    const box = (x: number) => ({ x, y: x / 10, width: 10, height: 10 });
+    const [from, over, to] = [box(0), box(100), box(200)] as const;
+    expect(pointOnWay(from, over, to, 0)).toEqual(centre(from));
+    expect(pointOnWay(from, over, to, 0.5)).toEqual(centre(over));
+    expect(pointOnWay(from, over, to, 1)).toEqual(centre(to));
+  });
+});
+
+describe('what a freed block had', () => {
+  const used = block(5, { state: 'pulled', origin: 'pulled' });
+  const free = block(5, { state: 'free', origin: null, conversation: null, turn: null, text: null });
+
+  it('fades and stays faint', () => {
+    const glow = new Afterglow();
+    glow.advance([used], new Set(), 0);
+    expect(glow.of(used, 0)).toBeNull();
+    glow.advance([free], new Set(), 100);
+    expect(glow.of(free, 100)).toMatchObject({ block: { state: 'pulled' } });
+    expect(glow.of(free, GLOW_MS / 2)!.fade).toBeCloseTo(0.5);
+    expect(glow.of(free, 10 * GLOW_MS)!.fade).toBe(FAINT);
+  });
+
+  it('is told by the copy when the block itself was too quick to be seen', () => {
+    const glow = new Afterglow();
+    glow.expect(5, block(2, { text: 'from D', heldFor: 'prefill' }), 0);
+    glow.advance([free], new Set([5]), 900);
+    expect(glow.of(free, 900)).toMatchObject({ fade: 1, block: { id: 5, text: 'from D', heldFor: null } });
+  });
+
+  it('is gone with an eviction, and with a new beginning', () => {
+    const glow = new Afterglow();
+    glow.advance([used], new Set(), 0);
+    glow.advance([{ ...free, state: 'evicted' }], new Set(), 10);
+    expect(glow.of(free, 20)).toBeNull();
+    glow.advance([used], new Set(), 30);
+    glow.clear();
+    expect(glow.of(free, 40)).toBeNull();
+  });
+});
+
+describe('the slab’s meter', () => {
+  it('rises at once and falls slowly, never below what is in use', () => {
+    const meter = new SlabMeter();
+    meter.advance({ slotsInUse: 4, slots: 4, slotBytes: 1 }, 16);
+    expect(meter.shown).toBe(4);
+    expect(meter.advance({ slotsInUse: 1, slots: 4, slotBytes: 1 }, 225)).toBe(true);
+    expect(meter.shown).toBeCloseTo(3);
+    expect(meter.advance({ slotsInUse: 1, slots: 4, slotBytes: 1 }, 5000)).toBe(false);
+    expect(meter.shown).toBe(1);
+  });
+});

@@ -1,0 +1,171 @@
+import { describe, expect, it } from 'vitest';
+import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
+import { blockInWords } from '../../../demo/src/views/describe-block.ts';
+import { measured } from '../../../demo/src/views/measured.ts';
+import { asMarkdown, numberRows } from '../../../demo/src/views/numbers.ts';
+import { stageOf } from '../../../demo/src/views/opening.ts';
+import { shownStages, stageTone } from '../../../demo/src/views/stage-names.ts';
+import { tell } from '../../../demo/src/views/story.ts';
+import { sameAnswer, verdictOf } from '../../../demo/src/views/verdict.ts';
+import { block, crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
+import { fixtureState } from './fixture-state.ts';
+
+const told = (events: readonly SessionEvent[]) => {
+  const state = fixtureState(events);
+  return tell({
+    status: state.status.value,
+    turns: state.turns.value,
+    transfers: state.transfers.value,
+    race: state.race.value,
+    blockSize: 16,
+  });
+};
+const race = (raceEvent as Extract<SessionEvent, { kind: 'race' }>).race!;
+const withTimes = (pullMs: number, recomputeMs: number): Race => ({
+  ...race,
+  pull: { ...race.pull, ttftMs: pullMs },
+  recompute: { ...race.recompute, ttftMs: recomputeMs },
+});
+
+describe('the headline', () => {
+  it('begins with what the two engines do', () => {
+    expect(told(turn1.slice(0, 3)).headline).toBe('P reads. D writes. Their memory is copied between them.');
+  });
+
+  it('says where the KV of an answer is', () => {
+    expect(told(turn1).headline).toContain('Their KV is in D, and P does not have it');
+  });
+
+  it('says what came back, and what P did not compute', () => {
+    const { headline, detail, tone } = told([...turn1, ...turn2]);
+    expect(tone).toBe('pull');
+    expect(headline).toBe('7 blocks came back from D to P: 112 tokens that P did not compute again');
+    expect(detail).toContain('P computed only 14 of 126 prompt tokens');
+    expect(detail).toContain('Copied in 14 ms');
+  });
+
+  it('says what the race showed, gain or loss', () => {
+    expect(told([...turn1, ...turn2, raceEvent]).headline).toBe('Pulling back saved 98 ms');
+    const lost = { ...raceEvent, race: withTimes(200, 50) } as SessionEvent;
+    expect(told([...turn1, ...turn2, lost]).headline).toBe('Pulling back cost 150 ms here');
+  });
+
+  it('does not call answers the same that are not', () => {
+    const other = {
+      ...raceEvent,
+      race: { ...race, pull: { ...race.pull, answer: 'A dog.' } },
+    } as SessionEvent;
+    expect(told([...turn1, other]).detail).toContain('not the same answer');
+  });
+
+  it('gives way to a turn after the race, and does not take the race’s own turns for the user’s', () => {
+    const started = {
+      kind: 'turn_started',
+      turn: 3,
+      mode: 'bidirectional',
+      question: 'Who?',
+      edited: false,
+    } as const;
+    const own: SessionEvent = { ...started, atMs: 7000, turnId: 't3', conversation: 'talk' };
+    const its: SessionEvent = { ...started, atMs: 7000, turnId: 't3', conversation: 'race-pull' };
+    expect(told([...turn1, ...turn2, raceEvent, own]).headline).toBe('P prepares turn 3');
+    expect(told([...turn1, ...turn2, raceEvent, its]).headline).toBe('Pulling back saved 98 ms');
+  });
+
+  it('tells why a turn failed', () => {
+    const failed: SessionEvent = { kind: 'turn_failed', atMs: 3005, turnId: 't2', message: 'D ended.' };
+    expect(told([...turn1, turn2[0]!, failed])).toMatchObject({ tone: 'bad', detail: 'D ended.' });
+  });
+});
+
+describe('the verdict', () => {
+  it('names the winner and the margin', () => {
+    expect(verdictOf(withTimes(38, 136))).toMatchObject({ winner: 'pull', marginMs: 98 });
+    expect(verdictOf(withTimes(136, 38))).toMatchObject({ winner: 'recompute', marginMs: 98 });
+    expect(verdictOf(withTimes(136, 38))!.sentence).toContain('Pulling lost by 98 ms');
+  });
+
+  it('calls even what one measurement cannot tell apart, and nothing before both ended', () => {
+    expect(verdictOf(withTimes(100, 102))!.winner).toBe('neither');
+    expect(verdictOf({ ...race, pull: { ...race.pull, ttftMs: null } })).toBeNull();
+  });
+
+  it('compares the answers', () => {
+    expect(sameAnswer(race)).toBe(true);
+    expect(sameAnswer({ ...race, pull: { ...race.pull, answer: 'A dog came.' } })).toBe(false);
+    expect(sameAnswer({ ...race, pull: { ...race.pull, phase: 'running' } })).toBeNull();
+  });
+});
+
+describe('stages', () => {
+  it('have the colour of who works, whatever they are called', () => {
+    expect(stageTone('pull_readback')).toBe('pull');
+    expect(stageTone('hand_over_readback')).toBe('over');
+    expect(stageTone('prefill')).toBe('p');
+    expect(stageTone('first_decode_step')).toBe('d');
+    expect(stageTone('queueing')).toBe('other');
+    expect(shownStages({ a: 0, b: 2 })).toEqual([['b', 2]]);
+  });
+});
+
+describe('a block in words', () => {
+  it('tells state, tokens, text and hold', () => {
+    const held = block(4, {
+      state: 'held',
+      heldFor: 'prefill',
+      heldUntilMs: 480_000,
+      text: 'a bear',
+      author: 'assistant',
+    });
+    expect(blockInWords(held, 'decode', 0)).toBe(
+      'Block 4 of D: kept after its turn; computed by D; turn 1, said by the assistant; 16 tokens; held for P, 8 min longer; “a bear”.',
+    );
+  });
+});
+
+describe('the class’s numbers', () => {
+  it('are empty until they were measured', () => {
+    const facts = { machine: null, turns: [], transfers: [], race: null, crossover: null };
+    expect(numberRows(facts).every(({ value }) => value === null)).toBe(true);
+    expect(asMarkdown(numberRows(facts))).toContain('not measured');
+  });
+
+  it('come from what happened', () => {
+    const state = fixtureState([...turn1, ...turn2, raceEvent, crossoverEvent]);
+    const rows = new Map(
+      numberRows({
+        machine: state.machine.value,
+        turns: state.turns.value,
+        transfers: state.transfers.value,
+        race: state.race.value,
+        crossover: state.crossover.value,
+      }).map(({ what, value }) => [what, value]),
+    );
+    expect(rows.get('first token, pulled back')).toBe('38 ms');
+    expect(rows.get('computed again / pulled back')).toBe('3.58×');
+    expect(rows.get('pull back D → P')).toBe('8.19 MB/s (7 blocks in 14 ms)');
+    expect(rows.get('pulling wins from')).toBe('29 tokens');
+    expect(measured(state.crossover.value)).toHaveLength(5);
+  });
+});
+
+describe('the opening', () => {
+  it('races once the first turns were played, and never against somebody who took the wheel', () => {
+    const state = fixtureState([...turn1, ...turn2]);
+    state.settings.value = { ...state.settings.value, turns: 2 };
+    expect(stageOf(state)).toBe('played');
+    state.playing.value = true;
+    expect(stageOf(state)).toBe('playing');
+    state.playing.value = false;
+    state.settings.value = { ...state.settings.value, lesson: 3 };
+    expect(stageOf(state)).toBe('over');
+    state.settings.value = { ...state.settings.value, lesson: null, turns: 1 };
+    expect(stageOf(state)).toBe('over');
+    const failed = fixtureState([
+      ...turn1,
+      turn2[0]!,
+      { kind: 'turn_failed', atMs: 3005, turnId: 't2', message: 'no' },
+    ]);
+    expect(stageOf(failed)).toBe('over');
+  });
+});

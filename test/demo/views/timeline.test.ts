@@ -1,0 +1,174 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Span } from '../../../demo/src/session/types.ts';
+import { describeSpan, spanInWords } from '../../../demo/src/views/describe-span.ts';
+import { laneOf, packRows } from '../../../demo/src/views/lanes.ts';
+import { sumStages } from '../../../demo/src/views/stage-sums.ts';
+import {
+  LEAST_SPAN_MS,
+  pan,
+  pinch,
+  spanOf,
+  tickStep,
+  ticks,
+  toMs,
+  toX,
+  zoom,
+} from '../../../demo/src/views/time-scale.ts';
+import { barAt, barFrom, fitTo, layoutTimeline, placeSpans } from '../../../demo/src/views/timeline-model.ts';
+import { turn1, turn2 } from './fixture.ts';
+import { fixtureState } from './fixture-state.ts';
+
+const whole = { startMs: 1000, endMs: 5000 };
+const domain = { startMs: 2000, endMs: 3000 };
+
+describe('the axis', () => {
+  it('maps there and back', () => {
+    fc.assert(
+      fc.property(fc.double({ min: 0, max: 800, noNaN: true }), (x) => {
+        expect(toX(domain, 800, toMs(domain, 800, x))).toBeCloseTo(x, 6);
+      }),
+    );
+  });
+
+  it('keeps what is under the pointer where it is while it zooms', () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 2100, max: 2900, noNaN: true }),
+        fc.double({ min: 0.2, max: 1.2, noNaN: true }),
+        (about, factor) => {
+          const after = zoom(domain, whole, about, factor);
+          expect(toX(after, 800, about)).toBeCloseTo(toX(domain, 800, about), 4);
+        },
+      ),
+    );
+  });
+
+  it('shows neither more than there is nor less than a clock can tell', () => {
+    expect(zoom(domain, whole, 2500, 100)).toEqual(whole);
+    expect(spanOf(zoom(domain, whole, 2500, 1e-9))).toBeCloseTo(LEAST_SPAN_MS);
+    expect(pan(domain, whole, -1e6)).toEqual({ startMs: 1000, endMs: 2000 });
+    expect(pan(domain, whole, 1e6)).toEqual({ startMs: 4000, endMs: 5000 });
+  });
+
+  it('keeps the moments under two fingers under them', () => {
+    const after = pinch(domain, whole, 800, [300, 500], [250, 550]);
+    expect(toX(after, 800, toMs(domain, 800, 300))).toBeCloseTo(250, 4);
+    expect(toX(after, 800, toMs(domain, 800, 500))).toBeCloseTo(550, 4);
+  });
+
+  it('has ticks at round numbers from the origin, not too near each other', () => {
+    const at = ticks(domain, 800, 2000);
+    expect(at[0]).toBe(2000);
+    expect(tickStep(domain, 800)).toBe(100);
+    expect(at.every((ms) => ms >= domain.startMs && ms <= domain.endMs)).toBe(true);
+  });
+});
+
+describe('lanes', () => {
+  it.each([
+    ['P host', 'P host'],
+    ['D gpu', 'D gpu'],
+    ['link D>P', 'link D>P'],
+    ['link prefill-0>decode-0', 'link P>D'],
+    ['link decode-0>prefill-0', 'link D>P'],
+    ['prefill-0 gpu', 'P gpu'],
+    ['router', 'router'],
+    ['monolithic host', 'P host'],
+    ['something', null],
+  ])('%s is drawn on %s', (name, lane) => {
+    expect(laneOf(name)).toBe(lane);
+  });
+
+  it('packs intervals so that none on a row overlap, while rows last', () => {
+    const interval = fc.record({ startMs: fc.nat(100), length: fc.integer({ min: 1, max: 9 }) });
+    fc.assert(
+      fc.property(fc.array(interval, { maxLength: 40 }), (list) => {
+        const items = list.map(({ startMs, length }) => ({ startMs, endMs: startMs + length }));
+        const { packed } = packRows(items, 100);
+        expect(packed).toHaveLength(items.length);
+        for (const [i, a] of packed.entries()) {
+          for (const b of packed.slice(i + 1)) {
+            if (a.row !== b.row) continue;
+            expect(a.item.endMs <= b.item.startMs || b.item.endMs <= a.item.startMs).toBe(true);
+          }
+        }
+      }),
+    );
+  });
+
+  it('never makes more rows than it may', () => {
+    const same = Array.from({ length: 9 }, () => ({ startMs: 0, endMs: 5 }));
+    expect(packRows(same, 4).rows).toBe(4);
+  });
+});
+
+describe('bars', () => {
+  const state = fixtureState([...turn1, ...turn2]);
+  const lanes = placeSpans(state.spans.value);
+  const layout = layoutTimeline(
+    800,
+    lanes.map(({ rows }) => rows),
+  );
+  const first = fitTo('first token', state.turns.value, 4000)!;
+
+  it('are found where they are drawn, and nothing where nothing is', () => {
+    const bar = lanes.find(({ lane }) => lane === 'P gpu')!.bars.at(-1)!;
+    const lane = layout.lanes.find((place) => place.lane === 'P gpu')!;
+    const plot = 800 - layout.gutter;
+    const x = layout.gutter + toX(first, plot, (bar.span.startMs + bar.span.endMs) / 2);
+    expect(barAt(lanes, layout, first, 800, { x, y: lane.y + 5 })).toBe(bar);
+    expect(barAt(lanes, layout, first, 800, { x: layout.gutter + 3, y: lane.y + 5 })).toBeNull();
+  });
+
+  it('say whose work they are, and which way bytes went', () => {
+    const tones = new Map(
+      lanes.flatMap(({ lane, bars }) => bars.map((bar) => [`${lane} ${bar.span.name}`, bar.tone])),
+    );
+    expect(tones.get('P gpu prefill')).toBe('p');
+    expect(tones.get('D gpu decode')).toBe('d');
+    expect(tones.get('P host upload')).toBe('pull');
+    expect(tones.get('D host upload')).toBe('over');
+    expect(tones.get('D host readback')).toBe('pull');
+  });
+
+  it('can be walked through with arrow keys, lane by lane', () => {
+    const from = barFrom(lanes, first, null, 'ArrowRight')!;
+    const down = barFrom(lanes, first, from, 'ArrowDown')!;
+    expect(down.lane).not.toBe(from.lane);
+    expect(barFrom(lanes, first, down, 'ArrowUp')!.lane).toBe(from.lane);
+  });
+
+  it('show the last turn up to its first token, or whole, or the last turns', () => {
+    const { turns } = state;
+    const whole = fitTo('whole turn', turns.value, 4000)!;
+    const last = fitTo('last turns', turns.value, 4000)!;
+    expect(first.startMs).toBeLessThanOrEqual(3000);
+    expect(first.endMs).toBeGreaterThan(3040);
+    expect(whole.endMs).toBeGreaterThan(3060);
+    expect(last.startMs).toBeLessThan(1000);
+    expect(fitTo('first token', [], 0)).toBeNull();
+  });
+});
+
+describe('a stage in words', () => {
+  const span: Span = {
+    ...{ name: 'readback', lane: 'D host', startMs: 0, endMs: 4, clock: 'host', requestId: null },
+    args: { bytes: 2_000_000, chunk: 0 },
+  };
+
+  it('tells milliseconds, bytes, rate and the clock', () => {
+    expect(describeSpan(span)).toMatchObject({ took: '4 ms', moved: '2 MB, 500 MB/s', clock: 'host clock' });
+  });
+
+  it('says of a modelled time that it was not measured', () => {
+    expect(spanInWords({ ...span, clock: 'modelled' })).toContain('modelled, not measured');
+  });
+
+  it('sums a turn by lane, stage and clock', () => {
+    const state = fixtureState(turn1);
+    const sums = sumStages(state.spans.value, state.turns.value[0]!);
+    expect(sums.find(({ lane, name }) => lane === 'D gpu' && name === 'decode')).toMatchObject({ count: 64 });
+    expect(sums.find(({ name }) => name === 'upload')).toMatchObject({ bytes: 49_152, ms: 3 });
+  });
+});
