@@ -6,6 +6,7 @@ import { doctor, doctorSpec } from './commands/doctor.ts';
 import { exportCommand, exportSpec } from './commands/export.ts';
 import { reportCommand, reportSpec } from './commands/report.ts';
 import { run, runSpec } from './commands/run.ts';
+import { serve, serveSpec } from './commands/serve.ts';
 import { sweep, sweepSpec } from './commands/sweep.ts';
 import { verify, verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
@@ -13,6 +14,7 @@ import { readSettings } from './settings.ts';
 
 const specs: readonly CommandSpec[] = [
   runSpec,
+  serveSpec,
   benchSpec,
   sweepSpec,
   reportSpec,
@@ -32,7 +34,9 @@ export async function main(argv: readonly string[], deps: CliDeps): Promise<Exit
   try {
     const parsed = parseArguments(argv, specs);
     const code = await dispatch(parsed, { deps, signal: interrupt.signal });
-    return interrupt.signal.aborted ? EXIT.interrupted : code;
+    // A server's end by a signal is its good end.
+    const cutShort = interrupt.signal.aborted && !(parsed.kind === 'command' && parsed.name === 'serve');
+    return cutShort ? EXIT.interrupted : code;
   } catch (error) {
     if (interrupt.signal.aborted) return EXIT.interrupted;
     explain(error, argv.includes('--debug'), deps);
@@ -65,6 +69,8 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
       return reportCommand(parsed.args, config, context);
     case 'bench':
       return bench(config, context);
+    case 'serve':
+      return serve(config, context);
     case 'verify':
       return verify(config, context);
     case 'doctor':

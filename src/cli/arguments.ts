@@ -206,6 +206,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     measuring: 'Rounds',
     bench: 'Benchmark',
     endpoint: 'A server in place of engines',
+    serving: 'Server',
     workload: 'Conversation',
     verify: 'Checks',
     outputs: 'Report',

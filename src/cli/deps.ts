@@ -2,6 +2,7 @@
 import type { Cluster, ClusterOptions } from '../cluster/types.ts';
 import type { Machine } from '../measure/report-head.ts';
 import type { Architecture } from '../model/types.ts';
+import type { Ports, RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
 import type { VerifyProviders } from './verify/types.ts';
@@ -32,6 +33,14 @@ export interface Backend {
   tokenizerFiles(model: string): Promise<Readonly<Record<string, string>>>;
 }
 
+/** Real sockets. */
+export interface Servers {
+  /** Throws ConfigError. */
+  checkPorts(host: string, ports: Ports): Promise<void>;
+  /** Starts engines and ports. Throws KvferryError, with nothing left running. */
+  start(cluster: ClusterOptions, server: ServerOptions): Promise<RunningServer>;
+}
+
 export interface CliDeps {
   version: string;
   stdout: Output;
@@ -56,6 +65,7 @@ export interface CliDeps {
   /** Ends the process at once. */
   exitNow(code: number): void;
   backend: Backend;
+  servers: Servers;
   doctor: DoctorProbes;
   verify: VerifyProviders;
 }

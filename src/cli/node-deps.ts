@@ -12,6 +12,7 @@ import { systemClock } from '../platform/clock.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
+import { checkPorts, startServer } from '../server/serve.ts';
 import type { Backend, CliDeps, Output } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { nodeVerify } from './node-verify.ts';
@@ -55,6 +56,10 @@ export async function nodeDeps(): Promise<CliDeps> {
     },
     exitNow: (code) => process.exit(code),
     backend,
+    servers: {
+      checkPorts,
+      start: async (options, server) => startServer(await EngineCluster.start(nodePlatform, options), server),
+    },
     doctor: nodeDoctor,
     verify: nodeVerify,
   };

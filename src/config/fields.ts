@@ -15,6 +15,7 @@ export type FieldGroup =
   | 'measuring'
   | 'bench'
   | 'endpoint'
+  | 'serving'
   | 'verify'
   | 'outputs'
   | 'recording'

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { bench, endpoint, measuring } from './bench-schema.ts';
 import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
 import { kvTransferConfigSchema } from './kv-transfer.ts';
+import { serving } from './serve-schema.ts';
 import { sweep } from './sweep-schema.ts';
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
 export type KvLayout = (typeof KV_LAYOUTS)[number];
@@ -269,6 +270,7 @@ export const fieldGroups = {
   bench,
   endpoint,
   sweep,
+  serving,
   verify,
   outputs,
   recording,
@@ -286,6 +288,7 @@ export const runConfigSchema = z.strictObject({
   ...bench,
   ...endpoint,
   ...sweep,
+  ...serving,
   ...verify,
   ...outputs,
   ...recording,

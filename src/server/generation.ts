@@ -84,11 +84,13 @@ async function whole(
   format: Format,
 ): Promise<Response> {
   const pieces: Piece[] = [];
+  let end: AnswerEnd | null = null;
   for (let next = first; !next.done; next = await rest.next()) {
     pieces.push(shaped(next.value, asked));
-    if (next.value.final) return jsonResponse(format.whole(head, pieces, next.value.final));
+    end = next.value.final;
   }
-  throw new HttpError(500, 'the answer ended without an end');
+  if (!end) throw new HttpError(500, 'the answer ended without an end');
+  return jsonResponse(format.whole(head, pieces, end));
 }
 
 const DONE = 'data: [DONE]\n\n';

@@ -14,6 +14,7 @@ import type {
 } from '../../src/cluster/types.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
+import type { ServerOptions } from '../../src/server/serve.ts';
 
 export interface FakeTroubles {
   /** This mode gives other tokens (or other logits only) from its second turn on. */
@@ -247,6 +248,9 @@ export interface FakeWorld {
   /** Presses Ctrl-C. */
   interrupt(): void;
   exits: number[];
+  /** What servers were started with, and how long each was given to end. */
+  served: { options: ClusterOptions; server: ServerOptions }[];
+  stopped: number[];
 }
 
 export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, string> = {}): FakeWorld {
@@ -256,6 +260,8 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
   const clusters: FakeCluster[] = [];
   const directories: string[] = [];
   const exits: number[] = [];
+  const served: { options: ClusterOptions; server: ServerOptions }[] = [];
+  const stopped: number[] = [];
   let time = 0;
   const output = (to: 'out' | 'err') => ({
     write: (text: string) => {
@@ -300,6 +306,20 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       return () => listeners.delete(listener);
     },
     exitNow: (code) => void exits.push(code),
+    servers: {
+      async checkPorts() {},
+      async start(options, server) {
+        served.push({ options, server });
+        const urls = { prefill: 'http://h:1', decode: 'http://h:2', router: 'http://h:3' };
+        return {
+          urls,
+          modelName: server.servedModelNames[0] ?? options.model,
+          async stop(graceMs) {
+            stopped.push(graceMs);
+          },
+        };
+      },
+    },
     backend: {
       architecture: async (model) => ({
         ...presetArchitecture(model === 'recall' ? 'nano' : model),
@@ -360,5 +380,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       for (const listener of [...listeners]) listener();
     },
     exits,
+    served,
+    stopped,
   };
 }

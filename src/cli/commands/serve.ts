@@ -1,0 +1,102 @@
+/** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
+import { clusterOptions } from '../../cluster/from-config.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { createLog } from '../../server/log.ts';
+import type { RunningServer, ServerOptions } from '../../server/serve.ts';
+import type { CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { createProgress } from '../progress.ts';
+
+export const serveSpec: CommandSpec = {
+  usage: 'serve',
+  description:
+    "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
+  groups: ['machine', 'serving', 'cluster', 'sampling', 'modes', 'general'],
+  // Whoever serves brings no conversation: the shipped one's settings are not for them.
+  defaults: () => ({ turns: 5 }),
+  examples: [
+    'kvferry serve --model nano',
+    'kvferry serve --model nano --prefill-port 8100 --decode-port 8200 --port 8000',
+    'kvferry serve --model ./SmolLM2-135M-Instruct --served-model-name smollm2 --max-queue 32 --log-format json',
+  ],
+};
+
+export async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  const { backend } = deps;
+  const ports = { prefill: config.prefillPort, decode: config.decodePort, router: config.port };
+  const architecture = await backend.architecture(config.model);
+  await deps.servers.checkPorts(config.host, ports);
+  const adapter = await backend.useAdapter(config.adapter);
+  const options = clusterOptions(config, architecture, adapter.software);
+  const progress = createProgress(deps);
+  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
+  const server = await deps.servers.start(options, serverOptions(config, ports, deps));
+  try {
+    signal.throwIfAborted();
+    (config.json === true ? deps.stderr : deps.stdout).write(banner(server, config));
+    await tellAddresses(server, config, deps);
+    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+  } finally {
+    await server.stop(1000 * config.grace);
+  }
+  return EXIT.good;
+}
+
+function serverOptions(
+  config: RunConfig,
+  ports: ServerOptions['ports'],
+  deps: CommandContext['deps'],
+): ServerOptions {
+  const { temperature, topK, topP, maxTokens, seed } = config;
+  const log = createLog(config.logFormat, (line) => deps.stderr.write(`${line}\n`));
+  return {
+    host: config.host,
+    ports,
+    servedModelNames: listed(config.servedModelName),
+    maxQueue: config.maxQueue,
+    apiKey: config.apiKey,
+    corsOrigins: listed(config.corsOrigin),
+    streamingKvParams: config.streamingKvParams === 'on',
+    defaults: { temperature, topK, topP, maxTokens, seed },
+    version: deps.version,
+    log: config.accessLog ? log : { ...log, access: () => {}, ended: () => {} },
+  };
+}
+
+const listed = (names: string | null): string[] =>
+  (names ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+
+function banner({ urls, modelName }: RunningServer, config: RunConfig): string {
+  const body = JSON.stringify({
+    model: modelName,
+    max_tokens: 32,
+    messages: [{ role: 'user', content: 'Hello!' }],
+  });
+  const key = config.apiKey === null ? '' : " -H 'Authorization: Bearer '$KEY";
+  return [
+    `router   ${urls.router}   any OpenAI client: ${urls.router}/v1`,
+    `P        ${urls.prefill}   for a proxy of your own: --prefiller-port`,
+    `D        ${urls.decode}   for a proxy of your own: --decoder-port`,
+    '',
+    `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
+    `  -d '${body.replaceAll("'", "'\\''")}'`,
+    '',
+    'Metrics are at /metrics of each. Ctrl-C ends it.',
+    '',
+  ].join('\n');
+}
+
+/** For programs that start the server: --json says where it is once it is ready. */
+async function tellAddresses(
+  { urls, modelName }: RunningServer,
+  { json }: RunConfig,
+  deps: CommandContext['deps'],
+): Promise<void> {
+  if (json === false) return;
+  const text = `${JSON.stringify({ model: modelName, urls }, null, 2)}\n`;
+  if (json === true) deps.stdout.write(text);
+  else await deps.writeTextFile(json, text);
+}

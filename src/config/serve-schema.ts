@@ -1,0 +1,53 @@
+/** Settings of `kvferry serve`. Names and defaults are those of `vllm serve` where it has the setting. */
+import { anyNumber, flag, oneOf, text, wholeNumber } from './fields.ts';
+
+const port = (what: string, fallback: number) =>
+  wholeNumber('a port from 0 to 65535', { min: 0, max: 65535 })
+    .default(fallback)
+    .meta({ description: `Port of ${what}; 0 takes any free one.`, value: 'PORT' });
+
+export const serving = {
+  port: port('the router', 8000),
+  prefillPort: port('P', 8100),
+  decodePort: port('D', 8200),
+  host: text('an address of this machine').default('127.0.0.1').meta({
+    description: 'Address to listen on; 0.0.0.0 is every interface. vLLM: every interface.',
+    value: 'HOST',
+  }),
+  servedModelName: text('one or more names with commas between').nullable().default(null).meta({
+    description: "Names that clients give the model, with commas between. Left out: the model's own.",
+    value: 'NAMES',
+  }),
+  maxQueue: wholeNumber('a whole number of requests, 0 or more', { min: 0 }).default(256).meta({
+    description:
+      'Requests that may wait on a port, beside the --max-num-seqs that are served; the next gets 503 with Retry-After.',
+    value: 'REQUESTS',
+  }),
+  apiKey: text('a key').nullable().default(null).meta({
+    description:
+      'Wanted from clients as Authorization: Bearer KEY. In a --config file no process list shows it.',
+    value: 'KEY',
+  }),
+  corsOrigin: text("one or more origins with commas between, or '*'").nullable().default(null).meta({
+    description: 'Whose pages may ask, with commas between. Left out: no other origin.',
+    value: 'ORIGINS',
+  }),
+  streamingKvParams: oneOf(['on', 'off']).default('on').meta({
+    description:
+      'kv_transfer_params in the last chunk of a stream, where the multi-turn proxy looks for them; off is stock vLLM.',
+    value: 'on|off',
+  }),
+  logFormat: oneOf(['text', 'json']).default('text').meta({
+    description: 'Of the lines on stderr, one or two a request.',
+    value: 'text|json',
+  }),
+  accessLog: flag().default(true).meta({
+    description: 'No lines of requests; errors are still told.',
+    value: null,
+    negated: true,
+  }),
+  grace: anyNumber('a number of seconds, 0 or more', { min: 0 }).default(10).meta({
+    description: 'How long requests under way may go on when the server is told to stop.',
+    value: 'SECONDS',
+  }),
+};
