@@ -182,7 +182,7 @@ export class EngineCluster implements Cluster {
   }
 
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
-    const conversation = this.#conversations.find(query.conversationId ?? null);
+    const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
     const tokenIds = this.#prompts.build(query, conversation);
     const alive = this.#engines.filter((engine) => !engine.dead);
     const engines = await Promise.all(

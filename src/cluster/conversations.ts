@@ -6,7 +6,7 @@
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineHandle } from './engine-handle.ts';
-import type { GenerateRequest, Message } from './types.ts';
+import type { GenerateRequest, Message, PromptSource } from './types.ts';
 
 /** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
 export const ROUTER_TTL_MS = 450_000;
@@ -90,9 +90,14 @@ export class ConversationCache {
     return this.#keep({ id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing });
   }
 
-  /** null for one that is not known. */
-  find(id: string | null): Conversation | null {
-    return id === null ? null : (this.#conversations.get(id) ?? null);
+  /** The one that a request would go on with, by the rules of open(); changes nothing. null: none. */
+  find(request: PromptSource): Conversation | null {
+    const cacheSalt = request.cacheSalt ?? null;
+    const known =
+      request.conversationId === null
+        ? request.findConversation === true && this.#longestPrefix(request, cacheSalt)
+        : this.#conversations.get(request.conversationId);
+    return known && known.cacheSalt === cacheSalt ? known : null;
   }
 
   /** Takes D's parameters out: they are good for one turn. What cannot be used for this prompt is released. */
@@ -158,7 +163,7 @@ export class ConversationCache {
   }
 
   /** Of equally long ones the last used. */
-  #longestPrefix(request: GenerateRequest, cacheSalt: string | null): Conversation | null {
+  #longestPrefix(request: PromptSource, cacheSalt: string | null): Conversation | null {
     let best: Conversation | null = null;
     for (const conversation of this.#conversations.values()) {
       if (conversation.cacheSalt !== cacheSalt || conversation.turns === 0) continue;

@@ -214,11 +214,16 @@ export interface EngineStats extends EngineCoreStats {
 }
 
 /** What to look for in the engines' caches. */
-export interface CacheQuery extends Pick<GenerateRequest, 'promptTokenIds' | 'messages'> {
+export interface CacheQuery extends Omit<PromptSource, 'conversationId'> {
   /** A known conversation: its history is looked up as the ids that the engines saw. */
   conversationId?: string | null;
-  cacheSalt?: string | null;
 }
+
+/** What of a request decides its prompt. */
+export type PromptSource = Pick<
+  GenerateRequest,
+  'conversationId' | 'findConversation' | 'messages' | 'promptText' | 'promptTokenIds' | 'cacheSalt'
+>;
 
 export interface EngineLookup extends CacheLookup {
   engineId: string;

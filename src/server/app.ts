@@ -16,7 +16,7 @@ import {
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { type GenerationDeps, respond } from './generation.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
-import { jsonResponse } from './json.ts';
+import { bodyOf, jsonResponse } from './json.ts';
 import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
 import type { PortService } from './service.ts';
@@ -157,15 +157,6 @@ function withHeaders(asked: Asked, c: Context): Asked {
   const inHeader = c.req.header('X-Conversation-Id') ?? c.req.header('X-Session-Id') ?? null;
   const conversationId = asked.conversationId ?? inHeader?.slice(0, 2 * MOST_ID_CHARACTERS) ?? null;
   return { ...asked, conversationId };
-}
-
-async function bodyOf(c: Context): Promise<unknown> {
-  const text = await c.req.text();
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new HttpError(400, `the body is no JSON: ${(error as Error).message}`);
-  }
 }
 
 function tokenized({ text, model }: PortService, asked: ReturnType<typeof askedByTokenize>) {

@@ -16,7 +16,8 @@ const textPart = z.object(
   { error: 'a part such as {"type": "text", "text": "..."}' },
 );
 
-const message = z.object(
+/** A message as OpenAI's clients write it; plainMessage() reads it. */
+export const message = z.object(
   {
     role: z.string({ error: 'a string such as "user"' }),
     content: z

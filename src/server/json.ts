@@ -1,4 +1,6 @@
-/** JSON that survives a reader which splits lines where Unicode allows it (Python's splitlines, httpx's aiter_lines). */
+/** JSON in and out; what goes out survives a reader which splits lines where Unicode allows it (Python's splitlines, httpx's aiter_lines). */
+import type { Context } from 'hono';
+import { HttpError } from './http-error.ts';
 
 /** NEL, line separator, paragraph separator: the ones that JSON.stringify leaves as they are. */
 const lineBreaks = /[\u0085\u2028\u2029]/g;
@@ -19,4 +21,14 @@ export function jsonResponse(
     status,
     headers: { 'Content-Type': 'application/json', ...headers },
   });
+}
+
+/** Throws HttpError 400. */
+export async function bodyOf(c: Context): Promise<unknown> {
+  const text = await c.req.text();
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new HttpError(400, `the body is no JSON: ${(error as Error).message}`);
+  }
 }

@@ -5,31 +5,41 @@
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import type { EngineLookup } from '../cluster/types.ts';
+import { message, plainMessage } from './bodies.ts';
+import { checked, requestFields, tokenIdList } from './fields.ts';
 import { HttpError } from './http-error.ts';
-import { jsonResponse } from './json.ts';
-import type { EngineService, PortService, RouterService } from './service.ts';
+import { bodyOf, jsonResponse } from './json.ts';
+import { sourceOf } from './router-service.ts';
+import type { EngineService, PortService, Prompt, RouterService } from './service.ts';
+import { promptTokens } from './text-tools.ts';
 
-const tokenIds = z.array(z.number().int().nonnegative()).min(1);
+const promptText = z.string({ error: 'a string, or a list of token ids' });
 
-const querySchema = z.object({
-  messages: z
-    .array(z.object({ role: z.string(), content: z.string() }))
-    .min(1)
-    .optional(),
-  prompt: z.union([z.string().min(1), tokenIds]).optional(),
-  token_ids: tokenIds.optional(),
-  /** As for a chat completion. */
-  add_generation_prompt: z.boolean().default(true),
-  /** The router's port only: its history is looked up as the ids that the engines saw. */
-  conversation_id: z.string().nullish(),
-  cache_salt: z.string().nullish(),
-});
+const querySchema = z.object(
+  {
+    messages: z
+      .array(message, { error: 'a list of messages' })
+      .min(1, { error: 'at least one message' })
+      .optional(),
+    prompt: z.union([promptText, tokenIdList], { error: 'a string, or a list of token ids' }).optional(),
+    token_ids: tokenIdList.optional(),
+    /** The router's port only; without one the conversation is found by its history, as for a completion. */
+    conversation_id: requestFields.conversation_id,
+    session_id: requestFields.session_id,
+    cache_salt: requestFields.cache_salt,
+  },
+  { error: 'a JSON object' },
+);
 
-type Query = z.infer<typeof querySchema>;
+interface Query {
+  prompt: Prompt;
+  conversationId: string | null;
+  cacheSalt: string | null;
+}
 
 export function mountKvQuery(app: Hono, service: PortService): void {
   app.post('/kv/query', async (c) => {
-    const query = parseQuery(await c.req.json().catch(() => undefined));
+    const query = parseQuery(await bodyOf(c));
     const { promptTokens, engines } =
       service.kind === 'engine' ? await askEngine(service, query) : await askRouter(service, query);
     return jsonResponse({ object: 'kv.query', prompt_tokens: promptTokens, engines: engines.map(shown) });
@@ -37,44 +47,39 @@ export function mountKvQuery(app: Hono, service: PortService): void {
 }
 
 function parseQuery(body: unknown): Query {
-  if (body === undefined) throw new HttpError(400, 'the body is no JSON');
-  const result = querySchema.safeParse(body);
-  if (!result.success) {
-    const { path, message } = result.error.issues[0]!;
-    const field = path.join('.');
-    throw new HttpError(400, `${field || 'the body'}: ${message}`, field || null);
+  const fields = checked(querySchema, body);
+  const given = (['messages', 'prompt', 'token_ids'] as const).filter((key) => fields[key] !== undefined);
+  if (given.length !== 1) {
+    const found = given.length === 0 ? 'none is given' : `${given.join(' and ')} are given`;
+    const problem = `one of messages, prompt and token_ids is wanted, and ${found}`;
+    throw new HttpError(400, problem, given[0] ?? 'messages');
   }
-  const given = (['messages', 'prompt', 'token_ids'] as const).filter(
-    (key) => result.data[key] !== undefined,
-  );
-  if (given.length === 1) return result.data;
-  const found = given.length === 0 ? 'none is given' : `${given.join(' and ')} are given`;
-  throw new HttpError(
-    400,
-    `one of messages, prompt and token_ids is wanted, and ${found}`,
-    given[0] ?? 'messages',
-  );
+  return {
+    prompt: promptOf(fields),
+    conversationId: fields.conversation_id || fields.session_id || null,
+    cacheSalt: fields.cache_salt ?? null,
+  };
 }
 
-async function askEngine(service: EngineService, query: Query) {
-  const promptTokenIds = toTokens(service, query);
+function promptOf({ messages, prompt, token_ids: ids }: z.output<typeof querySchema>): Prompt {
+  if (messages) return { kind: 'messages', messages: messages.map(plainMessage) };
+  if (typeof prompt === 'string') return { kind: 'text', text: prompt };
+  return { kind: 'tokens', tokenIds: ids ?? prompt! };
+}
+
+async function askEngine(service: EngineService, { prompt, cacheSalt }: Query) {
+  const tokenIds = promptTokens(service.text, prompt);
   const engine = service.engine();
-  const lookup = await engine.call((api) => api.lookup(promptTokenIds, query.cache_salt ?? null));
-  const engines = [{ engineId: engine.engineId, role: engine.role, ...lookup }];
-  return { promptTokens: promptTokenIds.length, engines };
+  const lookup = await engine.call((api) => api.lookup(tokenIds, cacheSalt));
+  return {
+    promptTokens: tokenIds.length,
+    engines: [{ engineId: engine.engineId, role: engine.role, ...lookup }],
+  };
 }
 
-async function askRouter(service: RouterService, query: Query) {
-  const { conversation_id: conversationId = null, cache_salt: cacheSalt = null, messages } = query;
-  const known = messages !== undefined && conversationId !== null && query.add_generation_prompt;
-  const prompt = known ? { messages } : { promptTokenIds: toTokens(service, query) };
-  return service.cluster.queryCache({ ...prompt, conversationId, cacheSalt });
-}
-
-function toTokens({ text }: PortService, query: Query): readonly number[] {
-  if (query.token_ids) return query.token_ids;
-  if (query.messages) return text.encodeMessages(query.messages, query.add_generation_prompt);
-  return typeof query.prompt === 'string' ? text.encode(query.prompt) : query.prompt!;
+async function askRouter(service: RouterService, { prompt, conversationId, cacheSalt }: Query) {
+  const asked = { conversationId, cacheSalt, findConversation: true };
+  return service.cluster.queryCache({ ...asked, ...sourceOf(prompt) });
 }
 
 function shown(lookup: EngineLookup) {

@@ -43,7 +43,7 @@ export class ClusterService implements RouterService {
     }
     const { conversationId, sampling, stop, includeStop, cacheSalt, onPrompt, signal } = request;
     const tokens = this.cluster.generate({
-      ...promptOf(request.prompt),
+      ...sourceOf(request.prompt),
       conversationId,
       findConversation: true,
       failover: true,
@@ -63,7 +63,9 @@ export class ClusterService implements RouterService {
   }
 }
 
-function promptOf(prompt: Prompt): Pick<GenerateRequest, 'messages' | 'promptText' | 'promptTokenIds'> {
+export function sourceOf(
+  prompt: Prompt,
+): Pick<GenerateRequest, 'messages' | 'promptText' | 'promptTokenIds'> {
   switch (prompt.kind) {
     case 'messages':
       return { messages: prompt.messages };

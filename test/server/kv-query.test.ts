@@ -67,9 +67,10 @@ describe("an engine's port", () => {
     [{}, /one of messages, prompt and token_ids is wanted, and none is given/, 'messages'],
     [{ prompt: 'a', token_ids: [1] }, /prompt and token_ids are given/, 'prompt'],
     [{ token_ids: [1, -2] }, /token_ids\.1/, 'token_ids.1'],
-    [{ token_ids: [] }, /token_ids/, 'token_ids'],
-    [{ messages: [{ role: 'user' }] }, /messages\.0\.content/, 'messages.0.content'],
-    [{ messages: [{ role: 'assistant', content: 'so' }] }, /nothing to answer/, null],
+    [{ messages: [{ content: 'x' }] }, /messages\.0\.role/, 'messages.0.role'],
+    [{ messages: 'hello' }, /messages is "hello": wanted a list of messages/, 'messages'],
+    ['[1]', /wanted a JSON object/, null],
+    [{ messages: [{ role: 'assistant', content: 'so' }] }, /ends with the assistant/, null],
   ])('refuses %j', async (body, message, param) => {
     const { app } = await enginePort();
     const response = await post(app, '/kv/query', body);
@@ -110,8 +111,10 @@ it("the router's port asks all engines, and names the conversation when it is gi
     { request_id: 'r', direction: 'decode', num_tokens: 20, block_ids: [[7, 8]], expires_at: 5.5 },
   ]);
   await post(app, '/kv/query', { messages });
+  await post(app, '/kv/query', { prompt: 'once', session_id: 'd' });
   expect(asked).toEqual([
-    { messages, conversationId: 'c', cacheSalt: 's' },
-    { promptTokenIds: text.encodeMessages(messages, true), conversationId: null, cacheSalt: null },
+    { messages, conversationId: 'c', cacheSalt: 's', findConversation: true },
+    { messages, conversationId: null, cacheSalt: null, findConversation: true },
+    { promptText: 'once', conversationId: 'd', cacheSalt: null, findConversation: true },
   ]);
 });
