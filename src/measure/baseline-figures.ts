@@ -3,11 +3,12 @@ import { mean } from 'simple-statistics';
 import type { BenchReport } from './bench-report.ts';
 import type { Report } from './report.ts';
 import type { AnyReport } from './report-kinds.ts';
+import { type SweepReport, seriesName } from './sweep-report.ts';
 
 export interface Figure {
   /** The same in every report of the kind, e.g. 'bidirectional ttft_ms'. */
   name: string;
-  unit: 'tokens' | 'bytes' | 'pipelines' | 'blocks' | 'ms' | 'x' | 'tokens/s';
+  unit: 'tokens' | 'bytes' | 'pipelines' | 'descriptors' | 'ms' | 'x' | 'tokens/s';
   value: number;
   /** null for a count, which is exact. */
   better: 'lower' | 'higher' | null;
@@ -32,7 +33,8 @@ const count = (name: string, unit: Figure['unit'], value: number): Figure => ({
 });
 
 export function figuresOf(report: AnyReport): Figure[] {
-  return report.kind === 'bench' ? benchFigures(report) : runFigures(report);
+  if (report.kind === 'bench') return benchFigures(report);
+  return report.kind === 'sweep' ? sweepFigures(report) : runFigures(report);
 }
 
 function runFigures({ runs, comparison }: Report): Figure[] {
@@ -143,4 +145,57 @@ function roundedTime(name: string, what: 'ttft_ms' | 'tpot_ms' | 'latency_ms', l
   const roundMeans = [...means(({ round }) => String(round)).values()];
   const value = list.reduce((sum, sample) => sum + sample[what], 0) / list.length;
   return [{ ...bare, name, unit: 'ms', value, better: 'lower', needsSameMachine: true, samples, roundMeans }];
+}
+
+function sweepFigures({ series }: SweepReport): Figure[] {
+  return series.flatMap((one) => {
+    const name = seriesName(one);
+    const crossover = one.crossover?.kind === 'crosses' ? one.crossover : null;
+    return [
+      ...one.points.flatMap(({ context_tokens, pull, recompute }) => {
+        const point = `${name} ${context_tokens} tokens`;
+        return [
+          ...(pull
+            ? [
+                count(`${point} pulled_tokens`, 'tokens', pull.pulled_tokens),
+                count(`${point} bytes`, 'bytes', pull.bytes),
+                count(`${point} descriptors`, 'descriptors', pull.descriptors),
+                ...byRound(`${point} pull ttft_ms`, pull.ttft_ms),
+              ]
+            : []),
+          ...(recompute ? byRound(`${point} recompute ttft_ms`, recompute.ttft_ms) : []),
+        ];
+      }),
+      ...(crossover && crossover.low !== null && crossover.high !== null
+        ? [
+            {
+              ...bare,
+              name: `${name} crossover`,
+              unit: 'tokens',
+              value: crossover.tokens,
+              better: 'lower',
+              needsSameMachine: true,
+              interval: [crossover.low, crossover.high],
+            } as const,
+          ]
+        : []),
+    ];
+  });
+}
+
+function byRound(name: string, times: readonly number[]): Figure[] {
+  if (times.length === 0) return [];
+  const samples = new Map(times.map((ms, round) => [String(round), ms]));
+  return [
+    {
+      ...bare,
+      name,
+      unit: 'ms',
+      value: mean([...times]),
+      better: 'lower',
+      needsSameMachine: true,
+      samples,
+      roundMeans: times,
+    },
+  ];
 }

@@ -5,15 +5,17 @@ import { ConfigError } from '../errors.ts';
 import { type BenchReport, benchReportSchema } from './bench-report.ts';
 import { type Report, reportSchema } from './report.ts';
 import { REPORT_KINDS, REPORT_VERSION, type ReportKind } from './report-head.ts';
+import { type SweepReport, sweepReportSchema } from './sweep-report.ts';
 
-export type AnyReport = Report | BenchReport;
+export type AnyReport = Report | BenchReport | SweepReport;
 
-const SCHEMAS: Readonly<Partial<Record<ReportKind, z.ZodType<AnyReport>>>> = {
+const SCHEMAS: Readonly<Record<ReportKind, z.ZodType<AnyReport>>> = {
   run: reportSchema,
   bench: benchReportSchema,
+  sweep: sweepReportSchema,
 };
 
-export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind]!;
+export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind];
 
 /** Throws ConfigError when the text is no report of this version. `file` is for the message. */
 export function parseReport(text: string, file: string): AnyReport {

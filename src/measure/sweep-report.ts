@@ -85,3 +85,9 @@ export const sweepReportSchema = z.strictObject({
 export type SweepReport = z.infer<typeof sweepReportSchema>;
 export type SweepSeriesReport = z.infer<typeof seriesSchema>;
 export type SweepPointReport = z.infer<typeof pointSchema>;
+
+/** A series' settings in words, the same in every report of the same sweep. */
+export function seriesName({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
+  const hit = local_hit_tokens > 0 ? `, ${local_hit_tokens} tokens hit on P` : '';
+  return `${link ? link.name : 'no link'}, blocks of ${block_size}, ${layout}${hit}`;
+}

@@ -17,8 +17,7 @@ export interface Check {
 /** The report's own checks first, then what the user asked for. */
 export function checksOf(report: AnyReport, assertions: readonly AssertionResult[]): Check[] {
   return [
-    ...(report.kind === 'bench' ? benchChecks(report) : runChecks(report)),
-    ...(report.integrity ? integrityChecks(report.integrity) : []),
+    ...ownChecks(report),
     ...assertions.map(
       ({ text, passed, found }): Check => ({
         group: 'assertions',
@@ -29,6 +28,24 @@ export function checksOf(report: AnyReport, assertions: readonly AssertionResult
       }),
     ),
   ];
+}
+
+function ownChecks(report: AnyReport): Check[] {
+  switch (report.kind) {
+    case 'run':
+      return [...runChecks(report), ...integrityChecks(report.integrity)];
+    case 'bench':
+      return [...benchChecks(report), ...(report.integrity ? integrityChecks(report.integrity) : [])];
+    case 'sweep':
+      return [
+        check(
+          'integrity',
+          'the sweep ran to its end',
+          report.complete,
+          report.complete ? 'all points' : 'interrupted',
+        ),
+      ];
+  }
 }
 
 function runChecks({ comparison, runs }: Report): Check[] {
@@ -93,6 +110,7 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
   ];
 }
 
+export const ACCOUNTED = 'every block is accounted for';
 const COMPILED = 'nothing was compiled while it was timed';
 
 const check = (group: Check['group'], name: string, passed: boolean, message: string): Check => ({
@@ -105,7 +123,7 @@ const check = (group: Check['group'], name: string, passed: boolean, message: st
 
 function integrityChecks({ leftover_blocks, problem }: Integrity): Check[] {
   return [
-    check('integrity', 'every block is accounted for', problem === null, problem ?? 'on P and on D'),
+    check('integrity', ACCOUNTED, problem === null, problem ?? 'on P and on D'),
     check(
       'integrity',
       'no block is left in use',

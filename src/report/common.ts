@@ -3,7 +3,7 @@ import type { Baseline, MovedFigure } from '../measure/baseline.ts';
 import { SINGLE_RUN_NOISE } from '../measure/baseline.ts';
 import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
 import type { AnyReport } from '../measure/report-kinds.ts';
-import type { Check } from './checks.ts';
+import { ACCOUNTED, type Check } from './checks.ts';
 import type { FactsPiece, Section, Tone, Verdict } from './document.ts';
 
 export function checkVerdicts(checks: readonly Check[]): Verdict[] {
@@ -14,7 +14,8 @@ export function checkVerdicts(checks: readonly Check[]): Verdict[] {
   if (failed.length === 0) {
     const agreed = own.some(({ group }) => group === 'agreement');
     if (agreed) verdicts.push({ tone: 'good', text: 'all modes give the same tokens' });
-    verdicts.push({ tone: 'good', text: 'every block accounted for' });
+    if (own.some(({ name }) => name === ACCOUNTED))
+      verdicts.push({ tone: 'good', text: 'every block accounted for' });
   }
   if (asked.length > 0) {
     const held = asked.filter(({ passed }) => passed).length;

@@ -5,6 +5,7 @@ import { benchDocument } from './bench.ts';
 import type { Check } from './checks.ts';
 import type { ReportDocument } from './document.ts';
 import { runDocument } from './run.ts';
+import { sweepDocument } from './sweep.ts';
 
 export function documentOf(
   report: AnyReport,
@@ -12,5 +13,6 @@ export function documentOf(
   baseline: Baseline | null,
 ): ReportDocument {
   if (report.kind === 'bench') return benchDocument(report, checks, baseline);
+  if (report.kind === 'sweep') return sweepDocument(report, checks, baseline);
   return runDocument(report, checks, baseline);
 }

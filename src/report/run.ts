@@ -10,10 +10,11 @@ import {
   plural,
 } from '../measure/format.ts';
 import type { Report, RunReport, TurnReport } from '../measure/report.ts';
+import { stageNames } from '../measure/stages.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
-import { byGroup, meanStages, STAGE_PARTS, stageSteps } from './stage-parts.ts';
+import { byGroup, meanStages, STAGE_PARTS, stageMeaning, stageSteps } from './stage-parts.ts';
 import { runTimeline } from './timeline.ts';
 import { adapterName, savings, THROTTLED } from './verdict.ts';
 
@@ -180,7 +181,11 @@ function stagesSection(report: Report): Section {
   const [without, pulling] = [of('unidirectional'), of('bidirectional')];
   const total = (stages: Record<string, number>): number =>
     Object.values(stages).reduce((sum, ms) => sum + ms, 0);
-  const names = [...new Set(later.flatMap(({ stages }) => Object.keys(stages)))];
+  const used = new Set(later.flatMap(({ stages }) => Object.keys(stages)));
+  const names = [
+    ...stageNames.filter((name) => used.has(name)),
+    ...[...used].filter((name) => stageMeaning(name) === null),
+  ];
   const pieces: Piece[] = [
     {
       kind: 'stages',
@@ -204,8 +209,16 @@ function stagesSection(report: Report): Section {
     kind: 'table',
     title: 'Every stage, mean ms a turn',
     folded: true,
-    columns: [{ head: 'stage', align: 'left' }, ...later.map(({ mode }) => ({ head: mode }))],
-    rows: names.map((name) => [name, ...later.map(({ stages }) => formatMs(stages[name] ?? null))]),
+    columns: [
+      { head: 'stage', align: 'left' },
+      ...later.map(({ mode }) => ({ head: mode })),
+      { head: 'what it is', align: 'left' },
+    ],
+    rows: names.map((name) => [
+      name,
+      ...later.map(({ stages }) => formatMs(stages[name] ?? null)),
+      stageMeaning(name) ?? '',
+    ]),
   });
   return {
     title: 'Where the time to the first token went',

@@ -1,36 +1,5 @@
 /** Stages of the time to the first token as parts of a chart: summed by group, in the order in which a turn meets them. */
-
-const STAGE_GROUPS = [
-  'router',
-  'queue',
-  'lookup',
-  'handshake',
-  'pull',
-  'prefill',
-  'sampling',
-  'hand-over',
-  'decode',
-  'other',
-] as const;
-const PREFIXES: readonly (readonly [string, (typeof STAGE_GROUPS)[number]])[] = [
-  ['pull', 'pull'],
-  ['hand_over', 'hand-over'],
-  ['prefill', 'prefill'],
-  ['first_decode', 'decode'],
-  ['router', 'router'],
-  ['queue', 'queue'],
-  ['schedule', 'queue'],
-  ['lookup', 'lookup'],
-  ['sampling', 'sampling'],
-];
-const groupStages = (stagesMs: Readonly<Record<string, number>>): Record<string, number> => {
-  const sums: Record<string, number> = {};
-  for (const [name, ms] of Object.entries(stagesMs)) {
-    const g = PREFIXES.find(([p]) => name.startsWith(p))?.[1] ?? 'other';
-    sums[g] = (sums[g] ?? 0) + ms;
-  }
-  return sums;
-};
+import { groupStages, STAGE_GROUPS, STAGES } from '../measure/stages.ts';
 
 const LABELS: Readonly<Record<string, string>> = {
   router: 'router',
@@ -76,3 +45,7 @@ export function stageSteps(
     change: (after[key] ?? 0) - (before[key] ?? 0),
   })).filter(({ change }) => Math.abs(change) >= 0.005);
 }
+
+/** What a stage's name means; null for one that is not known. */
+export const stageMeaning = (name: string): string | null =>
+  name in STAGES ? STAGES[name as keyof typeof STAGES].meaning : null;

@@ -18,6 +18,7 @@ import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { makeHead } from '../make-report.ts';
+import { type Outputs, prepareOutputs } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import type { Lists } from '../settings.ts';
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
@@ -28,7 +29,7 @@ export const sweepSpec: CommandSpec = {
   usage: 'sweep',
   description:
     'Serve the same turn pulled and recomputed, over context lengths, links, block sizes and layouts, and find where pulling begins to win.',
-  groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'general'],
+  groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'outputs', 'general'],
   lists: ['threshold', 'link', 'blockSize', 'layout'],
   examples: [
     'kvferry sweep',
@@ -55,6 +56,7 @@ export async function sweep(config: RunConfig, lists: Lists, context: CommandCon
   if (config.csv !== null) await deps.checkWritable(config.csv);
   const links = (lists.link ?? ['none']).map((name) => (name === 'none' ? null : parseLink(String(name))));
   const architecture = await backend.architecture(config.model);
+  const outputs = await prepareOutputs(config, 'sweep', architecture.name, deps);
   const adapter = await backend.useAdapter(config.adapter);
   const variants = variantsOf(config, lists, (settings) =>
     clusterOptions(settings, architecture, adapter.software),
@@ -105,7 +107,7 @@ export async function sweep(config: RunConfig, lists: Lists, context: CommandCon
     ),
   );
   progress.line(`swept in ${formatSeconds(left.elapsedMs())}`);
-  return finish(makeSweepReport(config, lists, last, plan, series, context), config, context);
+  return finish(makeSweepReport(config, lists, last, plan, series, context), config, outputs, context);
 }
 
 /** Lines as it goes on where there is no bar. */
@@ -178,12 +180,15 @@ function makeSweepReport(
   };
 }
 
-async function finish(report: SweepReport, config: RunConfig, { deps }: CommandContext): Promise<ExitCode> {
+async function finish(
+  report: SweepReport,
+  config: RunConfig,
+  outputs: Outputs,
+  { deps }: CommandContext,
+): Promise<ExitCode> {
   const tables = config.json === true ? deps.stderr : deps.stdout;
   tables.write(`${sweepLines(report, styleOf(deps.color)).join('\n')}\n`);
   if (config.csv !== null) await deps.writeTextFile(config.csv, sweepCsv(report));
-  const text = `${JSON.stringify(report, null, 2)}\n`;
-  if (config.json === true) deps.stdout.write(text);
-  else if (config.json !== false) await deps.writeTextFile(config.json, text);
-  return report.complete ? EXIT.good : EXIT.interrupted;
+  const asserted = await outputs.finish(report);
+  return report.complete ? asserted : EXIT.interrupted;
 }

@@ -1,0 +1,199 @@
+/** `kvferry sweep`'s report as a document: for each link and layout both curves, where they cross, and what rules cost. */
+import type { Baseline } from '../measure/baseline.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatGbps,
+  formatMb,
+  formatMs,
+  formatParameters,
+  plural,
+} from '../measure/format.ts';
+import { type SweepReport, type SweepSeriesReport, seriesName } from '../measure/sweep-report.ts';
+import type { Check } from './checks.ts';
+import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
+import type { CurvePiece, Piece, ReportDocument, Section, TablePiece } from './document.ts';
+import { adapterName, THROTTLED } from './verdict.ts';
+
+export function sweepDocument(
+  report: SweepReport,
+  checks: readonly Check[],
+  baseline: Baseline | null,
+): ReportDocument {
+  const { series, model, rounds } = report;
+  const links = [...new Set(series.flatMap(({ link }) => (link ? [link.name] : [])))];
+  return {
+    command: 'kvferry sweep',
+    headline: headline(report),
+    subtitle: `${model.name} on ${adapterName(report)}: ${plural(series[0]?.points.length ?? 0, 'context length')}, ${plural(rounds, 'round')}, pulled and recomputed in turn.`,
+    verdicts: [
+      ...(report.complete ? [] : [{ tone: 'bad', text: 'incomplete: interrupted' } as const]),
+      ...checkVerdicts(checks),
+      ...links.map((name) => ({ tone: 'plain', text: `${THROTTLED}: ${name}` }) as const),
+    ],
+    sections: [
+      ...series.map(seriesSection),
+      ...(baseline ? [baselineSection(baseline)] : []),
+      checksSection(checks),
+      setUpSection(report, [
+        {
+          kind: 'facts',
+          title: 'Model',
+          facts: [
+            ['model', `${model.name}, ${formatParameters(model.parameters)} parameters`],
+            ['KV of a token', formatBytes(model.kv_bytes_per_token)],
+            ["tokens of the user's, computed either way", formatCount(report.new_tokens)],
+          ],
+        },
+      ]),
+    ],
+    footer: footerOf(report),
+  };
+}
+
+/** 'Pulling wins from 85 tokens on'. */
+function verdictOf({ crossover }: SweepSeriesReport): string {
+  if (!crossover) return 'Only one way was measured';
+  if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every length measured';
+  if (crossover.kind !== 'crosses') return 'Pulling loses at every length measured';
+  const { tokens, low, high } = crossover;
+  const interval =
+    low === null && high === null
+      ? ''
+      : ` (95%: ${low === null ? 'below the least' : Math.round(low)} to ${high === null ? 'above the largest' : Math.round(high)})`;
+  return `Pulling wins from ${formatCount(Math.round(tokens))} tokens on${interval}`;
+}
+
+function headline({ series }: SweepReport): string {
+  const [first, ...others] = series;
+  if (!first) return 'Nothing was measured';
+  if (others.length === 0) return verdictOf(first);
+  const verdicts = new Set(series.map(verdictOf));
+  if (verdicts.size === 1) return verdictOf(first);
+  const crossed = series.filter(({ crossover }) => crossover?.kind === 'crosses').length;
+  return `Pull or recompute: it depends; the two cross in ${crossed} of ${series.length} settings`;
+}
+
+function seriesSection(series: SweepSeriesReport): Section {
+  const { link, throttled, best_total_ms, thresholds } = series;
+  const rate = link
+    ? ` ${(link.bytes_per_second / 1e6).toPrecision(3)} MB/s, ${link.latency_ms} ms a chunk.`
+    : '';
+  const pieces: Piece[] = [curveOf(series), pointsTable(series)];
+  if (best_total_ms !== null && thresholds.length > 0) pieces.push(thresholdTable(series));
+  return {
+    title: seriesName(series),
+    intro: `${verdictOf(series)}.${throttled ? ` ${THROTTLED}:${rate}` : ''}`,
+    pieces,
+  };
+}
+
+const ruleName = (threshold: number | null): string => {
+  if (threshold === null) return 'never pull';
+  return threshold === 0 ? 'always pull' : `threshold ${threshold}`;
+};
+
+/** The rule whose regret is shaded: the dearest of those that were asked for, or none when all choose well. */
+function dearestRule({ thresholds }: SweepSeriesReport): number | null | undefined {
+  const asked = thresholds.filter(({ threshold }) => threshold !== null && threshold > 0);
+  const list = asked.length > 0 ? asked : thresholds;
+  const worst = list.toSorted((a, b) => b.regret_ms - a.regret_ms)[0];
+  return worst && worst.regret_ms > 0 ? worst.threshold : undefined;
+}
+
+function curveOf(series: SweepSeriesReport): CurvePiece {
+  const { points, crossover } = series;
+  const line = (name: 'pull' | 'recompute' | 'monolithic') => ({
+    name,
+    ...(name === 'monolithic' ? { dashed: true } : {}),
+    points: points.flatMap((point) => {
+      const times = point[name];
+      return times ? [{ x: point.context_tokens, y: times.median, low: times.p25, high: times.p75 }] : [];
+    }),
+  });
+  const lines = (['recompute', 'pull', 'monolithic'] as const)
+    .map(line)
+    .filter((one) => one.points.length > 0);
+  const rule = dearestRule(series);
+  const mark = crossover?.kind === 'crosses' ? crossover : null;
+  return {
+    kind: 'curve',
+    title: 'Time to the first token, median of the rounds',
+    x: { label: 'tokens that D holds and P has not, logarithmic', log: true },
+    y: { label: 'TTFT, ms' },
+    series: lines,
+    ...(mark
+      ? {
+          marks: [
+            {
+              x: mark.tokens,
+              label: `crossover: ${Math.round(mark.tokens)}`,
+              ...(mark.low !== null && mark.high !== null ? { low: mark.low, high: mark.high } : {}),
+            },
+          ],
+        }
+      : {}),
+    ...(rule === undefined ? {} : { shade: regretOf(points, rule) }),
+    note: 'Whiskers span the middle half of the rounds.',
+  };
+}
+
+/** Between what the rule takes and the better of the two, where the rule takes the worse. */
+function regretOf(
+  points: SweepSeriesReport['points'],
+  threshold: number | null,
+): NonNullable<CurvePiece['shade']> {
+  return {
+    label: `regret of ${ruleName(threshold)}`,
+    points: points.flatMap(({ context_tokens, pull, recompute }) => {
+      if (!pull || !recompute) return [];
+      const chosen = threshold !== null && context_tokens >= threshold ? pull.median : recompute.median;
+      return [{ x: context_tokens, from: Math.min(pull.median, recompute.median), to: chosen }];
+    }),
+  };
+}
+
+const pointsTable = ({ points }: SweepSeriesReport): TablePiece => ({
+  kind: 'table',
+  title: 'Each length',
+  columns: [
+    { head: 'tokens' },
+    { head: 'pull', group: 'TTFT, ms' },
+    { head: 'recompute', group: 'TTFT, ms' },
+    { head: 'winner' },
+    { head: 'rounds won', group: 'by pull' },
+    { head: 'MB', group: 'pulled' },
+    { head: 'GB/s', group: 'pulled' },
+    { head: 'copies', group: 'pulled' },
+  ],
+  rows: points.map(({ context_tokens, pull, recompute, winner, rounds_won_by_pull }) => [
+    formatCount(context_tokens),
+    { text: formatMs(pull?.median ?? null), strong: winner === 'pull' },
+    { text: formatMs(recompute?.median ?? null), strong: winner === 'recompute' },
+    winner ?? '',
+    rounds_won_by_pull === null || !pull ? '' : `${rounds_won_by_pull} of ${pull.ttft_ms.length}`,
+    pull ? formatMb(pull.bytes) : '-',
+    formatGbps(pull?.gbps ?? null),
+    pull ? formatCount(pull.descriptors) : '-',
+  ]),
+});
+
+const thresholdTable = ({ thresholds, best_total_ms }: SweepSeriesReport): TablePiece => ({
+  kind: 'table',
+  title: 'What rules would cost, summed over the lengths',
+  columns: [
+    { head: 'rule', align: 'left' },
+    { head: 'total, ms' },
+    { head: 'regret, ms' },
+    { head: 'above the best' },
+  ],
+  rows: [
+    [{ text: 'the better way each time', strong: true }, formatMs(best_total_ms), '-', '-'],
+    ...thresholds.map(({ threshold, total_ttft_ms, regret_ms }) => [
+      ruleName(threshold),
+      formatMs(total_ttft_ms),
+      formatMs(regret_ms),
+      `${((100 * regret_ms) / (best_total_ms || 1)).toFixed(1)}%`,
+    ]),
+  ],
+});
