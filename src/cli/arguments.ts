@@ -212,6 +212,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     outputs: 'Report',
     recording: 'Recording',
     sweep: 'Sweep',
+    tracing: 'Looking closer',
     general: 'General',
   };
   for (const group of spec.groups) {

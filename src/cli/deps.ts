@@ -14,6 +14,11 @@ export interface Output {
   readonly columns: number;
 }
 
+export interface TextFile {
+  write(text: string): void;
+  close(): Promise<void>;
+}
+
 export interface ChosenAdapter {
   name: string;
   software: boolean;
@@ -52,6 +57,8 @@ export interface CliDeps {
   readTextFile(path: string): Promise<string>;
   writeTextFile(path: string, content: string): Promise<void>;
   checkWritable(path: string): Promise<void>;
+  /** Written as it comes. Throws ConfigError; a later failure is thrown by close(). */
+  createTextFile(path: string): Promise<TextFile>;
   makeDirectory(path: string): Promise<void>;
   /** Milliseconds. */
   now(): number;

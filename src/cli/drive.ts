@@ -5,6 +5,7 @@ import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import type { LogitKeeper } from '../measure/comparison.ts';
 import type { RunReport, TurnReport } from '../measure/report.ts';
+import { countsSince, spanCost } from '../measure/span-cost.ts';
 import { summariseRun } from '../measure/summary.ts';
 import type { Conversation, Message } from '../workload/types.ts';
 
@@ -29,6 +30,7 @@ export async function driveMode(
 ): Promise<RunReport> {
   await cluster.setMode(mode);
   const before = await counters(cluster);
+  const spansBefore = cluster.spanCounts();
   const begun = options.now();
   const turns: TurnReport[] = [];
   // The first failure ends the other conversations too.
@@ -51,10 +53,12 @@ export async function driveMode(
   if (failed.signal.aborted) throw failed.signal.reason;
   const wallMs = options.now() - begun;
   const after = await counters(cluster);
+  const spanRecorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), wallMs, options.now);
   return summariseRun(mode, turns, {
     firstUseCompilations: after.firstUseCompilations - before.firstUseCompilations,
     preemptions: after.preemptions - before.preemptions,
     wallMs,
+    spanRecorder,
   });
 }
 

@@ -1,6 +1,6 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
 import { constants } from 'node:fs';
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { access, mkdir, open, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { EngineCluster } from '../cluster/cluster.ts';
@@ -13,7 +13,7 @@ import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
 import { checkPorts, startServer } from '../server/serve.ts';
-import type { Backend, CliDeps, Output } from './deps.ts';
+import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { nodeVerify } from './node-verify.ts';
 
@@ -37,6 +37,7 @@ export async function nodeDeps(): Promise<CliDeps> {
           return access(path.dirname(path.resolve(file)), constants.W_OK);
         })
         .catch((error) => refuse('write', file, error)),
+    createTextFile,
     makeDirectory: async (directory) => {
       await mkdir(directory, { recursive: true }).catch((error) =>
         refuse('make the directory', directory, error),
@@ -62,6 +63,24 @@ export async function nodeDeps(): Promise<CliDeps> {
     },
     doctor: nodeDoctor,
     verify: nodeVerify,
+  };
+}
+
+async function createTextFile(file: string): Promise<TextFile> {
+  const handle = await open(file, 'w').catch((error) => refuse('write', file, error));
+  const stream = handle.createWriteStream();
+  let failure: Error | null = null;
+  stream.on('error', (error) => {
+    failure = error;
+  });
+  return {
+    write: (text) => {
+      if (!failure) stream.write(text);
+    },
+    async close() {
+      await new Promise<void>((resolve) => stream.end(() => resolve()));
+      if (failure) refuse('write', file, failure);
+    },
   };
 }
 

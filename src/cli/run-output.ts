@@ -56,8 +56,16 @@ export function printReport(
   if (saved) print(wrap(saved, WIDTH), c.bold);
   const { agree, sentence } = agreement(report);
   print(wrap(sentence, WIDTH), report.comparison === null ? c.yellow : agree ? c.green : c.red);
+  print(wrap(recorderLine(report), WIDTH), c.dim);
   if (report.integrity.ok) print(['Integrity: every block is accounted for, on P and on D.'], c.dim);
   else print(wrap(integritySentence(report.integrity), WIDTH), c.red);
+}
+
+/** Of the mode in which recording cost most. */
+function recorderLine({ runs }: Report): string {
+  const shares = runs.map(({ summary }) => summary.span_recorder?.share ?? 0);
+  const percent = (100 * Math.max(...shares)).toPrecision(2);
+  return `Recording where the time went took ${percent}% of the run at most (an upper bound, timed after it).`;
 }
 
 function integritySentence({ leftover_blocks, problem }: Report['integrity']): string {

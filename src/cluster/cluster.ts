@@ -2,6 +2,7 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
+import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
 import { systemClock } from '../platform/clock.ts';
@@ -218,6 +219,11 @@ export class EngineCluster implements Cluster {
 
   async checkIntegrity(): Promise<void> {
     await Promise.all(this.#engines.map((engine) => engine.call((api) => api.checkIntegrity())));
+  }
+
+  spanCounts(): SpanCounts {
+    const messages = this.#engines.reduce((sum, { spanMessages }) => sum + spanMessages, 0);
+    return { spans: this.#spans.count, messages };
   }
 
   onSpan(listener: (span: Span) => void): () => void {

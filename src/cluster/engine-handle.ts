@@ -30,6 +30,8 @@ export class EngineHandle {
   started!: EngineStarted;
   /** It takes the place of one that ended: what that one held is gone. */
   revived = false;
+  /** Messages with spans that came. */
+  spanMessages = 0;
   #api: Remote<EngineApi>;
   #death: Error | null = null;
   /** Why it cannot go on, told by the engine before its thread ends. */
@@ -171,6 +173,7 @@ export class EngineHandle {
         break;
       }
       case 'spans':
+        this.spanMessages++;
         for (const span of event.spans) this.#tellSpan(span);
         break;
       case 'waiting':

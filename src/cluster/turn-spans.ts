@@ -20,7 +20,11 @@ export class TurnSpans {
     this.#open.delete(served.turn.requestId);
   }
 
+  /** Since the start. */
+  count = 0;
+
   tell(span: Span): void {
+    this.count++;
     const { requestId, requestIds = [] } = span;
     for (const id of requestId === null ? requestIds : [requestId]) {
       this.#open.get(turnOfRequest(id).turnId)?.saw(span);

@@ -9,6 +9,7 @@ import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { EngineCoreStats } from '../engine/engine-core.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
+import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -278,6 +279,8 @@ export interface Cluster {
   checkIntegrity(): Promise<void>;
   /** Builds engines that ended anew, with empty caches; returns how many. */
   revive(): Promise<number>;
+  /** Spans recorded since the start, for what recording them costs. */
+  spanCounts(): SpanCounts;
   onSpan(listener: (span: Span) => void): () => void;
   /** Told when a request has waited for half a second while its engine stood still: for what, from whom, until when. */
   onWaiting(listener: (requestId: string, reason: string) => void): () => void;

@@ -20,6 +20,7 @@ export type FieldGroup =
   | 'outputs'
   | 'recording'
   | 'sweep'
+  | 'tracing'
   | 'general';
 
 export interface FieldMeta {

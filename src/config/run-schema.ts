@@ -9,6 +9,8 @@ import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } fro
 import { kvTransferConfigSchema } from './kv-transfer.ts';
 import { serving } from './serve-schema.ts';
 import { sweep } from './sweep-schema.ts';
+import { tracing } from './tracing.ts';
+
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
 export type KvLayout = (typeof KV_LAYOUTS)[number];
 const MODES = ['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const;
@@ -274,6 +276,7 @@ export const fieldGroups = {
   verify,
   outputs,
   recording,
+  tracing,
   general,
 } as const;
 
@@ -292,6 +295,7 @@ export const runConfigSchema = z.strictObject({
   ...verify,
   ...outputs,
   ...recording,
+  ...tracing,
   ...general,
 });
 

@@ -71,6 +71,15 @@ const statisticsSchema = z
   .strictObject({ mean: z.number(), p50: z.number(), p90: z.number(), max: z.number() })
   .describe('Quantiles interpolate linearly.');
 
+export const spanRecorderSchema = z
+  .strictObject({
+    spans: count.describe('Recorded while the mode ran.'),
+    messages: count.describe('In which they crossed from the engines.'),
+    ms: ms.describe('What that many cost: the same was timed in this process, after the run.'),
+    share: z.number().nonnegative().describe('ms of wall_ms.'),
+  })
+  .describe('What recording the spans cost.');
+
 export const runSchema = z.strictObject({
   mode: z.enum(['monolithic', 'unidirectional', 'bidirectional', 'decode-local']),
   turns: z.array(turnSchema).describe('In the order in which they ended.'),
@@ -94,6 +103,7 @@ export const runSchema = z.strictObject({
     ),
     preemptions: count.describe('Requests that lost their blocks and were computed again.'),
     wall_ms: ms.describe('From the first turn to the last, of this mode.'),
+    span_recorder: spanRecorderSchema.optional(),
   }),
 });
 
@@ -191,6 +201,7 @@ export const reportSchema = z.strictObject({
 });
 
 export type TransferReport = z.infer<typeof transferSchema>;
+export type SpanRecorderReport = z.infer<typeof spanRecorderSchema>;
 export type TurnReport = z.infer<typeof turnSchema>;
 export type RunReport = z.infer<typeof runSchema>;
 export type Disagreement = z.infer<typeof disagreementSchema>;

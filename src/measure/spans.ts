@@ -27,6 +27,7 @@ export const SPAN_NAMES = {
   upload: 'the upload buffer is handed to the device with its copy commands',
   scatter: 'the device copies the bytes into the blocks',
   notify: 'the message that the reader is done, on its way to the holder',
+  mode: 'a mode of a run, from its first turn to its last',
   ttft: 'a turn, from acceptance to its first token',
   turn: 'a turn, from acceptance to its last token',
 } as const;
@@ -48,7 +49,7 @@ export interface Span {
   /** The requests of a batch. */
   requestIds?: readonly string[];
   /**
-   * By name: transferId, chunk and bytes of a transfer's stages; bytes, blocks, tokens, outcome, from and to of a
+   * By name: transferId, way ('<holder>><reader>'), chunk and bytes of a transfer's stages; bytes, blocks, descriptors, tokens and outcome of a
    * transfer; step, rows of a forward; freeBlocks and heldBlocks of a collect; conversationId, turn and tokens of a turn.
    */
   args: Readonly<Record<string, number | string>>;
@@ -59,7 +60,9 @@ export type SpanSink = (span: Span) => void;
 export const ROUTER_LANE = 'router';
 export const gpuLane = (engineId: string): string => `${engineId} gpu`;
 export const hostLane = (engineId: string): string => `${engineId} host`;
-export const linkLane = (from: string, to: string): string => `link ${from}>${to}`;
+/** Of bytes: from their holder to their reader. */
+export const wayBetween = (holderId: string, readerId: string): string => `${holderId}>${readerId}`;
+export const linkLane = (from: string, to: string): string => `link ${wayBetween(from, to)}`;
 
 /** A turn's request at P, at D; the request of one engine that does both keeps the turn's own id. */
 export const prefillRequestId = (turnId: string): string => `${turnId}-p`;

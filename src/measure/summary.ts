@@ -1,11 +1,12 @@
 /** From a mode's turns to its summary. */
-import type { RunReport, TurnReport } from './report.ts';
+import type { RunReport, SpanRecorderReport, TurnReport } from './report.ts';
 import { summarise } from './statistics.ts';
 
 export interface RunFacts {
   firstUseCompilations: number;
   preemptions: number;
   wallMs: number;
+  spanRecorder?: SpanRecorderReport;
 }
 
 export function summariseRun(
@@ -35,6 +36,7 @@ export function summariseRun(
       first_use_compilations: facts.firstUseCompilations,
       preemptions: facts.preemptions,
       wall_ms: facts.wallMs,
+      ...(facts.spanRecorder ? { span_recorder: facts.spanRecorder } : {}),
     },
   };
 }

@@ -4,7 +4,7 @@
  */
 import type { BlockId, Clock } from '../engine/types.ts';
 import { TransferError } from '../errors.ts';
-import { hostLane, type SpanSink } from '../measure/spans.ts';
+import { hostLane, type SpanSink, wayBetween } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
 import type { ChunkMessage, ReadEndedMessage, ToReader } from './messages.ts';
@@ -59,6 +59,7 @@ export class ReaderHalf {
         ...{ name: 'handshake', lane: hostLane(this.#deps.own.identity.engineId) },
         ...{ startMs: startedAt, endMs: startedAt + elapsed },
         ...{ requestId: request.requestId, transferId, chunk: 0, bytes: 0 },
+        way: wayBetween(engineId, this.#deps.own.identity.engineId),
       });
     }
     this.#transfers.set(transferId, transfer);
@@ -194,6 +195,7 @@ export class ReaderHalf {
     emitStage(this.#deps.onSpan, {
       ...{ name, lane: hostLane(this.#deps.own.identity.engineId), startMs, endMs },
       ...{ requestId: transfer.request.requestId, transferId: transfer.transferId },
+      way: wayBetween(transfer.request.remote.engineId, this.#deps.own.identity.engineId),
       ...{ chunk: chunk.index, bytes: chunk.byteLength },
     });
   }

@@ -2,7 +2,7 @@
  * Spans of a transfer's stages, in one shape: one span a stage and chunk. The reader emits them all, the holder's too,
  * whose times come with the chunk: so a transfer's spans are known where, and before, its end is.
  */
-import { hostLane, linkLane, type SpanName, type SpanSink } from '../measure/spans.ts';
+import { hostLane, linkLane, type SpanName, type SpanSink, wayBetween } from '../measure/spans.ts';
 import type { ChunkMessage } from './messages.ts';
 
 export type StageName = Extract<
@@ -27,12 +27,14 @@ export interface StageSpan {
   /** The reader's request. */
   requestId: string | null;
   transferId: string;
+  /** '<holder>><reader>'. */
+  way: string;
   chunk: number;
   bytes: number;
 }
 
 export function emitStage(sink: SpanSink, span: StageSpan): void {
-  const { name, lane, startMs, endMs, requestId, transferId, chunk, bytes } = span;
+  const { name, lane, startMs, endMs, requestId, transferId, way, chunk, bytes } = span;
   sink({
     name,
     lane,
@@ -40,7 +42,7 @@ export function emitStage(sink: SpanSink, span: StageSpan): void {
     endMs,
     clock: name === 'link' ? 'modelled' : 'host',
     requestId,
-    args: { transferId, chunk, bytes },
+    args: { transferId, way, chunk, bytes },
   });
 }
 
@@ -51,8 +53,9 @@ export function emitHolderStages(
   { holderId, readerId, requestId }: { holderId: string; readerId: string; requestId: string },
 ): void {
   const host = hostLane(holderId);
+  const shared = { requestId, transferId, way: wayBetween(holderId, readerId), chunk: index };
   const span = (name: StageName, lane: string, startMs: number, endMs: number): void =>
-    emitStage(sink, { name, lane, startMs, endMs, requestId, transferId, chunk: index, bytes: byteLength });
+    emitStage(sink, { ...shared, name, lane, startMs, endMs, bytes: byteLength });
   span('wait', host, times.waitStart, times.gatherStart);
   span('gather', host, times.gatherStart, times.submitted);
   if (times.readbackStart > times.submitted) span('wait', host, times.submitted, times.readbackStart);

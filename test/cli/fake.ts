@@ -209,6 +209,10 @@ export class FakeCluster implements Cluster {
     return () => {};
   }
 
+  spanCounts() {
+    return { spans: 0, messages: 0 };
+  }
+
   onSpan(): () => void {
     return () => {};
   }
@@ -287,6 +291,13 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     },
     async writeTextFile(path, content) {
       store.set(path, content);
+    },
+    async createTextFile(path) {
+      const parts: string[] = [];
+      return {
+        write: (text) => void parts.push(text),
+        close: async () => void store.set(path, parts.join('')),
+      };
     },
     async makeDirectory(path) {
       directories.push(path);

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Mode, TurnResult } from '../../src/cluster/types.ts';
 import type { Span } from '../../src/measure/spans.ts';
 import { STAGES } from '../../src/measure/stages.ts';
+import { TraceWriter } from '../../src/measure/trace.ts';
 import { converse, generate, withCluster } from './cluster-fixture.ts';
 
 const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
@@ -92,6 +93,22 @@ describe('the stages of real turns', () => {
       expect(times(handOvers)).toEqual(pToD.map(({ ms }) => ms));
       const first = spans.filter(({ name }) => name === 'ttft');
       expect(times(first)).toEqual(results.map(({ ttftMs }) => ttftMs));
+
+      const parts: string[] = [];
+      const writer = new TraceWriter({ write: (text) => parts.push(text), originMs: 0, about: {} });
+      for (const span of spans) writer.add(span);
+      writer.end();
+      const { traceEvents } = JSON.parse(parts.join('')) as { traceEvents: Record<string, unknown>[] };
+      const drawn = traceEvents.filter(({ name }) => name === 'transfer');
+      const moves = [...dToP, ...pToD];
+      const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
+      expect(sum(drawn.map(({ args }) => (args as { bytes: number }).bytes))).toBe(
+        sum(moves.map(({ bytes }) => bytes)),
+      );
+      expect(sum(drawn.map(({ dur }) => dur as number))).toBeCloseTo(
+        sum(moves.map(({ ms }) => ms)) * 1000,
+        1,
+      );
     });
   });
 });

@@ -3,7 +3,7 @@ import { clusterOptions } from '../../cluster/from-config.ts';
 import { startRecording } from '../../cluster/recording.ts';
 import type { Cluster } from '../../cluster/types.ts';
 import type { RunConfig } from '../../config/run.ts';
-import { InternalError } from '../../errors.ts';
+import { ConfigError, InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
@@ -18,17 +18,29 @@ import { makeReport } from '../make-report.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { printReport } from '../run-output.ts';
+import { followSpans } from '../tracing.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
 
 export const runSpec: CommandSpec = {
   usage: 'run',
   description:
     'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
-  groups: ['modes', 'workload', 'sampling', 'machine', 'cluster', 'outputs', 'recording', 'general'],
+  groups: [
+    'modes',
+    'workload',
+    'sampling',
+    'machine',
+    'cluster',
+    'outputs',
+    'tracing',
+    'recording',
+    'general',
+  ],
   examples: [
     'kvferry run',
     'kvferry run --model tiny --turns 6 --output-tokens 128 --no-prefix-caching',
     'kvferry run --mode unidirectional,bidirectional --link 10gbe --json out.json',
+    'kvferry run --gantt --trace-out trace.json --profile',
     "kvferry run --html run.html --assert 'comparison.tokens_identical == true'",
   ],
 };
@@ -49,6 +61,8 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   checkFits(config, options);
 
   if (config.record !== null) await deps.checkWritable(config.record);
+  checkTracing(config, conversations);
+  if (config.traceOut !== null) await deps.checkWritable(config.traceOut);
   const outputs = await prepareOutputs(config, 'run', architecture.name, deps);
 
   const progress = createProgress(deps);
@@ -60,16 +74,20 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     cluster.onWaiting((_, reason) => progress.line(reason));
     const recorded = config.record === null ? null : startRecording(cluster, config);
     const served = recorded?.cluster ?? cluster;
+    const tracing = await followSpans(cluster, config, deps);
     const keeper = options.keepLogits ? new LogitKeeper() : null;
     const runs: RunReport[] = [];
     for (const mode of config.mode) {
+      tracing?.mode(mode);
       runs.push(await runMode(served, mode, conversations, config, { deps, signal }, keeper, progress));
     }
     if (recorded) await writeRecording(await recorded.end(), config, deps, progress);
+    const gantt = (await tracing?.end()) ?? [];
     const integrity = await finalIntegrity(cluster);
     const report = makeReport(deps, config, cluster, runs, keeper, integrity);
     const tables = config.json === true ? deps.stderr : deps.stdout;
     printReport(report, conversations, tables, deps.color);
+    for (const line of ['', ...gantt]) if (gantt.length > 0) tables.write(`${line}\n`);
     const asserted = await outputs.finish(report);
     if (!integrity.ok)
       throw new InternalError(integrity.problem ?? `${integrity.leftover_blocks} blocks are still in use`);
@@ -126,4 +144,10 @@ async function writeRecording(
   );
   await writeTextFile(config.record!, `${text}\n`);
   progress.line(`recorded ${events.length} events to ${config.record}`);
+}
+
+function checkTracing({ gantt }: RunConfig, conversations: readonly Conversation[]): void {
+  const turns = Math.max(...conversations.map(({ turns }) => turns.length));
+  if (typeof gantt === 'number' && gantt > turns)
+    throw new ConfigError(`--gantt is ${gantt}: the conversation has ${turns} turns; give one of them`);
 }

@@ -1,0 +1,109 @@
+/** Follows a run's spans for --trace-out and --gantt. Keeps the spans of turns under way only. */
+import type { Cluster } from '../cluster/types.ts';
+import type { RunConfig } from '../config/run.ts';
+import { ganttLines } from '../measure/gantt.ts';
+import { routerSpan, type Span, turnOfRequest } from '../measure/spans.ts';
+import { TraceWriter } from '../measure/trace.ts';
+import { systemClock } from '../platform/clock.ts';
+import type { CliDeps, TextFile } from './deps.ts';
+
+export interface Tracing {
+  /** Call when a mode begins; ends the one before. */
+  mode(name: string): void;
+  /** Ends the trace file; lines of the Gantt chart, none when none was asked for. */
+  end(): Promise<string[]>;
+}
+
+/** Turns whose spans are kept at once; late spans of ended turns count. */
+const MOST_TURNS = 256;
+
+type TracedConfig = Pick<RunConfig, 'traceOut' | 'gantt' | 'model'>;
+
+/** null when nothing is to be followed. */
+export async function followSpans(
+  cluster: Cluster,
+  config: TracedConfig,
+  deps: CliDeps,
+): Promise<Tracing | null> {
+  const { traceOut, gantt } = config;
+  if (traceOut === null && gantt === false) return null;
+  const file = traceOut === null ? null : await deps.createTextFile(traceOut);
+  const writer = file && writerTo(file, config, cluster, deps);
+  const drawn = gantt === false ? null : new TurnKeeper(gantt);
+  let mode = { name: '', startMs: 0 };
+  const stop = cluster.onSpan((span) => {
+    writer?.add(span);
+    drawn?.add(span, mode.name);
+  });
+  const endMode = (): void => {
+    if (mode.name)
+      writer?.add(routerSpan('mode', mode.name, mode.startMs, systemClock.now(), { mode: mode.name }));
+  };
+  return {
+    mode(name) {
+      endMode();
+      mode = { name, startMs: systemClock.now() };
+    },
+    async end() {
+      stop();
+      endMode();
+      writer?.end();
+      await file?.close();
+      return drawn?.lines() ?? [];
+    },
+  };
+}
+
+function writerTo(file: TextFile, { model }: TracedConfig, cluster: Cluster, deps: CliDeps): TraceWriter {
+  const { adapter, link } = cluster.info;
+  return new TraceWriter({
+    write: (text) => file.write(text),
+    originMs: systemClock.now(),
+    about: {
+      program: `kvferry ${deps.version}`,
+      model,
+      adapter: adapter.name,
+      ...(link ? { modelled_link: link.name } : {}),
+      clocks:
+        "host: performance.now() of all threads; gpu: the device's timestamps, moved onto it; modelled: the link model",
+    },
+  });
+}
+
+/** Keeps the spans of the wanted turn: of the last that has its number, or of the last. */
+class TurnKeeper {
+  readonly #wanted: true | number;
+  readonly #spans = new Map<string, Span[]>();
+  #kept: { spans: readonly Span[]; ttft: Span; mode: string } | null = null;
+
+  constructor(wanted: true | number) {
+    this.#wanted = wanted;
+  }
+
+  add(span: Span, mode: string): void {
+    const { requestId, requestIds = [] } = span;
+    for (const id of requestId === null ? requestIds : [requestId]) {
+      const { turnId } = turnOfRequest(id);
+      const spans = this.#spans.get(turnId) ?? [];
+      spans.push(span);
+      this.#spans.set(turnId, spans);
+      if (span.name === 'turn') this.#turnEnded(turnId, mode);
+    }
+    if (this.#spans.size > MOST_TURNS) this.#spans.delete(this.#spans.keys().next().value!);
+  }
+
+  lines(): string[] {
+    if (!this.#kept) return [];
+    const { spans, ttft, mode } = this.#kept;
+    const window = { turnId: ttft.requestId!, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
+    return ganttLines(spans, window, `turn ${ttft.args.turn}, ${mode}: what its first token waited for`);
+  }
+
+  #turnEnded(turnId: string, mode: string): void {
+    const spans = this.#spans.get(turnId) ?? [];
+    this.#spans.delete(turnId);
+    const ttft = spans.find(({ name }) => name === 'ttft');
+    if (ttft && (this.#wanted === true || ttft.args.turn === this.#wanted))
+      this.#kept = { spans, ttft, mode };
+  }
+}

@@ -1,0 +1,99 @@
+/** A turn as an ASCII Gantt chart: a line a stage, from the router's acceptance to the first token. Pure: spans in, lines out. */
+import { criticalPath } from './critical-path.ts';
+import type { Span } from './spans.ts';
+import { type StageName, stageNames, stagePieces, type TurnWindow } from './stages.ts';
+
+/** Columns of a line, and of its parts. */
+const WIDTH = 80;
+const NAME = 22;
+const TIME = 8;
+const BAR = WIDTH - NAME - 2 * TIME;
+const ON_PATH = '█';
+const MEANWHILE = '░';
+/** Shorter stages, as a share of the whole, are summed up in the last line. */
+const SHORT = 0.01;
+
+interface Row {
+  name: StageName;
+  pathMs: number;
+  meanwhileMs: number;
+  bar: string;
+}
+
+export function ganttLines(spans: readonly Span[], window: TurnWindow, title: string): string[] {
+  const { acceptedMs, firstTokenMs } = window;
+  const wholeMs = firstTokenMs - acceptedMs;
+  const rows = ganttRows(spans, window);
+  const long = rows.filter(({ pathMs, meanwhileMs }) => Math.max(pathMs, meanwhileMs) >= SHORT * wholeMs);
+  const short = rows.filter((row) => !long.includes(row));
+  const shortMs = short.reduce((sum, { pathMs }) => sum + pathMs, 0);
+  const line = (name: string, bar: string, pathMs: string, meanwhileMs: string): string =>
+    (name.padEnd(NAME) + bar.padEnd(BAR) + pathMs.padStart(TIME) + meanwhileMs.padStart(TIME)).trimEnd();
+  return [
+    title,
+    line('', axis(wholeMs), 'ms', 'meanw.'),
+    ...long.map(({ name, bar, pathMs, meanwhileMs }) =>
+      line(stageLabel(name), bar, shown(pathMs), shown(meanwhileMs)),
+    ),
+    ...(short.length > 0 ? [line(`${short.length} shorter stages`, '', shown(shortMs), '')] : []),
+    line('to the first token', '', shown(wholeMs), ''),
+    `${ON_PATH} the first token waited for this   ${MEANWHILE} done meanwhile: its time costs nothing`,
+    'P prefills, D generates. D→P: P pulls KV back. P→D: D takes over the KV.',
+  ];
+}
+
+/** Stages in a turn's order, with what the first token waited for (they add up) and what was done meanwhile. */
+export function ganttRows(spans: readonly Span[], window: TurnWindow): Row[] {
+  const { acceptedMs, firstTokenMs } = window;
+  const pieces = stagePieces(spans, window);
+  const path = criticalPath(pieces, acceptedMs, firstTokenMs);
+  const cell = (ms: number): number => ((ms - acceptedMs) / (firstTokenMs - acceptedMs)) * BAR;
+  return stageNames.flatMap((name): Row[] => {
+    const cells = new Array<string>(BAR).fill(' ');
+    const draw = (startMs: number, endMs: number, mark: string): void => {
+      const first = Math.max(0, Math.floor(cell(startMs)));
+      const last = Math.min(BAR, Math.max(Math.ceil(cell(endMs)), first + 1));
+      cells.fill(mark, first, last);
+    };
+    const own = pieces.filter(({ key, envelope }) => key === name && !envelope);
+    const segments = path.filter(({ key }) => (key ?? 'other') === name);
+    let spanMs = 0;
+    for (const { startMs, endMs } of own) {
+      const ms = Math.min(endMs, firstTokenMs) - Math.max(startMs, acceptedMs);
+      if (ms <= 0) continue;
+      spanMs += ms;
+      draw(startMs, endMs, MEANWHILE);
+    }
+    for (const { startMs, endMs } of segments) draw(startMs, endMs, ON_PATH);
+    const pathMs = segments.reduce((sum, { startMs, endMs }) => sum + endMs - startMs, 0);
+    if (pathMs === 0 && spanMs === 0) return [];
+    return [{ name, pathMs, meanwhileMs: Math.max(0, spanMs - pathMs), bar: cells.join('') }];
+  });
+}
+
+const WORDS: Partial<Record<StageName, string>> = {
+  router: 'router, messages',
+  prefill: 'P prefill',
+  first_decode_step: 'D first step',
+  other: 'other',
+};
+
+/** `pull_slab_in` as 'D→P slab in', `queue_p` as 'P queue'. */
+export function stageLabel(name: StageName): string {
+  const known = WORDS[name];
+  if (known) return known;
+  const words = name.replace(/^pull_/, 'D→P ').replace(/^hand_over_/, 'P→D ');
+  const side = /^(.*)_([pd])$/.exec(words);
+  return (side ? `${side[2]!.toUpperCase()} ${side[1]}` : words).replaceAll('_', ' ');
+}
+
+function axis(wholeMs: number): string {
+  const end = `${shown(wholeMs)} ms`;
+  return `0${'·'.repeat(Math.max(0, BAR - 1 - end.length))}${end}`;
+}
+
+function shown(ms: number): string {
+  if (ms === 0) return '';
+  if (ms < 0.05) return '<0.1';
+  return ms < 100 ? ms.toFixed(1) : ms.toFixed(0);
+}

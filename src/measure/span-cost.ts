@@ -1,0 +1,74 @@
+/**
+ * What recording spans costs a run. A share of a hundredth cannot be told from two runs, whose times differ by more; so
+ * the same number of spans is made, sent in as many messages and received again, and that is timed.
+ */
+import type { SpanRecorderReport } from './report.ts';
+import { hostLane, type Span } from './spans.ts';
+
+export interface SpanCounts {
+  spans: number;
+  /** In which they crossed threads. */
+  messages: number;
+}
+
+export const countsSince = (before: SpanCounts, after: SpanCounts): SpanCounts => ({
+  spans: after.spans - before.spans,
+  messages: after.messages - before.messages,
+});
+
+/** Messages that are timed, after a few that are not. */
+const TIMED_MESSAGES = 40;
+const WARM_UP_MESSAGES = 20;
+
+/**
+ * The cost of so many spans, and its share of `wallMs`. Both ends of a message run in this thread, one after the other, so
+ * waiting for the event loop counts too: it is an upper bound. `now`: milliseconds. Takes a few milliseconds.
+ */
+export async function spanCost(
+  counts: SpanCounts,
+  wallMs: number,
+  now: () => number,
+): Promise<SpanRecorderReport> {
+  const { spans, messages } = counts;
+  if (spans === 0 || messages === 0) return { spans, messages, ms: 0, share: 0 };
+  const perMessage = Math.max(1, Math.round(spans / messages));
+  const { port1, port2 } = new MessageChannel();
+  const arrived = new Map<string, Span[]>();
+  let received: () => void = () => {};
+  port2.onmessage = (event) => {
+    for (const span of event.data as Span[]) arrived.set(span.requestId!, [span]);
+    received();
+  };
+  const send = async (): Promise<void> => {
+    const made: Span[] = [];
+    for (let i = 0; i < perMessage; i++) made.push(typicalSpan(i, now));
+    const done = new Promise<void>((resolve) => {
+      received = resolve;
+    });
+    port1.postMessage(made);
+    await done;
+  };
+  for (let i = 0; i < WARM_UP_MESSAGES; i++) await send();
+  const begun = now();
+  for (let i = 0; i < TIMED_MESSAGES; i++) await send();
+  const ms = ((now() - begun) / TIMED_MESSAGES) * messages;
+  port1.close();
+  return { spans, messages, ms, share: wallMs > 0 ? ms / wallMs : 0 };
+}
+
+function typicalSpan(i: number, now: () => number): Span {
+  const startMs = now();
+  const requestIds = [`conversation#12.${i % 4}-d`];
+  const args = { step: i, rows: 1, submits: 1 };
+  const lane = hostLane('decode-0');
+  return {
+    name: 'sampling',
+    lane,
+    startMs,
+    endMs: now(),
+    clock: 'host',
+    requestId: `r${i % 8}`,
+    requestIds,
+    args,
+  };
+}

@@ -1,0 +1,122 @@
+/**
+ * Spans as Chrome trace JSON, which Perfetto (ui.perfetto.dev) opens. Written as it comes, so that its size in memory does
+ * not grow with the run. Knows no file: it hands out text.
+ */
+import type { Span } from './spans.ts';
+import { processOf, TraceLanes, type TracePlace } from './trace-lanes.ts';
+
+export interface TraceOptions {
+  write: (text: string) => void;
+  /** Shared clock, milliseconds: the trace's zero. */
+  originMs: number;
+  /** What it is a trace of; shown in the viewer's details. */
+  about: Readonly<Record<string, string | number>>;
+}
+
+interface Change {
+  atMs: number;
+  bytes: number;
+}
+
+/** Chunks of which changes are kept before the older half is written out. */
+const MOST_CHANGES = 65_536;
+
+export class TraceWriter {
+  readonly #options: TraceOptions;
+  readonly #lanes: TraceLanes;
+  /** Bytes that entered or left the way between two engines, by holder and reader. */
+  readonly #inFlight = new Map<string, { bytes: number; changes: Change[] }>();
+  #written = 0;
+
+  constructor(options: TraceOptions) {
+    this.#options = options;
+    this.#lanes = new TraceLanes((event) => this.#event(event));
+    options.write(`{"displayTimeUnit":"ms","otherData":${JSON.stringify(options.about)},"traceEvents":[\n`);
+  }
+
+  add(span: Span): void {
+    const { name, lane, startMs, endMs, clock, requestId, requestIds, args } = span;
+    const place = this.#lanes.place(lane, clock, { startMs, endMs });
+    const requests = requestIds?.join(', ') ?? requestId;
+    this.#event({
+      ...{
+        ph: 'X',
+        name,
+        cat: clock,
+        ...place,
+        ts: this.#micros(startMs),
+        dur: round((endMs - startMs) * 1000),
+      },
+      args: { ...(requests === null ? {} : { requests }), ...args },
+    });
+    this.#flow(span, place);
+    this.#counters(span, place);
+  }
+
+  /** Call once; nothing can be added after it. */
+  end(): void {
+    for (const [name, { changes }] of this.#inFlight) this.#writeChanges(name, changes.length);
+    this.#options.write('\n]}\n');
+  }
+
+  /** Ties the chunk in the holder's lane to the same chunk in the reader's. */
+  #flow({ name, startMs, endMs, args }: Span, place: TracePlace): void {
+    if (name !== 'slab in' && name !== 'slab out') return;
+    const id = `${args.transferId}/${args.chunk}`;
+    const shared = { name: 'chunk', cat: 'transfer', id, ...place };
+    if (name === 'slab in') this.#event({ ...shared, ph: 's', ts: this.#micros(startMs) });
+    else this.#event({ ...shared, ph: 'f', bp: 'e', ts: this.#micros(endMs) });
+  }
+
+  #counters(span: Span, { pid }: TracePlace): void {
+    const { name, endMs, startMs, args } = span;
+    if (name === 'collect' && args.freeBlocks !== undefined) {
+      const ts = this.#micros(endMs);
+      const engine = processOf(span.lane);
+      const shared = { ph: 'C', pid, tid: 0, ts };
+      this.#event({ ...shared, name: `${engine} free blocks`, args: { blocks: args.freeBlocks } });
+      this.#event({ ...shared, name: `${engine} held blocks`, args: { blocks: args.heldBlocks } });
+    } else if (name === 'slab in' || name === 'slab out') {
+      const bytes = Number(args.bytes);
+      const entered = name === 'slab in';
+      this.#change(String(args.way), { atMs: entered ? startMs : endMs, bytes: entered ? bytes : -bytes });
+    }
+  }
+
+  #change(way: string, change: Change): void {
+    const flight = this.#inFlight.get(way) ?? { bytes: 0, changes: [] };
+    this.#inFlight.set(way, flight);
+    flight.changes.push(change);
+    if (flight.changes.length >= MOST_CHANGES) this.#writeChanges(way, MOST_CHANGES / 2);
+  }
+
+  /** The earliest ones, in order of time, as the sum so far. */
+  #writeChanges(way: string, count: number): void {
+    const flight = this.#inFlight.get(way)!;
+    flight.changes.sort((a, b) => a.atMs - b.atMs);
+    const pid = this.#lanes.pid('links');
+    for (const { atMs, bytes } of flight.changes.splice(0, count)) {
+      flight.bytes += bytes;
+      const ts = this.#micros(atMs);
+      this.#event({
+        ph: 'C',
+        name: `${way} bytes in flight`,
+        pid,
+        tid: 0,
+        ts,
+        args: { bytes: flight.bytes },
+      });
+    }
+  }
+
+  #micros(ms: number): number {
+    return round((ms - this.#options.originMs) * 1000);
+  }
+
+  #event(event: Readonly<Record<string, unknown>>): void {
+    this.#options.write(`${this.#written++ === 0 ? '' : ',\n'}${JSON.stringify(event)}`);
+  }
+}
+
+/** Microseconds to the nanosecond. */
+const round = (micros: number): number => Math.round(micros * 1000) / 1000;

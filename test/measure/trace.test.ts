@@ -1,0 +1,118 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { ganttLines } from '../../src/measure/gantt.ts';
+import { routerSpan, type Span } from '../../src/measure/spans.ts';
+import { turnStages } from '../../src/measure/stages.ts';
+import { TraceWriter } from '../../src/measure/trace.ts';
+
+const ORIGIN = 1_795_000_000_000;
+
+interface TraceEvent {
+  ph: string;
+  name: string;
+  pid: number;
+  tid: number;
+  ts: number;
+  dur: number;
+  id?: string;
+  args: Record<string, number | string>;
+}
+
+function trace(spans: readonly Span[]): TraceEvent[] {
+  let text = '';
+  const writer = new TraceWriter({
+    write: (more) => {
+      text += more;
+    },
+    originMs: ORIGIN,
+    about: { program: 'test' },
+  });
+  for (const span of spans) writer.add(span);
+  writer.end();
+  return (JSON.parse(text) as { traceEvents: TraceEvent[] }).traceEvents;
+}
+
+const at = (name: string, lane: string, startMs: number, endMs: number, args: Span['args'] = {}): Span => ({
+  ...{ name, lane, startMs: ORIGIN + startMs, endMs: ORIGIN + endMs, clock: 'host' as const },
+  ...{ requestId: 't-p', args },
+});
+
+const chunk = (index: number, from: number): Span[] => {
+  const args = { transferId: 'x-1', way: 'd>p', chunk: index, bytes: 100 };
+  return [at('slab in', 'd host', from, from + 1, args), at('slab out', 'p host', from + 3, from + 4, args)];
+};
+
+it('gives every span its time, its bytes and its lane, and ties the two ends of a chunk', () => {
+  const events = trace([...chunk(0, 10), ...chunk(1, 12), at('transfer', 'link d>p', 9, 17, { bytes: 200 })]);
+  const transfer = events.find(({ name }) => name === 'transfer')!;
+  expect(transfer).toMatchObject({ ph: 'X', ts: 9000, dur: 8000, args: { bytes: 200, requests: 't-p' } });
+  const flows = events.filter(({ ph }) => ph === 's' || ph === 'f');
+  expect(flows.map(({ ph, id, ts }) => `${ph} ${id} ${ts}`)).toEqual([
+    's x-1/0 10000',
+    'f x-1/0 14000',
+    's x-1/1 12000',
+    'f x-1/1 16000',
+  ]);
+  // 10: in, 12: in, 14: out, 16: out.
+  const inFlight = events.filter(({ name }) => name === 'd>p bytes in flight');
+  expect(inFlight.map(({ ts, args }) => [ts, args.bytes])).toEqual([
+    [10000, 100],
+    [12000, 200],
+    [14000, 100],
+    [16000, 0],
+  ]);
+});
+
+it('counts free and held blocks of the engine that told of them', () => {
+  const events = trace([at('collect', 'prefill-0 host', 1, 2, { step: 3, freeBlocks: 7, heldBlocks: 2 })]);
+  const counters = events.filter(({ ph }) => ph === 'C');
+  expect(counters.map(({ name, ts, args }) => [name, ts, args.blocks])).toEqual([
+    ['prefill-0 free blocks', 2000, 7],
+    ['prefill-0 held blocks', 2000, 2],
+  ]);
+});
+
+it('keeps what stands on one thread apart or nested, and loses no time', () => {
+  const anySpan = fc
+    .tuple(fc.constantFrom('a host', 'a gpu', 'router'), fc.nat(4000), fc.integer({ min: 1, max: 600 }))
+    .map(([lane, start, length]) => at('wait', lane, start / 8, (start + length) / 8));
+  fc.assert(
+    fc.property(fc.array(anySpan, { maxLength: 80 }), (spans) => {
+      const events = trace(spans).filter(({ ph }) => ph === 'X');
+      expect(events.length).toBe(spans.length);
+      const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
+      const wanted = sum(spans.map(({ startMs, endMs }) => endMs - startMs)) * 1000;
+      expect(sum(events.map(({ dur }) => dur))).toBeCloseTo(wanted, 6);
+      for (const [i, a] of events.entries()) {
+        for (const b of events.slice(i + 1)) {
+          if (a.tid !== b.tid || a.pid !== b.pid) continue;
+          const apart = a.ts + a.dur <= b.ts || b.ts + b.dur <= a.ts;
+          const within = (x: TraceEvent, y: TraceEvent) => x.ts >= y.ts && x.ts + x.dur <= y.ts + y.dur;
+          expect(apart || within(a, b) || within(b, a)).toBe(true);
+        }
+      }
+    }),
+    { numRuns: 40 },
+  );
+});
+
+it('draws a turn in 80 columns, with the times of its stages', () => {
+  const spans = [
+    routerSpan('accept', 't-p', ORIGIN, ORIGIN + 2),
+    at('queue', 'p host', 2, 10),
+    at('readback', 'd host', 10, 30),
+    at('slab out', 'p host', 20, 25),
+    at('forward', 'p gpu', 30, 99.5),
+    at('sampling', 'p host', 99.5, 100),
+  ];
+  const window = { turnId: 't', acceptedMs: ORIGIN, firstTokenMs: ORIGIN + 100 };
+  const lines = ganttLines(spans, window, 'turn 1');
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  const text = lines.join('\n');
+  expect(text).toMatch(/P prefill +█+ +69\.5$/m);
+  expect(text).toMatch(/D→P readback +█+ +20\.0$/m);
+  expect(text).toMatch(/D→P slab out +░+ +5\.0$/m);
+  expect(text).toMatch(/to the first token +100$/m);
+  const { stagesMs } = turnStages(spans, window);
+  expect(Object.values(stagesMs).reduce((a, b) => a + b, 0)).toBe(100);
+});
