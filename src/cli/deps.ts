@@ -67,6 +67,8 @@ export interface CliDeps {
   /** Date and time as ISO 8601, UTC. */
   today(): string;
   machine(): Machine;
+  /** An environment variable; null when it is not set. */
+  environment(name: string): string | null;
   /** Calls back at every Ctrl-C; returns how to stop listening. */
   onInterrupt(listener: () => void): () => void;
   /** Ends the process at once. */

@@ -47,6 +47,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     sleep: (ms, signal) => systemClock.sleep(ms, signal),
     today: () => new Date().toISOString(),
     machine: thisMachine,
+    environment: (name) => process.env[name] ?? null,
     onInterrupt(listener) {
       process.on('SIGINT', listener);
       process.on('SIGTERM', listener);

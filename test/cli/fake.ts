@@ -303,6 +303,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       directories.push(path);
     },
     now: () => time++,
+    environment: () => null,
     sleep: async () => {},
     today: () => '2026-01-02T03:04:05.678Z',
     machine: () => ({

@@ -92,22 +92,37 @@ export function planExperiments(
   }
   const withCache = names.includes('prefix-caching') ? 'prefix-caching' : names[0]!;
   return names.map((name): ExperimentPlan => {
-    const evicting = Math.min(
-      pBlocks,
-      Math.max(clients * size.longestBlocks + 1, Math.floor(EVICTION_SHARE * size.activeBlocks)),
-    );
     return {
       name,
       key: name.replaceAll('-', '_'),
       title: TITLES[name],
       prefixCaching: name !== 'no-prefix-caching',
-      pBlocks: name === 'eviction' ? evicting : pBlocks,
+      pBlocks: name === 'eviction' ? evictingPool(size, clients, pBlocks) : pBlocks,
       dBlocks,
       arms: armsOf(config, name === withCache, scale),
       published: config.preset === 'pr32553' ? publishedFor(name) : null,
     };
   });
 }
+
+/** The same for fewer conversations: the pool that is to be too small must be so for these. Arms stay the same objects. */
+export function fitPools(
+  plans: readonly ExperimentPlan[],
+  size: WorkloadSize,
+  numClients: number,
+): readonly ExperimentPlan[] {
+  return plans.map((plan) =>
+    plan.name === 'eviction' ? { ...plan, pBlocks: evictingPool(size, numClients, plan.pBlocks) } : plan,
+  );
+}
+
+/** Too small for all, large enough for what runs at the same time. */
+const evictingPool = (
+  { longestBlocks, activeBlocks }: WorkloadSize,
+  numClients: number,
+  most: number,
+): number =>
+  Math.min(most, Math.max(numClients * longestBlocks + 1, Math.floor(EVICTION_SHARE * activeBlocks)));
 
 const TITLES: Record<ExperimentName, string> = {
   'no-prefix-caching': 'P keeps nothing between turns',

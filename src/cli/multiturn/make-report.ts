@@ -5,7 +5,6 @@ import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-rep
 import type { Integrity } from '../../measure/report.ts';
 import type { CliDeps } from '../deps.ts';
 import { makeHead } from '../make-report.ts';
-import type { ExperimentPlan } from './experiments.ts';
 import type { SessionResult } from './session.ts';
 import { activeOf, budgetMs } from './settings.ts';
 import { summariseExperiment } from './summary.ts';
@@ -15,7 +14,6 @@ export interface ReportParts {
   config: RunConfig;
   cluster: Cluster;
   workload: Workload;
-  plans: readonly ExperimentPlan[];
   session: SessionResult;
   spentMs: number;
   notes: readonly string[];
@@ -24,11 +22,11 @@ export interface ReportParts {
 
 export function makeBenchReport(
   deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,
-  { config, cluster, workload, plans, session, spentMs, notes, integrity }: ReportParts,
+  { config, cluster, workload, session, spentMs, notes, integrity }: ReportParts,
 ): BenchReport {
   const { model, link } = cluster.info;
   const experiments = Object.fromEntries(
-    plans.map((plan): [string, Experiment] => [
+    session.experiments.map((plan): [string, Experiment] => [
       plan.key,
       summariseExperiment(plan, session.rounds, config, model.blockBytes),
     ]),

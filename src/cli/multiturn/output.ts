@@ -96,6 +96,16 @@ function verdicts(report: BenchReport): { text: string; good: boolean }[] {
     const { mean, p50 } = comparison!.ttft_ms;
     if (mean.ratio === null) return [];
     const name = modes[comparison!.candidate]?.label ?? comparison!.candidate;
+    if (
+      modes[comparison!.candidate]?.mode === 'bidirectional' &&
+      modes[comparison!.candidate]?.pulled_tokens === 0
+    )
+      return [
+        {
+          text: `${title}: nothing was pulled, so the modes did the same work; lower --threshold to pull.`,
+          good: false,
+        },
+      ];
     const text =
       `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${comparison!.reference}: ` +
       `${ratio(mean.ratio)} (p50 ${ratio(p50.ratio)}).`;

@@ -91,20 +91,34 @@ export const predictRoundMs = (
     )
     .reduce((sum, ms) => sum + ms, 0);
 
-/** The most conversations, from the first on, of which LEAST_ROUNDS rounds fit; one a client at least. */
-export function conversationsThatFit(
+/**
+ * As much of the workload as fits so many rounds: the first conversations whole, as many as possible; where not even one a
+ * client fits, these with fewer turns, two at least.
+ */
+export function whatFits(
   conversations: readonly BenchConversation[],
   experiments: readonly ExperimentPlan[],
   cost: Cost,
   options: { numClients: number; rounds: number; leftMs: number },
-): number {
+): readonly BenchConversation[] {
   const { numClients, rounds, leftMs } = options;
-  for (let count = conversations.length; count > numClients; count--) {
-    const roundMs = predictRoundMs(conversations.slice(0, count), experiments, cost, numClients);
-    if (rounds * roundMs <= PLANNED_SHARE * leftMs) return count;
+  const fits = (some: readonly BenchConversation[]): boolean =>
+    rounds * predictRoundMs(some, experiments, cost, numClients) <= PLANNED_SHARE * leftMs;
+  for (let count = conversations.length; count >= numClients; count--) {
+    const whole = conversations.slice(0, count);
+    if (fits(whole)) return whole;
   }
-  return Math.min(numClients, conversations.length);
+  const few = conversations.slice(0, numClients);
+  let turns = Math.max(...few.map((each) => each.turns.length));
+  while (turns > LEAST_TURNS && !fits(shortened(few, turns))) turns--;
+  return shortened(few, turns);
 }
+
+/** Without a second turn there is nothing to pull back. */
+const LEAST_TURNS = 2;
+
+const shortened = (conversations: readonly BenchConversation[], turns: number): BenchConversation[] =>
+  conversations.map((each) => ({ ...each, turns: each.turns.slice(0, turns) }));
 
 /** What to do after some rounds: go on, with fewer conversations if LEAST_ROUNDS would not fit otherwise, or end. */
 export function nextRound(state: {

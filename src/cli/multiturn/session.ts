@@ -5,9 +5,9 @@
 import type { Cluster } from '../../cluster/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { formatCount, formatSeconds, plural } from '../format.ts';
+import { formatSeconds, plural } from '../format.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
-import { conversationsThatFit, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs } from './plan.ts';
+import { fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
 import type { BenchTarget } from './target.ts';
 
@@ -17,9 +17,12 @@ export interface SessionOptions extends ServeOptions {
   /** When the time is over, by `now`; null without a budget. */
   deadlineMs: number | null;
   signal: AbortSignal;
+  /** The experiments for the conversations that fit. */
+  fitPools(conversations: readonly BenchConversation[]): readonly ExperimentPlan[];
 }
 
 export interface SessionResult {
+  experiments: readonly ExperimentPlan[];
   conversations: readonly BenchConversation[];
   rounds: ReadonlyMap<Arm, readonly ArmRound[]>;
   complete: boolean;
@@ -43,14 +46,14 @@ const TRIAL_TURNS = 2;
 export async function runSession(
   cluster: Cluster,
   target: BenchTarget,
-  experiments: readonly ExperimentPlan[],
+  planned: readonly ExperimentPlan[],
   all: readonly BenchConversation[],
   options: SessionOptions,
   watcher: SessionWatcher,
 ): Promise<SessionResult> {
   const { now, deadlineMs } = options;
   const results = new Map<Arm, ArmRound[]>(
-    experiments.flatMap(({ arms }) => arms.map((arm): [Arm, ArmRound[]] => [arm, []])),
+    planned.flatMap(({ arms }) => arms.map((arm): [Arm, ArmRound[]] => [arm, []])),
   );
   const notes: string[] = [];
   const leftMs = (): number =>
@@ -61,6 +64,7 @@ export async function runSession(
   const roundsMs: number[] = [];
   const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
   let conversations = all;
+  let experiments = planned;
   let underWay: { arm: Arm; begunMs: number; requests: MeasuredRequest[] } | null = null;
   const result = (incompleteReason: string | null): SessionResult => {
     if (underWay && roundsMs.length === 0) {
@@ -69,14 +73,19 @@ export async function runSession(
       results.get(arm)!.push({ round: 1, requests, errors: new Map(), runtimeMs, counters: null });
     }
     keepWhole(results, conversations, roundsMs.length);
-    return { conversations, rounds: results, complete: incompleteReason === null, incompleteReason, notes };
+    return {
+      experiments,
+      conversations,
+      rounds: results,
+      complete: incompleteReason === null,
+      incompleteReason,
+      notes,
+    };
   };
   try {
-    conversations = await trial(cluster, target, experiments, all, { ...options, signal }, watcher, leftMs);
-    if (conversations.length < all.length)
-      notes.push(
-        `${conversations.length} of ${plural(all.length, 'conversation')}: more do not fit ${LEAST_ROUNDS} rounds in the budget.`,
-      );
+    conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, leftMs);
+    notes.push(...whatWasCut(all, conversations));
+    experiments = options.fitPools(conversations);
     while (roundsMs.length < mostRounds) {
       if (roundsMs.length > 0) {
         const next = nextRound({
@@ -175,20 +184,31 @@ async function trial(
   }
   const cost = fitCost(served.flatMap(({ requests }) => requests));
   const rounds = Math.min(LEAST_ROUNDS, options.rounds ?? LEAST_ROUNDS);
-  const count =
-    deadlineMs === null
-      ? all.length
-      : conversationsThatFit(all, experiments, cost, { numClients, rounds, leftMs: leftMs() });
-  const chosen = all.slice(0, count);
+  const chosen =
+    deadlineMs === null ? all : whatFits(all, experiments, cost, { numClients, rounds, leftMs: leftMs() });
   const roundMs = predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
   watcher.line(
     `tried in ${formatSeconds(now() - begun)}: about ${cost.prefillMsPerToken.toFixed(2)} ms a prompt token, ` +
-      `${cost.decodeMsPerToken.toFixed(1)} ms a generated one; ${formatCount(count)} of ${plural(all.length, 'conversation')}, ` +
+      `${cost.decodeMsPerToken.toFixed(1)} ms a generated one; ${chosen.length} of ${plural(all.length, 'conversation')}, ` +
       `about ${formatSeconds(roundMs)} a round`,
   );
   const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
   watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);
   return chosen;
+}
+
+function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConversation[]): string[] {
+  const why = `more does not fit ${LEAST_ROUNDS} rounds in the budget`;
+  const turns = (list: readonly BenchConversation[]): number =>
+    Math.max(...list.map((conversation) => conversation.turns.length));
+  const some = all.slice(0, kept.length);
+  if (turns(kept) < turns(some))
+    return [
+      `Cut: ${kept.length} of ${plural(all.length, 'conversation')}, and ${turns(kept)} turns of up to ${turns(some)}: ${why}.`,
+    ];
+  if (kept.length < all.length)
+    return [`Cut: ${kept.length} of ${plural(all.length, 'conversation')}: ${why}.`];
+  return [];
 }
 
 /** Drops what has no counterpart: rounds that did not end in every arm, conversations that later rounds left out. */

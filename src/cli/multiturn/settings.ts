@@ -4,7 +4,9 @@ import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import type { CliDeps } from '../deps.ts';
 import { UNSCALED_THRESHOLD } from './experiments.ts';
+import type { ServeOptions } from './rounds.ts';
 
 /** A model that decodes fast enough on a processor, and whose prefill is worth saving. */
 const DEFAULT_MODEL = 'tiny';
@@ -87,3 +89,23 @@ export const budgetMs = (config: RunConfig): number | null =>
   config.budget === null ? null : durationMs(config.budget)!;
 
 export const activeOf = (config: RunConfig): number => config.maxActiveConversations ?? config.numClients;
+
+export function serveOptions(
+  config: RunConfig,
+  { now, sleep }: Pick<CliDeps, 'now' | 'sleep'>,
+): ServeOptions {
+  return {
+    numClients: config.numClients,
+    maxActive: activeOf(config),
+    maxRequests: config.maxNumRequests,
+    maxTurns: config.maxTurns,
+    requestRate: config.requestRate,
+    pick: config.conversationSampling,
+    warmupStep: config.warmupStep,
+    earlyStop: config.earlyStop,
+    limitTokens: { min: config.limitMinTokens, max: config.limitMaxTokens },
+    seed: config.seed,
+    now,
+    sleep,
+  };
+}

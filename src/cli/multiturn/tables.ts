@@ -41,7 +41,7 @@ export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle
     { head: 'TPOT' },
   ];
   const rows = Object.entries(comparisons).map(([key, pair]) => [
-    modes[key]?.label ?? key,
+    shortLabel(modes[key]?.label ?? key),
     ...(['mean', 'p50', 'p90'] as const).map((name) => interval(pair.ttft_ms[name])),
     ratio(pair.tpot_ms.mean.ratio),
   ]);
@@ -49,6 +49,9 @@ export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle
 }
 
 export const ratio = (value: number | null): string => (value === null ? '-' : `${value.toFixed(2)}x`);
+
+/** The unscaled threshold is a row below bidirectional's. */
+const shortLabel = (label: string): string => label.replace('bidirectional, threshold', '- threshold');
 
 const interval = ({ ratio: value, low, high }: Ratio): string =>
   value === null || low === null || high === null
@@ -70,7 +73,7 @@ export function costTable(modes: Experiment['modes'], style: TableStyle): string
     { head: 'MB·s', group: 'for P' },
   ];
   const rows = Object.values(modes).map((mode) => [
-    mode.label.replace('bidirectional, threshold', '  threshold'),
+    shortLabel(mode.label),
     count(mode.pulled_tokens),
     count(mode.computed_tokens),
     mode.output_tokens_per_second.toFixed(1),

@@ -1,0 +1,191 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { benchReportSchema } from '../../src/measure/bench-report.ts';
+import { fakeWorld } from './fake.ts';
+
+const spec = {
+  filetype: 'generate_conversations',
+  num_conversations: 2,
+  prompt_input: {
+    num_turns: { distribution: 'constant', value: 4 },
+    prefix_num_tokens: { distribution: 'constant', value: 6 },
+    num_tokens: { distribution: 'constant', value: 5 },
+  },
+  prompt_output: { num_tokens: { distribution: 'constant', value: 4 } },
+};
+
+interface Asked {
+  path: string;
+  body: Record<string, unknown>;
+  headers: IncomingMessage['headers'];
+}
+
+let server: Server | null = null;
+afterEach(() => {
+  server?.closeAllConnections();
+  server?.close();
+  server = null;
+});
+
+type Answer = (asked: Asked, response: ServerResponse) => void;
+
+async function serve(answer: Answer): Promise<{ url: string; asked: Asked[] }> {
+  const asked: Asked[] = [];
+  server = createServer(async (request, response) => {
+    if (request.url === '/v1/models') {
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ object: 'list', data: [{ id: 'served-model', object: 'model' }] }));
+      return;
+    }
+    let text = '';
+    for await (const part of request) text += part;
+    const one = {
+      path: request.url!,
+      body: JSON.parse(text) as Record<string, unknown>,
+      headers: request.headers,
+    };
+    asked.push(one);
+    answer(one, response);
+  });
+  await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+/** In vLLM's shape; the usage chunk has no choices. */
+const streamed: Answer = ({ body, path }, response) => {
+  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+  const send = (data: unknown) => response.write(`data: ${JSON.stringify(data)}\n\n`);
+  if (path === '/v1/chat/completions') send({ choices: [{ delta: { role: 'assistant', content: '' } }] });
+  for (let i = 0; i < (body.max_tokens as number); i++) {
+    send({ choices: [path === '/v1/completions' ? { text: ' of' } : { delta: { content: ' of' } }] });
+  }
+  send({
+    choices: [],
+    usage: { prompt_tokens: 50, completion_tokens: 4, prompt_tokens_details: { cached_tokens: 32 } },
+  });
+  response.end('data: [DONE]\n\n');
+};
+
+async function bench(url: string, ...options: string[]) {
+  const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
+  world.deps.now = () => performance.now();
+  const code = await main(
+    ['bench', 'gen.json', '--endpoint', url, '--json', 'out.json', ...options],
+    world.deps,
+  );
+  const json = world.files.get('out.json');
+  return { world, code, report: json ? benchReportSchema.parse(JSON.parse(json)) : null };
+}
+
+describe('kvferry bench --endpoint', () => {
+  test('measures a server as a client sees it, with its own history sent back', async () => {
+    const { url, asked } = await serve(streamed);
+    const { code, report, world } = await bench(`${url}/v1/`);
+    expect(world.err()).not.toMatch(/bug/);
+    expect(code).toBe(0);
+    expect(report!.target).toMatchObject({ kind: 'endpoint', url, model: 'served-model' });
+    const mode = report!.modes.server!;
+    expect(mode).toMatchObject({ requests: 4, failed_requests: 0, output_tokens: 16, prompt_tokens: 200 });
+    expect(mode).toMatchObject({ local_hit_tokens: 128, computed_tokens: 72, pulled_tokens: null });
+    expect(mode.table.output_num_chunks).toMatchObject({ mean: 3 });
+    expect(mode.table.ttft_ms.min).toBeGreaterThan(0);
+    expect(mode.itl_ms?.count).toBe(12);
+    expect(asked.map(({ path }) => path)).toEqual(Array(4).fill('/v1/chat/completions'));
+    expect(asked[0]!.body).toMatchObject({
+      model: 'served-model',
+      stream: true,
+      min_tokens: 4,
+      max_tokens: 4,
+    });
+    expect(asked[0]!.body).not.toHaveProperty('conversation_id');
+    const messages = asked[1]!.body.messages as { role: string; content: string }[];
+    expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
+    expect(messages[1]!.content).toBe(' of of of of');
+    expect(messages[0]!.content.split(' ')).toHaveLength(11);
+    expect(world.clusters).toHaveLength(0);
+    for (const line of world.out().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
+  });
+
+  test('--send-conversation-id, --model, --token-ids', async () => {
+    const { url, asked } = await serve(streamed);
+    const options = ['--send-conversation-id', '--model', 'mine', '--token-ids', '--tokenizer', 'tiny'];
+    const { code } = await bench(url, ...options);
+    expect(code).toBe(0);
+    expect(asked[0]).toMatchObject({ path: '/v1/completions', headers: { 'x-session-id': 'CONV_ID_0' } });
+    expect(asked[0]!.body).toMatchObject({ model: 'mine', conversation_id: 'CONV_ID_0' });
+    const [first, second] = asked.map(({ body }) => body.prompt as number[]);
+    expect(first).toHaveLength(11);
+    expect(second!.slice(0, 11)).toEqual(first);
+    // The answer's twelve characters, as the tokenizer has them, and five new ids.
+    expect(second).toHaveLength(11 + 12 + 5);
+  });
+
+  test.each<[string, Answer, RegExp]>([
+    [
+      'an error status',
+      (_, response) => response.writeHead(500).end('no room'),
+      /the server answered 500: no room/,
+    ],
+    [
+      'JSON in place of a stream',
+      (_, r) => r.writeHead(200, { 'content-type': 'application/json' }).end('{}'),
+      /wanted a text\/event-stream/,
+    ],
+    [
+      'a stream without end',
+      (_, r) => r.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {"choices":[]}\n\n'),
+      /without data: \[DONE\]/,
+    ],
+    [
+      'an empty answer',
+      (_, r) => r.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n'),
+      /the answer has no text/,
+    ],
+    [
+      'an error in the stream',
+      (_, r) =>
+        r
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .end('data: {"error":{"message":"lost"}}\n\n'),
+      /the server reported: .*lost/,
+    ],
+    [
+      'no JSON in the stream',
+      (_, r) => r.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {oh\n\n'),
+      /no JSON: \{oh/,
+    ],
+    ['a connection that breaks', (_, r) => r.destroy(), /fetch failed|terminated|closed/],
+  ])('%s fails the request', async (_, answer, message) => {
+    const { url } = await serve(answer);
+    const { code, world } = await bench(url);
+    expect(code).toBe(1);
+    expect(world.err()).toMatch(/not one request was answered/);
+    expect(world.err()).toMatch(message);
+  });
+
+  test('some failures are counted, and the others go on', async () => {
+    let count = 0;
+    const { url } = await serve((asked, response) =>
+      count++ === 0 ? response.writeHead(503).end('full') : streamed(asked, response),
+    );
+    const { code, report, world } = await bench(url);
+    expect(code).toBe(0);
+    expect(report!.modes.server).toMatchObject({
+      requests: 2,
+      failed_requests: 1,
+      errors: [{ message: 'the server answered 503: full', count: 1 }],
+    });
+    expect(world.out()).toContain('1 x the server answered 503: full');
+  });
+
+  test('no server: one sentence', async () => {
+    const { url } = await serve(streamed);
+    server!.close();
+    server = null;
+    const { code, world } = await bench(url);
+    expect(code).toBe(1);
+    expect(world.err()).toMatch(/no server answers at http:\/\/127.0.0.1:\d+: .*ECONNREFUSED/);
+  });
+});

@@ -1,0 +1,195 @@
+import { describe, expect, test } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { type BenchReport, benchReportSchema } from '../../src/measure/bench-report.ts';
+import { type FakeTroubles, fakeWorld } from './fake.ts';
+
+const spec = {
+  filetype: 'generate_conversations',
+  num_conversations: 4,
+  prompt_input: {
+    num_turns: { distribution: 'constant', value: 6 },
+    common_prefix_num_tokens: { distribution: 'constant', value: 10 },
+    prefix_num_tokens: { distribution: 'uniform', min: 20, max: 40 },
+    num_tokens: { distribution: 'uniform', min: 5, max: 9 },
+  },
+  prompt_output: { num_tokens: { distribution: 'constant', value: 6 } },
+};
+const files = { 'gen.json': JSON.stringify(spec) };
+
+async function bench(
+  options: readonly string[],
+  troubles: FakeTroubles = {},
+  more: Record<string, string> = {},
+) {
+  const world = fakeWorld(troubles, { ...files, ...more });
+  const code = await main(['bench', ...options], world.deps);
+  const json = world.files.get('out.json');
+  return { world, code, report: json ? (JSON.parse(json) as BenchReport) : null };
+}
+
+describe('kvferry bench', () => {
+  test('writes a report that fits its schema, with the paths that others build on', async () => {
+    const { code, report, world } = await bench(['gen.json', '--num-clients', '2', '--json', 'out.json']);
+    expect(world.err()).not.toMatch(/bug/);
+    expect(code).toBe(0);
+    expect(benchReportSchema.parse(report)).toEqual(report);
+    expect(Object.keys(report!.experiments)).toEqual(['no_prefix_caching', 'prefix_caching', 'eviction']);
+    expect(Object.keys(report!.experiments.prefix_caching!.modes)).toEqual([
+      'unidirectional',
+      'bidirectional',
+      'decode_local',
+    ]);
+    expect(report!.modes.bidirectional!.pulled_tokens).toBeGreaterThan(0);
+    expect(report!.comparison!.tokens_identical).toBe(true);
+    expect(report!.comparison!.ttft_ms.mean.ratio).toBeGreaterThan(1);
+    expect(report!.comparison!.requests).toBe(3 * 4 * 3);
+    expect(report!.plan.rounds).toBe(3);
+    expect(report!.complete).toBe(true);
+    expect(report!.modes.unidirectional!.table.input_num_turns.max).toBe(5);
+    expect(report!.modes.unidirectional!.table.output_num_tokens).toMatchObject({ mean: 6, std: 0 });
+    expect(world.clusters[0]!.closed).toBe(1);
+  });
+
+  test("every line has at most 80 columns, and the tables have vLLM's rows", async () => {
+    const { world } = await bench(['gen.json', '--num-clients', '2', '--warmup-percentages', '0%,50%']);
+    for (const line of world.out().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
+    for (const row of ['ttft_ms', 'tpot_ms', 'latency_ms', 'input_num_turns', 'output_num_chunks'])
+      expect(world.out()).toContain(`\n${row}`);
+    expect(world.out()).toContain('without the first 50% of each round');
+    expect(world.err()).toMatch(/round 2 of 3, eviction, bidirectional: 12 requests in .* left/);
+  });
+
+  test('the same seed gives the same workload and tokens, another one others', async () => {
+    const run = async (seed: string) => {
+      const { report } = await bench(['gen.json', '--seed', seed, '--rounds', '1', '--json', 'out.json']);
+      const samples = report!.experiments.no_prefix_caching!.modes.bidirectional!.samples;
+      return samples.map(({ conversation_id, turn, input_num_tokens, ttft_ms }) => [
+        conversation_id,
+        turn,
+        input_num_tokens,
+        ttft_ms,
+      ]);
+    };
+    expect(await run('3')).toEqual(await run('3'));
+    expect(await run('3')).not.toEqual(await run('4'));
+  });
+
+  test("the preset at a scale has its threshold scaled, vLLM's own as a row, and the published figures beside", async () => {
+    const { code, report, world } = await bench([
+      ...['--preset', 'pr32553', '--scale', '1/64', '--model', 'nano', '--rounds', '1', '--json', 'out.json'],
+    ]);
+    expect(code).toBe(0);
+    expect(report!.config).toMatchObject({ threshold: 1, numClients: 2, maxActiveConversations: 24 });
+    expect(report!.workload).toMatchObject({ conversations: 24, num_clients: 2, scale: '1/64' });
+    expect(report!.experiments.prefix_caching!.modes.bidirectional_threshold_64?.threshold).toBe(64);
+    expect(report!.experiments.no_prefix_caching!.published?.ttft_ms.mean?.ratio).toBeCloseTo(2.107, 2);
+    expect(world.out()).toContain('beside vLLM PR 32553');
+    expect(world.out()).toMatch(/Every length is 1\/64/);
+  });
+
+  test('without a file it is the preset, on a budget', async () => {
+    const { report } = await bench(['--rounds', '1', '--model', 'nano', '--json', 'out.json']);
+    expect(report!.config).toMatchObject({ preset: 'pr32553', scale: '1/16', budget: '10m', threshold: 4 });
+  });
+
+  test("P's prefix caching set by hand is the only experiment", async () => {
+    const { report } = await bench([
+      'gen.json',
+      '--no-prefix-caching',
+      '--rounds',
+      '1',
+      '--json',
+      'out.json',
+    ]);
+    expect(Object.keys(report!.experiments)).toEqual(['no_prefix_caching']);
+    expect(Object.keys(report!.modes)).toEqual(['unidirectional', 'bidirectional', 'decode_local']);
+  });
+
+  test('a mode that gives other tokens fails, and is named', async () => {
+    const { code, world } = await bench(['gen.json', '--rounds', '1'], {
+      wrong: { mode: 'bidirectional', what: 'token' },
+    });
+    expect(code).toBe(1);
+    expect(world.out().replaceAll('\n', ' ')).toMatch(/THE MODES DISAGREE: bidirectional, round 1, .*turn 2/);
+  });
+
+  test('a list of conversations: answers are as long as in the file', async () => {
+    const messages = [
+      { role: 'user', content: 'abc' },
+      { role: 'assistant', content: 'wxyz12' },
+      { role: 'user', content: 'de' },
+      { role: 'assistant', content: 'vv' },
+    ];
+    const list = JSON.stringify([{ id: 'x', messages }]);
+    const { code, report } = await bench(
+      ['list.json', '--rounds', '1', '--json', 'out.json'],
+      {},
+      { 'list.json': list },
+    );
+    expect(code).toBe(0);
+    const { samples } = report!.experiments.no_prefix_caching!.modes.unidirectional!;
+    expect(samples.map(({ output_num_tokens }) => output_num_tokens)).toEqual([6, 2]);
+  });
+
+  test('Ctrl-C: what was served is written, marked incomplete, exit 130', async () => {
+    const world = fakeWorld({}, files);
+    const write = world.deps.stderr.write;
+    world.deps.stderr.write = (text) => {
+      write(text);
+      if (text.includes('round 1 of 3, prefix-caching, unidirectional')) world.interrupt();
+    };
+    const code = await main(['bench', 'gen.json', '--json', 'out.json'], world.deps);
+    expect(code).toBe(130);
+    const report = benchReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    expect(report).toMatchObject({ complete: false, incomplete_reason: 'interrupted' });
+    expect(report.modes.bidirectional!.requests).toBe(12);
+    expect(world.out()).toContain('INCOMPLETE: interrupted');
+    expect(world.clusters[0]!.closed).toBe(1);
+  });
+
+  test('--max-num-requests, --max-turns and --early-stop shorten it as in vLLM', async () => {
+    const count = async (...options: string[]) => {
+      const { report } = await bench(['gen.json', '--rounds', '1', '--json', 'out.json', ...options]);
+      return report!.modes.unidirectional!.requests;
+    };
+    expect(await count()).toBe(12);
+    expect(await count('--max-num-requests', '5', '--num-clients', '2')).toBe(4);
+    expect(await count('--max-turns', '4')).toBe(8);
+    // All four are active from the beginning: the first that ends finds no further one.
+    expect(await count('--early-stop', '--max-active-conversations', '4')).toBe(9);
+    expect(await count('--warmup-step')).toBe(8);
+  });
+
+  test.each([
+    [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],
+    [['gen.json', '--scale', '1/0'], /--scale is '1\/0': wanted 1, or 1\/N/],
+    [['gen.json', '--budget', 'soon'], /--budget is 'soon': wanted a time above 0/],
+    [['gen.json', '--num-clients', '5'], /gen.json has 4 conversations and --num-clients is 5/],
+    [['gen.json', '--max-active-conversations', '9'], /--max-active-conversations is 9, but gen.json has 4/],
+    [['gen.json', '--limit-min-tokens', '5'], /give both, or neither/],
+    [['gen.json', '--warmup-percentages', '100%'], /percentages below 100/],
+    [['gen.json', '--p-blocks', '3'], /--p-blocks is 3 and the longest conversation takes \d+ blocks/],
+    [
+      ['gen.json', '--max-model-len', '40'],
+      /the longest conversation has \d+ tokens and the context holds 40/,
+    ],
+    [['none.json'], /cannot read none.json/],
+    [['gen.json', '--json', '/read-only/x.json'], /cannot write \/read-only\/x.json/],
+    [['gen.json', 'more'], /'more' is one word too many/],
+    [['list.json', '--scale', '1/2'], /list.json is a list of conversations/],
+    [['gen.json', '--token-ids', '--endpoint', 'http://x', '--model', 'm'], /give --tokenizer/],
+    [['gen.json', '--endpoint', 'ftp://x', '--model', 'm'], /begins with http/],
+    [['gen.json', '--endpoint', 'a', '--url', 'b'], /--endpoint and --url are both given/],
+    [['short.json'], /book.txt has \d+ tokens and the conversations take \d+/],
+  ])('%j is refused before anything starts', async (options, message) => {
+    const more = {
+      'list.json': JSON.stringify([{ role: 'user', content: 'hi' }]),
+      'short.json': JSON.stringify({ ...spec, text_files: ['/book.txt'] }),
+      '/book.txt': 'too short a text',
+    };
+    const { world, code } = await bench(options, {}, more);
+    expect(world.err()).toMatch(message);
+    expect(code).toBe(2);
+    expect(world.clusters).toHaveLength(0);
+  });
+});
