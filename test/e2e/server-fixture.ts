@@ -1,0 +1,66 @@
+/** A whole server on free ports for tests: nano in worker threads, real sockets. */
+import { EngineCluster } from '../../src/cluster/cluster.ts';
+import type { ClusterOptions } from '../../src/cluster/types.ts';
+import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import type { ServerLog } from '../../src/server/log.ts';
+import { type RunningServer, type ServerOptions, startServer } from '../../src/server/serve.ts';
+import { testOptions } from './cluster-fixture.ts';
+
+export interface Served {
+  cluster: EngineCluster;
+  server: RunningServer;
+  urls: RunningServer['urls'];
+  /** What went to the log as an error. */
+  errors: string[];
+}
+
+export async function withServer<T>(
+  cluster: Partial<ClusterOptions>,
+  server: Partial<ServerOptions>,
+  use: (served: Served) => Promise<T>,
+): Promise<T> {
+  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  const errors: string[] = [];
+  const log: ServerLog = {
+    access: () => {},
+    ended: () => {},
+    note: () => {},
+    error: (message) => void errors.push(message),
+  };
+  const engines = await EngineCluster.start(nodePlatform, { ...testOptions, ...cluster });
+  const running = await startServer(engines, {
+    host: '127.0.0.1',
+    ports: { prefill: 0, decode: 0, router: 0 },
+    ...{ servedModelNames: [], maxQueue: 64, apiKey: null, corsOrigins: [], streamingKvParams: true },
+    ...{ defaults: {}, version: 'test', log },
+    ...server,
+  });
+  try {
+    const result = await use({ cluster: engines, server: running, urls: running.urls, errors });
+    if (engines.engines.every(({ dead }) => !dead)) await engines.checkIntegrity();
+    return result;
+  } finally {
+    await running.stop(0);
+  }
+}
+
+export function post(url: string, body: unknown, init: RequestInit = {}): Promise<Response> {
+  const headers = { 'Content-Type': 'application/json', ...init.headers };
+  return fetch(url, { ...init, method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+/** A metric's value, summed over its labels. */
+export async function metric(url: string, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+}
+
+/** Blocks in use and requests held, of all engines. */
+export async function inUse(cluster: EngineCluster): Promise<{ blocks: number; held: number }> {
+  const stats = await cluster.stats();
+  return {
+    blocks: stats.reduce((sum, { usedBlocks }) => sum + usedBlocks, 0),
+    held: stats.reduce((sum, { heldRequests }) => sum + heldRequests, 0),
+  };
+}

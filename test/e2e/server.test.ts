@@ -1,0 +1,227 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import OpenAI from 'openai';
+import { describe, expect, it } from 'vitest';
+import { generate, withCluster } from './cluster-fixture.ts';
+import { inUse, metric, post, withServer } from './server-fixture.ts';
+
+const CHAT = '/v1/chat/completions';
+
+const user = (content: string) => ({ role: 'user' as const, content });
+
+async function readEvents(response: Response): Promise<EventSourceMessage[]> {
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (event) => void events.push(event) });
+  const decoder = new TextDecoder();
+  for await (const bytes of response.body!) parser.feed(decoder.decode(bytes, { stream: true }));
+  return events;
+}
+
+describe('clients', () => {
+  it('the openai client: two turns, streamed and not, the second pulling what D generated', async () => {
+    await withServer({}, {}, async ({ urls, errors }) => {
+      const client = new OpenAI({ baseURL: `${urls.router}/v1`, apiKey: 'none', maxRetries: 0 });
+      expect((await client.models.list()).data.map(({ id }) => id)).toEqual(['nano']);
+      const ask = { model: 'nano', max_tokens: 24, temperature: 0.9, seed: 5 };
+      const first = await client.chat.completions.create({ ...ask, messages: [user('Tell me something.')] });
+      const answer = first.choices[0]!.message.content!;
+      expect(first.usage!.completion_tokens).toBeGreaterThan(0);
+      expect(await metric(urls.prefill, 'vllm:external_prefix_cache_hits_total')).toBe(0);
+
+      // No conversation is named: it is found by its history.
+      const messages = [
+        user('Tell me something.'),
+        { role: 'assistant' as const, content: answer },
+        user('And?'),
+      ];
+      const options = { stream: true as const, stream_options: { include_usage: true } };
+      const stream = await client.chat.completions.create({ ...ask, ...options, messages });
+      let text = '';
+      let cached = 0;
+      for await (const chunk of stream) {
+        text += chunk.choices[0]?.delta.content ?? '';
+        cached = chunk.usage?.prompt_tokens_details?.cached_tokens ?? cached;
+      }
+      expect(text.length).toBeGreaterThan(0);
+      const pulled = await metric(urls.prefill, 'vllm:external_prefix_cache_hits_total');
+      // All of the first turn but its last token, which never had KV.
+      expect(pulled).toBe(first.usage!.total_tokens - 1);
+      expect(cached).toBe(pulled);
+      expect(errors).toEqual([]);
+    });
+  });
+
+  it('errors reach the openai client as its own', async () => {
+    await withServer({}, { apiKey: 'k' }, async ({ urls }) => {
+      const baseURL = `${urls.router}/v1`;
+      const ask = { model: 'nano', messages: [user('x')] };
+      const stranger = new OpenAI({ baseURL, apiKey: 'other', maxRetries: 0 });
+      await expect(stranger.chat.completions.create(ask)).rejects.toThrow(OpenAI.AuthenticationError);
+      const client = new OpenAI({ baseURL, apiKey: 'k', maxRetries: 0 });
+      await expect(client.chat.completions.create({ ...ask, model: 'gpt' })).rejects.toThrow(
+        OpenAI.NotFoundError,
+      );
+      const wrong = client.chat.completions.create({ ...ask, max_tokens: 100_000 });
+      await expect(wrong).rejects.toMatchObject({ status: 400, param: 'max_tokens' });
+    });
+  });
+
+  it('an SSE reader gets whole events, and the tokens of the answer that is not streamed', async () => {
+    await withServer({}, {}, async ({ urls }) => {
+      const ask = { prompt: 'Once upon a time', max_tokens: 20, temperature: 1, seed: 9, ignore_eos: true };
+      const whole = (await (await post(`${urls.router}/v1/completions`, ask)).json()) as {
+        choices: { text: string }[];
+      };
+      const events = await readEvents(await post(`${urls.router}/v1/completions`, { ...ask, stream: true }));
+      expect(events.at(-1)!.data).toBe('[DONE]');
+      const chunks = events.slice(0, -1).map(({ data }) => JSON.parse(data));
+      expect(chunks.map(({ choices }) => choices[0].text).join('')).toBe(whole.choices[0]!.text);
+      expect(chunks).toHaveLength(20);
+    });
+  });
+
+  it('stop strings end the answer, the engine, and the history: the next turn goes on from what the client saw', async () => {
+    await withServer({}, {}, async ({ urls, cluster }) => {
+      const ask = { max_tokens: 40, temperature: 1, seed: 3, ignore_eos: true };
+      const url = `${urls.router}${CHAT}`;
+      const free = (await (await post(url, { ...ask, messages: [user('Hi')] })).json()) as Chat;
+      const text = free.choices[0]!.message.content;
+      const stop = [...text].slice(9, 12).join('');
+      const before = text.slice(0, text.indexOf(stop));
+      const stopped = (await (
+        await post(url, { ...ask, messages: [user('Hi')], stop, conversation_id: 'c' })
+      ).json()) as Chat;
+      expect(stopped.choices[0]).toMatchObject({
+        message: { content: before },
+        finish_reason: 'stop',
+        stop_reason: stop,
+      });
+      const messages = [user('Hi'), { role: 'assistant', content: before }, user('Go on')];
+      const next = (await (await post(url, { ...ask, messages, conversation_id: 'c' })).json()) as Chat;
+      // Alone and told the same, an engine answers the same.
+      const fresh = (await (await post(url, { ...ask, messages, cache_salt: 'other' })).json()) as Chat;
+      expect(next.choices[0]!.message.content).toBe(fresh.choices[0]!.message.content);
+      expect(next.usage.prompt_tokens).toBe(fresh.usage.prompt_tokens);
+      expect(next.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan([...before].length);
+      await expect.poll(async () => (await cluster.stats()).map(({ running }) => running)).toEqual([0, 0]);
+    });
+  });
+});
+
+interface Chat {
+  choices: { message: { content: string }; finish_reason: string; stop_reason: unknown }[];
+  usage: { prompt_tokens: number; total_tokens: number; prompt_tokens_details: { cached_tokens: number } };
+}
+
+describe('clients that go', () => {
+  it('20 at once, in the middle of their streams: no block stays in use', async () => {
+    await withServer({ maxNumSeqs: 8 }, {}, async ({ urls, cluster, errors }) => {
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, i) => {
+          const abort = new AbortController();
+          const ask = { prompt: `Client ${i} says hello`, max_tokens: 300, ignore_eos: true, stream: true };
+          const response = await post(`${urls.router}/v1/completions`, ask, { signal: abort.signal });
+          const reader = response.body!.getReader();
+          for (let chunk = 0; chunk < 1 + (i % 4); chunk++) await reader.read();
+          abort.abort();
+        }),
+      );
+      await expect.poll(() => inUse(cluster), { timeout: 20_000 }).toEqual({ blocks: 0, held: 0 });
+      expect(errors).toEqual([]);
+    });
+  });
+
+  it('while they wait for an answer that is not streamed, too', async () => {
+    await withServer({}, {}, async ({ urls, cluster }) => {
+      const abort = new AbortController();
+      const ask = { prompt: 'x'.repeat(200), max_tokens: 700, ignore_eos: true };
+      const answer = post(`${urls.decode}/v1/completions`, ask, { signal: abort.signal });
+      await expect.poll(async () => (await inUse(cluster)).blocks).toBeGreaterThan(0);
+      abort.abort();
+      await expect(answer).rejects.toThrow();
+      await expect.poll(() => inUse(cluster)).toEqual({ blocks: 0, held: 0 });
+    });
+  });
+});
+
+describe('engines that fail', () => {
+  for (const role of ['prefill', 'decode'] as const) {
+    it(`the turn goes on without ${role}, with the same tokens, and the engine comes back`, async () => {
+      await withServer({}, {}, async ({ urls, cluster }) => {
+        const url = `${urls.router}/v1/completions`;
+        const ask = {
+          prompt: 'A long answer, please',
+          max_tokens: 120,
+          temperature: 1,
+          seed: 2,
+          ignore_eos: true,
+        };
+        const text = async (response: Response) =>
+          ((await response.json()) as { choices: { text: string }[] }).choices[0]!.text;
+        const expected = await text(await post(url, ask));
+        const under = post(url, { ...ask, cache_salt: 'again' });
+        await expect
+          .poll(async () => (await cluster.stats().catch(() => [])).some(({ running }) => running > 0))
+          .toBe(true);
+        await cluster.engine(role).call((api) => api.loseDevice());
+        expect(await text(await under)).toBe(expected);
+        await expect.poll(() => cluster.engines.every(({ dead }) => !dead), { timeout: 20_000 }).toBe(true);
+        expect((await fetch(`${urls[role]}/health`)).status).toBe(200);
+        expect(await text(await post(url, ask))).toBe(expected);
+      });
+    });
+  }
+});
+
+describe('many at once', () => {
+  it('64 conversations of two turns over HTTP have the tokens of the library', async () => {
+    const prompts = Array.from({ length: 64 }, (_, i) => `Conversation ${i}: tell me about ${i * 37}.`);
+    const sampling = { maxTokens: 12, temperature: 1, seed: 11, ignoreEos: true };
+    const options = { maxNumSeqs: 16, maxNumBatchedTokens: 256 };
+    const expected = await withCluster(options, async (cluster) => {
+      const answers: string[] = [];
+      for (const content of prompts) {
+        const messages = [user(content)];
+        const first = await generate(cluster, { conversationId: content, messages, sampling });
+        const more = [...messages, { role: 'assistant', content: first.result.text }, user('And then?')];
+        const second = await generate(cluster, { conversationId: content, messages: more, sampling });
+        answers.push(first.result.text, second.result.text);
+        await cluster.endConversation(content);
+      }
+      return answers;
+    });
+    await withServer(options, {}, async ({ urls, errors }) => {
+      const ask = { max_tokens: 12, temperature: 1, seed: 11, ignore_eos: true };
+      const say = async (messages: object[], conversation_id: string) => {
+        const response = await post(`${urls.router}${CHAT}`, { ...ask, messages, conversation_id });
+        expect(response.status).toBe(200);
+        return ((await response.json()) as Chat).choices[0]!.message.content;
+      };
+      const answers = await Promise.all(
+        prompts.map(async (content) => {
+          const first = await say([user(content)], content);
+          const more = [user(content), { role: 'assistant', content: first }, user('And then?')];
+          return [first, await say(more, content)];
+        }),
+      );
+      expect(answers.flat()).toEqual(expected);
+      expect(errors).toEqual([]);
+      expect(await metric(urls.prefill, 'vllm:external_prefix_cache_hits_total')).toBeGreaterThan(0);
+    });
+  }, 240_000);
+});
+
+describe('the end', () => {
+  it('requests under way finish within the grace, later ones are refused, and after it the rest is told', async () => {
+    await withServer({}, {}, async ({ urls, server }) => {
+      const ask = { prompt: 'Take your time', ignore_eos: true };
+      const short = post(`${urls.router}/v1/completions`, { ...ask, max_tokens: 30 });
+      const long = post(`${urls.decode}/v1/completions`, { ...ask, max_tokens: 900, stream: true });
+      const streaming = await long;
+      await server.stop(1500);
+      expect((await short).status).toBe(200);
+      const events = await readEvents(streaming);
+      expect(JSON.parse(events.at(-2)?.data ?? events.at(-1)!.data)).toMatchObject({ error: { code: 503 } });
+      await expect(fetch(`${urls.router}/health`)).rejects.toThrow();
+    });
+  });
+});

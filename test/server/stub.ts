@@ -1,0 +1,94 @@
+/** Services without engines: an answer by arithmetic, or whatever a test says. */
+import { expect } from 'vitest';
+import type { AnswerPiece, GenerationRequest, PortService } from '../../src/server/service.ts';
+
+export const VOCAB = 512;
+
+/** Characters are tokens; an answer is the prompt's tokens again, from the first on. */
+export class StubService {
+  readonly kind: 'engine' | 'router';
+  readonly name: string;
+  readonly model = { names: ['nano', 'alias'], maxModelLen: 64, vocabSize: VOCAB, eosTokenIds: [0] };
+  readonly maxNumSeqs = 2;
+  readonly text = {
+    encode: (text: string) => [...text].map((character) => character.codePointAt(0)!),
+    decode: (ids: readonly number[]) => String.fromCodePoint(...ids),
+    encodeMessages: (messages: readonly { content: string }[]) =>
+      messages.flatMap(({ content }) => this.text.encode(content)),
+  };
+  readonly cluster = null;
+  readonly requests: GenerationRequest[] = [];
+  /** Ended by their signal. */
+  aborted = 0;
+  /** Waits before each token. */
+  pace: () => Promise<void> = async () => {};
+  /** Thrown before the token of this index. */
+  failure: { at: number; error: Error } | null = null;
+  kvTransferParams: AnswerPieceEnd['kvTransferParams'] = null;
+  resets = true;
+
+  constructor(kind: 'engine' | 'router' = 'router') {
+    this.kind = kind;
+    this.name = kind === 'router' ? 'router' : 'decode-0';
+  }
+
+  unhealthy(): string | null {
+    return null;
+  }
+
+  async resetPrefixCache(): Promise<boolean> {
+    return this.resets;
+  }
+
+  async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
+    this.requests.push(request);
+    const { prompt, sampling, signal } = request;
+    const ids =
+      prompt.kind === 'tokens'
+        ? prompt.tokenIds
+        : prompt.kind === 'text'
+          ? this.text.encode(prompt.text)
+          : this.text.encodeMessages(prompt.messages);
+    request.onPrompt(ids);
+    const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPullReason: null };
+    for (let i = 0; i < sampling.maxTokens; i++) {
+      if (this.failure?.at === i) throw this.failure.error;
+      await Promise.race([this.pace(), gone(signal)]);
+      if (signal.aborted) {
+        this.aborted++;
+        throw signal.reason;
+      }
+      const tokenId = ids[i % ids.length]!;
+      const final =
+        i === sampling.maxTokens - 1
+          ? {
+              finishReason: 'length' as const,
+              stopReason: null,
+              prompt: { ...account, computedTokens: ids.length - 3 },
+              kvTransferParams: this.kvTransferParams,
+            }
+          : null;
+      const logits = sampling.keepLogits ? Float32Array.from({ length: VOCAB }, (_, id) => -id / 100) : null;
+      yield { tokenId, text: this.text.decode([tokenId]), logits, atMs: 10 * i, final };
+    }
+  }
+}
+
+type AnswerPieceEnd = NonNullable<AnswerPiece['final']>;
+
+const gone = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+
+export const asService = (stub: StubService): PortService => stub as unknown as PortService;
+
+/** `data:` lines of a stream, parsed; the last must be [DONE]. */
+export async function events(response: Response): Promise<Record<string, never>[]> {
+  const text = await response.text();
+  const lines = text.split('\n\n').filter((line) => line !== '');
+  expect(lines.every((line) => line.startsWith('data: '))).toBe(true);
+  expect(lines.at(-1)).toBe('data: [DONE]');
+  return lines.slice(0, -1).map((line) => JSON.parse(line.slice(6)));
+}
