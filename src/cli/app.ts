@@ -2,6 +2,7 @@
 import { ConfigError, KvferryError } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { bench, benchSpec } from './commands/bench.ts';
+import { calibrateCommand, calibrateSpec } from './commands/calibrate.ts';
 import { doctor, doctorSpec } from './commands/doctor.ts';
 import { exportCommand, exportSpec } from './commands/export.ts';
 import { reportCommand, reportSpec } from './commands/report.ts';
@@ -17,6 +18,7 @@ const specs: readonly CommandSpec[] = [
   serveSpec,
   benchSpec,
   sweepSpec,
+  calibrateSpec,
   reportSpec,
   verifySpec,
   doctorSpec,
@@ -65,6 +67,8 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
       return run(config, context);
     case 'sweep':
       return sweep(config, lists, context);
+    case 'calibrate':
+      return calibrateCommand(parsed.args, config, context);
     case 'report':
       return reportCommand(parsed.args, config, context);
     case 'bench':

@@ -213,6 +213,8 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     recording: 'Recording',
     sweep: 'Sweep',
     tracing: 'Looking closer',
+    calibration: 'Calibration',
+    costs: 'Pull or recompute',
     general: 'General',
   };
   for (const group of spec.groups) {

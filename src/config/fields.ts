@@ -21,6 +21,8 @@ export type FieldGroup =
   | 'recording'
   | 'sweep'
   | 'tracing'
+  | 'calibration'
+  | 'costs'
   | 'general';
 
 export interface FieldMeta {

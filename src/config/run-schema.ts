@@ -8,8 +8,8 @@ import { bench, endpoint, measuring } from './bench-schema.ts';
 import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
 import { kvTransferConfigSchema } from './kv-transfer.ts';
 import { serving } from './serve-schema.ts';
-import { sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
+import { calibration, costs, sweep } from './sweep-schema.ts';
 
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
 export type KvLayout = (typeof KV_LAYOUTS)[number];
@@ -273,6 +273,8 @@ export const fieldGroups = {
   endpoint,
   sweep,
   serving,
+  calibration,
+  costs,
   verify,
   outputs,
   recording,
@@ -292,6 +294,8 @@ export const runConfigSchema = z.strictObject({
   ...endpoint,
   ...sweep,
   ...serving,
+  ...calibration,
+  ...costs,
   ...verify,
   ...outputs,
   ...recording,

@@ -1,5 +1,6 @@
-/** The settings of a sweep: what is pulled and recomputed at each of its points. */
-import { text, wholeNumber, wholeNumbers } from './fields.ts';
+/** The settings of sweep and calibrate, and of the policy that decides pulls: what pulling and recomputing cost. */
+import { z } from 'zod';
+import { flag, oneOf, text, wholeNumber, wholeNumbers } from './fields.ts';
 
 export const sweep = {
   context: wholeNumbers('whole numbers of tokens, 1 or more, with commas between', { min: 1 })
@@ -24,4 +25,41 @@ export const sweep = {
     description: 'Write every turn measured as a line of CSV.',
     value: 'FILE',
   }),
+};
+
+export const calibration = {
+  check: flag().default(false).meta({
+    description:
+      'Then serve a mixed workload by each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare.',
+    value: null,
+  }),
+};
+
+const wantedShare = "a share of turns from 0% to 100%, such as '5%'";
+
+export const costs = {
+  pullPolicy: oneOf(['threshold', 'cost-aware']).default('threshold').meta({
+    description:
+      "What decides whether P pulls: vLLM's fixed --threshold, or costs predicted from a profile and from what is seen.",
+    value: 'threshold|cost-aware',
+  }),
+  costProfile: text('a file that kvferry calibrate wrote').nullable().default(null).meta({
+    description:
+      'The profile that cost-aware begins with, from kvferry calibrate. Left out: a quick calibration at the start.',
+    value: 'FILE',
+  }),
+  audit: z
+    .preprocess(
+      (value) => (typeof value === 'number' ? `${100 * value}%` : value),
+      z
+        .string({ error: wantedShare })
+        .regex(/^\d+(\.\d+)?%$/, { error: wantedShare })
+        .refine((share) => Number.parseFloat(share) <= 100, { error: wantedShare }),
+    )
+    .default('0%')
+    .meta({
+      description:
+        'Serve so many of the turns with something to pull a second time the other way, from the same state, and report what the choice lost. Audited turns are left out of times.',
+      value: 'SHARE',
+    }),
 };

@@ -30,6 +30,8 @@ export const sweepSpec: CommandSpec = {
   description:
     'Serve the same turn pulled and recomputed, over context lengths, links, block sizes and layouts, and find where pulling begins to win.',
   groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'outputs', 'general'],
+  // Not what the shipped conversation is run with.
+  defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],
   examples: [
     'kvferry sweep',
@@ -62,7 +64,7 @@ export async function sweep(config: RunConfig, lists: Lists, context: CommandCon
     clusterOptions(settings, architecture, adapter.software),
   );
   const plan = planOf(config, links, variants);
-  const thresholds = [...new Set((lists.threshold ?? [0, 64]).map(Number))].sort((a, b) => a - b);
+  const thresholds = [...new Set((lists.threshold ?? []).map(Number))].sort((a, b) => a - b);
 
   const progress = createProgress(deps);
   const total = variants.length * sweepTurns(plan);

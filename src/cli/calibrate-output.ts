@@ -1,0 +1,120 @@
+/** A calibration as a terminal shows it: the costs, how well they fit, what thresholds lose, and policies side by side. */
+import type { ExpectedRegret } from '../cluster/fit-costs.ts';
+import type { PolicyCheck } from '../cluster/policy-check.ts';
+import type { CostProfile } from '../config/cost-profile.ts';
+import { THROTTLED } from '../report/verdict.ts';
+import { formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';
+import { renderTable, type TableStyle } from './table.ts';
+
+export function calibrationLines(
+  profile: CostProfile,
+  regret: readonly ExpectedRegret[],
+  check: PolicyCheck | null,
+  style: TableStyle,
+): string[] {
+  const { model, adapter, link, block_size, fit } = profile;
+  return [
+    ...wrap(
+      `${model} on ${adapter}, ${link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link'}, blocks of ${block_size} tokens; ${plural(fit.samples, 'turn')} of ${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)} reusable tokens.`,
+      WIDTH,
+    ),
+    '',
+    ...costLines(profile),
+    '',
+    ...wrap(recommendation(profile), WIDTH),
+    '',
+    ...regretLines(profile, regret, style),
+    ...(check ? ['', ...checkLines(check, link !== null, style)] : []),
+  ];
+}
+
+function costLines({ pull, prefill, fit, block_bytes, block_size }: CostProfile): string[] {
+  const perToken = (pull.ms_per_byte * block_bytes) / block_size;
+  const rate =
+    pull.ms_per_byte > 0 ? `${(1 / pull.ms_per_byte / 1000).toPrecision(3)} MB/s` : 'too quick to tell';
+  const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+  return [
+    `a pull     ${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${perToken.toPrecision(3)} ms a token (${rate})`,
+    `a prefill  ${prefill.ms_per_token.toPrecision(3)} ms a token, ${(1000 * prefill.ms_per_token_context).toPrecision(3)} ms more for each 1,000 before it`,
+    `a turn     ${formatMs(prefill.fixed_ms)} ms besides (hand-over to D, its first step)`,
+    `fit        TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${percent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${percent(fit.transfer_median_error)}`,
+  ];
+}
+
+function recommendation({ recommended_threshold: threshold, fit }: CostProfile): string {
+  if (threshold === null)
+    return `Recommended: do not pull; up to ${formatCount(2 * fit.most_tokens)} tokens computing again is predicted to be quicker.`;
+  if (threshold === 0) return 'Recommended kv_recompute_threshold: 0, always pull.';
+  return `Recommended kv_recompute_threshold: ${threshold}. Below it computing again is predicted to be quicker, from it on pulling.`;
+}
+
+function regretLines(
+  { fit, recommended_threshold }: CostProfile,
+  regret: readonly ExpectedRegret[],
+  style: TableStyle,
+) {
+  const range = `${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)}`;
+  const name = (threshold: number | null): string => {
+    const names = [
+      ...(threshold === null ? ['never pull'] : [String(threshold)]),
+      ...(threshold === 0 ? ['always pull'] : []),
+      ...(threshold === 64 ? ["vLLM's default"] : []),
+      ...(threshold === recommended_threshold ? ['recommended'] : []),
+    ];
+    return names.join(', ');
+  };
+  return [
+    `Expected loss a turn, for reusable lengths spread evenly (log) over ${range}:`,
+    ...renderTable(
+      [{ head: 'threshold', align: 'left' }, { head: 'ms' }, { head: '%' }],
+      regret.map(({ threshold, regretMs, regretShare }) => [
+        name(threshold),
+        formatMs(regretMs),
+        (100 * regretShare).toFixed(1),
+      ]),
+      style,
+    ),
+  ];
+}
+
+function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): string[] {
+  const names = {
+    always: 'always pull',
+    never: 'never pull',
+    threshold: `threshold ${check.threshold}`,
+    'cost-aware': 'cost-aware',
+  };
+  const lengths = check.turns.map(({ contextTokens }) => contextTokens).sort((a, b) => a - b);
+  const served = check.turns.length * check.rounds;
+  const costAware = check.totals.find(({ policy }) => policy === 'cost-aware')!;
+  const best = formatMs(check.bestMs);
+  const within = costAware.regretShare <= 0.05;
+  return [
+    ...wrap(
+      `Measured: the same ${plural(check.turns.length, 'turn')} (${lengths.join(', ')} reusable tokens) by each policy, in ${plural(check.rounds, 'alternating round')}${throttled ? `, ${THROTTLED}` : ''}. Sums of median TTFT, ms; [least and most of the rounds' sums].`,
+      WIDTH,
+    ),
+    ...renderTable(
+      [
+        { head: 'policy', align: 'left' },
+        { head: 'total TTFT' },
+        { head: 'over the better' },
+        { head: 'pulled' },
+      ],
+      [
+        ...check.totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare }) => [
+          names[policy],
+          `${formatMs(totalMs)} [${formatMs(leastMs)}, ${formatMs(mostMs)}]`,
+          `${(100 * regretShare).toFixed(1)}%`,
+          `${pulls} of ${served}`,
+        ]),
+        ['better of always and never, each turn', best, '-', '-'],
+      ],
+      style,
+    ),
+    ...wrap(
+      `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice (${(100 * costAware.regretShare).toFixed(1)}%).`,
+      WIDTH,
+    ),
+  ];
+}
