@@ -7,6 +7,7 @@ import { benchCluster } from '../multiturn/cluster-bench.ts';
 import { benchEndpoint } from '../multiturn/endpoint-bench.ts';
 import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
+import { prepareOutputs } from '../outputs.ts';
 
 export const benchSpec: CommandSpec = {
   usage: 'bench [file]',
@@ -26,11 +27,13 @@ export async function bench(config: RunConfig, context: CommandContext): Promise
   checkBench(config);
   const { deps, signal } = context;
   const remote = config.endpoint !== null || config.url !== null;
+  const model = remote ? null : (await deps.backend.architecture(config.model)).name;
+  const outputs = await prepareOutputs(config, 'bench', model, deps);
   const report = remote ? await benchEndpoint(config, context) : await benchCluster(config, context);
   printBench(report, config.json === true ? deps.stderr : deps.stdout, deps.color);
-  await writeJson(report, config, context);
+  const asserted = await outputs.finish(report);
   if (signal.aborted) return EXIT.interrupted;
-  return passed(report) ? EXIT.good : EXIT.failed;
+  return passed(report) ? asserted : EXIT.failed;
 }
 
 function passed({ experiments, integrity }: BenchReport): boolean {
@@ -38,11 +41,4 @@ function passed({ experiments, integrity }: BenchReport): boolean {
   const served = all.some(({ modes }) => Object.keys(modes).length > 0);
   const agree = all.every(({ comparison }) => comparison?.tokens_identical !== false);
   return served && agree && integrity?.ok !== false;
-}
-
-async function writeJson(report: BenchReport, config: RunConfig, { deps }: CommandContext): Promise<void> {
-  if (config.json === false) return;
-  const text = `${JSON.stringify(report, null, 2)}\n`;
-  if (config.json === true) deps.stdout.write(text);
-  else await deps.writeTextFile(config.json, text);
 }
