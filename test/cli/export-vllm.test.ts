@@ -97,6 +97,21 @@ describe('the script', () => {
     );
   });
 
+  it("takes the server's ports and names, and tells no key", async () => {
+    const script = await exported([
+      ...['--model', 'smollm2-135m', '--mode', 'unidirectional', '--port', '9000', '--prefill-port', '9100'],
+      ...['--decode-port', '0', '--served-model-name', 'one,two', '--api-key', 'secret'],
+    ]);
+    const [p, d, proxy, benchmark] = runScript(script).map(({ words }) => words);
+    expect([p!, d!].map((words) => wordAfter(words, '--port'))).toEqual(['9100', '8200']);
+    expect(p!.slice(p!.indexOf('--served-model-name') + 1).slice(0, 2)).toEqual(['one', 'two']);
+    expect(wordAfter(proxy!, '--port')).toBe('9000');
+    expect(wordAfter(proxy!, '--prefiller-port')).toBe('9100');
+    expect(wordAfter(benchmark!, '--served-model-name')).toBe('one');
+    expect(script).not.toContain('secret');
+    expect(script).toContain('VLLM_API_KEY');
+  });
+
   it('differs between modes where the modes differ: the flag, or one engine in place of three programs', async () => {
     const calls = runScript(await exported(['--model', 'smollm2-135m']));
     expect(calls.map(({ words }) => words[1])).toEqual([

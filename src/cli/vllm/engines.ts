@@ -13,7 +13,21 @@ export interface VllmCommand {
 }
 
 export const HOST = 'localhost';
-export const PORTS = { router: 8000, prefill: 8100, decode: 8200 } as const;
+const DEFAULT_PORTS = { router: 8000, prefill: 8100, decode: 8200 } as const;
+
+/** Those of `kvferry serve`; a free one (0) can be known to nobody beforehand. */
+export function portsOf(config: RunConfig): Record<keyof typeof DEFAULT_PORTS, number> {
+  return {
+    router: config.port || DEFAULT_PORTS.router,
+    prefill: config.prefillPort || DEFAULT_PORTS.prefill,
+    decode: config.decodePort || DEFAULT_PORTS.decode,
+  };
+}
+
+/** Names under which clients know the model; none: what vLLM calls it. */
+export const servedNames = (config: RunConfig): string[] =>
+  config.servedModelName?.split(',').map((name) => name.trim()) ?? [];
+
 /** vLLM's default for the first, and the next one: P and D may share a host. */
 const SIDE_CHANNEL_PORTS = { prefill: 5600, decode: 5601 } as const;
 
@@ -38,14 +52,17 @@ export function vllmModel(model: string): string {
 
 export function engineCommands(config: RunConfig, options: ClusterOptions, mode: Mode): VllmCommand[] {
   const model = vllmModel(config.model);
+  const ports = portsOf(config);
+  const names = servedNames(config);
   const serve = (role: 'prefill' | 'decode', port: number, more: readonly string[]) => [
-    ...['vllm', 'serve', model, '--host', '0.0.0.0', '--port', String(port)],
+    ...['vllm', 'serve', model, '--port', String(port)],
+    ...(names.length > 0 ? ['--served-model-name', ...names] : []),
     ...sharedOptions(config, options),
     ...poolOptions(config, options, role),
     ...more,
   ];
   if (mode === 'monolithic') {
-    const argv = serve('decode', PORTS.router, []);
+    const argv = serve('decode', ports.router, []);
     return [{ what: 'the only engine, in the place of the proxy', env: {}, argv }];
   }
   const disaggregated = (role: 'prefill' | 'decode', gpu: string): VllmCommand => ({
@@ -55,12 +72,13 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
       VLLM_NIXL_SIDE_CHANNEL_HOST: HOST,
       VLLM_NIXL_SIDE_CHANNEL_PORT: String(SIDE_CHANNEL_PORTS[role]),
     },
-    argv: serve(role, PORTS[role], ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))]),
+    argv: serve(role, ports[role], ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))]),
   });
   return [disaggregated('prefill', '0'), disaggregated('decode', '1')];
 }
 
-export function proxyCommand(): VllmCommand {
+export function proxyCommand(config: RunConfig): VllmCommand {
+  const ports = portsOf(config);
   const pair = (role: 'prefiller' | 'decoder', port: number) => [
     ...[`--${role}-host`, HOST],
     ...[`--${role}-port`, String(port)],
@@ -69,9 +87,9 @@ export function proxyCommand(): VllmCommand {
     what: "the proxy (vLLM's examples/disaggregated/disaggregated_serving)",
     env: {},
     argv: [
-      ...['python', 'disagg_proxy_multiturn.py', '--host', '0.0.0.0', '--port', String(PORTS.router)],
-      ...pair('prefiller', PORTS.prefill),
-      ...pair('decoder', PORTS.decode),
+      ...['python', 'disagg_proxy_multiturn.py', '--host', '0.0.0.0', '--port', String(ports.router)],
+      ...pair('prefiller', ports.prefill),
+      ...pair('decoder', ports.decode),
     ],
   };
 }

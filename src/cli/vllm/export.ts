@@ -31,6 +31,8 @@ const REASONS: Partial<Record<RunKey, string>> = {
   adapter: 'vLLM takes the GPU that CUDA_VISIBLE_DEVICES names',
   kvDtype: "vLLM keeps KV in the model's dtype, or in fp8",
   layout: "vLLM's attention backend decides it",
+  maxQueue: 'vLLM lets any number wait',
+  corsOrigin: 'vLLM has --allowed-origins, of the engines, not of the proxy',
 };
 
 /** Carried over by engines.ts and workload.ts, or without meaning outside a run of ours. */
@@ -42,8 +44,10 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'outputTokens', 'conversations', 'concurrency', 'inputFile', 'preset', 'scale', 'numClients',
   'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate', 'conversationSampling', 'warmupStep',
   'warmupPercentages', 'limitMinTokens', 'limitMaxTokens', 'earlyStop',
+  'port', 'prefillPort', 'decodePort', 'host', 'servedModelName', 'apiKey', 'streamingKvParams', 'logFormat',
+  'accessLog', 'grace',
 ]);
-const CARRIED_GROUPS = new Set(['machine', 'cluster', 'sampling', 'modes', 'workload', 'bench']);
+const CARRIED_GROUPS = new Set(['machine', 'cluster', 'sampling', 'modes', 'workload', 'bench', 'serving']);
 
 /** Throws ConfigError. */
 export async function vllmExport(
@@ -55,7 +59,7 @@ export async function vllmExport(
   const served = config.mode.filter((mode) => mode !== 'decode-local');
   const modes = served.map((mode) => {
     const engines = engineCommands(config, options, mode);
-    return { mode, commands: mode === 'monolithic' ? engines : [...engines, proxyCommand()] };
+    return { mode, commands: mode === 'monolithic' ? engines : [...engines, proxyCommand(config)] };
   });
   return {
     modes,
@@ -73,6 +77,11 @@ function notes(config: RunConfig, modes: readonly Mode[]): string[] {
   if (modes.includes('bidirectional')) {
     found.push(
       'Bidirectional transfer wants vLLM 0.21 or newer. The proxy learns what D holds from the last chunk of a stream: vLLM sends it there only with PR 40186 applied.',
+    );
+  }
+  if (config.apiKey !== null) {
+    found.push(
+      "The API key is not printed: give it to the engines as VLLM_API_KEY, and to the proxy and the benchmark's clients as OPENAI_API_KEY.",
     );
   }
   if (config.model === 'recall') {

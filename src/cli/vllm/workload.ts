@@ -8,7 +8,7 @@ import { PR32553_CLIENTS, pr32553 } from '../../workload/pr32553.ts';
 import { shippedConversation } from '../../workload/shipped.ts';
 import type { TextConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { HOST, PORTS, type VllmCommand, vllmModel } from './engines.ts';
+import { HOST, portsOf, servedNames, type VllmCommand, vllmModel } from './engines.ts';
 
 export interface VllmWorkload {
   /** Under which name the benchmark reads it. */
@@ -113,13 +113,21 @@ function openAiList(conversations: readonly TextConversation[]) {
 function benchmark(config: RunConfig, file: string, [min, max]: readonly [number, number]): VllmCommand {
   const preset = config.preset === 'pr32553';
   const clients = preset ? PR32553_CLIENTS.numClients : Math.max(config.numClients, config.concurrency);
+  const [servedName] = servedNames(config);
   const active = config.maxActiveConversations ?? (preset ? PR32553_CLIENTS.maxActiveConversations : clients);
   return {
     what: "the benchmark (vLLM's benchmarks/multi_turn)",
     env: {},
     argv: [
       ...['python', 'benchmark_serving_multi_turn.py', '--model', vllmModel(config.model)],
-      ...['--url', `http://${HOST}:${PORTS.router}`, '--input-file', file, '--send-conversation-id'],
+      ...(servedName === undefined ? [] : ['--served-model-name', servedName]),
+      ...[
+        '--url',
+        `http://${HOST}:${portsOf(config).router}`,
+        '--input-file',
+        file,
+        '--send-conversation-id',
+      ],
       ...['--num-clients', String(clients), '--max-active-conversations', String(active)],
       ...['--seed', String(config.seed)],
       ...(min === 0 && max === 0
