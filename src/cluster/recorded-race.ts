@@ -2,13 +2,12 @@
  * The race and the crossover of a recorded run: the same turns were served with KV pulled and with KV computed again, so
  * each pair of turns is a race, and all of them are the chart's points. Measures nothing itself.
  */
-import type { Crossover, Race, RaceLane, SessionEvent } from '../measure/recording.ts';
-import type { TurnReport } from '../measure/report.ts';
+import type { Crossover, Race, RaceLane, RecordedTurn, SessionEvent } from '../measure/recording.ts';
 
 type TurnStarted = Extract<SessionEvent, { kind: 'turn_started' }>;
 interface Served {
   started: TurnStarted;
-  result: TurnReport;
+  result: RecordedTurn;
 }
 
 export class RecordedRace {

@@ -87,6 +87,30 @@ const statsSchema = z.strictObject({
   prefixCache: z.strictObject({ queries: count, hits: count }).describe('Tokens.'),
 });
 
+const moved = z.object({ bytes: count, blocks: count, ms: z.number(), throttled: z.boolean() });
+
+/** What the page shows of a turn's report. Not strict: a recording outlives the report's growth. */
+const recordedTurnSchema = z.object({
+  ...turnSchema.pick({
+    ...{
+      conversation_id: true,
+      turn: true,
+      prompt_tokens: true,
+      local_hit_tokens: true,
+      pulled_tokens: true,
+    },
+    ...{
+      computed_tokens: true,
+      no_pull_reason: true,
+      output_tokens: true,
+      output_token_ids: true,
+      text: true,
+    },
+    ...{ finish_reason: true, ttft_ms: true, tpot_ms: true, latency_ms: true, stages_ms: true },
+  }).shape,
+  transfer: z.object({ p_to_d: moved, d_to_p: moved }),
+});
+
 const laneSchema = z.strictObject({
   phase: z.enum(['waiting', 'preparing', 'running', 'done']),
   startedMs: z.number().nullable().describe('Of the measured turn.'),
@@ -161,7 +185,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     edited: z.boolean().describe('The history was changed since the last turn.'),
   }),
   z.strictObject({ kind: z.literal('token'), ...at, turnId, text: z.string(), tokens: count }),
-  z.strictObject({ kind: z.literal('turn_ended'), ...at, turnId, result: turnSchema }),
+  z.strictObject({ kind: z.literal('turn_ended'), ...at, turnId, result: recordedTurnSchema }),
   z.strictObject({ kind: z.literal('turn_failed'), ...at, turnId, message: z.string() }),
   z.strictObject({ kind: z.literal('conversation_ended'), ...at, conversation: z.string() }),
   z.strictObject({ kind: z.literal('spans'), ...at, spans: z.array(spanSchema) }),
@@ -206,6 +230,7 @@ export const recordingSchema = z.strictObject({
   events: z.array(sessionEventSchema).min(1, { error: 'at least one event' }),
 });
 
+export type RecordedTurn = z.infer<typeof recordedTurnSchema>;
 export type Mode = z.infer<typeof mode>;
 export type Role = z.infer<typeof role>;
 export type Direction = z.infer<typeof direction>;

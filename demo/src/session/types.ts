@@ -12,10 +12,10 @@ import type {
   Machine,
   Mode,
   Race,
+  RecordedTurn,
   Role,
   SessionEvent,
 } from '../../../src/measure/recording.ts';
-import type { TurnReport } from '../../../src/measure/report.ts';
 import type { Span } from '../../../src/measure/spans.ts';
 import type { Settings } from './settings.ts';
 
@@ -28,10 +28,10 @@ export type {
   Mode,
   Race,
   RaceLane,
+  RecordedTurn as TurnReport,
   Role,
   SessionEvent,
 } from '../../../src/measure/recording.ts';
-export type { TurnReport } from '../../../src/measure/report.ts';
 export type { Span } from '../../../src/measure/spans.ts';
 export type { Settings } from './settings.ts';
 
@@ -99,7 +99,7 @@ export interface TurnView {
   firstTokenMs: number | null;
   endMs: number | null;
   /** Account, TTFT, stages, bytes: once it ended. */
-  result: TurnReport | null;
+  result: RecordedTurn | null;
   /** One sentence, when it did not end well. */
   error: string | null;
 }

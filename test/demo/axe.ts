@@ -1,0 +1,28 @@
+/** axe-core in a page: what it calls serious or critical, as sentences. */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+
+const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface Violation {
+  id: string;
+  impact: string;
+  help: string;
+  nodes: { html: string; failureSummary: string }[];
+}
+
+export async function seriousFaults(page: Page): Promise<string[]> {
+  await page.evaluate(source);
+  const violations = (await page.evaluate('axe.run().then((result) => result.violations)')) as Violation[];
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, help, nodes }) =>
+      nodes
+        .slice(0, 3)
+        .map(
+          (node) =>
+            `${id}: ${help}: ${node.html.slice(0, 160)} (${node.failureSummary.split('\n').at(-1)?.trim()})`,
+        ),
+    );
+}

@@ -1,0 +1,192 @@
+/** The page in a real browser: engines on a software GPU, and without any. */
+
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { seriousFaults } from './axe.ts';
+import { launchBrowser } from './browser.ts';
+import {
+  ask,
+  type OpenedPage,
+  openPage,
+  readState,
+  type ServedPage,
+  servePage,
+  until,
+  untilReady,
+} from './page.ts';
+
+let served: ServedPage;
+beforeAll(async () => {
+  served = await servePage();
+}, 120_000);
+afterAll(() => served.close());
+
+describe('with WebGPU', () => {
+  let browser: Browser;
+  let opened: OpenedPage;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+    opened = await openPage(browser, served.url);
+  }, 120_000);
+  afterAll(() => browser.close());
+
+  test('is isolated, and both workers get a device', async () => {
+    const { page } = opened;
+    await until(page, 'state.machine.value !== null');
+    expect(await page.evaluate('crossOriginIsolated')).toBe(true);
+    expect(page.workers()).toHaveLength(2);
+    const { alive } = await readState(page);
+    expect(alive).toEqual({ prefill: true, decode: true });
+    expect(await page.evaluate('kvferry.state.machine.value.adapter.name')).toMatch(/swiftshader/i);
+  });
+
+  test('plays the first turns by itself, and a block goes back from D to P', async () => {
+    const { page } = opened;
+    await until(page, 'state.turns.value.length === 3 && state.turns.value[2].endMs !== null');
+    await untilReady(page);
+    const { turns, pulls } = await readState(page);
+    expect(turns.map(({ error }) => error)).toEqual([null, null, null]);
+    const { result } = turns[2]!;
+    expect(result!.pulled_tokens).toBeGreaterThan(0);
+    expect(result!.local_hit_tokens + result!.pulled_tokens + result!.computed_tokens).toBe(
+      result!.prompt_tokens,
+    );
+    const back = pulls.find(({ direction }) => direction === 'd_to_p')!;
+    expect(back).toMatchObject({ outcome: 'done', bytesDone: back.bytes });
+    expect(back.bytes).toBe(result!.transfer.d_to_p.bytes);
+    await expect
+      .poll(() => page.getByRole('region', { name: 'Conversation' }).innerText())
+      .toContain(turns[2]!.answer);
+  });
+
+  test('tells what is in the blocks', async () => {
+    const { page } = opened;
+    await until(page, "state.decode.blocks.value.some((block) => block.state === 'held')");
+    const held = await page.evaluate(
+      "kvferry.state.decode.blocks.value.filter((block) => block.state === 'held')",
+    );
+    const blocks = held as {
+      text: string;
+      heldFor: string;
+      conversation: string;
+      hash: string;
+      turn: number;
+    }[];
+    expect(blocks[0]).toMatchObject({ heldFor: 'prefill', turn: 1 });
+    expect(blocks.map(({ text }) => text).join('')).toContain('My name is Ada');
+  });
+
+  test('has no serious fault of accessibility', async () => {
+    expect(await seriousFaults(opened.page)).toEqual([]);
+  });
+
+  test('a threshold out of reach lets P compute, and says why', async () => {
+    const { page } = opened;
+    const threshold = page.getByLabel('Recompute threshold, tokens');
+    await threshold.fill('100000');
+    await threshold.press('Enter');
+    await threshold.blur();
+    await until(page, "state.settings.value.threshold === 100000 && state.status.value.phase === 'ready'");
+    expect(new URL(page.url()).hash).toContain('threshold=100000');
+    // The change emptied both engines: D has to speak before there is anything to pull.
+    await ask(page, 'Who came?');
+    const turn = await ask(page, 'What did Gus find?');
+    expect(turn.result).toMatchObject({ pulled_tokens: 0 });
+    expect(turn.result!.no_pull_reason).toContain('threshold 100000');
+  });
+
+  test('the race runs one turn both ways, with one answer', async () => {
+    const { page } = opened;
+    await page.evaluate('void kvferry.actions.runRace()');
+    await until(page, "state.race.value?.pull.phase === 'done' || state.race.value?.error");
+    await untilReady(page);
+    const { race, turns } = await readState(page);
+    expect(race).toMatchObject({ error: null, recompute: { pulledTokens: 0 } });
+    const lanes = race as unknown as Record<'pull' | 'recompute', { pulledTokens: number; answer: string }>;
+    expect(lanes.pull.pulledTokens).toBeGreaterThan(0);
+    expect(lanes.pull.answer).toBe(lanes.recompute.answer);
+    // What the race asked is no part of the conversation.
+    expect(turns.every(({ conversation }) => conversation.startsWith('chat'))).toBe(true);
+  });
+
+  test('killing D in an answer ends the turn with a sentence, and the page goes on', async () => {
+    const { page } = opened;
+    await page.getByRole('button', { name: 'Reset' }).click();
+    await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
+    await page.getByLabel('Your message').fill('Tell me a story about Gus and a bear.');
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await until(page, 'state.turns.value.at(-1)?.tokens >= 3');
+    await page.getByRole('button', { name: 'Kill D' }).click();
+    await until(page, 'state.turns.value.at(-1).endMs !== null');
+    const { turns } = await readState(page);
+    expect(turns.at(-1)!.error).toMatch(/decode-0 ended/);
+    await untilReady(page);
+    expect((await readState(page)).alive).toEqual({ prefill: true, decode: true });
+    const again = await ask(page, 'Tell me a story about Gus and a bear.');
+    expect(again).toMatchObject({ error: null });
+    expect(again.answer).toContain('The end.');
+  });
+
+  test('nothing went wrong on the console', () => {
+    expect(opened.errors).toEqual([]);
+  });
+});
+
+describe('the address', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  }, 120_000);
+  afterAll(() => browser.close());
+
+  test('brings back a state, and what it cannot mean is said', async () => {
+    const hash = '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&turns=0';
+    const { page, errors } = await openPage(browser, `${served.url}${hash}&treshold=1&dBlocks=many`);
+    await untilReady(page);
+    const { settings, notes } = await readState(page);
+    expect(settings).toMatchObject({
+      ...{ model: 'nano', mode: 'unidirectional', seed: 5, threshold: 7, pBlocks: 32, dBlocks: 64 },
+      ...{ link: '10e6,1ms', turns: 0 },
+    });
+    expect(notes.join(' ')).toContain("'treshold', which is no setting: did you mean threshold?");
+    expect(notes.join(' ')).toContain("dBlocks to 'many'");
+    await page.getByRole('radio', { name: 'Both ways' }).check();
+    await until(
+      page,
+      "state.settings.value.mode === 'bidirectional' && state.status.value.phase === 'ready'",
+    );
+    const { page: second } = await openPage(browser, page.url());
+    await untilReady(second);
+    expect((await readState(second)).settings).toEqual((await readState(page)).settings);
+    expect(errors).toEqual([]);
+  });
+});
+
+describe('without WebGPU', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launchBrowser({ webgpu: false });
+  }, 120_000);
+  afterAll(() => browser.close());
+
+  test('says what is missing and replays a recorded run', async () => {
+    const { page, errors } = await openPage(browser, served.url);
+    await until(page, "state.status.value.phase === 'recorded'");
+    expect((await readState(page)).notes.join(' ')).toMatch(/WebGPU/);
+    await expect.poll(() => page.getByText('Recorded', { exact: true }).isVisible()).toBe(true);
+    await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
+    const { turns, race, crossover, blockStates, replay } = await readState(page);
+    expect(turns.length).toBeGreaterThan(5);
+    expect(turns.every(({ result }) => result !== null)).toBe(true);
+    expect(race!.pull.ttftMs).toBeGreaterThan(0);
+    expect(crossover!.points.length).toBeGreaterThan(2);
+    expect(blockStates.decode).toContain('cached');
+    expect(replay!.atMs).toBe(replay!.lengthMs);
+    await page.evaluate('kvferry.actions.seek(0)');
+    expect((await readState(page)).turns).toEqual([]);
+    await page.evaluate('kvferry.actions.step()');
+    expect((await readState(page)).turns[0]!.answer).toContain('Ada');
+    expect(await seriousFaults(page)).toEqual([]);
+    expect(errors).toEqual([]);
+  });
+});

@@ -1,0 +1,121 @@
+/** The built page, served with the headers that it needs, and what tests want to know of it. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { build, preview } from 'vite';
+import type { RecordedTurn } from '../../src/measure/recording.ts';
+
+const configFile = path.join(import.meta.dirname, '..', '..', 'demo', 'vite.config.ts');
+
+export interface ServedPage {
+  /** Ends with a slash. */
+  url: string;
+  close(): Promise<void>;
+}
+
+/** Builds the page into a folder of its own and serves it on a free port. */
+export async function servePage(): Promise<ServedPage> {
+  const outDir = mkdtempSync(path.join(os.tmpdir(), 'kvferry-page-'));
+  await build({ configFile, logLevel: 'error', build: { outDir } });
+  const server = await preview({ configFile, logLevel: 'error', build: { outDir }, preview: { port: 0 } });
+  return {
+    url: server.resolvedUrls!.local[0]!,
+    async close() {
+      await server.close();
+      rmSync(outDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface OpenedPage {
+  page: Page;
+  /** Errors of the page and on its console so far. */
+  errors: string[];
+}
+
+export async function openPage(
+  browser: Browser,
+  url: string,
+  viewport = { width: 1280, height: 900 },
+): Promise<OpenedPage> {
+  const page = await browser.newPage({ viewport });
+  const errors: string[] = [];
+  page.on('pageerror', (error) => errors.push(error.stack ?? error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error') errors.push(message.text());
+  });
+  await page.goto(url);
+  return { page, errors };
+}
+
+/** Part of the session's state, as plain data. */
+export interface PageState {
+  status: { phase: string; message: string };
+  settings: Record<string, unknown>;
+  notes: string[];
+  turns: {
+    conversation: string;
+    question: string;
+    answer: string;
+    tokens: number;
+    error: string | null;
+    result: RecordedTurn | null;
+  }[];
+  alive: { prefill: boolean; decode: boolean };
+  pulls: { direction: string; outcome: string | null; bytes: number; bytesDone: number }[];
+  blockStates: { prefill: string[]; decode: string[] };
+  replay: { atMs: number; lengthMs: number; playing: boolean } | null;
+  race: {
+    pull: { ttftMs: number | null };
+    recompute: { ttftMs: number | null };
+    error: string | null;
+  } | null;
+  crossover: { points: unknown[]; running: boolean; error: string | null } | null;
+}
+
+const READ = `(() => {
+  const { state } = kvferry;
+  const states = (engine) => [...new Set(engine.blocks.value.map((block) => block.state))];
+  return {
+    status: state.status.value,
+    settings: state.settings.value,
+    notes: state.notes.value.map((note) => note.message),
+    turns: state.turns.value,
+    alive: { prefill: state.prefill.alive.value, decode: state.decode.alive.value },
+    pulls: state.transfers.value,
+    blockStates: { prefill: states(state.prefill), decode: states(state.decode) },
+    replay: state.replay.value,
+    race: state.race.value,
+    crossover: state.crossover.value,
+  };
+})()`;
+
+export const readState = (page: Page): Promise<PageState> => page.evaluate(READ);
+
+/** Waits until the condition, JavaScript over `state` (the session's signals), holds. */
+export async function until(page: Page, condition: string, timeout = 60_000): Promise<void> {
+  try {
+    await page.waitForFunction(`(({ state }) => ${condition})(globalThis.kvferry)`, null, { timeout });
+  } catch (error) {
+    const { status, notes, turns } = await readState(page);
+    const last = turns.at(-1);
+    throw new Error(
+      `the page never came to: ${condition}; it is ${JSON.stringify({ status, notes, last })}`,
+      { cause: error },
+    );
+  }
+}
+
+export const untilReady = (page: Page): Promise<void> =>
+  until(page, "state.status.value.phase === 'ready' && !state.playing.value");
+
+/** Asks as a user does, and waits for the end of the answer. */
+export async function ask(page: Page, question: string): Promise<PageState['turns'][number]> {
+  const before = (await readState(page)).turns.length;
+  await page.getByLabel('Your message').fill(question);
+  await page.getByRole('button', { name: 'Ask', exact: true }).click();
+  await until(page, `state.turns.value.length > ${before} && state.turns.value.at(-1).endMs !== null`);
+  await untilReady(page);
+  return (await readState(page)).turns.at(-1)!;
+}

@@ -1,0 +1,99 @@
+/** The page's engines give the tokens that Node's give, in every mode. */
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { EngineCluster } from '../../src/cluster/cluster.ts';
+import { clusterOptions } from '../../src/cluster/from-config.ts';
+import type { GeneratedToken, Message } from '../../src/cluster/types.ts';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { loadArchitecture } from '../../src/model/load.ts';
+import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import { launchBrowser } from './browser.ts';
+import { ask, openPage, type ServedPage, servePage, until, untilReady } from './page.ts';
+
+const SHARED = {
+  model: 'nano',
+  weightDtype: 'f32',
+  kvDtype: 'f32',
+  seed: 3,
+  threshold: 0,
+  maxTokens: 24,
+} as const;
+const QUESTIONS = ['My name is Ada and my boat is mira.', 'What is my boat?'];
+const MODES = ['monolithic', 'unidirectional', 'bidirectional'] as const;
+const RADIO = { monolithic: 'One engine', unidirectional: 'One way', bidirectional: 'Both ways' };
+/** Two logits so near each other may change places with another order of sums. */
+const TIE = 1e-3;
+
+let served: ServedPage;
+let browser: Browser;
+let cluster: EngineCluster;
+beforeAll(async () => {
+  served = await servePage();
+  browser = await launchBrowser();
+  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  const config = parseRunConfig({ ...SHARED, prefixCaching: false, pBlocks: 64, dBlocks: 64 });
+  const options = clusterOptions(config, await loadArchitecture('nano', null), true);
+  cluster = await EngineCluster.start(nodePlatform, { ...options, keepLogits: true });
+}, 180_000);
+afterAll(async () => {
+  await browser?.close();
+  await cluster?.close();
+  await served?.close();
+});
+
+/** Tokens of the two turns in Node, each with its logits. */
+async function inNode(mode: (typeof MODES)[number]): Promise<GeneratedToken[][]> {
+  await cluster.setMode(mode);
+  const turns: GeneratedToken[][] = [];
+  let messages: Message[] = [];
+  for (const content of QUESTIONS) {
+    messages = [...messages, { role: 'user', content }];
+    const tokens: GeneratedToken[] = [];
+    const sampling = { maxTokens: SHARED.maxTokens, temperature: 0, seed: SHARED.seed };
+    for await (const token of cluster.generate({ conversationId: mode, messages, sampling }))
+      tokens.push(token);
+    turns.push(tokens);
+    messages = [...messages, { role: 'assistant', content: tokens.at(-1)!.final!.text }];
+  }
+  await cluster.endConversation(mode);
+  return turns;
+}
+
+/** How far apart Node's logits were for the two tokens that differ. */
+function gap(token: GeneratedToken, other: number): number {
+  return Math.abs(token.logits![token.tokenId]! - token.logits![other]!);
+}
+
+test('two turns in every mode', async () => {
+  const hash = new URLSearchParams({
+    ...Object.fromEntries(Object.entries(SHARED).map(([key, value]) => [key, String(value)])),
+    turns: '0',
+  });
+  const { page, errors } = await openPage(browser, `${served.url}#${hash}`);
+  await untilReady(page);
+  const listed: string[] = [];
+  for (const mode of MODES) {
+    await page.getByRole('radio', { name: RADIO[mode] }).check();
+    await until(page, `state.settings.value.mode === '${mode}' && state.status.value.phase === 'ready'`);
+    await page.getByRole('button', { name: 'Reset' }).click();
+    await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
+    const expected = await inNode(mode);
+    for (const [i, question] of QUESTIONS.entries()) {
+      const { result } = await ask(page, question);
+      const ids = result!.output_token_ids;
+      const at = expected[i]!.findIndex(({ tokenId }, index) => tokenId !== ids[index]);
+      if (at < 0) {
+        expect(ids).toHaveLength(expected[i]!.length);
+        if (mode === 'bidirectional' && i === 1) expect(result!.pulled_tokens).toBeGreaterThan(0);
+        continue;
+      }
+      const margin = gap(expected[i]![at]!, ids[at]!);
+      expect(margin, `${mode}, turn ${i + 1}, token ${at}`).toBeLessThan(TIE);
+      listed.push(`${mode}, turn ${i + 1}, token ${at}: two logits ${margin} apart`);
+      // From here on the histories differ.
+      break;
+    }
+  }
+  if (listed.length > 0) console.warn(`near ties that fell differently: ${listed.join('; ')}`);
+  expect(errors).toEqual([]);
+}, 180_000);
