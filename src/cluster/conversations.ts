@@ -1,6 +1,6 @@
 /**
  * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last turn,
- * which are used once, only for a prompt that goes on from there, and released when they are too old. The TTL is that of
+ * which are used once, and released when they are too old. The TTL is that of
  * vLLM's disagg_proxy_multiturn.py.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
@@ -100,15 +100,17 @@ export class ConversationCache {
     return known && known.cacheSalt === cacheSalt ? known : null;
   }
 
-  /** Takes D's parameters out: they are good for one turn. What cannot be used for this prompt is released. */
-  takeRemote(conversation: Conversation, request: GenerateRequest, usable: boolean): HeldForNextTurn | null {
+  /**
+   * Takes D's parameters out: they are good for one turn. What cannot be used is released. A history that was rewritten
+   * is offered them too: P compares tokens and pulls up to the first that differs, unless its check is off.
+   */
+  takeRemote(conversation: Conversation, usable: boolean): HeldForNextTurn | null {
     const source = conversation.follows ?? conversation;
     const { kv } = source;
     source.kv = null;
     if (!kv) return null;
     const fresh = this.#clock.now() - kv.atMs < ROUTER_TTL_MS;
-    const rewritten = conversation.messages && request.messages && !goesOn(conversation, request);
-    if (usable && fresh && !rewritten && !kv.holder.dead) return kv;
+    if (usable && fresh && !kv.holder.dead) return kv;
     release(kv);
     return null;
   }

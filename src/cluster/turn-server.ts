@@ -42,7 +42,7 @@ export class TurnServer {
     const conversation = conversations.open(request);
     const promptTokenIds = prompts.build(request, conversation);
     request.onPrompt?.(promptTokenIds);
-    const held = conversations.takeRemote(conversation, request, options().mode === 'bidirectional');
+    const held = conversations.takeRemote(conversation, options().mode === 'bidirectional');
     const stopping = new AbortController();
     const turn: Turn = {
       requestId: `${conversation.id}#${conversation.turns + 1}.${++this.#requests}`,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Message } from '../../src/cluster/types.ts';
-import { generate, withCluster } from './cluster-fixture.ts';
+import { generate, testOptions, withCluster } from './cluster-fixture.ts';
 
 it('recall answers about the story it told, from KV that P pulled back from D', async () => {
   await withCluster({ model: 'recall' }, async (cluster) => {
@@ -21,4 +21,34 @@ it('recall answers about the story it told, from KV that P pulled back from D', 
     const found = /^Finn found a (\w+)\.$/.exec(answer.text)?.[1];
     expect(story.text).toContain(`found a ${found}.`);
   });
+});
+
+const TOLD = 'My name is Ada and my boat is mira.';
+
+/** Tells it one word, changes that word in all of the history, and asks for it. */
+async function askAfterEdit(tokenCheck: boolean) {
+  const result = await withCluster(
+    { model: 'recall', connector: { ...testOptions.connector, tokenCheck } },
+    async (cluster) => {
+      const first: Message[] = [{ role: 'user', content: TOLD }];
+      const { result: told } = await generate(cluster, { conversationId: 'c', messages: first });
+      const history = [...first, { role: 'assistant', content: told.text }];
+      const edited = history.map(({ role, content }) => ({ role, content: content.replace('mira', 'luna') }));
+      const messages = [...edited, { role: 'user', content: 'What is my boat?' }];
+      return (await generate(cluster, { conversationId: 'c', messages })).result;
+    },
+  );
+  return { text: result.text, pulled: result.prompt.pulledTokens };
+}
+
+it('an edited history pulls up to the first token that differs, and the answer is right', async () => {
+  const { text, pulled } = await askAfterEdit(true);
+  expect(text).toBe('Your boat is luna.');
+  expect(pulled).toBeGreaterThan(0);
+});
+
+it('an edited history with the token check off is answered from KV of the old words', async () => {
+  const { text, pulled } = await askAfterEdit(false);
+  expect(text).toBe('Your boat is mira.');
+  expect(pulled).toBeGreaterThan(0);
 });

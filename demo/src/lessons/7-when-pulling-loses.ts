@@ -4,8 +4,8 @@ import type { Lesson } from './types.ts';
 export const whenPullingLoses: Lesson = {
   number: 7,
   title: 'When pulling loses: threshold and link',
-  text: 'A copy has fixed costs (asking, waiting for the device, mapping buffers) and costs by the byte; computing costs by the token. Over a slow link, or for a few tokens, computing again is the better way. vLLM’s rule is a threshold: pull only if it brings at least so many tokens. This lesson’s link is modelled, and says so: 100 kB/s.',
-  settings: { mode: 'bidirectional', threshold: 0, link: '100e3,2ms' },
+  text: 'A copy has fixed costs (asking, waiting for the device, mapping buffers) and costs by the byte; computing costs by the token. Over a slow link, or for a few tokens, computing again is the better way. vLLM’s rule is a threshold: pull only if it brings at least so many tokens. This lesson’s link is modelled, and says so: 40 kB/s.',
+  settings: { mode: 'bidirectional', threshold: 0, link: '40e3,5ms' },
   tasks: [
     {
       todo: 'Race over the slow link',
