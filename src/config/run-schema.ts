@@ -8,8 +8,8 @@ import { bench, endpoint, measuring } from './bench-schema.ts';
 import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
 import { kvTransferConfigSchema } from './kv-transfer.ts';
 import { serving } from './serve-schema.ts';
-import { tracing } from './tracing.ts';
 import { calibration, costs, sweep } from './sweep-schema.ts';
+import { tracing } from './tracing.ts';
 
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
 export type KvLayout = (typeof KV_LAYOUTS)[number];
