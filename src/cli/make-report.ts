@@ -4,6 +4,7 @@ import type { RunConfig } from '../config/run.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
 import type { Integrity, Report, RunReport } from '../measure/report.ts';
 import { REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
+import type { TurnTimeline } from '../measure/turn-timeline.ts';
 import type { CliDeps } from './deps.ts';
 
 export function makeReport(
@@ -13,6 +14,7 @@ export function makeReport(
   runs: readonly RunReport[],
   keeper: LogitKeeper | null,
   integrity: Integrity,
+  timeline: TurnTimeline | null,
 ): Report {
   const { model, engines, startMs, link } = cluster.info;
   return {
@@ -40,6 +42,7 @@ export function makeReport(
     },
     runs: [...runs],
     comparison: compareRuns(runs, keeper?.maxDifference ?? null),
+    timeline,
     integrity,
   };
 }

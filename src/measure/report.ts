@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { reportHead } from './report-head.ts';
+import { timelineSchema } from './turn-timeline.ts';
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
@@ -197,6 +198,9 @@ export const reportSchema = z.strictObject({
     .describe('Apart from all other times.'),
   runs: z.array(runSchema).describe('One a mode, in the order in which they ran.'),
   comparison: comparisonSchema.nullable().describe('null when only one mode ran.'),
+  timeline: timelineSchema
+    .nullable()
+    .describe('Spans of the turn that pulled the most; null when none were seen.'),
   integrity: integritySchema,
 });
 

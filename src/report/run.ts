@@ -15,7 +15,7 @@ import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
 import { byGroup, meanStages, STAGE_PARTS, stageMeaning, stageSteps } from './stage-parts.ts';
-import { runTimeline } from './timeline.ts';
+import { timelineSection } from './timeline.ts';
 import { adapterName, savings, THROTTLED } from './verdict.ts';
 
 export function runDocument(
@@ -37,7 +37,7 @@ export function runDocument(
       sideBySide(report),
       stagesSection(report),
       ttftSection(report),
-      ...runTimeline(report),
+      ...(report.timeline ? [timelineSection(report.timeline)] : []),
       turnsSection(report),
       ...(baseline ? [baselineSection(baseline)] : []),
       checksSection(checks),

@@ -83,7 +83,7 @@ function seriesSection(series: SweepSeriesReport): Section {
   if (best_total_ms !== null && thresholds.length > 0) pieces.push(thresholdTable(series));
   return {
     title: seriesName(series),
-    intro: `${verdictOf(series)}.${throttled ? ` ${THROTTLED}:${rate}` : ''}`,
+    intro: `${verdictOf(series)}.${throttled ? ` Throttled (modelled link):${rate}` : ''}`,
     pieces,
   };
 }
@@ -138,18 +138,36 @@ function curveOf(series: SweepSeriesReport): CurvePiece {
   };
 }
 
-/** Between what the rule takes and the better of the two, where the rule takes the worse. */
+const STEPS = 24;
+
+/** Between what the rule takes and the better of the two, where the rule takes the worse; straight lines in between. */
 function regretOf(
   points: SweepSeriesReport['points'],
   threshold: number | null,
 ): NonNullable<CurvePiece['shade']> {
+  const both = points.flatMap(({ context_tokens: x, pull, recompute }) =>
+    pull && recompute ? [{ x, pull: pull.median, recompute: recompute.median }] : [],
+  );
+  const dense = both.flatMap((point, i) => {
+    const next = both[i + 1];
+    if (!next) return [point];
+    return Array.from({ length: STEPS }, (_, n) => {
+      const share = n / STEPS;
+      const between = (a: number, b: number): number => a + (b - a) * share;
+      return {
+        x: between(point.x, next.x),
+        pull: between(point.pull, next.pull),
+        recompute: between(point.recompute, next.recompute),
+      };
+    });
+  });
   return {
     label: `regret of ${ruleName(threshold)}`,
-    points: points.flatMap(({ context_tokens, pull, recompute }) => {
-      if (!pull || !recompute) return [];
-      const chosen = threshold !== null && context_tokens >= threshold ? pull.median : recompute.median;
-      return [{ x: context_tokens, from: Math.min(pull.median, recompute.median), to: chosen }];
-    }),
+    points: dense.map(({ x, pull, recompute }) => ({
+      x,
+      from: Math.min(pull, recompute),
+      to: threshold !== null && x >= threshold ? pull : recompute,
+    })),
   };
 }
 

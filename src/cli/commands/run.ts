@@ -7,6 +7,7 @@ import { ConfigError, InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
+import { TimelineKeeper } from '../../measure/turn-timeline.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { CommandSpec } from '../arguments.ts';
@@ -75,16 +76,19 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     const recorded = config.record === null ? null : startRecording(cluster, config);
     const served = recorded?.cluster ?? cluster;
     const tracing = await followSpans(cluster, config, deps);
+    const timelines = new TimelineKeeper();
+    cluster.onSpan((span) => timelines.add(span));
     const keeper = options.keepLogits ? new LogitKeeper() : null;
     const runs: RunReport[] = [];
     for (const mode of config.mode) {
       tracing?.mode(mode);
-      runs.push(await runMode(served, mode, conversations, config, { deps, signal }, keeper, progress));
+      const kept = { keeper, timelines };
+      runs.push(await runMode(served, mode, conversations, config, { deps, signal }, kept, progress));
     }
     if (recorded) await writeRecording(await recorded.end(), config, deps, progress);
     const gantt = (await tracing?.end()) ?? [];
     const integrity = await finalIntegrity(cluster);
-    const report = makeReport(deps, config, cluster, runs, keeper, integrity);
+    const report = makeReport(deps, config, cluster, runs, keeper, integrity, timelines.timeline);
     const tables = config.json === true ? deps.stderr : deps.stdout;
     printReport(report, conversations, tables, deps.color);
     for (const line of ['', ...gantt]) if (gantt.length > 0) tables.write(`${line}\n`);
@@ -104,7 +108,7 @@ async function runMode(
   conversations: readonly Conversation[],
   config: RunConfig,
   { deps, signal }: CommandContext,
-  keeper: LogitKeeper | null,
+  { keeper, timelines }: { keeper: LogitKeeper | null; timelines: TimelineKeeper },
   progress: Progress,
 ): Promise<RunReport> {
   const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
@@ -123,7 +127,10 @@ async function runMode(
     now: deps.now,
     keeper,
     onToken: (_, turn, tokens) => progress.update(done, `turn ${turn}, token ${tokens}`),
-    onTurn: () => progress.update(++done, `${done} of ${turns} turns`),
+    onTurn(turn) {
+      timelines.turnEnded(mode, turn);
+      progress.update(++done, `${done} of ${turns} turns`);
+    },
   });
   progress.end();
   progress.line(`${mode}: ${turns} turns in ${formatSeconds(report.summary.wall_ms)}`);

@@ -49,7 +49,7 @@ function draw(piece: CurvePiece, canvas: Canvas): Drawing {
       (point) =>
         html`${whisker(point, x, y, color)}<circle class="${color}" cx="${x(point.x)}" cy="${y(point.y)}" r="${points.length > 40 ? 1.8 : 3}"><title>${name} at ${point.x}: ${formatMs(point.y)}</title></circle>`,
     );
-    return html`<path class="line ${color}" ${dashed ? html`stroke-dasharray="5 4"` : nothing} d="${path(points.map((point) => [x(point.x), y(point.y)]))}"/>${dots}`;
+    return html`<path class="line ${color}" ${dashed ? html`stroke-dasharray="5 4"` : nothing} d="${path((piece.x.log ? denser(points) : points).map((point) => [x(point.x), y(point.y)]))}"/>${dots}`;
   });
   const keys: Key[] = piece.series.map(({ name }, i) => ({ label: name, className: seriesClass(name, i) }));
   if (piece.shade) keys.push({ label: piece.shade.label, className: 'shade' });
@@ -73,6 +73,18 @@ function scaleOf(values: readonly number[], log: boolean, from: number, to: numb
   const max = Math.max(...values, 0);
   if (log && positive.length > 0) return logScale(Math.min(...positive) / 1.1, max * 1.1, from, to);
   return linearScale(max * 1.04, from, to, wanted);
+}
+
+/** On a logarithmic axis what lies between two points on a straight line is drawn as the curve that it is there. */
+function denser(points: readonly Point[]): readonly Point[] {
+  return points.flatMap((point, i) => {
+    const next = points[i + 1];
+    if (!next) return [point];
+    return Array.from({ length: 16 }, (_, n) => ({
+      x: point.x + ((next.x - point.x) * n) / 16,
+      y: point.y + ((next.y - point.y) * n) / 16,
+    }));
+  });
 }
 
 const path = (points: readonly (readonly [number, number])[]): string =>

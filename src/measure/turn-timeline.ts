@@ -1,0 +1,125 @@
+/** The spans of one turn as a report keeps them: of the turn that pulled the most, up to its first token and a little on. */
+import { z } from 'zod';
+import { type Span, turnOfRequest } from './spans.ts';
+import { STAGES, stagePieces } from './stages.ts';
+
+export const timelineSchema = z.strictObject({
+  mode: z.string(),
+  conversation_id: z.string(),
+  turn: z.number().int().positive(),
+  ttft_ms: z.number().nonnegative(),
+  spans: z
+    .array(
+      z.strictObject({
+        name: z.string().describe('What happened: one of SPAN_NAMES in src/measure/spans.ts.'),
+        lane: z.string().describe('Where.'),
+        group: z.string().describe("Its stage's group."),
+        start_ms: z.number().describe("Since the router's acceptance."),
+        end_ms: z.number(),
+        clock: z.enum(['host', 'gpu', 'modelled']),
+        bytes: z.number().nullable().describe('Of a transfer’s stage; null for other spans.'),
+      }),
+    )
+    .describe('In the order in which they began.'),
+  left_out: z.number().int().nonnegative().describe('Spans of the turn that are not here: the shortest.'),
+});
+
+export type TurnTimeline = z.infer<typeof timelineSchema>;
+
+/** Spans that only lie around others. */
+const ENVELOPES = new Set(['step', 'transfer', 'ttft', 'turn']);
+const MOST_SPANS = 600;
+const MOST_TURNS = 64;
+/** How far the picture goes on after the first token, as a share of the time until then. */
+const AFTER = 0.12;
+
+interface Ended {
+  turnId: string;
+  spans: readonly Span[];
+  ttft: Span;
+}
+
+/** Follows a cluster's spans and keeps those of one turn. */
+export class TimelineKeeper {
+  readonly #underWay = new Map<string, Span[]>();
+  readonly #ended = new Map<string, Ended>();
+  #best: { pulled: number; timeline: TurnTimeline } | null = null;
+
+  add(span: Span): void {
+    const ids = span.requestId === null ? (span.requestIds ?? []) : [span.requestId];
+    for (const turnId of new Set(ids.map((id) => turnOfRequest(id).turnId))) {
+      const spans = this.#underWay.get(turnId) ?? [];
+      if (span.name === 'ttft') {
+        const key = keyOf(String(span.args.conversationId), Number(span.args.turn));
+        this.#ended.set(key, { turnId, spans, ttft: span });
+        this.#underWay.delete(turnId);
+        forgetOldest(this.#ended);
+      } else {
+        this.#underWay.set(turnId, spans);
+        spans.push(span);
+        forgetOldest(this.#underWay);
+      }
+    }
+  }
+
+  /** Call when a turn ended; of turns that pulled as much the last is kept. */
+  turnEnded(mode: string, turn: { conversation_id: string; turn: number; pulled_tokens: number }): void {
+    const key = keyOf(turn.conversation_id, turn.turn);
+    const ended = this.#ended.get(key);
+    this.#ended.delete(key);
+    if (!ended || turn.pulled_tokens < (this.#best?.pulled ?? 0)) return;
+    this.#best = { pulled: turn.pulled_tokens, timeline: timelineOf(mode, turn, ended) };
+  }
+
+  /** null when no turn's spans were seen. */
+  get timeline(): TurnTimeline | null {
+    return this.#best?.timeline ?? null;
+  }
+}
+
+const keyOf = (conversationId: string, turn: number): string => JSON.stringify([conversationId, turn]);
+
+function forgetOldest(map: Map<string, unknown>): void {
+  if (map.size > MOST_TURNS) map.delete(map.keys().next().value!);
+}
+
+function timelineOf(
+  mode: string,
+  { conversation_id, turn }: { conversation_id: string; turn: number },
+  { turnId, spans, ttft }: Ended,
+): TurnTimeline {
+  const ttft_ms = ttft.endMs - ttft.startMs;
+  const end = ttft.endMs + AFTER * ttft_ms;
+  const seen = spans.filter(
+    ({ name, startMs, endMs }) => !ENVELOPES.has(name) && startMs < end && endMs > ttft.startMs,
+  );
+  const kept = new Set(seen.toSorted((a, b) => lengthOf(b) - lengthOf(a)).slice(0, MOST_SPANS));
+  return {
+    mode,
+    conversation_id,
+    turn,
+    ttft_ms,
+    spans: seen
+      .filter((span) => kept.has(span))
+      .toSorted((a, b) => a.startMs - b.startMs)
+      .map((span) => ({
+        name: span.name,
+        lane: span.lane,
+        group: groupOf(span, turnId),
+        start_ms: Math.max(0, span.startMs - ttft.startMs),
+        end_ms: Math.min(end, span.endMs) - ttft.startMs,
+        clock: span.clock,
+        bytes: typeof span.args.bytes === 'number' ? span.args.bytes : null,
+      })),
+    left_out: seen.length - kept.size,
+  };
+}
+
+const lengthOf = ({ startMs, endMs }: Span): number => endMs - startMs;
+
+/** Kernels on the device's own clock belong where the same engine's forward pass does. */
+function groupOf(span: Span, turnId: string): string {
+  const named: Span = span.clock === 'gpu' ? { ...span, clock: 'host', name: 'forward' } : span;
+  const [piece] = stagePieces([named], { turnId });
+  return piece ? STAGES[piece.key].group : 'other';
+}

@@ -1,0 +1,102 @@
+import { describe, expect, test } from 'vitest';
+import type { Span } from '../../src/measure/spans.ts';
+import { TimelineKeeper, timelineSchema } from '../../src/measure/turn-timeline.ts';
+
+const span = (
+  name: string,
+  requestId: string,
+  startMs: number,
+  endMs: number,
+  more: Partial<Span> = {},
+): Span => ({
+  name,
+  lane: 'prefill-0 host',
+  startMs,
+  endMs,
+  clock: 'host',
+  requestId,
+  args: {},
+  ...more,
+});
+
+const ttft = (turnId: string, turn: number, startMs: number, endMs: number): Span =>
+  span('ttft', turnId, startMs, endMs, { lane: 'router', args: { conversationId: 'c', turn } });
+
+const ended = (turn: number, pulled_tokens: number) => ({ conversation_id: 'c', turn, pulled_tokens });
+
+describe('the turn that a report keeps', () => {
+  test('is the one that pulled the most, its spans from acceptance on', () => {
+    const keeper = new TimelineKeeper();
+    for (const [turn, at, pulled] of [
+      [1, 100, 0],
+      [2, 200, 64],
+      [3, 300, 32],
+    ] as const) {
+      const id = `t${turn}`;
+      keeper.add(span('lookup', `${id}-p`, at + 1, at + 2));
+      keeper.add(span('slab in', `${id}-p`, at + 2, at + 5, { args: { bytes: 4096 } }));
+      keeper.add(span('forward', `${id}-d`, at + 6, at + 9, { lane: 'decode-0 host' }));
+      keeper.add(span('step', `${id}-d`, at + 5, at + 9));
+      keeper.add(ttft(id, turn, at, at + 10));
+      keeper.turnEnded('bidirectional', ended(turn, pulled));
+    }
+    const { timeline } = keeper;
+    expect(timelineSchema.parse(timeline)).toEqual(timeline);
+    expect(timeline).toMatchObject({ mode: 'bidirectional', turn: 2, ttft_ms: 10, left_out: 0 });
+    expect(timeline?.spans).toEqual([
+      {
+        name: 'lookup',
+        lane: 'prefill-0 host',
+        group: 'lookup',
+        start_ms: 1,
+        end_ms: 2,
+        clock: 'host',
+        bytes: null,
+      },
+      {
+        name: 'slab in',
+        lane: 'prefill-0 host',
+        group: 'pull',
+        start_ms: 2,
+        end_ms: 5,
+        clock: 'host',
+        bytes: 4096,
+      },
+      {
+        name: 'forward',
+        lane: 'decode-0 host',
+        group: 'decode',
+        start_ms: 6,
+        end_ms: 9,
+        clock: 'host',
+        bytes: null,
+      },
+    ]);
+  });
+
+  test('has no spans of other turns, though they ran in the same steps', () => {
+    const keeper = new TimelineKeeper();
+    keeper.add(span('forward', 'a-d', 1, 2));
+    keeper.add({ ...span('forward', 'x', 3, 4), requestId: null, requestIds: ['a-p', 'b-p'] });
+    keeper.add(span('forward', 'b-p', 5, 6));
+    keeper.add(ttft('a', 1, 0, 10));
+    keeper.turnEnded('bidirectional', ended(1, 1));
+    expect(keeper.timeline?.spans.map(({ start_ms }) => start_ms)).toEqual([1, 3]);
+  });
+
+  test('stays bounded: the shortest spans go, and are counted', () => {
+    const keeper = new TimelineKeeper();
+    for (let i = 0; i < 1000; i++) keeper.add(span('lookup', 'a-p', i, i + 0.5 + i / 10_000));
+    keeper.add(ttft('a', 1, 0, 1000));
+    keeper.turnEnded('bidirectional', ended(1, 0));
+    expect(keeper.timeline?.spans).toHaveLength(600);
+    expect(keeper.timeline?.left_out).toBe(400);
+    expect(keeper.timeline?.spans[0]?.start_ms).toBe(400);
+  });
+
+  test('is none where no spans are seen', () => {
+    const keeper = new TimelineKeeper();
+    keeper.turnEnded('monolithic', ended(1, 0));
+    expect(keeper.timeline).toBeNull();
+  });
+});
