@@ -5,6 +5,7 @@ import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
+import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import type { CommandContext } from '../deps.ts';
 import { formatSeconds } from '../format.ts';
 import { finalIntegrity } from '../integrity.ts';
@@ -45,6 +46,8 @@ export async function benchCluster(
       seed: config.seed,
     });
     const budget = budgetMs(config);
+    const spansBefore = cluster.spanCounts();
+    const servedFromMs = deps.now();
     const session = await runSession(
       cluster,
       target,
@@ -64,6 +67,8 @@ export async function benchCluster(
       },
       watchSession(progress, plans, deps.now),
     );
+    const spans = countsSince(spansBefore, cluster.spanCounts());
+    const recorder = await spanCost(spans, deps.now() - servedFromMs, deps.now);
     const integrity = signal.aborted ? null : await finalIntegrity(cluster);
     return makeBenchReport(deps, {
       config,
@@ -73,6 +78,7 @@ export async function benchCluster(
       spentMs: deps.now() - begunMs,
       notes: scaleNotes(config),
       integrity,
+      recorderShare: recorder.share,
     });
   } finally {
     progress.end();

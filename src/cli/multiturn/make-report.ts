@@ -18,11 +18,13 @@ export interface ReportParts {
   spentMs: number;
   notes: readonly string[];
   integrity: Integrity | null;
+  /** Of the time: what recording spans cost. */
+  recorderShare: number;
 }
 
 export function makeBenchReport(
   deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,
-  { config, cluster, workload, session, spentMs, notes, integrity }: ReportParts,
+  { config, cluster, workload, session, spentMs, notes, integrity, recorderShare }: ReportParts,
 ): BenchReport {
   const { model, link } = cluster.info;
   const experiments = Object.fromEntries(
@@ -46,7 +48,7 @@ export function makeBenchReport(
     },
     config: { ...config },
     ...workloadAndPlan(config, workload, session, spentMs, notes),
-    recorder_overhead_percent: null,
+    recorder_overhead_percent: 100 * recorderShare,
     experiments,
     ...mainExperiment(experiments),
     integrity,

@@ -30,6 +30,12 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   print(['']);
   say(LEGEND, c.dim);
   if (target.kind === 'cluster') say(WHAT_DIFFERS, c.dim);
+  const recorder = report.recorder_overhead_percent;
+  if (recorder !== null)
+    say(
+      `Recording where the time went took ${recorder.toPrecision(2)}% of the time (an upper bound, timed after it).`,
+      c.dim,
+    );
   for (const line of verdicts(report)) say(line.text, line.good ? c.green : c.red);
 }
 
