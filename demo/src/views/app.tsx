@@ -18,7 +18,7 @@ export interface AppProps {
   tools: ComponentChildren;
   /** Play, pause, step, reset and the mode: above the drawings. */
   transport: ComponentChildren;
-  /** The conversation and its field. */
+  /** The conversation and its field; below the lesson. */
   chat: ComponentChildren;
   /** All settings, and what can be broken on purpose. */
   settings: ComponentChildren;
@@ -45,9 +45,11 @@ export function App({ session, tools, transport, chat, settings, banner, lesson 
       </header>
       {banner}
       <main class="main">
-        <div class="conversation">{chat}</div>
-        <div class="show" id="stage">
+        <div class="conversation">
           {lesson}
+          {chat}
+        </div>
+        <div class="show" id="stage">
           <div class="lead">
             <StoryView session={session} />
             <div class="transport">{transport}</div>

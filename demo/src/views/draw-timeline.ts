@@ -49,7 +49,8 @@ function drawAxis(
   const shown = turns.filter(
     ({ startMs, endMs }) => startMs < domain.endMs && (endMs ?? Infinity) > domain.startMs,
   );
-  const origin = shown[0]?.startMs ?? domain.startMs;
+  const inView = shown.find(({ startMs }) => startMs >= domain.startMs);
+  const origin = (inView ?? shown.at(-1))?.startMs ?? domain.startMs;
   const step = tickStep(domain, plot);
   context.font = `11px ${palette.sans}`;
   context.textBaseline = 'middle';

@@ -123,7 +123,7 @@ function ended({ result, turn, mode }: TurnView, pull: TransferView | null, fact
     };
   }
   const why = result.no_pull_reason
-    ? ` Nothing was pulled: ${result.no_pull_reason}.`
+    ? ` Nothing was pulled: ${result.no_pull_reason.replace(/\.$/, '')}.`
     : mode === 'bidirectional'
       ? ' D had nothing of this conversation to give back; on the next turn it will.'
       : '';
