@@ -56,6 +56,12 @@ export class EngineMetrics {
     }
   }
 
+  /** An engine in the place of one that ended: it knows none of its requests, and counts from 0. */
+  startedAnew(): void {
+    this.#streaming.clear();
+    this.#last.clear();
+  }
+
   /** Gauges as they are now, counters as far as the engine counted. null: the engine is dead, and has nothing. */
   setStats(stats: EngineStats | null): void {
     const m = this.#m;

@@ -33,6 +33,7 @@ export function observeEngine(
   const stops = [
     cluster.onNotice((notice) => {
       if (notice.kind === 'engine' && notice.role === role) metrics.onEvent(notice.event);
+      else if (notice.kind === 'alive' && notice.role === role) metrics.startedAnew();
     }),
     cluster.onCacheEvent((batch) => {
       if (batch.engineId === engineId) log.append(batch.events, batch.atMs);

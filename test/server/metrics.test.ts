@@ -189,6 +189,8 @@ describe('values', () => {
       return sampleOf(await read(metrics), 'vllm:external_prefix_cache_queries_total');
     };
     expect([await seen(100), await seen(100), await seen(30), await seen(50)]).toEqual([100, 100, 130, 150]);
+    metrics.startedAnew();
+    expect(await seen(60)).toBe(210);
   });
 
   it('a transfer counts once, where it was read; one that failed is no transfer', async () => {
