@@ -8,6 +8,7 @@ import type { RunReport, TurnReport } from '../measure/report.ts';
 import { countsSince, spanCost } from '../measure/span-cost.ts';
 import { summariseRun } from '../measure/summary.ts';
 import type { Conversation, Message } from '../workload/types.ts';
+import type { Auditor } from './audit.ts';
 
 export interface DriveOptions {
   sampling: Partial<SamplingParams>;
@@ -17,6 +18,8 @@ export interface DriveOptions {
   /** Milliseconds. */
   now(): number;
   keeper: LogitKeeper | null;
+  /** Serves a sample of turns both ways; null or absent: none. */
+  auditor?: Auditor | null;
   onToken(conversation: Conversation, turn: number, tokens: number): void;
   onTurn(turn: TurnReport): void;
 }
@@ -105,7 +108,13 @@ async function driveConversation(
     const text = conversation.kind === 'text' ? result.text : null;
     if (prompt.messages) history.messages = [...prompt.messages, { role: 'assistant', content: text ?? '' }];
     else history.tokenIds = [...result.promptTokenIds, ...result.outputTokenIds];
-    const report = turnReport(conversation.id, turn, result, digests, text);
+    const audit = options.auditor?.wants(result)
+      ? await options.auditor.audit(cluster, request, result)
+      : null;
+    const report = {
+      ...turnReport(conversation.id, turn, result, digests, text),
+      ...(audit ? { audit } : {}),
+    };
     turns.push(report);
     options.onTurn(report);
   }

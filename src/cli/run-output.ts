@@ -1,8 +1,10 @@
 /** What `kvferry run` prints when it is done: set-up, conversation, a table a mode, the modes side by side, the verdict. */
+
 import pc from 'picocolors';
 import type { Report } from '../measure/report.ts';
 import { adapterName, agreement, savings, THROTTLED } from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
+import { auditSentence } from './audit.ts';
 import type { Output } from './deps.ts';
 import {
   clip,
@@ -42,6 +44,8 @@ export function printReport(
     print(['', title]);
     if (run.mode !== 'monolithic' && report.link) print([`${THROTTLED}: ${report.link.name}`], c.yellow);
     print(turnTable(run, style));
+    const audit = auditSentence(run.turns, String(report.config.pullPolicy));
+    if (audit) print(wrap(audit, WIDTH), c.yellow);
     if (run.summary.first_use_compilations > 0) {
       const count = plural(run.summary.first_use_compilations, 'pipeline');
       print(wrap(`${count} compiled while this ran: its times include compiling.`, WIDTH), c.yellow);

@@ -53,9 +53,11 @@ export function turnTable(run: RunReport, style: TableStyle): string[] {
       ...(sends ? [formatMb(p_to_d.bytes), formatGbps(p_to_d.gbps)] : []),
       ...(pulls ? [formatMb(d_to_p.bytes), formatGbps(d_to_p.gbps)] : []),
     ];
-    return pulls && turn.pulled_tokens === 0
-      ? [row, { remark: `pulled nothing: ${whyNothing(turn)}` }]
-      : [row];
+    const remarks: Row[] = [];
+    if (pulls && turn.pulled_tokens === 0) remarks.push({ remark: `pulled nothing: ${whyNothing(turn)}` });
+    if (turn.audit)
+      remarks.push({ remark: `audited: the other way took ${formatMs(turn.audit.other_ttft_ms)} ms` });
+    return [row, ...remarks];
   });
   const left = run.turns.length - shown.length;
   if (left > 0) rows.push({ remark: `${formatCount(left)} more turns: --json has them` });

@@ -62,6 +62,17 @@ export const turnSchema = z.strictObject({
     .describe(
       'What stages did while another one was waited for; chunks that were under way together count each.',
     ),
+  audit: z
+    .strictObject({
+      chose: z.enum(['pull', 'recompute']),
+      chosen_ttft_ms: ms,
+      other_ttft_ms: ms.describe(
+        'The same turn from the same state, the other way; its tokens are discarded.',
+      ),
+      regret_ms: ms.describe('What the choice lost; 0 when it was the better one.'),
+    })
+    .optional()
+    .describe('Of a turn that was served both ways: it is left out of the times of every mode.'),
   transfer: z.strictObject({
     p_to_d: transferSchema.describe("P's KV of the prompt, to D."),
     d_to_p: transferSchema.describe('KV that D holds of earlier turns, back to P.'),

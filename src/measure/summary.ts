@@ -16,16 +16,11 @@ export function summariseRun(
 ): RunReport {
   const sum = (value: (turn: TurnReport) => number): number =>
     turns.reduce((total, turn) => total + value(turn), 0);
-  const ttft = (list: readonly TurnReport[]) => summarise(list.map((turn) => turn.ttft_ms));
   return {
     mode,
     turns: [...turns],
     summary: {
-      ttft_ms: ttft(turns),
-      ttft_first_turn_ms: ttft(turns.filter(({ turn }) => turn === 1)),
-      ttft_later_turns_ms: ttft(turns.filter(({ turn }) => turn > 1)),
-      tpot_ms: summarise(turns.flatMap(({ tpot_ms }) => (tpot_ms === null ? [] : [tpot_ms]))),
-      latency_ms: summarise(turns.map(({ latency_ms }) => latency_ms)),
+      ...times(turns),
       prompt_tokens: sum((turn) => turn.prompt_tokens),
       local_hit_tokens: sum((turn) => turn.local_hit_tokens),
       pulled_tokens: sum((turn) => turn.pulled_tokens),
@@ -38,5 +33,27 @@ export function summariseRun(
       wall_ms: facts.wallMs,
       ...(facts.spanRecorder ? { span_recorder: facts.spanRecorder } : {}),
     },
+  };
+}
+
+/** The runs with times over turns that were not audited, in any of them: the modes are compared over the same turns. */
+export function withoutAudited(runs: readonly RunReport[]): RunReport[] {
+  const key = (turn: TurnReport): string => `${turn.conversation_id} ${turn.turn}`;
+  const audited = new Set(runs.flatMap(({ turns }) => turns.filter(({ audit }) => audit).map(key)));
+  if (audited.size === 0) return [...runs];
+  return runs.map((run) => {
+    const turns = run.turns.filter((turn) => !audited.has(key(turn)));
+    return { ...run, summary: { ...run.summary, ...times(turns) } };
+  });
+}
+
+function times(turns: readonly TurnReport[]) {
+  const ttft = (list: readonly TurnReport[]) => summarise(list.map((turn) => turn.ttft_ms));
+  return {
+    ttft_ms: ttft(turns),
+    ttft_first_turn_ms: ttft(turns.filter(({ turn }) => turn === 1)),
+    ttft_later_turns_ms: ttft(turns.filter(({ turn }) => turn > 1)),
+    tpot_ms: summarise(turns.flatMap(({ tpot_ms }) => (tpot_ms === null ? [] : [tpot_ms]))),
+    latency_ms: summarise(turns.map(({ latency_ms }) => latency_ms)),
   };
 }

@@ -7,10 +7,12 @@ import { ConfigError, InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
+import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { CommandSpec } from '../arguments.ts';
+import { Auditor, shareOf } from '../audit.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { driveMode } from '../drive.ts';
 import { formatSeconds } from '../format.ts';
@@ -18,6 +20,7 @@ import { finalIntegrity } from '../integrity.ts';
 import { makeReport } from '../make-report.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
+import { preparePullPolicy } from '../pull-policy.ts';
 import { printReport } from '../run-output.ts';
 import { followSpans } from '../tracing.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
@@ -34,6 +37,7 @@ export const runSpec: CommandSpec = {
     'cluster',
     'outputs',
     'tracing',
+    'costs',
     'recording',
     'general',
   ],
@@ -41,6 +45,7 @@ export const runSpec: CommandSpec = {
     'kvferry run',
     'kvferry run --model tiny --turns 6 --output-tokens 128 --no-prefix-caching',
     'kvferry run --mode unidirectional,bidirectional --link 10gbe --json out.json',
+    'kvferry run --link 10e6,40ms --pull-policy cost-aware --audit 20%',
     'kvferry run --gantt --trace-out trace.json --profile',
     "kvferry run --html run.html --assert 'comparison.tokens_identical == true'",
   ],
@@ -66,12 +71,16 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   if (config.traceOut !== null) await deps.checkWritable(config.traceOut);
   const outputs = await prepareOutputs(config, 'run', architecture.name, deps);
 
+  const pullPolicy = await preparePullPolicy(config, { deps, signal });
+  const auditor = new Auditor(shareOf(config.audit));
+
   const progress = createProgress(deps);
   progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
   const cluster = await backend.startCluster(options);
   try {
     signal.throwIfAborted();
     progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
+    await pullPolicy.apply(cluster, progress);
     cluster.onWaiting((_, reason) => progress.line(reason));
     const recorded = config.record === null ? null : startRecording(cluster, config);
     const served = recorded?.cluster ?? cluster;
@@ -82,13 +91,14 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     const runs: RunReport[] = [];
     for (const mode of config.mode) {
       tracing?.mode(mode);
-      const kept = { keeper, timelines };
+      const kept = { keeper, timelines, audits: mode === 'bidirectional' ? auditor : null };
       runs.push(await runMode(served, mode, conversations, config, { deps, signal }, kept, progress));
     }
     if (recorded) await writeRecording(await recorded.end(), config, deps, progress);
     const gantt = (await tracing?.end()) ?? [];
     const integrity = await finalIntegrity(cluster);
-    const report = makeReport(deps, config, cluster, runs, keeper, integrity, timelines.timeline);
+    const timed = withoutAudited(runs);
+    const report = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
     const tables = config.json === true ? deps.stderr : deps.stdout;
     printReport(report, conversations, tables, deps.color);
     for (const line of ['', ...gantt]) if (gantt.length > 0) tables.write(`${line}\n`);
@@ -102,13 +112,21 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   }
 }
 
+/** What is kept of a mode beside its report. */
+interface Kept {
+  keeper: LogitKeeper | null;
+  timelines: TimelineKeeper;
+  /** Serves a sample of turns both ways; null: none. */
+  audits: Auditor | null;
+}
+
 async function runMode(
   cluster: Cluster,
   mode: RunConfig['mode'][number],
   conversations: readonly Conversation[],
   config: RunConfig,
   { deps, signal }: CommandContext,
-  { keeper, timelines }: { keeper: LogitKeeper | null; timelines: TimelineKeeper },
+  { keeper, timelines, audits }: Kept,
   progress: Progress,
 ): Promise<RunReport> {
   const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
@@ -126,6 +144,7 @@ async function runMode(
     signal,
     now: deps.now,
     keeper,
+    auditor: audits,
     onToken: (_, turn, tokens) => progress.update(done, `turn ${turn}, token ${tokens}`),
     onTurn(turn) {
       timelines.turnEnded(mode, turn);

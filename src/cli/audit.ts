@@ -1,0 +1,76 @@
+/** `--audit`: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
+import type { Cluster, GenerateRequest, TurnResult } from '../cluster/types.ts';
+import { isRefusal } from '../connector/pull-policy.ts';
+import { InternalError } from '../errors.ts';
+import type { TurnReport } from '../measure/report.ts';
+
+export type TurnAudit = NonNullable<TurnReport['audit']>;
+
+/** Picks turns evenly: the first that has something to pull, and from then on so many of all. */
+export class Auditor {
+  readonly #share: number;
+  #eligible = 0;
+  #audited = 0;
+
+  /** From 0 to 1. */
+  constructor(share: number) {
+    this.#share = share;
+  }
+
+  get eligible(): number {
+    return this.#eligible;
+  }
+
+  /** Whether this turn is audited; counts it. */
+  wants({ prompt }: TurnResult): boolean {
+    const decided = prompt.pulledTokens > 0 || isRefusal(prompt.noPullReason);
+    if (this.#share === 0 || !decided) return false;
+    const due = this.#audited <= Math.floor(this.#eligible++ * this.#share);
+    if (due) this.#audited++;
+    return due;
+  }
+
+  /** The turn has just been served: serves it the other way, and goes on from there, for both leave the same behind. */
+  async audit(cluster: Cluster, request: GenerateRequest, served: TurnResult): Promise<TurnAudit> {
+    await cluster.rewind(served.conversationId);
+    const chose = served.prompt.pulledTokens > 0 ? 'pull' : 'recompute';
+    let other: TurnResult | null = null;
+    for await (const { final } of cluster.generate({
+      ...request,
+      pull: chose === 'pull' ? 'never' : 'always',
+    }))
+      if (final) other = final;
+    if (!other)
+      throw new InternalError(`the audit of a turn of ${served.conversationId} ended without a result`);
+    const same = other.outputTokenIds.join() === served.outputTokenIds.join();
+    if (!same) {
+      throw new InternalError(
+        `turn ${served.turn} of ${served.conversationId} gave other tokens pulled than computed: KV is damaged`,
+      );
+    }
+    return {
+      chose,
+      chosen_ttft_ms: served.ttftMs,
+      other_ttft_ms: other.ttftMs,
+      regret_ms: Math.max(0, served.ttftMs - other.ttftMs),
+    };
+  }
+}
+
+/** '5%' as 0.05. */
+export const shareOf = (text: string): number => Number.parseFloat(text) / 100;
+
+/** What the audited turns of a run come to, in a sentence; null without any. */
+export function auditSentence(turns: readonly TurnReport[], policy: string): string | null {
+  const audits = turns.flatMap(({ audit }) => (audit ? [audit] : []));
+  if (audits.length === 0) return null;
+  const sum = (value: (audit: TurnAudit) => number): number => audits.reduce((n, each) => n + value(each), 0);
+  const best = sum((a) => Math.min(a.chosen_ttft_ms, a.other_ttft_ms));
+  const regret = sum((a) => a.regret_ms);
+  const wrong = audits.filter(({ regret_ms }) => regret_ms > 0).length;
+  const count = `${audits.length} ${audits.length === 1 ? 'turn' : 'turns'}`;
+  return (
+    `Audit: ${count} served both ways; ${policy} took the slower way in ${wrong}, and lost ${regret.toFixed(1)} ms ` +
+    `against the better choice (${((100 * regret) / best).toFixed(1)}% of their TTFT). They are left out of the times above.`
+  );
+}

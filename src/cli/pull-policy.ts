@@ -1,0 +1,48 @@
+/** `--pull-policy` and `--cost-profile` of the commands that serve: read and checked early, put in force once engines run. */
+import { calibrationTurns } from '../cluster/calibrate.ts';
+import { startCostAware } from '../cluster/cost-aware-start.ts';
+import type { Cluster } from '../cluster/types.ts';
+import { parseCostProfile } from '../config/cost-profile.ts';
+import type { RunConfig } from '../config/run.ts';
+import { ConfigError } from '../errors.ts';
+import type { CommandContext } from './deps.ts';
+import type { Progress } from './progress.ts';
+import { createTimeLeft } from './time-left.ts';
+
+export interface PullPolicySetting {
+  /** Throws ConfigError when the profile was measured elsewhere. */
+  apply(cluster: Cluster, progress: Progress): Promise<void>;
+}
+
+/** Throws ConfigError for a file that is no profile, or one that nothing would use. */
+export async function preparePullPolicy(
+  { pullPolicy, costProfile, seed }: RunConfig,
+  { deps, signal }: CommandContext,
+): Promise<PullPolicySetting> {
+  if (pullPolicy === 'threshold') {
+    if (costProfile === null) return { apply: async () => {} };
+    throw new ConfigError(
+      '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
+    );
+  }
+  const profile =
+    costProfile === null
+      ? null
+      : { value: parseCostProfile(await deps.readTextFile(costProfile), costProfile), source: costProfile };
+  return {
+    async apply(cluster, progress) {
+      const total = calibrationTurns(cluster, { quick: true });
+      const left = createTimeLeft(total, deps.now);
+      if (!profile) {
+        progress.line('cost-aware without --cost-profile: a quick calibration first');
+        progress.begin('calibrate', total);
+      }
+      await startCostAware(cluster, {
+        profile,
+        ...{ version: deps.version, date: deps.today(), seed, signal },
+        onProgress: (done, _, what) => progress.update(done, `${what}, ${left.after(done)}`),
+      });
+      progress.end();
+    },
+  };
+}

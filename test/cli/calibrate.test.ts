@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { costProfileSchema } from '../../src/config/cost-profile.ts';
+import { reportSchema } from '../../src/measure/report.ts';
+import { type FakeTroubles, type FakeWorld, fakeWorld } from './fake.ts';
+
+const kvferry = async (argv: string, world: FakeWorld = fakeWorld()) => ({
+  code: await main([...argv.split(' '), '--model', 'nano'], world.deps),
+  world,
+});
+
+describe('kvferry calibrate', () => {
+  it('finds the costs of a machine that computes a token in 1 ms, and writes them as a profile', async () => {
+    const { code, world } = await kvferry('calibrate c.json --json all.json');
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const profile = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
+    // The fake: TTFT is 10 ms and one for each token computed; a transfer is said to take 2 ms, and hides.
+    expect(profile.prefill.ms_per_token).toBeCloseTo(1, 1);
+    expect(profile.pull.fixed_ms).toBeCloseTo(2, 3);
+    expect(profile.model).toBe('nano');
+    expect(profile.recommended_threshold).toBeLessThan(16);
+    expect(world.out()).toContain('Recommended kv_recompute_threshold');
+    expect(world.out()).toContain('kvferry run --pull-policy cost-aware --cost-profile c.json');
+    for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    const all = JSON.parse(world.files.get('all.json')!);
+    expect(all.check).toBeNull();
+    expect(all.expected_regret.map((row: { threshold: unknown }) => row.threshold)).toContain(64);
+    expect(world.clusters[0]!.closed).toBe(1);
+  });
+
+  it('compares the policies with --check', async () => {
+    const { code, world } = await kvferry('calibrate --check --rounds 2 --json all.json');
+    expect(code).toBe(0);
+    const { check } = JSON.parse(world.files.get('all.json')!);
+    expect(check.threshold).toBe(64);
+    expect(check.turns).toHaveLength(12);
+    const total = (policy: string) =>
+      check.totals.find((each: { policy: string }) => each.policy === policy).totalMs;
+    expect(total('always')).toBe(check.bestMs);
+    expect(total('never')).toBeGreaterThan(check.bestMs);
+    expect(world.out()).toContain('cost-aware ended within 5% of the better choice');
+  });
+
+  it('refuses a file that cannot be written before anything starts', async () => {
+    const { code, world } = await kvferry('calibrate /read-only/c.json');
+    expect(code).toBe(2);
+    expect(world.clusters).toHaveLength(0);
+  });
+});
+
+describe('kvferry run with a policy and audits', () => {
+  const withProfile = async (troubles: FakeTroubles = {}) => {
+    const { world } = await kvferry('calibrate c.json', fakeWorld(troubles));
+    return world;
+  };
+
+  it('takes the profile of this machine', async () => {
+    const world = await withProfile();
+    const { code } = await kvferry('run --turns 3 --pull-policy cost-aware --cost-profile c.json', world);
+    expect(code).toBe(0);
+    expect(world.clusters.at(-1)!.settings.connector.costProfile).toMatchObject({ model: 'nano' });
+  });
+
+  it('calibrates at the start without one, and says so', async () => {
+    const { code, world } = await kvferry('run --turns 3 --pull-policy cost-aware');
+    expect(code).toBe(0);
+    expect(world.err()).toContain('cost-aware without --cost-profile: a quick calibration first');
+    expect(world.clusters[0]!.settings.connector.costProfile).not.toBeNull();
+  });
+
+  it.each([
+    [
+      '--link 1gbe --pull-policy cost-aware --cost-profile c.json',
+      'c.json was measured with link no modelled link and not 125000000 bytes/s',
+    ],
+    ['--block-size 32 --pull-policy cost-aware --cost-profile c.json', 'block size 16 and not 32'],
+    ['--cost-profile c.json', '--cost-profile is given and --pull-policy is threshold'],
+    ['--pull-policy cost-aware --cost-profile none.json', 'cannot read none.json'],
+    ['--pull-policy costaware', "--pull-policy is 'costaware': wanted one of threshold, cost-aware"],
+    ['--audit 5', "--audit is '5': wanted a share of turns from 0% to 100%"],
+    ['--audit 500%', "--audit is '500%'"],
+  ])('refuses %s', async (argv, sentence) => {
+    const world = await withProfile();
+    const { code } = await kvferry(`run ${argv}`, world);
+    expect(world.err()).toContain(sentence);
+    expect(code).toBe(2);
+  });
+
+  it('marks audited turns, and leaves them out of the times of every mode', async () => {
+    const { code, world } = await kvferry('run --turns 9 --audit 25% --json out.json');
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const report = reportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    const both = report.runs.find(({ mode }) => mode === 'bidirectional')!;
+    const audited = both.turns.filter(({ audit }) => audit);
+    // Of turns 2 to 9 the first, and then one in four.
+    expect(audited.map(({ turn }) => turn)).toEqual([2, 6]);
+    for (const { audit, ttft_ms } of audited) {
+      expect(audit).toMatchObject({ chose: 'pull', chosen_ttft_ms: ttft_ms, regret_ms: 0 });
+      expect(audit!.other_ttft_ms).toBeGreaterThan(ttft_ms);
+    }
+    for (const run of report.runs) {
+      const timed = run.turns.filter(({ turn }) => turn > 1 && turn !== 2 && turn !== 6);
+      const mean = timed.reduce((sum, { ttft_ms }) => sum + ttft_ms, 0) / timed.length;
+      expect(run.summary.ttft_later_turns_ms!.mean).toBeCloseTo(mean, 6);
+    }
+    expect(world.out()).toContain('Audit: 2 turns served both ways');
+    expect(world.out()).toContain('audited: the other way took');
+  });
+});
