@@ -17,6 +17,8 @@ export interface CommandSpec {
   argument?: RunKey;
   /** Defaults of this command, given what the user set; an unset one keeps the schema's. Throws ConfigError. */
   defaults?: ((given: Readonly<Record<string, unknown>>) => Record<string, unknown>) | undefined;
+  /** What help says of a setting's default here, in place of its usual one. */
+  defaultNotes?: Partial<Readonly<Record<RunKey, string>>>;
   examples: readonly string[];
   /** Settings of which it takes several, with commas between. */
   lists?: readonly RunKey[];
@@ -231,8 +233,10 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
   return lines.join('\n');
 }
 
-function describeKey(key: RunKey, { lists }: CommandSpec): string {
-  return `${lists?.includes(key) ? 'Here a comma list. ' : ''}${fieldMeta(key).description}${defaultOf(key)}`;
+function describeKey(key: RunKey, { lists, defaultNotes }: CommandSpec): string {
+  const note = defaultNotes?.[key];
+  const fallback = note === undefined ? defaultOf(key) : ` Here left out: ${note}.`;
+  return `${lists?.includes(key) ? 'Here a comma list. ' : ''}${fieldMeta(key).description}${fallback}`;
 }
 
 function defaultOf(key: RunKey): string {

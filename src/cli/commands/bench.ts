@@ -16,6 +16,13 @@ export const benchSpec: CommandSpec = {
   groups: ['bench', 'measuring', 'modes', 'machine', 'cluster', 'sampling', 'endpoint', 'outputs', 'general'],
   argument: 'inputFile',
   defaults: benchDefaults,
+  defaultNotes: {
+    model: "tiny; the server's first model with --endpoint",
+    mode: 'unidirectional, bidirectional, decode-local',
+    pBlocks: 'room for all active conversations',
+    dBlocks: 'room for all active conversations',
+    threshold: '64, divided as --scale says',
+  },
   examples: [
     'kvferry bench --preset pr32553 --scale 1/16 --budget 10m',
     'kvferry bench generate_multi_turn.json --num-clients 2 --json bench.json',

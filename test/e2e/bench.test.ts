@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { serveConversations } from '../../src/cli/multiturn/clients.ts';
+import { ClusterTarget } from '../../src/cli/multiturn/cluster-target.ts';
+import { runArm } from '../../src/cli/multiturn/rounds.ts';
+import { EngineCluster } from '../../src/cluster/cluster.ts';
+import type { Mode } from '../../src/cluster/types.ts';
+import { compareTokens } from '../../src/measure/bench-comparison.ts';
+import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import { generateConversations, parseGenerator } from '../../src/workload/generate.ts';
+import { testOptions } from './cluster-fixture.ts';
+
+const spec = parseGenerator(
+  {
+    filetype: 'generate_conversations',
+    num_conversations: 3,
+    prompt_input: {
+      num_turns: { distribution: 'constant', value: 6 },
+      common_prefix_num_tokens: { distribution: 'constant', value: 16 },
+      prefix_num_tokens: { distribution: 'lognormal', average: 60, max: 90 },
+      num_tokens: { distribution: 'uniform', min: 6, max: 12 },
+    },
+    prompt_output: { num_tokens: { distribution: 'uniform', min: 18, max: 24 } },
+  },
+  'spec',
+);
+const tokens = { kind: 'drawn', lowest: 8, highest: 511 } as const;
+const conversations = generateConversations(spec, { scale: 1, seed: 5, tokens });
+
+const options = {
+  round: 1,
+  numClients: 2,
+  maxActive: 3,
+  maxRequests: null,
+  maxTurns: null,
+  requestRate: 0,
+  pick: 'round_robin',
+  warmupStep: false,
+  earlyStop: false,
+  limitTokens: { min: 0, max: 0 },
+  seed: 5,
+  signal: new AbortController().signal,
+  now: () => performance.now(),
+  sleep: async () => {},
+  onRequest: () => {},
+} as const;
+
+describe('the benchmark on real engines', () => {
+  let cluster: EngineCluster;
+  beforeAll(async () => {
+    await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+    cluster = await EngineCluster.start(nodePlatform, testOptions);
+  });
+  afterAll(() => cluster?.close());
+
+  const serve = (mode: Mode, prefixCaching: boolean, pBlocks = 128) =>
+    runArm(
+      cluster,
+      new ClusterTarget(cluster, { temperature: 0 }),
+      { prefixCaching, pBlocks, dBlocks: 128 },
+      { mode, threshold: 4 },
+      conversations,
+      options,
+    );
+
+  it('gives the same tokens in every mode, whatever P keeps, with turns of several conversations under way', async () => {
+    const modes = [
+      { mode: 'monolithic', ...(await serve('monolithic', true)) },
+      { mode: 'unidirectional', ...(await serve('unidirectional', false)) },
+      { mode: 'bidirectional', ...(await serve('bidirectional', false)) },
+      { mode: 'bidirectional, caching', ...(await serve('bidirectional', true)) },
+      { mode: 'bidirectional, evicting', ...(await serve('bidirectional', true, 28)) },
+      { mode: 'decode-local', ...(await serve('decode-local', true)) },
+    ];
+    expect(modes.map(({ requests }) => requests.length)).toEqual(Array(6).fill(9));
+    expect(compareTokens(modes)).toEqual({ tokens_identical: true, first_difference: null });
+    const sum = (index: number, key: 'pulled_tokens' | 'local_hit_tokens' | 'computed_tokens') =>
+      modes[index]!.requests.reduce((total, { sample }) => total + sample[key]!, 0);
+    expect(sum(1, 'pulled_tokens')).toBe(0);
+    expect(sum(2, 'pulled_tokens')).toBeGreaterThan(sum(3, 'pulled_tokens'));
+    expect(sum(3, 'pulled_tokens')).toBeGreaterThan(0);
+    // Turn two and later are D's own: nothing crosses, and its cache has the history.
+    const later = modes[5]!.requests.filter(({ sample }) => sample.turn > 1);
+    for (const { bytesPToD, sample } of later) {
+      expect(bytesPToD).toBe(0);
+      expect(sample.local_hit_tokens).toBeGreaterThan(0);
+    }
+    // Only with bidirectional does D keep blocks for P, and none is left in the end.
+    expect(modes[1]!.counters?.heldForP?.peakBlocks).toBe(0);
+    expect(modes[2]!.counters?.heldForP?.peakBlocks).toBeGreaterThan(0);
+    expect(modes[2]!.counters?.heldForP?.blockMs).toBeGreaterThan(0);
+    for (const { usedBlocks } of await cluster.stats()) expect(usedBlocks).toBe(0);
+    await cluster.checkIntegrity();
+  });
+
+  it('one client makes the same decisions each time', async () => {
+    const decisions = async () => {
+      await cluster.configure({ mode: 'bidirectional', prefixCaching: true, recomputeThreshold: 4 });
+      const target = new ClusterTarget(cluster, { temperature: 0 });
+      const served = await serveConversations(target, conversations, { ...options, numClients: 1 });
+      return served.requests.map(({ sample, output }) => [
+        sample.conversation_id,
+        sample.local_hit_tokens,
+        sample.pulled_tokens,
+        sample.computed_tokens,
+        output,
+      ]);
+    };
+    expect(await decisions()).toEqual(await decisions());
+  });
+
+  it('a benchmark that is given up leaves a cluster that goes on', async () => {
+    await cluster.configure({ mode: 'bidirectional' });
+    const stop = new AbortController();
+    const target = new ClusterTarget(cluster, { temperature: 0 });
+    const given = serveConversations(target, conversations, {
+      ...options,
+      signal: stop.signal,
+      onRequest: () => stop.abort(new Error('enough')),
+    });
+    await expect(given).rejects.toThrow('enough');
+    await target.settled();
+    const again = await serve('bidirectional', true);
+    expect(again.requests).toHaveLength(9);
+  });
+});
