@@ -128,7 +128,7 @@ function layoutAcross(width: number, counts: { prefill: number; decode: number }
 
 function layoutDown(width: number, counts: { prefill: number; decode: number }): StageLayout {
   const inner = width - 2 * PADDING;
-  const most = clamp(width * 0.52, 120, 300);
+  const most = clamp(width * 0.4, 110, 300);
   const prefill = layoutGrid(counts.prefill, { x: PADDING, y: PADDING, width: inner, height: most });
   const slab = { x: PADDING, y: PADDING + heightOf(prefill), width: inner, height: SLAB_DOWN };
   const decode = layoutGrid(counts.decode, { x: PADDING, y: slab.y + SLAB_DOWN, width: inner, height: most });

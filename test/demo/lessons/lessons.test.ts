@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'vitest';
+import { pulledAfterEviction } from '../../../demo/src/lessons/6-eviction.ts';
+import { beginLesson, settingsInWords, settingsOf } from '../../../demo/src/lessons/begin.ts';
+import { lessonNumbered, lessons } from '../../../demo/src/lessons/index.ts';
+import {
+  editedAnswerHas,
+  handedOver,
+  hit,
+  lookAt,
+  pulled,
+  raceWinner,
+  recomputed,
+} from '../../../demo/src/lessons/seen.ts';
+import { checkedSettings } from '../../../demo/src/session/hash.ts';
+import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import type { SessionActions, SessionEvent, TurnReport } from '../../../demo/src/session/types.ts';
+import { raceEvent, turn1, turn2, turnReport } from '../views/fixture.ts';
+import { fixtureState } from '../views/fixture-state.ts';
+
+/** Turns that ended, one after the other, in one conversation. */
+function conversation(reports: readonly Partial<TurnReport & { edited: boolean }>[]) {
+  const events = reports.flatMap(({ edited = false, ...change }, i): SessionEvent[] => {
+    const at = { atMs: 1000 * (i + 1), turnId: `t${i + 1}` };
+    return [
+      {
+        ...{ ...at, kind: 'turn_started', conversation: 'chat-1', turn: i + 1, mode: 'bidirectional' },
+        ...{ question: '?', edited },
+      },
+      { ...at, kind: 'turn_ended', result: turnReport({ turn: i + 1, ...change }) },
+    ];
+  });
+  return lookAt(fixtureState(events), 0);
+}
+
+describe('the eight lessons', () => {
+  it('are numbered from 1 to 8, each with text, tasks, a question and its answer', () => {
+    expect(lessons.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    for (const { title, text, tasks, question, answer } of lessons) {
+      expect(title.length).toBeGreaterThan(8);
+      expect(text.split('. ').length).toBeGreaterThanOrEqual(3);
+      expect(tasks.length).toBeGreaterThanOrEqual(1);
+      expect(question).toMatch(/\?$/);
+      expect(answer.length).toBeGreaterThan(40);
+    }
+    expect(lessonNumbered(5)?.title).toBe('Pulling back from D');
+    expect(lessonNumbered(null)).toBeNull();
+  });
+
+  it.each(lessons)('lesson $number sets what the page’s schema allows, and says so', (lesson) => {
+    const settings = settingsOf(lesson, defaultSettings);
+    expect(checkedSettings(defaultSettings, settings)).toEqual({
+      ...settings,
+      lesson: lesson.number,
+      turns: 0,
+    });
+    expect(settingsInWords(lesson)).toContain('mode');
+  });
+
+  it('inherit nothing from what was set before, but for the model', () => {
+    const before = { ...defaultSettings, model: 'tiny', link: '1gbe', threshold: 999, conversations: 2 };
+    expect(settingsOf(lessonNumbered(3)!, before)).toMatchObject({
+      ...{ model: 'tiny', link: null, threshold: defaultSettings.threshold, conversations: 1 },
+    });
+  });
+
+  it.each(lessons)('nothing of lesson $number was seen before it began', ({ tasks }) => {
+    const state = fixtureState([...turn1, ...turn2, raceEvent]);
+    for (const task of tasks) expect(task.happened(lookAt(state, 1e6))).toBe(false);
+  });
+
+  it('begin by stopping what plays, setting, and emptying', async () => {
+    const called: string[] = [];
+    const actions = new Proxy({} as SessionActions, {
+      get: (_, name: string) => async () => {
+        called.push(name);
+      },
+    });
+    await beginLesson(lessonNumbered(2)!, fixtureState([]), actions);
+    expect(called).toEqual(['pause', 'configure', 'reset']);
+  });
+});
+
+describe('what was seen', () => {
+  it('a hand-over, a pull, a hit: each from its own figures', () => {
+    const transfer = (blocks: number) => ({
+      bytes: blocks,
+      blocks,
+      ms: 1,
+      gbps: 1,
+      descriptors: 1,
+      throttled: false,
+    });
+    const none = conversation([{}]);
+    expect([handedOver(none), pulled(none), hit(none)]).toEqual([false, false, false]);
+    expect(handedOver(conversation([{ transfer: { p_to_d: transfer(3), d_to_p: transfer(0) } }]))).toBe(true);
+    expect(pulled(conversation([{}, { pulled_tokens: 16 }]))).toBe(true);
+    expect(hit(conversation([{}, { local_hit_tokens: 16 }]))).toBe(true);
+  });
+
+  it('recomputing: P computed at least what D had generated, and pulled nothing', () => {
+    expect(recomputed(conversation([{ output_tokens: 64 }, { computed_tokens: 80 }]))).toBe(true);
+    expect(recomputed(conversation([{ output_tokens: 64 }, { computed_tokens: 20 }]))).toBe(false);
+    expect(
+      recomputed(conversation([{ output_tokens: 64 }, { computed_tokens: 80, pulled_tokens: 16 }])),
+    ).toBe(false);
+  });
+
+  it('a pull after an eviction: hits first, then none, and the rest from D', () => {
+    const [cold, warm, evicted] = [
+      {},
+      { local_hit_tokens: 32, pulled_tokens: 16 },
+      { local_hit_tokens: 0, pulled_tokens: 96 },
+    ];
+    expect(pulledAfterEviction(conversation([cold, warm, evicted]))).toBe(true);
+    expect(pulledAfterEviction(conversation([cold, warm]))).toBe(false);
+    expect(pulledAfterEviction(conversation([cold, evicted]))).toBe(false);
+  });
+
+  it('wrong KV: the old word in the answer to an edited history, with KV that was pulled', () => {
+    const answered = (text: string, edited: boolean, pulled_tokens: number) =>
+      conversation([{}, { text, edited, pulled_tokens }]);
+    expect(editedAnswerHas(answered('Your boat is mira.', true, 26), 'mira', true)).toBe(true);
+    expect(editedAnswerHas(answered('Your boat is mira.', false, 26), 'mira', true)).toBe(false);
+    expect(editedAnswerHas(answered('Your boat is mira.', true, 0), 'mira', true)).toBe(false);
+    expect(editedAnswerHas(answered('Your boat is luna.', true, 9), 'mira', true)).toBe(false);
+  });
+
+  it('a race since the lesson began, not one from before', () => {
+    const state = fixtureState([...turn1, raceEvent]);
+    expect(raceWinner(lookAt(state, 0))).toBe('pull');
+    expect(raceWinner(lookAt(state, 4700))).toBeNull();
+  });
+});
