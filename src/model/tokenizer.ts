@@ -15,6 +15,8 @@ export interface StreamDecoder {
 export class Tokenizer {
   #tokenizer: HuggingFaceTokenizer;
   #specialIds: ReadonlySet<number>;
+  /** Characters. */
+  #longest: number | null = null;
 
   private constructor(tokenizer: HuggingFaceTokenizer, specialIds: ReadonlySet<number>) {
     this.#tokenizer = tokenizer;
@@ -57,6 +59,12 @@ export class Tokenizer {
     return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
+  /** A number of tokens that the text has at least, found without encoding it: for refusing what is far too long. */
+  fewestTokens(text: string): number {
+    this.#longest ??= longestToken(this.#tokenizer);
+    return Math.floor(text.length / (this.#longest * MOST_SHORTENING));
+  }
+
   /** Ids that are no token (a model's vocabulary may be larger than its tokenizer's) give no text. */
   decode(tokenIds: readonly number[], options: { skipSpecialTokens?: boolean } = {}): string {
     const known = tokenIds.filter(
@@ -75,6 +83,17 @@ export class Tokenizer {
   streamDecoder(): StreamDecoder {
     return streamDecoder((ids) => this.decode(ids));
   }
+}
+
+/** What Unicode normalisation makes of a text has at least a third of its characters. */
+const MOST_SHORTENING = 3;
+
+function longestToken(tokenizer: HuggingFaceTokenizer): number {
+  let longest = 1;
+  for (const token of tokenizer.model?.vocab ?? []) longest = Math.max(longest, String(token).length);
+  for (const token of tokenizer.get_added_tokens_decoder().values())
+    longest = Math.max(longest, token.content.length);
+  return longest;
 }
 
 /** No character of UTF-8 is spread over more tokens than it has bytes. */

@@ -22,6 +22,8 @@ export interface TextTools {
   /** No special tokens are added. */
   encode(text: string): number[];
   decode(tokenIds: readonly number[]): string;
+  /** Tokens that a text has at least, found at no cost. */
+  fewestTokens(text: string): number;
   /** By the model's chat template. Throws RequestError or ModelError. */
   encodeMessages(messages: readonly Message[], addGenerationPrompt: boolean): number[];
 }

@@ -6,6 +6,7 @@ import type { Prompt, TextTools } from './service.ts';
 export function textTools({ tokenizer, chat }: EngineCluster['text']): TextTools {
   return {
     encode: (text) => tokenizer.encode(text),
+    fewestTokens: (text) => tokenizer.fewestTokens(text),
     decode: (tokenIds) => tokenizer.decode(tokenIds),
     encodeMessages: (messages, addGenerationPrompt) =>
       tokenizer.encode(chat.renderPrompt(messages, addGenerationPrompt)),

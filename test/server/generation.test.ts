@@ -254,6 +254,7 @@ describe('errors', () => {
       'messages',
       /64 tokens.*context of 64/,
     ],
+    [{ ...hello, messages: [{ role: 'user', content: 'x'.repeat(400) }] }, 'messages', /at least 100 tokens/],
     [{ ...hello, kv_transfer_params: 'x' }, 'kv_transfer_params', /an object/],
   ];
 

@@ -10,6 +10,7 @@ export const model: ServedModel = { names: ['nano'], maxModelLen: 1024, vocabSiz
 
 /** A character is a token. */
 export const text: TextTools = {
+  fewestTokens: () => 0,
   encode: (written) => [...written].map((character) => character.charCodeAt(0)),
   decode: (tokenIds) => String.fromCharCode(...tokenIds),
   encodeMessages: (messages, open) => {

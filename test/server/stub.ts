@@ -12,6 +12,7 @@ export class StubService {
   readonly maxNumSeqs = 2;
   readonly text = {
     encode: (text: string) => [...text].map((character) => character.codePointAt(0)!),
+    fewestTokens: (text: string) => Math.floor(text.length / 4),
     decode: (ids: readonly number[]) => String.fromCodePoint(...ids),
     encodeMessages: (messages: readonly { content: string }[]) =>
       messages.flatMap(({ content }) => this.text.encode(content)),
