@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
@@ -44,12 +45,30 @@ function staticFiles(): Plugin {
   };
 }
 
+/** The page's own weight: what a visitor loads before any model. */
+const MOST_GZIPPED_BYTES = 250_000;
+
+function weighed(): Plugin {
+  return {
+    name: 'kvferry-weight',
+    writeBundle(_, bundle) {
+      const bytes = Object.values(bundle)
+        .filter(({ fileName }) => /\.(js|css)$/.test(fileName))
+        .map((file) => gzipSync(file.type === 'chunk' ? file.code : file.source).byteLength)
+        .reduce((sum, size) => sum + size, 0);
+      const message = `JavaScript and CSS: ${bytes} bytes gzipped, of at most ${MOST_GZIPPED_BYTES}`;
+      if (bytes > MOST_GZIPPED_BYTES) this.error(message);
+      this.info(message);
+    },
+  };
+}
+
 export default defineConfig({
   root,
   base: './',
-  plugins: [staticFiles()],
+  plugins: [staticFiles(), weighed()],
   server: { headers: isolation, fs: { allow: [project] } },
   preview: { headers: isolation },
   worker: { format: 'es' },
-  build: { target: 'es2022', outDir: 'dist', emptyOutDir: true },
+  build: { target: 'es2022', outDir: 'dist', emptyOutDir: true, chunkSizeWarningLimit: 1000 },
 });

@@ -11,6 +11,7 @@ import {
   readState,
   type ServedPage,
   servePage,
+  servePlainly,
   until,
   untilReady,
 } from './page.ts';
@@ -188,5 +189,27 @@ describe('without WebGPU', () => {
     expect((await readState(page)).turns[0]!.answer).toContain('Ada');
     expect(await seriousFaults(page)).toEqual([]);
     expect(errors).toEqual([]);
+  });
+});
+
+describe('a host that sets no headers', () => {
+  let browser: Browser;
+  let plain: ServedPage;
+  beforeAll(async () => {
+    plain = await servePlainly();
+    browser = await launchBrowser();
+  }, 120_000);
+  afterAll(async () => {
+    await browser.close();
+    await plain.close();
+  });
+
+  test('the page isolates itself and runs engines', async () => {
+    const { page } = await openPage(browser, `${plain.url}#model=nano&turns=0`);
+    await page.waitForFunction('globalThis.crossOriginIsolated && globalThis.kvferry', null, {
+      timeout: 30_000,
+    });
+    await untilReady(page);
+    expect((await readState(page)).alive).toEqual({ prefill: true, decode: true });
   });
 });

@@ -1,5 +1,7 @@
 /** The built page, served with the headers that it needs, and what tests want to know of it. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
@@ -23,6 +25,38 @@ export async function servePage(): Promise<ServedPage> {
     url: server.resolvedUrls!.local[0]!,
     async close() {
       await server.close();
+      rmSync(outDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The built page from a host that sets no headers, as GitHub Pages is, below a folder. */
+export async function servePlainly(): Promise<ServedPage> {
+  const outDir = mkdtempSync(path.join(os.tmpdir(), 'kvferry-page-'));
+  await build({ configFile, logLevel: 'error', build: { outDir } });
+  const types: Record<string, string> = {
+    '.html': 'text/html',
+    '.js': 'text/javascript',
+    '.css': 'text/css',
+  };
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '/', 'http://localhost');
+    const name = pathname.replace(/^\/kvferry\//, '') || 'index.html';
+    const file = path.join(outDir, name);
+    if (!pathname.startsWith('/kvferry/') || !file.startsWith(outDir) || !existsSync(file)) {
+      response.writeHead(404).end();
+      return;
+    }
+    const type = types[path.extname(file)] ?? 'application/octet-stream';
+    response.writeHead(200, { 'Content-Type': type }).end(readFileSync(file));
+  });
+  await new Promise<void>((resolve) => server.listen(0, 'localhost', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://localhost:${port}/kvferry/`,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
       rmSync(outDir, { recursive: true, force: true });
     },
   };

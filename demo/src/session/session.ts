@@ -9,6 +9,7 @@ import { Conversation } from './conversation.ts';
 import { runCrossover } from './crossover.ts';
 import { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
+import { reloadIsolated } from './isolation.ts';
 import { download, EventLog } from './log.ts';
 import { runRace } from './race.ts';
 import { parseRecording, Replay } from './replay.ts';
@@ -60,6 +61,7 @@ class PageSession implements Session, SessionActions {
   }
 
   async begin(): Promise<void> {
+    if (await reloadIsolated()) return;
     const missing = await whatIsMissing();
     if (missing) {
       await this.#replayShipped(missing.message);

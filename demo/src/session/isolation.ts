@@ -1,0 +1,24 @@
+/**
+ * Where the host sets no isolation headers, a service worker of the page's own can: it is installed once, and the page
+ * loaded again through it.
+ */
+const TRIED = 'kvferry isolation';
+
+/** True when the page is about to load again. Never rejects. */
+export async function reloadIsolated(): Promise<boolean> {
+  if (globalThis.crossOriginIsolated) {
+    sessionStorage.removeItem(TRIED);
+    return false;
+  }
+  // Once only: a browser that refuses must not load this page for ever.
+  if (!globalThis.isSecureContext || !navigator.serviceWorker || sessionStorage.getItem(TRIED)) return false;
+  sessionStorage.setItem(TRIED, 'yes');
+  try {
+    await navigator.serviceWorker.register('./isolation.js');
+    await navigator.serviceWorker.ready;
+    location.reload();
+    return true;
+  } catch {
+    return false;
+  }
+}
