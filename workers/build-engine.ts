@@ -4,7 +4,7 @@ import type { EngineCoreDeps } from '../src/engine/engine-core.ts';
 import { GpuDevice } from '../src/gpu/device.ts';
 import { GpuKvMemory } from '../src/gpu/kv-memory.ts';
 import type { SpanSink } from '../src/measure/spans.ts';
-import { loadWeights } from '../src/model/load.ts';
+import { loadWeights } from '../src/model/load-weights.ts';
 import { countParameters } from '../src/model/presets.ts';
 import { ModelRunner } from '../src/model/runner.ts';
 import { type Architecture, kvBlockBytes, largestMatrixBytes } from '../src/model/types.ts';

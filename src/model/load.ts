@@ -1,43 +1,20 @@
 /** A model by name: a preset, whose weights come from a seed and whose tokenizer is generated, or a directory's files. */
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
-import { readArchitecture } from './architecture.ts';
 import { ChatTemplate } from './chat.ts';
-import { CheckpointWeights } from './hf-weights.ts';
+import { loadArchitecture, loadWeights, type WeightOptions } from './load-weights.ts';
 import { presetTokenizerFiles } from './preset-tokenizer.ts';
-import { isPreset, presetArchitecture, unknownPreset } from './presets.ts';
-import { SeededWeights } from './seeded-weights.ts';
+import { isPreset } from './presets.ts';
 import { Tokenizer } from './tokenizer.ts';
-import type { Architecture, ModelWeights, WeightDtype } from './types.ts';
+import type { Architecture, ModelWeights } from './types.ts';
 
-export interface WeightOptions {
-  /** A preset's name; with files, what the user called the model. */
-  name: string;
-  /** null for a preset. */
-  files: FileSource | null;
-  dtype: WeightDtype;
-  /** Of generated weights; of no effect on a checkpoint. */
-  seed: number;
-}
+export { loadArchitecture, loadWeights, type WeightOptions } from './load-weights.ts';
 
 /** What turns text into prompts: all that a thread without an engine needs of a model. */
 export interface TextModel {
   architecture: Architecture;
   tokenizer: Tokenizer;
   chat: ChatTemplate;
-}
-
-/** A preset's name wins over files of the same name; a directory of that name can be given as ./name. */
-export async function loadArchitecture(name: string, files: FileSource | null): Promise<Architecture> {
-  if (isPreset(name)) return presetArchitecture(name);
-  if (!files) throw unknownPreset(name);
-  return readArchitecture(files);
-}
-
-export async function loadWeights({ name, files, dtype, seed }: WeightOptions): Promise<ModelWeights> {
-  const architecture = await loadArchitecture(name, files);
-  if (isPreset(name)) return new SeededWeights(architecture, seed, dtype);
-  return CheckpointWeights.open(files!, architecture, dtype);
 }
 
 export async function loadTokenizer(name: string, files: FileSource | null): Promise<TextModel> {

@@ -1,13 +1,7 @@
-/** The browser half of the platform: module workers, navigator.gpu, shaders inside the bundle, models as blobs. */
-import { AdapterError } from '../errors.ts';
+/** The browser half of the platform: module workers, navigator.gpu, models as blobs. */
+import { AdapterError, InternalError } from '../errors.ts';
 import { blobSource, type ModelFiles } from './browser/blobs.ts';
 import type { EngineThread, Platform } from './types.ts';
-
-const shaders = import.meta.glob<string>('../../shaders/*.wgsl', {
-  query: '?raw',
-  import: 'default',
-  eager: true,
-});
 
 /** What a new engine's worker is sent first. */
 export interface WorkerStart {
@@ -20,16 +14,19 @@ export const GOODBYE = 'closed';
 
 /**
  * `models`: the files of every model that is no preset, by the name it is asked for. The map is read when an engine
- * starts: fill it before.
+ * starts: fill it before. `shaders`: WGSL by name, where engines are built; the page itself needs none.
  */
-export function browserPlatform(models: ReadonlyMap<string, ModelFiles>): Platform {
+export function browserPlatform(
+  models: ReadonlyMap<string, ModelFiles>,
+  shaders: ReadonlyMap<string, string> = new Map(),
+): Platform {
   return {
     name: 'browser',
     backend: 'webgpu',
 
     async readShader(name) {
-      const text = shaders[`../../shaders/${name}.wgsl`];
-      if (text === undefined) throw new Error(`there is no shader '${name}' in this bundle`);
+      const text = shaders.get(name);
+      if (text === undefined) throw new InternalError(`there is no shader '${name}' in this thread`);
       return text;
     },
 
