@@ -15,6 +15,9 @@ import type { CacheLookup } from '../src/engine/cache-lookup.ts';
 import type { EngineCore } from '../src/engine/engine-core.ts';
 import type { BlockIds, BlockPair, EngineRequest, RemoteAddress } from '../src/engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
+import { measureCeilings } from '../src/gpu/ceilings.ts';
+import type { MeasuredKernels } from '../src/measure/profile.ts';
+import type { TimingMode } from '../src/model/kernel-timing.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
 import { type ByHandTimes, copyInByHand, copyOutByHand } from '../src/transport/by-hand.ts';
@@ -219,6 +222,17 @@ export class EngineHost implements EngineApi {
   ): Promise<ByHandTimes> {
     const copy = direction === 'out' ? copyOutByHand : copyInByHand;
     return copy(this.#built().kv, slab, blockIds, chunkBytes, systemClock);
+  }
+
+  async setTiming(mode: TimingMode | null): Promise<boolean> {
+    return this.#built().runner.setTiming(mode);
+  }
+
+  async takeKernelTimes(): Promise<MeasuredKernels> {
+    const { runner, gpu, transport } = this.#built();
+    const times = runner.takeKernelTimes();
+    const ceilings = await measureCeilings(gpu, this.#platform.readShader, systemClock);
+    return { engineId: transport.identity.engineId, ...times, ceilings };
   }
 
   async loseDevice(): Promise<void> {

@@ -31,6 +31,8 @@ export async function followSpans(
   const writer = file && writerTo(file, config, cluster, deps);
   const drawn = gantt === false ? null : new TurnKeeper(gantt);
   let mode = { name: '', startMs: 0 };
+  // Two timestamps a submit, and their way back: the GPU's lanes have its own times then.
+  if (writer) await cluster.setTiming('submits');
   const stop = cluster.onSpan((span) => {
     writer?.add(span);
     drawn?.add(span, mode.name);
@@ -47,6 +49,7 @@ export async function followSpans(
     async end() {
       stop();
       endMode();
+      if (writer) await cluster.setTiming(null);
       writer?.end();
       await file?.close();
       return drawn?.lines() ?? [];

@@ -2,8 +2,10 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
+import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
+import type { TimingMode } from '../model/kernel-timing.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
@@ -219,6 +221,18 @@ export class EngineCluster implements Cluster {
 
   async checkIntegrity(): Promise<void> {
     await Promise.all(this.#engines.map((engine) => engine.call((api) => api.checkIntegrity())));
+  }
+
+  async setTiming(mode: TimingMode | null): Promise<boolean> {
+    const timed = await Promise.all(this.#engines.map((engine) => engine.call((api) => api.setTiming(mode))));
+    return timed.every(Boolean);
+  }
+
+  async takeKernelTimes(): Promise<readonly MeasuredKernels[]> {
+    const taken: MeasuredKernels[] = [];
+    // One after the other: ceilings are measured on a machine that does nothing else.
+    for (const engine of this.#engines) taken.push(await engine.call((api) => api.takeKernelTimes()));
+    return taken;
   }
 
   spanCounts(): SpanCounts {

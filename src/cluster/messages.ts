@@ -11,7 +11,9 @@ import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { BlockIds, BlockPair, EngineRequest, RemoteAddress, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
+import type { MeasuredKernels } from '../measure/profile.ts';
 import type { Span } from '../measure/spans.ts';
+import type { TimingMode } from '../model/kernel-timing.ts';
 import type { ByHandTimes } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferResult } from '../transport/types.ts';
@@ -95,6 +97,10 @@ export interface EngineApi {
     blockIds: readonly number[],
     chunkBytes: number,
   ): Promise<ByHandTimes>;
+  /** Times submits or kernels by the device's clock from the next step on; null stops. False: it has no such clock. */
+  setTiming(mode: TimingMode | null): Promise<boolean>;
+  /** Since the last time, or since setTiming; with the ceilings, measured now, for which the engine must be idle. */
+  takeKernelTimes(): Promise<MeasuredKernels>;
   /** As a driver's reset would: the device is gone, and with it every request. For tests and demonstrations. */
   loseDevice(): Promise<void>;
   /** Ends the loop, the transport and the device; the thread ends after the answer. */

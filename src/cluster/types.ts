@@ -9,8 +9,10 @@ import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { EngineCoreStats } from '../engine/engine-core.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
+import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
+import type { TimingMode } from '../model/kernel-timing.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferStages } from '../transport/types.ts';
@@ -279,6 +281,13 @@ export interface Cluster {
   checkIntegrity(): Promise<void>;
   /** Builds engines that ended anew, with empty caches; returns how many. */
   revive(): Promise<number>;
+  /**
+   * Times submits (for the 'kernels' spans of a timeline) or single kernels (which slows them) by the devices' own clocks,
+   * until null stops it. False: an adapter has no timestamp-query, and nothing is timed there.
+   */
+  setTiming(mode: TimingMode | null): Promise<boolean>;
+  /** By engine, since setTiming; measures each adapter's ceilings too, so no turn may be under way. Takes seconds. */
+  takeKernelTimes(): Promise<readonly MeasuredKernels[]>;
   /** Spans recorded since the start, for what recording them costs. */
   spanCounts(): SpanCounts;
   onSpan(listener: (span: Span) => void): () => void;

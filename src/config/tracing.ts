@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import { flag, text } from './fields.ts';
 
+const turnNumber = { error: 'true, false or the number of a turn' };
+
 export const tracing = {
   traceOut: text("a file's name").nullable().default(null).meta({
     description: 'Write every stage of every turn as a Chrome trace to FILE; ui.perfetto.dev opens it.',
@@ -14,7 +16,7 @@ export const tracing = {
         if (value === 'false') return false;
         return typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
       },
-      z.union([z.boolean(), z.number().int().min(1)], { error: 'true, false or the number of a turn' }),
+      z.union([z.boolean(), z.number().int(turnNumber).min(1, turnNumber)], turnNumber),
     )
     .default(false)
     .meta({

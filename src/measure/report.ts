@@ -4,6 +4,7 @@
  * comparison.ts do.
  */
 import { z } from 'zod';
+import { profileSchema } from './profile.ts';
 import { reportHead } from './report-head.ts';
 import { timelineSchema } from './turn-timeline.ts';
 
@@ -207,6 +208,7 @@ export const reportSchema = z.strictObject({
       ),
     })
     .describe('Apart from all other times.'),
+  profile: profileSchema.optional().describe('With --profile, where the adapter has timestamp-query.'),
   runs: z.array(runSchema).describe('One a mode, in the order in which they ran.'),
   comparison: comparisonSchema.nullable().describe('null when only one mode ran.'),
   timeline: timelineSchema

@@ -15,6 +15,8 @@ import { type Architecture, pad4 } from './types.ts';
 /** A dispatch with how much there is to do, in multiply-adds or values touched. */
 export interface Work extends Dispatch {
   work: number;
+  /** What it computes, such as 'layer 3 qkv'. */
+  label: string;
 }
 
 /** One kernel call of the pass, for any piece. */
@@ -97,7 +99,7 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
 
   const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {
     const bindGroup = library.bind(kernel, label, buffers);
-    return (piece) => ({ kernel, bindGroup, ...size(piece) });
+    return (piece) => ({ kernel, bindGroup, label, ...size(piece) });
   };
 
   const perRow = (columns: number): SizeOf => {
@@ -130,6 +132,7 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
       return {
         kernel: variant.kernel,
         bindGroup,
+        label,
         x: Math.ceil(columns4 / variant.columns4),
         y,
         work: y * variant.rows * 16 * inputs4 * columns4,
@@ -157,7 +160,7 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
     return (piece) => {
       const { kernel, tileRows } = isFew(piece) ? attention.few : attention.many;
       const tiles = piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
-      return { kernel, bindGroup, x: tiles, y: numKvHeads, work: piece.attendedKeys * pairWork };
+      return { kernel, bindGroup, label, x: tiles, y: numKvHeads, work: piece.attendedKeys * pairWork };
     };
   };
 
@@ -220,7 +223,7 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   const embedParams = uniform('embedding', { hidden4, vocab4: weights.embedding.columns4 });
   const begin = stage(
     embed,
-    'x',
+    'embedding',
     [act.tokens, weights.embedding.buffer, act.x, embedParams, step],
     perRow(hidden4),
   );

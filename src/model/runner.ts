@@ -7,11 +7,13 @@ import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
-import { gpuLane, hostLane, type SpanSink } from '../measure/spans.ts';
+import type { SpanSink } from '../measure/spans.ts';
 import { type Activations, createActivations } from './activations.ts';
 import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass, type Work } from './forward-pass.ts';
+import { type KernelTimes, KernelTiming, type TimingMode } from './kernel-timing.ts';
 import { adapterForm, checkKernelsServe } from './kernel-variants.ts';
+import { tellPiece } from './piece-spans.ts';
 import { FORBIDDEN_PER_ROW, uploadPiece } from './piece-upload.ts';
 import { SampleReadback } from './sample-readback.ts';
 import { cutIntoPieces, type Piece, type PieceLimits, type PieceShape } from './step-inputs.ts';
@@ -74,6 +76,10 @@ export class ModelRunner implements ModelExecutor {
   readonly #readback: SampleReadback;
   readonly #shape: PieceShape;
   #busy = false;
+  /** null unless someone wants the device's times. */
+  #timing: KernelTiming | null = null;
+  /** What must not happen while a batch runs. */
+  #afterStep: () => void = () => {};
   /** When the device had done the last piece that sampled. */
   #computedMs = 0;
 
@@ -172,6 +178,29 @@ export class ModelRunner implements ModelExecutor {
     return this.#parts.library.firstUseCompilations();
   }
 
+  /** Times submits or kernels by the device's clock from the next step on; null stops. False: it has no such clock. */
+  setTiming(mode: TimingMode | null): boolean {
+    const { gpu, clock, engineId = 'engine', onSpan = () => {}, weights, kvDtype } = this.#parts.options;
+    const shapes = {
+      architecture: weights.architecture,
+      weightBytes: weights.dtype === 'f16' ? 2 : 4,
+      kvBytes: kvDtype === 'f16' ? 2 : 4,
+    };
+    const timing = mode && KernelTiming.create({ gpu, mode, shapes, clock, engineId, onSpan });
+    const change = (): void => {
+      this.#timing?.destroy();
+      this.#timing = timing;
+    };
+    if (this.#busy) this.#afterStep = change;
+    else change();
+    return mode === null || timing !== null;
+  }
+
+  /** Since the last time, or since setTiming. */
+  takeKernelTimes(): KernelTimes {
+    return this.#timing?.take() ?? { totals: [], smallestStepNs: null };
+  }
+
   /** Throws EngineDeadError when the device is lost meanwhile. */
   async execute(batch: ScheduledBatch): Promise<SampledToken[]> {
     invariant(!this.#busy, () => 'execute was called while a batch was running');
@@ -196,6 +225,8 @@ export class ModelRunner implements ModelExecutor {
       return sampled;
     } finally {
       this.#busy = false;
+      this.#afterStep();
+      this.#afterStep = () => {};
     }
   }
 
@@ -212,6 +243,7 @@ export class ModelRunner implements ModelExecutor {
   /** The weights, activations and staging buffers; the KV memory and the device belong to others. */
   destroy(): void {
     const { weights, activations, pass } = this.#parts;
+    this.#timing?.destroy();
     weights.destroy();
     activations.destroy();
     pass.destroy();
@@ -224,28 +256,17 @@ export class ModelRunner implements ModelExecutor {
     const all = pass.dispatches(piece);
     const submits = piece.numRows <= ONE_SUBMIT_ROWS ? [all] : this.#cut(all);
     const last = submits.pop()!;
-    for (const part of submits) await this.#timed(part, (ms) => this.#gpu.run([this.#encode(part)], ms));
+    for (const part of submits) await this.#timed(part, (ms) => this.#submit(part, piece, ms));
     let sampled: SampledToken[] = [];
     await this.#timed(last, async (ms) => {
-      if (piece.samples.length === 0) await this.#gpu.run([this.#encode(last)], ms);
+      if (piece.samples.length === 0) await this.#submit(last, piece, ms);
       else sampled = await this.#runLast(last, piece, ms);
     });
-    this.#tell(piece, step, begunMs, submits.length + 1);
+    const { onSpan, engineId = 'engine', clock } = this.#parts.options;
+    const computedMs = piece.samples.length === 0 ? clock.now() : this.#computedMs;
+    const timed = { begunMs, computedMs, endMs: clock.now(), submits: submits.length + 1 };
+    if (onSpan) tellPiece(onSpan, engineId, piece, step, timed, this.#timing !== null);
     return sampled;
-  }
-
-  /** The kernels until the device has done them; then, what was sampled until the host has it. */
-  #tell(piece: Piece, step: number, startMs: number, submits: number): void {
-    const { onSpan, clock, engineId = 'engine' } = this.#parts.options;
-    if (!onSpan) return;
-    const { requestIds, numRows: rows, samples } = piece;
-    const shared = { clock: 'host', requestId: null, requestIds } as const;
-    const endMs = samples.length === 0 ? clock.now() : this.#computedMs;
-    const args = { step, rows, submits };
-    onSpan({ ...shared, name: 'forward', lane: gpuLane(engineId), startMs, endMs, args });
-    if (samples.length === 0) return;
-    const sampling = { startMs: endMs, endMs: clock.now(), args: { step, rows: samples.length } };
-    onSpan({ ...shared, name: 'sampling', lane: hostLane(engineId), ...sampling });
   }
 
   /** As much as one dispatch of a layer's largest kernel may take. */
@@ -291,11 +312,27 @@ export class ModelRunner implements ModelExecutor {
     this.#estimate.learn(works, clock.now() - start);
   }
 
+  async #submit(
+    part: readonly Work[],
+    piece: Piece,
+    expectedMs: number,
+    readback?: (encoder: GPUCommandEncoder) => void,
+  ): Promise<void> {
+    const timing = this.#timing;
+    const submittedMs = timing ? this.#parts.options.clock.now() : 0;
+    await this.#gpu.run([this.#encode(part, readback)], expectedMs);
+    if (timing) await timing.collect(part, piece, submittedMs);
+  }
+
   #encode(part: readonly Work[], readback?: (encoder: GPUCommandEncoder) => void): GPUCommandBuffer {
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'forward' });
-    const pass = encoder.beginComputePass({ label: 'forward' });
-    for (const work of part) this.#parts.library.encode(pass, work);
-    pass.end();
+    const { library } = this.#parts;
+    if (this.#timing) this.#timing.encode(encoder, part, (pass, work) => library.encode(pass, work));
+    else {
+      const pass = encoder.beginComputePass({ label: 'forward' });
+      for (const work of part) library.encode(pass, work);
+      pass.end();
+    }
     readback?.(encoder);
     return encoder.finish();
   }
@@ -303,7 +340,7 @@ export class ModelRunner implements ModelExecutor {
   /** Submits the last part of a piece that samples, with the copy of its results, and reads them. */
   async #runLast(part: readonly Work[], piece: Piece, expectedMs = 0): Promise<SampledToken[]> {
     return this.#readback.read(piece, async (copy) => {
-      await this.#gpu.run([this.#encode(part, copy)], expectedMs);
+      await this.#submit(part, piece, expectedMs, copy);
       this.#computedMs = this.#parts.options.clock.now();
     });
   }

@@ -1,4 +1,5 @@
 /** A world without terminal, files, GPU or threads for the commands, and a cluster that answers by arithmetic. */
+
 import type { CliDeps } from '../../src/cli/deps.ts';
 import { changed } from '../../src/cluster/options.ts';
 import type {
@@ -13,6 +14,7 @@ import type {
   TransferSummary,
 } from '../../src/cluster/types.ts';
 import { ConfigError } from '../../src/errors.ts';
+import { routerSpan, type Span } from '../../src/measure/spans.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import type { ServerOptions } from '../../src/server/serve.ts';
 
@@ -39,6 +41,8 @@ export class FakeCluster implements Cluster {
   readonly options: ClusterOptions;
   readonly #troubles: FakeTroubles;
   readonly #turns = new Map<string, number>();
+  readonly #spanListeners = new Set<(span: Span) => void>();
+  #served = 0;
   /** Tokens that D holds after each turn of a conversation. */
   readonly #held = new Map<string, number[]>();
 
@@ -130,6 +134,7 @@ export class FakeCluster implements Cluster {
     const pulled = offered && !this.#troubles.pullsNothing ? offer : 0;
     held[turn - 1] = prompt.length + length - 1;
     const ttftMs = 10 + (prompt.length - pulled);
+    this.#tellTurn(id, turn, ttftMs);
     for (const [index, tokenId] of ids.entries()) {
       yield {
         tokenId,
@@ -209,12 +214,40 @@ export class FakeCluster implements Cluster {
     return () => {};
   }
 
+  async setTiming(): Promise<boolean> {
+    return true;
+  }
+
+  async takeKernelTimes() {
+    const shared = { calls: 4, ns: 2e6, flops: 4e6, bytes: 1e6 };
+    const totals = [
+      { kernel: 'qkv', layer: 0, ...shared },
+      { kernel: 'qkv', layer: 1, ...shared },
+      { kernel: 'swiglu', layer: 0, ...shared, flops: 10 },
+    ];
+    return [{ engineId: 'prefill-0', totals, smallestStepNs: 1, ceilings: { gflops: 10, readGbps: 5 } }];
+  }
+
   spanCounts() {
     return { spans: 0, messages: 0 };
   }
 
-  onSpan(): () => void {
-    return () => {};
+  onSpan(listener: (span: Span) => void): () => void {
+    this.#spanListeners.add(listener);
+    return () => this.#spanListeners.delete(listener);
+  }
+
+  #tellTurn(conversationId: string, turn: number, ttftMs: number): void {
+    const id = `${conversationId}#${turn}.${++this.#served}`;
+    const begun = 1000 * this.#served;
+    const args = { conversationId, turn };
+    const spans = [
+      routerSpan('accept', `${id}-p`, begun, begun + 1),
+      routerSpan('forward', `${id}-p`, begun + 1, begun + ttftMs),
+      routerSpan('ttft', id, begun, begun + ttftMs, args),
+      routerSpan('turn', id, begun, begun + ttftMs, args),
+    ];
+    for (const span of spans) for (const listener of this.#spanListeners) listener(span);
   }
 
   async close(): Promise<void> {

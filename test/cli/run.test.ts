@@ -193,6 +193,41 @@ describe('kvferry run', () => {
   });
 });
 
+describe('looking closer', () => {
+  test('--trace-out writes a trace, --gantt draws the turn asked for, --profile prints kernels', async () => {
+    const world = fakeWorld();
+    const argv = ['run', '--model', 'nano', '--trace-out', 'trace.json', '--gantt', '2', '--profile'];
+    expect(await main(argv, world.deps)).toBe(0);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    expect(world.out()).toContain('turn 2, bidirectional: what its first token waited for');
+    expect(world.out()).toMatch(/^P prefill +█+ +/m);
+    // 8e6 operations in 4 ms.
+    expect(world.out()).toMatch(/^qkv +8 +4\.00 +66\.7% +2\.00 GFLOP\/s +20%$/m);
+    expect(world.out()).toMatch(/^swiglu +4 +2\.00 +33\.3% +0\.500 GB\/s +10%$/m);
+    const { traceEvents } = JSON.parse(world.files.get('trace.json') ?? '') as {
+      traceEvents: { ph: string; name: string }[];
+    };
+    expect(traceEvents.filter(({ name }) => name === 'turn').length).toBe(15);
+    expect(traceEvents.filter(({ name, ph }) => name === 'mode' && ph === 'X').length).toBe(3);
+  });
+
+  test('what cannot be drawn or written is found before the engines start', async () => {
+    for (const [argv, sentence] of [
+      [['--gantt', '9'], '--gantt is 9: the conversation has 5 turns; give one of them'],
+      [['--gantt', '0'], "--gantt is '0': wanted true, false or the number of a turn; or leave it out"],
+      [
+        ['--trace-out', '/read-only/t.json'],
+        'cannot write /read-only/t.json: it is read-only; give another path',
+      ],
+    ] as const) {
+      const world = fakeWorld();
+      expect(await main(['run', '--model', 'nano', ...argv], world.deps)).toBe(2);
+      expect(world.err()).toContain(sentence);
+      expect(world.clusters).toEqual([]);
+    }
+  });
+});
+
 describe('Ctrl-C', () => {
   test('ends the engines and exits 130, even when nothing answers', async () => {
     const world = fakeWorld({ hangs: true });

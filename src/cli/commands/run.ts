@@ -5,6 +5,7 @@ import type { Cluster } from '../../cluster/types.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError, InternalError } from '../../errors.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
+import type { ProfileReport } from '../../measure/profile.ts';
 import type { SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
@@ -15,13 +16,15 @@ import type { CommandSpec } from '../arguments.ts';
 import { Auditor, shareOf } from '../audit.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { driveMode } from '../drive.ts';
-import { formatSeconds } from '../format.ts';
+import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { makeReport } from '../make-report.ts';
 import { prepareOutputs } from '../outputs.ts';
+import { NO_TIMESTAMPS, profileKernels, profileLines } from '../profile.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { printReport } from '../run-output.ts';
+import { plainStyle } from '../table.ts';
 import { followSpans } from '../tracing.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
 
@@ -96,12 +99,20 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     }
     if (recorded) await writeRecording(await recorded.end(), config, deps, progress);
     const gantt = (await tracing?.end()) ?? [];
+    const profile = config.profile
+      ? await profileLast(served, conversations, config, { deps, signal }, progress)
+      : null;
     const integrity = await finalIntegrity(cluster);
     const timed = withoutAudited(runs);
-    const report = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
+    const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
+    const report = profile ? { ...made, profile } : made;
     const tables = config.json === true ? deps.stderr : deps.stdout;
     printReport(report, conversations, tables, deps.color);
-    for (const line of ['', ...gantt]) if (gantt.length > 0) tables.write(`${line}\n`);
+    if (gantt.length > 0) tables.write(`\n${gantt.join('\n')}\n`);
+    if (config.profile) {
+      const lines = profile ? profileLines(profile, plainStyle) : wrap(NO_TIMESTAMPS, WIDTH);
+      tables.write(`\n${lines.join('\n')}\n`);
+    }
     const asserted = await outputs.finish(report);
     if (!integrity.ok)
       throw new InternalError(integrity.problem ?? `${integrity.leftover_blocks} blocks are still in use`);
@@ -118,6 +129,21 @@ interface Kept {
   timelines: TimelineKeeper;
   /** Serves a sample of turns both ways; null: none. */
   audits: Auditor | null;
+}
+
+/** The last mode once more, each kernel timed; what it measured otherwise is thrown away. */
+async function profileLast(
+  cluster: Cluster,
+  conversations: readonly Conversation[],
+  config: RunConfig,
+  context: CommandContext,
+  progress: Progress,
+): Promise<ProfileReport | null> {
+  const mode = config.mode.at(-1)!;
+  progress.line(`profiling ${mode}`);
+  const kept = { keeper: null, timelines: new TimelineKeeper(), audits: null };
+  const serve = () => runMode(cluster, mode, conversations, config, context, kept, progress);
+  return profileKernels(cluster, mode, serve);
 }
 
 async function runMode(

@@ -8,6 +8,8 @@ export async function createNodeGpu(): Promise<GPU> {
   const { create, globals } = await import('webgpu');
   Object.assign(globalThis, globals);
   const adapter = process.env.KVFERRY_DAWN_ADAPTER;
-  instance = create(adapter ? [`adapter=${adapter}`] : []);
+  // Dawn rounds timestamps to about 0.1 ms, for fear of web pages.
+  const options = ['disable-dawn-features=timestamp_quantization'];
+  instance = create(adapter ? [...options, `adapter=${adapter}`] : options);
   return instance;
 }

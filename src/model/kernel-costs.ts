@@ -1,0 +1,81 @@
+/**
+ * What a kernel has to do for a piece, whatever its form: floating-point operations, and bytes when each operand is read,
+ * and each result written, once. Only for profiles: nothing is scheduled by it.
+ */
+import type { Piece } from './step-inputs.ts';
+import type { Architecture } from './types.ts';
+
+export interface KernelCost {
+  flops: number;
+  bytes: number;
+}
+
+export interface CostShapes {
+  architecture: Architecture;
+  /** Bytes of a weight, and of a value of K or V. */
+  weightBytes: number;
+  kvBytes: number;
+}
+
+const F32 = 4;
+
+/** 'layer 3 qkv' is 'qkv' of layer 3; kernels outside of layers have none. */
+export function kernelPlace(label: string): { kernel: string; layer: number | null } {
+  const [, layer, kernel = label] = /^layer (\d+) (.*)$/.exec(label) ?? [];
+  return { kernel, layer: layer === undefined ? null : Number(layer) };
+}
+
+export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): KernelCost {
+  const { architecture, weightBytes, kvBytes } = shapes;
+  const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const rows = piece.numRows;
+  const logitRows = piece.logitRows.length;
+  const multiply = (m: number, k: number, n: number): KernelCost => ({
+    flops: 2 * m * k * n,
+    bytes: k * n * weightBytes + m * (k + n) * F32,
+  });
+  /** `touched` values a value, each read or written once, with a few operations on it. */
+  const pass = (values: number, touched: number, operations = touched): KernelCost => ({
+    flops: values * operations,
+    bytes: values * touched * F32,
+  });
+  switch (kernel) {
+    case 'qkv':
+      return multiply(rows, hiddenSize, (numHeads + 2 * numKvHeads) * headDim);
+    case 'o':
+      return multiply(rows, numHeads * headDim, hiddenSize);
+    case 'gate up':
+      return multiply(rows, hiddenSize, 2 * intermediateSize);
+    case 'down':
+      return multiply(rows, intermediateSize, hiddenSize);
+    case 'lm head':
+      return multiply(logitRows, hiddenSize, vocabSize);
+    case 'attention': {
+      const keys = piece.spans.reduce((sum, span) => sum + lastKey(piece, span), 0);
+      return {
+        flops: 4 * numHeads * headDim * piece.attendedKeys,
+        bytes: keys * 2 * numKvHeads * headDim * kvBytes + 2 * rows * numHeads * headDim * F32,
+      };
+    }
+    case 'rope': {
+      const values = rows * (numHeads + 2 * numKvHeads) * headDim;
+      return { flops: 3 * values, bytes: values * (F32 + kvBytes) };
+    }
+    case 'swiglu':
+      return pass(rows * intermediateSize, 3, 5);
+    case 'embedding':
+      return { flops: 0, bytes: rows * hiddenSize * (weightBytes + F32) };
+    case 'final norm':
+      return pass(logitRows * hiddenSize, 4);
+    case 'sample':
+      return pass(logitRows * vocabSize, 1, 4);
+    default:
+      // Norms: the residual is added and written back, the normalised row is written.
+      return pass(rows * hiddenSize, 4);
+  }
+}
+
+/** Keys that the span's last row attends to. */
+function lastKey({ tokens }: Piece, { firstRow, rows }: Piece['spans'][number]): number {
+  return tokens[4 * (firstRow + rows - 1) + 1]! + 1;
+}

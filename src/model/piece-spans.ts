@@ -1,0 +1,29 @@
+/** A piece that ran, as spans on the host's clock: its kernels until the device has done them, then the way of what was sampled. */
+import { gpuLane, hostLane, type SpanSink } from '../measure/spans.ts';
+import type { Piece } from './step-inputs.ts';
+
+interface PieceTimes {
+  begunMs: number;
+  computedMs: number;
+  endMs: number;
+  submits: number;
+}
+
+/** `deviceTimed`: the device's lane has its own times, so the host's go to the host's lane. */
+export function tellPiece(
+  onSpan: SpanSink,
+  engineId: string,
+  piece: Piece,
+  step: number,
+  { begunMs, computedMs, endMs, submits }: PieceTimes,
+  deviceTimed: boolean,
+): void {
+  const { requestIds, numRows: rows, samples } = piece;
+  const shared = { clock: 'host', requestId: null, requestIds } as const;
+  const lane = deviceTimed ? hostLane(engineId) : gpuLane(engineId);
+  const args = { step, rows, submits };
+  onSpan({ ...shared, name: 'forward', lane, startMs: begunMs, endMs: computedMs, args });
+  if (samples.length === 0) return;
+  const sampled = { startMs: computedMs, endMs, args: { step, rows: samples.length } };
+  onSpan({ ...shared, name: 'sampling', lane: hostLane(engineId), ...sampled });
+}
