@@ -4,10 +4,11 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
 import { StageBar } from '../views/stage-bar.tsx';
+import { isConversation } from '../views/story.ts';
 
 export function Chat({ session }: { session: Session }) {
   const { state } = session;
-  const turns = state.turns.value.filter((turn) => !turn.conversation.startsWith('race'));
+  const turns = state.turns.value.filter(isConversation);
   const conversations = [...new Set(turns.map((turn) => turn.conversation))];
   return (
     <section class="chat" aria-label="Conversation">

@@ -60,7 +60,9 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Cro
         await engines.configure(settings, { mode, prefixCaching: false, recomputeThreshold: 0 });
         for (const tokens of sizes) {
           const seed = settings.seed + 1000 * pass + tokens;
-          const ms = await secondTurn(engines, tokens, vocabSize, seed, signal);
+          const conversationId = `sweep-${tokens}-${seed}`;
+          const ms = await secondTurn(engines, conversationId, tokens, vocabSize, seed, signal);
+          emit({ kind: 'conversation_ended', atMs: now(), conversation: conversationId });
           const key = `${lane} ${tokens}`;
           times.set(key, [...(times.get(key) ?? []), ms]);
           done++;
@@ -78,6 +80,7 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Cro
 /** TTFT, milliseconds, of a turn after a history of so many tokens that D has. */
 async function secondTurn(
   engines: Engines,
+  conversationId: string,
   tokens: number,
   vocabSize: number,
   seed: number,
@@ -87,7 +90,6 @@ async function secondTurn(
   const sizes = { conversations: 1, turns: 1, systemTokens: 0, outputTokens: ANSWER_TOKENS };
   const userTokens = tokens - ANSWER_TOKENS + QUESTION_TOKENS;
   const ids = makeConversations({ ...sizes, userTokens }, vocabSize, seed)[0]!.turns[0]!;
-  const conversationId = `sweep-${tokens}-${seed}`;
   const ask = async (promptTokenIds: readonly number[], maxTokens: number) => {
     const sampling = { maxTokens, ignoreEos: true, temperature: 0 };
     for await (const { final } of cluster.generate({ conversationId, promptTokenIds, sampling, signal })) {

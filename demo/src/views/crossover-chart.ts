@@ -55,7 +55,7 @@ export class CrossoverChart {
       },
       axes: [
         { ...axis('tokens that D has and P lacks'), size: 34 },
-        { ...axis('time to the first token, ms'), size: 44 },
+        { ...axis('time to the first token, ms'), size: 56 },
       ],
       series: [
         {},
