@@ -91,10 +91,7 @@ export const predictRoundMs = (
     )
     .reduce((sum, ms) => sum + ms, 0);
 
-/**
- * As much of the workload as fits so many rounds: the first conversations whole, as many as possible; where not even one a
- * client fits, these with fewer turns, two at least.
- */
+/** As much of the workload as fits so many rounds: the first of `cuts` that does, or the last. */
 export function whatFits(
   conversations: readonly BenchConversation[],
   experiments: readonly ExperimentPlan[],
@@ -102,20 +99,40 @@ export function whatFits(
   options: { numClients: number; rounds: number; leftMs: number },
 ): readonly BenchConversation[] {
   const { numClients, rounds, leftMs } = options;
-  const fits = (some: readonly BenchConversation[]): boolean =>
-    rounds * predictRoundMs(some, experiments, cost, numClients) <= PLANNED_SHARE * leftMs;
-  for (let count = conversations.length; count >= numClients; count--) {
-    const whole = conversations.slice(0, count);
-    if (fits(whole)) return whole;
+  let some = conversations;
+  for (const { count, turns } of cuts(conversations, numClients)) {
+    some = shortened(conversations.slice(0, count), turns);
+    if (rounds * predictRoundMs(some, experiments, cost, numClients) <= PLANNED_SHARE * leftMs) break;
   }
-  const few = conversations.slice(0, numClients);
-  let turns = Math.max(...few.map((each) => each.turns.length));
-  while (turns > LEAST_TURNS && !fits(shortened(few, turns))) turns--;
-  return shortened(few, turns);
+  return some;
 }
+
+/** In the published run the first conversation that ended, after so many turns, stopped all. */
+const PUBLISHED_TURNS = 6;
 
 /** Without a second turn there is nothing to pull back. */
 const LEAST_TURNS = 2;
+
+/**
+ * From the whole workload to the least that tells something, smaller and smaller: fewer conversations as long as clients
+ * still change between them (or a cache too small for all would hold all), then shorter ones, in turns.
+ */
+function* cuts(
+  conversations: readonly BenchConversation[],
+  numClients: number,
+): Generator<{ count: number; turns: number }> {
+  let count = conversations.length;
+  let turns = Math.max(...conversations.map((each) => each.turns.length));
+  yield { count, turns };
+  for (const [fewest, shortest] of [
+    [3 * numClients, PUBLISHED_TURNS],
+    [2 * numClients, 4],
+    [numClients, LEAST_TURNS],
+  ] as const) {
+    while (count > fewest) yield { count: --count, turns };
+    while (turns > shortest) yield { count, turns: --turns };
+  }
+}
 
 const shortened = (conversations: readonly BenchConversation[], turns: number): BenchConversation[] =>
   conversations.map((each) => ({ ...each, turns: each.turns.slice(0, turns) }));
@@ -136,5 +153,6 @@ export function nextRound(state: {
   const share = leftMs / (missing * expected);
   if (share >= 1) return { kind: 'go', conversations };
   const fewer = Math.floor(conversations * share);
-  return fewer >= leastConversations ? { kind: 'go', conversations: fewer } : { kind: 'end' };
+  if (fewer >= leastConversations) return { kind: 'go', conversations: fewer };
+  return expected <= leftMs ? { kind: 'go', conversations } : { kind: 'end' };
 }

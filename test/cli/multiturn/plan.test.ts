@@ -86,13 +86,22 @@ describe('what fits a budget', () => {
     expect(counts.at(-1)).toBe(24);
   });
 
-  test('where not even one a client fits, conversations are cut short, to two turns at least', () => {
-    const turns = (leftMs: number) =>
-      whatFits(conversations, plans, cost, options(leftMs)).map((each) => each.turns.length);
-    expect(turns(1)).toEqual([2, 2]);
-    const some = turns(90_000);
-    expect(some).toHaveLength(2);
-    expect(Math.max(...some)).toBeLessThan(Math.max(...conversations.slice(0, 2).map((c) => c.turns.length)));
+  test('first there are fewer conversations, then shorter ones, in turns; two turns at least', () => {
+    const shape = (leftMs: number) => {
+      const chosen = whatFits(conversations, plans, cost, options(leftMs));
+      return { count: chosen.length, turns: Math.max(...chosen.map((each) => each.turns.length)) };
+    };
+    expect(shape(1)).toEqual({ count: 2, turns: 2 });
+    expect(shape(1e9)).toEqual({ count: 24, turns: 9 });
+    const shapes = Array.from({ length: 60 }, (_, i) => shape(20_000 * (i + 1)));
+    for (const { count, turns } of shapes) {
+      if (count > 6) expect(turns).toBe(9);
+      if (count < 6) expect(turns).toBeLessThanOrEqual(6);
+      if (count < 4) expect(turns).toBeLessThanOrEqual(4);
+    }
+    const sizes = shapes.map(({ count, turns }) => count * turns);
+    expect(sizes).toEqual(sizes.toSorted((a, b) => a - b));
+    expect(new Set(sizes).size).toBeGreaterThan(10);
   });
 
   test('recomputing is predicted to cost more than pulling', () => {
@@ -126,5 +135,7 @@ describe('the next round', () => {
   test('has fewer conversations when three rounds would not fit otherwise', () => {
     expect(nextRound({ ...state, leftMs: 108 })).toEqual({ kind: 'go', conversations: 5 });
     expect(nextRound({ ...state, leftMs: 20 })).toEqual({ kind: 'end' });
+    // Two more do not fit, however few conversations; one does.
+    expect(nextRound({ ...state, conversations: 2, leftMs: 150 })).toEqual({ kind: 'go', conversations: 2 });
   });
 });
