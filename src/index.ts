@@ -1,8 +1,12 @@
 /** The library, in Node: `import { createCluster } from 'kvferry'`. */
+import { readFile } from 'node:fs/promises';
 import { EngineCluster } from './cluster/cluster.ts';
+import { type CostAwareStart, startCostAware } from './cluster/cost-aware-start.ts';
 import { clusterOptions } from './cluster/from-config.ts';
 import type { Cluster } from './cluster/types.ts';
+import { parseCostProfile } from './config/cost-profile.ts';
 import { parseRunConfig, type RunConfigInput } from './config/run.ts';
+import { ConfigError } from './errors.ts';
 import { loadArchitecture } from './model/load.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
 
@@ -25,5 +29,24 @@ export async function createCluster(settings: RunConfigInput = {}): Promise<Clus
   const config = parseRunConfig(settings);
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
-  return EngineCluster.start(nodePlatform, clusterOptions(config, architecture, adapter.software));
+  const profile = config.pullPolicy === 'cost-aware' ? await readProfile(config.costProfile) : null;
+  const options = clusterOptions(config, architecture, adapter.software);
+  const cluster = await EngineCluster.start(nodePlatform, options);
+  if (config.pullPolicy === 'threshold') return cluster;
+  try {
+    const { seed } = config;
+    await startCostAware(cluster, { profile, version: 'library', date: new Date().toISOString(), seed });
+    return cluster;
+  } catch (error) {
+    await cluster.close();
+    throw error;
+  }
+}
+
+async function readProfile(file: string | null): Promise<CostAwareStart['profile']> {
+  if (file === null) return null;
+  const text = await readFile(file, 'utf8').catch((error) => {
+    throw new ConfigError(`cannot read ${file}: ${error.message}`, { cause: error });
+  });
+  return { value: parseCostProfile(text, file), source: file };
 }

@@ -217,6 +217,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     tracing: 'Looking closer',
     calibration: 'Calibration',
     costs: 'Pull or recompute',
+    audit: 'Audit',
     general: 'General',
   };
   for (const group of spec.groups) {

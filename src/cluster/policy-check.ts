@@ -37,10 +37,17 @@ export interface PolicyTotal {
   pulls: number;
   /** Beyond the better choice, as a share of it. */
   regretShare: number;
+  /** The same by its choices alone: each priced at the median of always or never. Free of the noise of its own runs. */
+  choiceRegretShare: number;
 }
 
 export interface PolicyCheck {
-  turns: readonly { contextTokens: number; ttftMs: Readonly<Record<PullPolicyName, readonly number[]>> }[];
+  turns: readonly {
+    contextTokens: number;
+    /** By round. */
+    ttftMs: Readonly<Record<PullPolicyName, readonly number[]>>;
+    pulled: Readonly<Record<PullPolicyName, readonly boolean[]>>;
+  }[];
   rounds: number;
   threshold: number;
   /** Sum over turns of the better median of always and never. */
@@ -70,14 +77,9 @@ export async function checkPolicies(cluster: Cluster, options: CheckOptions): Pr
   const total = checkTurns(options);
   let done = 0;
   const turns: PolicyCheck['turns'][number][] = [];
-  const pulls: Record<PullPolicyName, number> = { always: 0, never: 0, threshold: 0, 'cost-aware': 0 };
   for (const contextTokens of lengths) {
-    const ttftMs: Record<PullPolicyName, number[]> = {
-      always: [],
-      never: [],
-      threshold: [],
-      'cost-aware': [],
-    };
+    const ttftMs = byPolicy<number>();
+    const pulled = byPolicy<boolean>();
     const turn = await prepareTurn(cluster, {
       history: ids(contextTokens),
       added: ids(NEW_TOKENS),
@@ -89,13 +91,13 @@ export async function checkPolicies(cluster: Cluster, options: CheckOptions): Pr
         const result = await turn.serve(policy);
         if (round >= 0) {
           ttftMs[policy].push(result.ttftMs);
-          if (result.prompt.pulledTokens > 0) pulls[policy]++;
+          pulled[policy].push(result.prompt.pulledTokens > 0);
         }
         options.onProgress?.(++done, total, `${contextTokens} tokens`);
       }
     }
     await turn.end();
-    turns.push({ contextTokens, ttftMs });
+    turns.push({ contextTokens, ttftMs, pulled });
   }
   const bestMs = turns.reduce(
     (sum, { ttftMs }) => sum + Math.min(median(ttftMs.always), median(ttftMs.never)),
@@ -107,17 +109,27 @@ export async function checkPolicies(cluster: Cluster, options: CheckOptions): Pr
       turns.reduce((sum, { ttftMs }) => sum + ttftMs[policy][round]!, 0),
     );
     const [leastMs, mostMs] = [Math.min(...byRound), Math.max(...byRound)];
+    const pulls = turns.reduce((sum, { pulled }) => sum + pulled[policy].filter(Boolean).length, 0);
+    const choicesMs = turns.reduce((sum, { ttftMs, pulled }) => {
+      const price = (pull: boolean) => median(pull ? ttftMs.always : ttftMs.never);
+      return sum + pulled[policy].reduce((ms, pull) => ms + price(pull), 0) / rounds;
+    }, 0);
+    const share = (ms: number): number => (ms - bestMs) / bestMs;
     return {
-      policy,
-      totalMs,
-      leastMs,
-      mostMs,
-      pulls: pulls[policy],
-      regretShare: (totalMs - bestMs) / bestMs,
+      ...{ policy, totalMs, leastMs, mostMs, pulls },
+      regretShare: share(totalMs),
+      choiceRegretShare: share(choicesMs),
     };
   });
   return { turns, rounds, threshold, bestMs, totals };
 }
+
+const byPolicy = <T>(): Record<PullPolicyName, T[]> => ({
+  always: [],
+  never: [],
+  threshold: [],
+  'cost-aware': [],
+});
 
 const rotated = <T>(list: readonly T[], by: number): T[] => list.map((_, i) => list[(i + by) % list.length]!);
 

@@ -23,6 +23,7 @@ export type FieldGroup =
   | 'tracing'
   | 'calibration'
   | 'costs'
+  | 'audit'
   | 'general';
 
 export interface FieldMeta {

@@ -8,7 +8,7 @@ import { bench, endpoint, measuring } from './bench-schema.ts';
 import { anyNumber, type FieldMeta, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
 import { kvTransferConfigSchema } from './kv-transfer.ts';
 import { serving } from './serve-schema.ts';
-import { calibration, costs, sweep } from './sweep-schema.ts';
+import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
 
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
@@ -275,6 +275,7 @@ export const fieldGroups = {
   serving,
   calibration,
   costs,
+  audit,
   verify,
   outputs,
   recording,
@@ -296,6 +297,7 @@ export const runConfigSchema = z.strictObject({
   ...serving,
   ...calibration,
   ...costs,
+  ...audit,
   ...verify,
   ...outputs,
   ...recording,

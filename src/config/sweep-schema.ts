@@ -48,6 +48,9 @@ export const costs = {
       'The profile that cost-aware begins with, from kvferry calibrate. Left out: a quick calibration at the start.',
     value: 'FILE',
   }),
+};
+
+export const audit = {
   audit: z
     .preprocess(
       (value) => (typeof value === 'number' ? `${100 * value}%` : value),

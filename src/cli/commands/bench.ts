@@ -13,7 +13,18 @@ export const benchSpec: CommandSpec = {
   usage: 'bench [file]',
   description:
     "Run vLLM's multi-turn benchmark in each mode, in alternating rounds, and compare request by request: what pulling D's KV back gains, and what it costs.",
-  groups: ['bench', 'measuring', 'modes', 'machine', 'cluster', 'sampling', 'endpoint', 'outputs', 'general'],
+  groups: [
+    'bench',
+    'measuring',
+    'modes',
+    'machine',
+    'cluster',
+    'costs',
+    'sampling',
+    'endpoint',
+    'outputs',
+    'general',
+  ],
   argument: 'inputFile',
   defaults: benchDefaults,
   defaultNotes: {

@@ -41,6 +41,7 @@ export const runSpec: CommandSpec = {
     'outputs',
     'tracing',
     'costs',
+    'audit',
     'recording',
     'general',
   ],

@@ -1,4 +1,5 @@
 /** The benchmark on engines in this process: checked, planned, served and reported. */
+
 import { clusterOptions } from '../../cluster/from-config.ts';
 import type { ClusterOptions } from '../../cluster/types.ts';
 import { scaleDivisor } from '../../config/bench-schema.ts';
@@ -10,6 +11,7 @@ import type { CommandContext } from '../deps.ts';
 import { formatSeconds } from '../format.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { createProgress } from '../progress.ts';
+import { preparePullPolicy } from '../pull-policy.ts';
 import { ClusterTarget } from './cluster-target.ts';
 import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
 import { makeBenchReport } from './make-report.ts';
@@ -32,12 +34,14 @@ export async function benchCluster(
   const adapter = await backend.useAdapter(config.adapter);
   const { options, plans } = plan(config, workload, clusterOptions(config, architecture, adapter.software));
 
+  const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
   progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
   const cluster = await backend.startCluster(options);
   try {
     signal.throwIfAborted();
     progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
+    await pullPolicy.apply(cluster, progress);
     const target = new ClusterTarget(cluster, {
       maxTokens: config.maxTokens,
       temperature: config.temperature,

@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+import { calibrate } from '../../src/cluster/calibrate.ts';
+import type { CostProfile } from '../../src/config/cost-profile.ts';
+import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
+
+/** A profile in which a pull costs so many milliseconds, and computing a token 1. */
+const priced = (profile: CostProfile, pullMs: number): CostProfile => ({
+  ...profile,
+  pull: { overhead_ms: pullMs, fixed_ms: 0, ms_per_byte: 0 },
+  prefill: { fixed_ms: 0, ms_per_token: 1, ms_per_token_context: 0 },
+});
+
+it('calibrates a running cluster, decides by the profile, and learns from what it sees', async () => {
+  await withCluster({}, async (cluster) => {
+    const profile = await calibrate(cluster, { version: 'test', date: 'today', quick: true });
+    expect(profile.fit.samples).toBe(2 * 3 * 3);
+    expect(profile).toMatchObject({ model: 'nano', block_bytes: cluster.info.model.blockBytes, link: null });
+    expect(profile.prefill.fixed_ms).toBeGreaterThan(0);
+    const computed = await converse(cluster, 'a', 3);
+
+    await cluster.configure({ costProfile: priced(profile, 1e6) });
+    const dear = await converse(cluster, 'b', 3);
+    expect(dear.map(({ result }) => result.prompt.pulledTokens)).toEqual([0, 0, 0]);
+    expect(dear[2]!.result.prompt.noPullReason).toMatch(/^cost-aware: pull ~1000000 ms > recompute ~\d+ ms$/);
+
+    await cluster.configure({ costProfile: priced(profile, 0) });
+    const cheap = await converse(cluster, 'c', 3);
+    expect(cheap.map(({ result }) => result.prompt.pulledTokens)).toEqual([0, 32, 65]);
+    expect(fingerprint(cheap)).toEqual(fingerprint(computed));
+    expect(fingerprint(dear)).toEqual(fingerprint(computed));
+    const [prefill] = await cluster.stats();
+    // Two pulls; a step for the first prompt, and one for what each pull left.
+    expect(prefill!.costs).toMatchObject({ observedPulls: 2 });
+    expect(prefill!.costs!.observedSteps).toBeGreaterThanOrEqual(3);
+    expect(prefill!.costs!.transfer.fixedMs).toBeGreaterThan(0);
+
+    await cluster.configure({ costProfile: null, recomputeThreshold: 64 });
+    const fixed = await converse(cluster, 'd', 2);
+    expect(fixed[1]!.result.prompt.noPullReason).toBe('32 < threshold 64');
+    expect((await cluster.stats())[0]!.costs).toBeUndefined();
+  });
+});
