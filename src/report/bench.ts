@@ -197,7 +197,7 @@ function ratioTable(comparison: BenchComparison, { published }: Experiment): Tab
       { head: `${comparison.candidate}, ms` },
       { head: 'ratio' },
       { head: '95% interval' },
-      ...(published ? [{ head: published.source, group: 'published' }] : []),
+      ...(published ? [{ head: 'published' }] : []),
     ],
     rows: COMPARED_STATISTICS.map((statistic) => {
       const ratio = comparison.ttft_ms[statistic];
@@ -217,7 +217,7 @@ function ratioTable(comparison: BenchComparison, { published }: Experiment): Tab
           : []),
       ];
     }),
-    note: `Above 1 ${comparison.candidate} is faster. Bootstrap over ${plural(comparison.requests, 'request')}, ${formatCount(comparison.bootstrap.resamples)} resamples.`,
+    note: `Above 1 ${comparison.candidate} is faster. Bootstrap over ${plural(comparison.requests, 'request')}, ${formatCount(comparison.bootstrap.resamples)} resamples.${published ? ` Published: ${published.source}.` : ''}`,
   };
 }
 
