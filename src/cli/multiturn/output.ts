@@ -1,6 +1,6 @@
 /** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
 import pc from 'picocolors';
-import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
+import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
 import { adapterName, THROTTLED } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
@@ -95,6 +95,14 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
   }
 }
 
+/** In words, what the interval of the mean's ratio says. */
+function howSure({ low, high }: Ratio): string {
+  if (low === null || high === null) return 'nobody knows how sure that is';
+  const range = `between ${low.toFixed(2)} and ${high.toFixed(2)}`;
+  if (low > 1) return `faster, ${range}`;
+  return high < 1 ? `slower, ${range}: here computing again was cheaper` : `${range}: not told apart`;
+}
+
 function verdicts(report: BenchReport): { text: string; good: boolean }[] {
   const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
   const lines = compared.flatMap((experiment) => {
@@ -114,8 +122,8 @@ function verdicts(report: BenchReport): { text: string; good: boolean }[] {
       ];
     const text =
       `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${comparison!.reference}: ` +
-      `${ratio(mean.ratio)} (p50 ${ratio(p50.ratio)}).`;
-    return [{ text, good: true }];
+      `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(mean)}.`;
+    return [{ text, good: mean.ratio >= 1 }];
   });
   const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical)?.comparison
     ?.first_difference;
