@@ -22,6 +22,10 @@ export function LessonMenu({ session }: { session: Session }) {
       onKeyDown={(event) => {
         if (event.key === 'Escape') event.currentTarget.open = false;
       }}
+      onFocusOut={(event) => {
+        const to = event.relatedTarget;
+        if (!(to instanceof Node && event.currentTarget.contains(to))) event.currentTarget.open = false;
+      }}
     >
       <summary>Eight lessons</summary>
       <nav class="lesson-list" aria-label="Lessons">
@@ -52,9 +56,13 @@ export function LessonView({ session }: { session: Session }) {
 
 function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
   const { state, actions } = session;
+  /** Marks begin anew with each. */
+  const attempt = useSignal(0);
   const go = (number: number) => {
     const next = lessonNumbered(number);
-    if (next) void beginLesson(next, state, actions);
+    if (!next) return;
+    attempt.value++;
+    void beginLesson(next, state, actions);
   };
   const replayed = state.replay.value !== null;
   return (
@@ -73,7 +81,7 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
         Sets: {settingsInWords(lesson)}.{' '}
         {replayed && 'A recording is shown: lessons can be read here, but need engines to be done.'}
       </p>
-      <Tasks lesson={lesson} session={session} />
+      <Tasks key={attempt.value} lesson={lesson} session={session} />
       <Question question={lesson.question} answer={lesson.answer} />
       <div class="lesson-foot">
         <button type="button" disabled={lesson.number === 1} onClick={() => go(lesson.number - 1)}>

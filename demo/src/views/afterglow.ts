@@ -7,7 +7,7 @@ import type { BlockView } from '../session/types.ts';
 /** How long a freed block takes to fade. */
 export const GLOW_MS = 5000;
 /** What stays of it. */
-export const FAINT = 0.14;
+export const FAINT = 0.2;
 
 interface Memory {
   block: BlockView;

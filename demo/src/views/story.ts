@@ -49,7 +49,10 @@ function opening(status: Status): Story {
   return {
     tone: 'plain',
     headline: 'P reads. D writes. Their memory is copied between them.',
-    detail: 'Ask something, or press play, and watch the blocks of KV move.',
+    detail:
+      status.phase === 'recorded'
+        ? 'A recorded run: press play, and watch the blocks of KV move.'
+        : 'Ask something, or press play, and watch the blocks of KV move.',
   };
 }
 
