@@ -1,63 +1,38 @@
 /**
- * The page's session: what the controls and lessons may do, done one thing at a time. Engines are engines.ts, a recording
- * is replay.ts; whatever happens becomes events, and state.ts makes the state of them.
+ * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
+ * talk.ts, a recording is replay.ts; here is which of them acts.
  */
-
-import type { SessionEvent } from '../../../src/measure/recording.ts';
-import { systemClock } from '../../../src/platform/clock.ts';
-import { Conversation } from './conversation.ts';
 import { runCrossover } from './crossover.ts';
-import { Engines } from './engines.ts';
+import type { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
-import { download, EventLog } from './log.ts';
 import { runRace } from './race.ts';
 import { parseRecording, Replay } from './replay.ts';
-import type { Settings } from './settings.ts';
-import { applyEvent, createState, type WritableState } from './state.ts';
-import { script, secondScript, suggest } from './suggestions.ts';
+import { pageOnly, type Settings } from './settings.ts';
+import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
+import { Talk } from './talk.ts';
 import type { Role, Session, SessionActions, SessionState } from './types.ts';
+import { messageOf, Workbench } from './workbench.ts';
 
-/** Time to read an answer before the next question is played. */
-const READING_MS = 900;
 const SHIPPED_RECORDING = 'recordings/shipped.json';
 
+type EngineHandle = ReturnType<NonNullable<Engines['running']>['cluster']['engine']>;
+
 export function createSession(): Session {
-  const session = new PageSession();
-  void session.begin();
-  return session;
+  const actions = new PageActions();
+  void actions.begin();
+  return { state: actions.state, actions };
 }
 
-class PageSession implements Session, SessionActions {
+class PageActions implements SessionActions {
   readonly state: SessionState;
-  readonly #state: WritableState;
-  readonly #originMs = systemClock.now();
-  readonly #log = new EventLog();
-  readonly #engines: Engines;
-  #replay: Replay | null = null;
-  #conversations = 0;
-  #chat = this.#newConversation();
-  #second: Conversation | null = null;
-  /** What runs now; null while the next thing can begin. */
-  #task: { abort: AbortController; done: Promise<void> } | null = null;
+  readonly #bench = new Workbench();
+  readonly #talk = new Talk(this.#bench);
 
   constructor() {
-    const { settings, problems } = fromHash(location.hash);
-    this.#state = createState(() => this.#nowMs(), settings);
-    this.state = this.#state;
-    this.#engines = new Engines(
-      (event) => this.#emit(event),
-      this.#originMs,
-      () => this.#task !== null,
-    );
-    for (const problem of problems) this.#note('warning', problem);
+    this.state = this.#bench.state;
     addEventListener('hashchange', () => this.#followHash());
-    this.#suggest();
-  }
-
-  get actions(): SessionActions {
-    return this;
   }
 
   async begin(): Promise<void> {
@@ -67,393 +42,230 @@ class PageSession implements Session, SessionActions {
       await this.#replayShipped(missing.message);
       return;
     }
-    await this.#rebuild(this.#state.settings.value);
-    const { turns } = this.#state.settings.value;
-    if (this.#engines.running && turns > 0) void this.#play(turns);
+    await this.#bench.startEngines(this.#bench.settings);
+    this.#talk.suggest();
+    const { turns } = this.#bench.settings;
+    if (this.#bench.engines.running && turns > 0) void this.#talk.play(turns);
   }
 
   async ask(question: string): Promise<void> {
     const asked = question.trim();
-    if (asked === '' || this.#isRecording()) return;
-    this.#state.playing.value = false;
-    await this.#exclusive('Answering', (signal) => this.#turn(this.#chat, asked, signal));
+    if (asked !== '' && !this.#bench.refusesChange()) await this.#talk.ask(asked);
   }
 
   stop(): void {
-    this.#state.playing.value = false;
-    this.#task?.abort.abort(new Error('It was stopped.'));
+    this.#bench.stop();
   }
 
   play(): void {
-    if (this.#replay) this.#replay.play();
-    else if (!this.#state.playing.value) void this.#play(script.length);
+    if (this.#bench.replay) this.#bench.replay.play();
+    else if (!this.state.playing.value) void this.#talk.play();
   }
 
   pause(): void {
-    this.#replay?.pause();
-    this.#state.playing.value = false;
+    if (this.#bench.replay) this.#bench.replay.pause();
+    else this.#bench.state.playing.value = false;
   }
 
   async step(): Promise<void> {
-    if (this.#replay) this.#replay.step();
-    else await this.#playOne();
+    if (this.#bench.replay) this.#bench.replay.step();
+    else await this.#talk.step();
   }
 
   async reset(): Promise<void> {
-    if (this.#replay) {
-      this.#replay.seek(0);
+    const { replay, engines } = this.#bench;
+    if (replay) {
+      replay.seek(0);
       return;
     }
-    await this.#cancel();
-    await this.#exclusive('Emptying both engines', async () => {
-      await this.#engines.configure(this.#state.settings.value);
-      await this.#forgetConversations();
+    await this.#bench.cancel();
+    await this.#bench.exclusive('Emptying both engines', async () => {
+      await this.#talk.forget();
+      await engines.configure(this.#bench.settings);
     });
   }
 
   async configure(change: Partial<Settings>): Promise<void> {
+    const before = this.#bench.settings;
     let settings: Settings;
     try {
-      settings = checkedSettings(this.#state.settings.value, change);
+      settings = checkedSettings(before, change);
     } catch (error) {
-      this.#note('warning', messageOf(error));
+      this.#bench.note('warning', messageOf(error));
       return;
     }
-    const { lesson: _, turns: __, ...before } = this.#state.settings.value;
-    const { lesson: ___, turns: ____, ...after } = settings;
-    const isPageOnly = JSON.stringify(before) === JSON.stringify(after);
-    if (!isPageOnly && this.#isRecording()) return;
-    const previous = this.#state.settings.value;
-    this.#setSettings(settings);
-    if (isPageOnly) return;
-    await this.#cancel();
-    if (!this.#engines.canChangeTo(settings)) {
-      await this.#rebuild(settings);
+    if (sameEngines(before, settings)) {
+      this.#bench.setSettings(settings);
       return;
     }
-    await this.#exclusive('Changing the engines', async () => {
+    if (this.#bench.refusesChange()) return;
+    this.#bench.setSettings(settings);
+    await this.#bench.cancel();
+    const { engines } = this.#bench;
+    if (!engines.canChangeTo(settings)) {
+      await this.#talk.forget();
+      await this.#bench.startEngines(settings);
+      this.#talk.suggest();
+      return;
+    }
+    await this.#bench.exclusive('Changing the engines', async () => {
       try {
-        await this.#engines.configure(settings);
+        await engines.configure(settings);
       } catch (error) {
         // Found out late, such as a link's name: what was in force stays.
-        this.#setSettings(previous);
+        this.#bench.setSettings(before);
         throw error;
       }
     });
   }
 
   editHistory(from: string, to: string): void {
-    if (this.#isRecording()) return;
-    const changed = this.#chat.edit(from, to);
-    this.#note(
-      'info',
-      changed > 0
-        ? `The history now says '${to}' where it said '${from}': ask about it.`
-        : `Nobody said '${from}' yet.`,
-    );
+    if (this.#bench.refusesChange()) return;
+    const edited = `The history now says '${to}' where it said '${from}': ask about it.`;
+    this.#bench.note('info', this.#talk.edit(from, to) > 0 ? edited : `Nobody said '${from}' yet.`);
   }
 
   async evictPrefill(): Promise<void> {
     await this.#atEngine('prefill', async (engine) => {
       const emptied = await engine.call((api) => api.resetPrefixCache());
-      this.#note(
-        emptied ? 'info' : 'warning',
-        emptied
-          ? "P's prefix cache is empty: the next turn finds nothing there."
-          : 'P still has blocks in use, and keeps its cache until they are free: let the turn end first.',
-      );
+      if (emptied) this.#bench.note('info', "P's prefix cache is empty: the next turn finds nothing there.");
+      else this.#bench.note('warning', 'P keeps its cache while blocks are in use: let the turn end first.');
     });
   }
 
   async expireHold(): Promise<void> {
     await this.#atEngine('decode', async (engine) => {
       const ended = await engine.call((api) => api.expireHolds('decode'));
-      this.#note(
+      const what = ended === 1 ? "D's hold ran out" : `${ended} of D's holds ran out`;
+      this.#bench.note(
         'info',
-        ended > 0
-          ? `${ended === 1 ? "D's hold ran" : `${ended} of D's holds ran`} out: what P would pull is gone, and it will compute.`
-          : 'D holds nothing for P now.',
+        ended > 0 ? `${what}: what P would pull is gone, and P will compute.` : 'D holds nothing for P now.',
       );
     });
   }
 
   async kill(role: Role): Promise<void> {
-    if (this.#isRecording()) return;
-    this.#state.playing.value = false;
-    this.#note(
-      'warning',
-      `${role === 'prefill' ? 'P' : 'D'} was stopped without a word to the other engine.`,
-    );
-    await this.#engines.kill(role);
+    if (this.#bench.refusesChange()) return;
+    this.#bench.state.playing.value = false;
+    const name = role === 'prefill' ? 'P' : 'D';
+    this.#bench.note('warning', `${name} was stopped without a word to the other engine.`);
+    await this.#bench.engines.kill(role);
   }
 
   async revive(): Promise<void> {
-    if (this.#isRecording()) return;
-    await this.#exclusive('Building what ended', async () => {
-      await this.#engines.revive();
-    });
+    if (this.#bench.refusesChange()) return;
+    // Whatever is done builds first what ended.
+    await this.#bench.exclusive('Building what ended', async () => {});
   }
 
   async runRace(): Promise<void> {
-    if (this.#isRecording()) return;
-    this.#state.playing.value = false;
-    const settings = this.#state.settings.value;
-    await this.#exclusive('Racing: recompute against pull', async (signal) => {
-      const history = this.#chat.asked > 0 ? this.#chat.messages : await this.#storyFor(settings, signal);
+    await this.#measure('Racing: recompute against pull', async (signal) => {
+      const { engines, settings } = this.#bench;
+      const history = await this.#talk.history(signal);
       const question = suggest(settings.model, history)[0]!;
-      const { emit, now } = this.#tools();
-      const engines = this.#engines;
-      try {
-        await runRace({ engines, settings, history, question, signal, emit, now });
-      } finally {
-        await engines.configure(settings);
-      }
+      await runRace({ engines, settings, history, question, signal, ...this.#tools() });
     });
   }
 
   async runCrossover(): Promise<void> {
-    if (this.#isRecording()) return;
-    this.#state.playing.value = false;
-    const settings = this.#state.settings.value;
-    await this.#exclusive('Measuring both ways over growing histories', async (signal) => {
-      const engines = this.#engines;
-      try {
-        await runCrossover({ engines, settings, signal, ...this.#tools() });
-      } finally {
-        await engines.configure(settings);
-      }
+    await this.#measure('Measuring both ways over growing histories', async (signal) => {
+      const { engines, settings } = this.#bench;
+      await runCrossover({ engines, settings, signal, ...this.#tools() });
     });
   }
 
   async loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void> {
-    if (this.#isRecording()) return;
+    if (this.#bench.refusesChange()) return;
     try {
-      const model =
-        'url' in source ? modelUrl(source.url) : this.#engines.shelf.drop(source.name, source.files);
-      await this.configure({ model });
+      const { shelf } = this.#bench.engines;
+      const model = 'url' in source ? modelUrl(source.url) : shelf.drop(source.name, source.files);
+      // A model of random weights and one that talks have different things to be asked.
+      await this.configure({ model, turns: 0 });
     } catch (error) {
-      this.#note('warning', messageOf(error));
+      this.#bench.note('warning', messageOf(error));
     }
   }
 
   saveRecording(): void {
-    const { model, mode } = this.#state.settings.value;
-    const turns = this.#state.turns.value.length;
-    const recording = this.#log.recording(`${model}, ${mode}, ${turns} turns`);
-    download(`kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`, JSON.stringify(recording));
+    this.#bench.saveRecording();
   }
 
   async loadRecording(file: File): Promise<void> {
     try {
       const recording = parseRecording(await file.text(), file.name);
-      await this.#cancel();
-      await this.#engines.close();
-      this.#replay = new Replay(this.#state, recording);
-      this.#replay.play();
+      await this.#bench.cancel();
+      this.#bench.replay?.pause();
+      await this.#bench.engines.close();
+      this.#bench.replay = new Replay(this.#bench.state, recording);
+      this.#bench.replay.play();
     } catch (error) {
-      this.#note('warning', messageOf(error));
+      this.#bench.note('warning', messageOf(error));
     }
   }
 
   seek(atMs: number): void {
-    this.#replay?.seek(atMs);
+    this.#bench.replay?.seek(atMs);
   }
 
   setSpeed(speed: number): void {
-    this.#replay?.setSpeed(speed);
+    this.#bench.replay?.setSpeed(speed);
   }
 
-  /** Plays the shipped conversation on, until so many of its turns were asked, or someone pauses. */
-  async #play(until: number): Promise<void> {
-    this.#state.playing.value = true;
-    while (this.#state.playing.value && this.#chat.asked < until) {
-      if (!(await this.#playOne())) break;
-      if (this.#chat.asked < until) await systemClock.sleep(READING_MS);
-    }
-    this.#state.playing.value = false;
-  }
-
-  /** False when there is no next question, or it was not answered. */
-  async #playOne(): Promise<boolean> {
-    const question = script[this.#chat.asked];
-    if (question === undefined) {
-      this.#note('info', 'The shipped conversation is over: ask something, or reset.');
-      return false;
-    }
-    const { conversations, turns } = this.#state.settings.value;
-    const asked = this.#chat.asked;
-    await this.#exclusive('Answering', async (signal) => {
-      const both = [this.#turn(this.#chat, question, signal)];
-      if (conversations === 2) {
-        this.#second ??= this.#newConversation();
-        both.push(this.#turn(this.#second, secondScript[asked]!, signal));
-      }
-      await Promise.all(both);
-    });
-    const answered = this.#chat.asked > asked;
-    if (answered && this.#chat.asked > turns) {
-      this.#setSettings({ ...this.#state.settings.value, turns: this.#chat.asked });
-    }
-    return answered;
-  }
-
-  async #turn(conversation: Conversation, question: string, signal: AbortSignal): Promise<void> {
-    const { running } = this.#engines;
-    if (!running) throw new Error('The engines are not running: choose a model, or reload the page.');
-    await conversation.ask(running.recorder, this.#state.settings.value, question, signal);
-  }
-
-  /** Something to race over when nothing was said: the shipped conversation's first story. */
-  async #storyFor(settings: Settings, signal: AbortSignal): Promise<Conversation['messages']> {
-    const conversation = new Conversation('race-story');
-    const { recorder } = this.#engines.running!;
-    for (const line of script.slice(0, 2)) await conversation.ask(recorder, settings, line, signal);
-    await recorder.endConversation(conversation.id);
-    return conversation.messages;
-  }
-
-  /** One thing at a time; what goes wrong becomes a note, and engines that ended are built anew. */
-  async #exclusive(message: string, run: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    if (this.#task) {
-      this.#note('info', 'Something runs already: stop it first, or wait for its end.');
-      return;
-    }
-    const abort = new AbortController();
-    const done = this.#guarded(message, () => run(abort.signal));
-    this.#task = { abort, done };
-    await done;
-    this.#task = null;
-    this.#suggest();
-  }
-
-  async #guarded(message: string, run: () => Promise<void>): Promise<void> {
-    try {
-      await this.#engines.revive();
-      this.#status('busy', message);
-      await run();
-    } catch (error) {
-      this.#note('warning', messageOf(error));
-    }
-    try {
-      await this.#engines.revive();
-      if (this.#engines.running) this.#status('ready', 'Ready');
-    } catch (error) {
-      this.#status('failed', `An engine could not be built anew: ${messageOf(error)}`);
-    }
-  }
-
-  async #cancel(): Promise<void> {
-    this.stop();
-    await this.#task?.done;
-    // The task's own end comes first.
-    await Promise.resolve();
-    this.#task = null;
-  }
-
-  async #rebuild(settings: Settings): Promise<void> {
-    const abort = new AbortController();
-    const done = (async () => {
+  /** Runs a measurement, then gives the engines back their settings, whatever happened. */
+  async #measure(message: string, run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    if (this.#bench.refusesChange()) return;
+    this.#bench.state.playing.value = false;
+    const { engines, settings } = this.#bench;
+    await this.#bench.exclusive(message, async (signal) => {
       try {
-        await this.#forgetConversations();
-        this.#log.clear();
-        this.#emit({ kind: 'settings', atMs: this.#nowMs(), settings: { ...settings } });
-        await this.#engines.start(settings);
-        this.#status('ready', 'Ready');
-      } catch (error) {
-        this.#status('failed', messageOf(error));
+        await run(signal);
+      } finally {
+        await engines.configure(settings);
       }
-    })();
-    this.#task = { abort, done };
-    await done;
-    this.#task = null;
-    this.#suggest();
+    });
   }
 
-  async #forgetConversations(): Promise<void> {
-    const recorder = this.#engines.running?.recorder;
-    for (const conversation of [this.#chat, this.#second]) {
-      if (!conversation) continue;
-      if (recorder) await recorder.endConversation(conversation.id).catch(() => {});
-      this.#emit({ kind: 'conversation_ended', atMs: this.#nowMs(), conversation: conversation.id });
-    }
-    this.#chat = this.#newConversation();
-    this.#second = null;
-  }
-
-  async #atEngine(
-    role: Role,
-    act: (engine: ReturnType<NonNullable<Engines['running']>['cluster']['engine']>) => Promise<void>,
-  ): Promise<void> {
-    const { running } = this.#engines;
-    if (this.#isRecording() || !running) return;
+  async #atEngine(role: Role, act: (engine: EngineHandle) => Promise<void>): Promise<void> {
+    const { running } = this.#bench.engines;
+    if (this.#bench.refusesChange() || !running) return;
     try {
       await act(running.cluster.engine(role));
       await running.recorder.poll();
     } catch (error) {
-      this.#note('warning', messageOf(error));
+      this.#bench.note('warning', messageOf(error));
     }
   }
 
   async #replayShipped(missing: string): Promise<void> {
-    this.#note('warning', missing);
     try {
       const response = await fetch(SHIPPED_RECORDING);
       if (!response.ok) throw new Error(`the server answered ${response.status}`);
-      this.#replay = new Replay(this.#state, parseRecording(await response.text(), SHIPPED_RECORDING));
-      this.#note('warning', missing);
-      this.#replay.play();
+      const recording = parseRecording(await response.text(), SHIPPED_RECORDING);
+      this.#bench.replay = new Replay(this.#bench.state, recording);
+      this.#bench.note('warning', missing);
+      this.#bench.replay.play();
     } catch (error) {
-      this.#status('failed', `${missing} The recorded run could not be loaded either: ${messageOf(error)}.`);
+      const why = messageOf(error);
+      this.#bench.status('failed', `${missing} The recorded run could not be loaded either: ${why}.`);
     }
   }
 
-  /** In a replay nothing can be changed: says so. */
-  #isRecording(): boolean {
-    if (!this.#replay) return false;
-    this.#note('info', 'This is a recording: it can be played, paused and searched, but not changed.');
-    return true;
-  }
-
   #followHash(): void {
-    if (location.hash === toHash(this.#state.settings.value)) return;
+    if (location.hash === toHash(this.#bench.settings)) return;
     const { settings, problems } = fromHash(location.hash);
-    for (const problem of problems) this.#note('warning', problem);
+    for (const problem of problems) this.#bench.note('warning', problem);
     void this.configure(settings);
   }
 
-  #setSettings(settings: Settings): void {
-    this.#emit({ kind: 'settings', atMs: this.#nowMs(), settings: { ...settings } });
-    history.replaceState(null, '', `${location.pathname}${location.search}${toHash(settings)}`);
-  }
-
-  #suggest(): void {
-    this.#state.suggestions.value = suggest(this.#state.settings.value.model, this.#chat.messages);
-  }
-
-  #newConversation(): Conversation {
-    return new Conversation(`chat-${++this.#conversations}`);
-  }
-
   #tools() {
-    return { emit: (event: SessionEvent) => this.#emit(event), now: () => this.#nowMs() };
+    const bench = this.#bench;
+    return { emit: bench.emit.bind(bench), now: () => bench.nowMs() };
   }
+}
 
-  #emit(event: SessionEvent): void {
-    if (!this.#replay) this.#log.add(event);
-    applyEvent(this.#state, event);
-  }
-
-  #status(phase: 'ready' | 'busy' | 'failed', message: string): void {
-    this.#emit({ kind: 'status', atMs: this.#nowMs(), phase, message, progress: null });
-  }
-
-  #note(level: 'info' | 'warning', message: string): void {
-    this.#emit({ kind: 'note', atMs: this.#nowMs(), level, message });
-  }
-
-  #nowMs(): number {
-    return this.#replay ? this.#replay.nowMs() : systemClock.now() - this.#originMs;
-  }
+/** Only what the page itself does differs. */
+function sameEngines(a: Settings, b: Settings): boolean {
+  return (Object.keys(a) as (keyof Settings)[]).every((key) => pageOnly.includes(key) || a[key] === b[key]);
 }
 
 function modelUrl(text: string): string {
@@ -465,5 +277,3 @@ function modelUrl(text: string): string {
   }
   return url.replace(/\/+$/, '');
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

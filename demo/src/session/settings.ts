@@ -37,4 +37,7 @@ export type SettingKey = keyof Settings;
 /** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
 export const needsNewEngines = ['model', 'blockSize', 'weightDtype', 'kvDtype'] as const;
 
+/** What concerns the page alone: no engine knows of it. */
+export const pageOnly: readonly string[] = ['lesson', 'turns', 'conversations'];
+
 export const defaultSettings: Settings = Object.freeze(settingsSchema.parse({}));

@@ -1,0 +1,119 @@
+/** The conversation on the page: asked by the user, or played from the shipped one, with a second beside it if wanted. */
+import { systemClock } from '../../../src/platform/clock.ts';
+import type { Message } from '../../../src/workload/types.ts';
+import { Conversation } from './conversation.ts';
+import { script, secondScript, suggest } from './suggestions.ts';
+import type { Workbench } from './workbench.ts';
+
+/** Time to read an answer before the next question is played. */
+const READING_MS = 900;
+
+export class Talk {
+  readonly #bench: Workbench;
+  #count = 0;
+  #chat: Conversation;
+  #second: Conversation | null = null;
+  /** Grows with every play: an earlier one ends itself. */
+  #plays = 0;
+
+  constructor(bench: Workbench) {
+    this.#bench = bench;
+    this.#chat = this.#newConversation();
+    this.suggest();
+  }
+
+  get messages(): readonly Message[] {
+    return this.#chat.messages;
+  }
+
+  async ask(question: string): Promise<void> {
+    this.#bench.state.playing.value = false;
+    await this.#bench.exclusive('Answering', (signal) => this.#turn(this.#chat, question, signal));
+    this.suggest();
+  }
+
+  /** Plays the shipped conversation on, until so many of its turns were asked, or someone pauses. */
+  async play(until = script.length): Promise<void> {
+    const { playing } = this.#bench.state;
+    const play = ++this.#plays;
+    const goesOn = () => playing.value && play === this.#plays;
+    playing.value = true;
+    while (goesOn() && this.#chat.asked < until) {
+      if (!(await this.step())) break;
+      if (goesOn() && this.#chat.asked < until) await systemClock.sleep(READING_MS);
+    }
+    if (play === this.#plays) playing.value = false;
+  }
+
+  /** The shipped conversation's next turn. False when there is none, or it was not answered. */
+  async step(): Promise<boolean> {
+    const asked = this.#chat.asked;
+    const question = script[asked];
+    if (question === undefined) {
+      this.#bench.note('info', 'The shipped conversation is over: ask something, or reset.');
+      return false;
+    }
+    await this.#bench.exclusive('Answering', async (signal) => {
+      const turns = [this.#turn(this.#chat, question, signal)];
+      if (this.#bench.settings.conversations === 2) {
+        this.#second ??= this.#newConversation();
+        turns.push(this.#turn(this.#second, secondScript[asked]!, signal));
+      }
+      const ends = await Promise.allSettled(turns);
+      for (const end of ends) if (end.status === 'rejected') throw end.reason;
+    });
+    this.suggest();
+    const answered = this.#chat.asked > asked;
+    const { settings } = this.#bench;
+    if (answered && this.#chat.asked > settings.turns) {
+      this.#bench.setSettings({ ...settings, turns: this.#chat.asked });
+    }
+    return answered;
+  }
+
+  /** Returns how many messages had it. */
+  edit(from: string, to: string): number {
+    return this.#chat.edit(from, to);
+  }
+
+  /** Begins a new conversation; D's blocks of the old one are released. */
+  async forget(): Promise<void> {
+    const recorder = this.#bench.engines.running?.recorder;
+    for (const conversation of [this.#chat, this.#second]) {
+      if (!conversation) continue;
+      const { id } = conversation;
+      // With its engine gone there is nothing left to release.
+      await recorder?.endConversation(id).catch(() => {});
+      this.#bench.emit({ kind: 'conversation_ended', atMs: this.#bench.nowMs(), conversation: id });
+    }
+    this.#chat = this.#newConversation();
+    this.#second = null;
+    this.suggest();
+  }
+
+  /** What was said, or something to measure with when nothing was: the shipped conversation's first story. */
+  async history(signal: AbortSignal): Promise<readonly Message[]> {
+    if (this.#chat.asked > 0) return this.#chat.messages;
+    const conversation = new Conversation('race-story');
+    const { recorder } = this.#bench.engines.running!;
+    for (const line of script.slice(0, 2)) {
+      await conversation.ask(recorder, this.#bench.settings, line, signal);
+    }
+    await recorder.endConversation(conversation.id);
+    return conversation.messages;
+  }
+
+  suggest(): void {
+    this.#bench.state.suggestions.value = suggest(this.#bench.settings.model, this.#chat.messages);
+  }
+
+  async #turn(conversation: Conversation, question: string, signal: AbortSignal): Promise<void> {
+    const { engines, settings } = this.#bench;
+    if (!engines.running) throw new Error('The engines are not running: choose a model, or reload the page.');
+    await conversation.ask(engines.running.recorder, settings, question, signal);
+  }
+
+  #newConversation(): Conversation {
+    return new Conversation(`chat-${++this.#count}`);
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * What every part of the session stands on: the state and the events that make it, the settings and the address, the
+ * engines, and the rule that one thing is done at a time.
+ */
+import type { SessionEvent } from '../../../src/measure/recording.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { Engines } from './engines.ts';
+import { fromHash, toHash } from './hash.ts';
+import { download, EventLog } from './log.ts';
+import type { Replay } from './replay.ts';
+import type { Settings } from './settings.ts';
+import { applyEvent, createState, type WritableState } from './state.ts';
+
+interface Task {
+  abort: AbortController;
+  done: Promise<void>;
+}
+
+export class Workbench {
+  readonly state: WritableState;
+  readonly engines: Engines;
+  /** Set for good once a recording is shown: engines run no more then. */
+  replay: Replay | null = null;
+  readonly #originMs = systemClock.now();
+  readonly #log = new EventLog();
+  /** What runs now; null while the next thing can begin. */
+  #task: Task | null = null;
+
+  constructor() {
+    const { settings, problems } = fromHash(location.hash);
+    this.state = createState(() => this.nowMs(), settings);
+    this.engines = new Engines(
+      (event) => this.emit(event),
+      this.#originMs,
+      () => this.#task !== null,
+    );
+    for (const problem of problems) this.note('warning', problem);
+  }
+
+  get settings(): Settings {
+    return this.state.settings.value;
+  }
+
+  /** Milliseconds since the session began; in a replay, the recording's time. */
+  nowMs(): number {
+    return this.replay ? this.replay.nowMs() : systemClock.now() - this.#originMs;
+  }
+
+  emit(event: SessionEvent): void {
+    if (!this.replay) this.#log.add(event);
+    applyEvent(this.state, event);
+  }
+
+  note(level: 'info' | 'warning', message: string): void {
+    this.emit({ kind: 'note', atMs: this.nowMs(), level, message });
+  }
+
+  status(phase: 'ready' | 'busy' | 'failed', message: string): void {
+    this.emit({ kind: 'status', atMs: this.nowMs(), phase, message, progress: null });
+  }
+
+  /** Shows them, here and in the address; changes no engine. */
+  setSettings(settings: Settings): void {
+    this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
+    history.replaceState(null, '', `${location.pathname}${location.search}${toHash(settings)}`);
+  }
+
+  /** In a replay nothing can be changed: says so. */
+  refusesChange(): boolean {
+    if (!this.replay) return false;
+    this.note('info', 'This is a recording: it can be played, paused and searched, but not changed.');
+    return true;
+  }
+
+  /** Ends the engines and builds new ones. What was recorded ends with them. */
+  async startEngines(settings: Settings): Promise<void> {
+    await this.#begin(async () => {
+      try {
+        this.#log.clear();
+        this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
+        await this.engines.start(settings);
+        this.status('ready', 'Ready');
+      } catch (error) {
+        this.status('failed', messageOf(error));
+      }
+    });
+  }
+
+  /** One thing at a time; what goes wrong becomes a note, and engines that ended are built anew. */
+  async exclusive(message: string, run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    if (this.#task) {
+      this.note('info', 'Something runs already: stop it first, or wait for its end.');
+      return;
+    }
+    await this.#begin((signal) => this.#guarded(message, () => run(signal)));
+  }
+
+  stop(): void {
+    this.state.playing.value = false;
+    this.#task?.abort.abort(new Error('It was stopped.'));
+  }
+
+  /** Stops what runs, and waits for its end. */
+  async cancel(): Promise<void> {
+    this.stop();
+    while (this.#task) await this.#task.done;
+  }
+
+  saveRecording(): void {
+    const { model, mode } = this.settings;
+    const recording = this.#log.recording(`${model}, ${mode}, ${this.state.turns.value.length} turns`);
+    download(`kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`, JSON.stringify(recording));
+  }
+
+  async #begin(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const abort = new AbortController();
+    const done = (async () => {
+      await run(abort.signal);
+      this.#task = null;
+    })();
+    this.#task = { abort, done };
+    await done;
+  }
+
+  async #guarded(message: string, run: () => Promise<void>): Promise<void> {
+    try {
+      await this.engines.revive();
+      this.status('busy', message);
+      await run();
+    } catch (error) {
+      this.note('warning', messageOf(error));
+    }
+    try {
+      await this.engines.revive();
+      if (this.engines.running) this.status('ready', 'Ready');
+    } catch (error) {
+      this.status('failed', `An engine could not be built anew: ${messageOf(error)}`);
+    }
+  }
+}
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
