@@ -148,8 +148,10 @@ class Tally {
     else this.goodMs.push(answer.ms);
   }
 
+  /** Over a full queue nobody looks whether the prompt is good. */
   bad(answer: Answer, status: number): void {
     this.badMs.push(answer.ms);
+    if (answer.status === 503 && answer.headers['retry-after'] !== undefined) return;
     if (answer.status !== status) this.fault(`a bad request got ${answer.status} for ${status}`);
   }
 }
