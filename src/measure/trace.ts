@@ -38,15 +38,9 @@ export class TraceWriter {
     const { name, lane, startMs, endMs, clock, requestId, requestIds, args } = span;
     const place = this.#lanes.place(lane, clock, { startMs, endMs });
     const requests = requestIds?.join(', ') ?? requestId;
+    const ts = this.#micros(startMs);
     this.#event({
-      ...{
-        ph: 'X',
-        name,
-        cat: clock,
-        ...place,
-        ts: this.#micros(startMs),
-        dur: round((endMs - startMs) * 1000),
-      },
+      ...{ ph: 'X', name, cat: clock, ...place, ts, dur: this.#micros(endMs) - ts },
       args: { ...(requests === null ? {} : { requests }), ...args },
     });
     this.#flow(span, place);
@@ -118,5 +112,5 @@ export class TraceWriter {
   }
 }
 
-/** Microseconds to the nanosecond. */
-const round = (micros: number): number => Math.round(micros * 1000) / 1000;
+/** Microseconds in 1024ths, so that viewers find ts + dur exactly where the next slice begins. */
+const round = (micros: number): number => Math.round(micros * 1024) / 1024;
