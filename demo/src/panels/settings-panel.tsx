@@ -35,6 +35,16 @@ export function SettingsPanel({ session }: { session: Session }) {
           onChange={(threshold) => set({ threshold })}
         />
         <ChoiceField
+          label="What decides a pull"
+          help="Cost-aware predicts both ways from what was measured here, and learns on; it measures a little first."
+          value={settings.pullPolicy}
+          choices={[
+            ['threshold', "the threshold, as vLLM's"],
+            ['cost-aware', 'predicted costs'],
+          ]}
+          onChange={(pullPolicy) => set({ pullPolicy: pullPolicy as Settings['pullPolicy'] })}
+        />
+        <ChoiceField
           label="Link between P and D"
           help="A modelled link only delays: bytes are copied as always, and its times are marked."
           value={settings.link ?? 'off'}

@@ -57,7 +57,12 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Cro
       total = 2 * sizes.length * (pass + 1);
       for (const lane of ['pullMs', 'recomputeMs'] as const) {
         const mode = lane === 'pullMs' ? 'bidirectional' : 'unidirectional';
-        await engines.configure(settings, { mode, prefixCaching: false, recomputeThreshold: 0 });
+        await engines.configure(settings, {
+          mode,
+          prefixCaching: false,
+          recomputeThreshold: 0,
+          costProfile: null,
+        });
         for (const tokens of sizes) {
           const seed = settings.seed + 1000 * pass + tokens;
           const conversationId = `sweep-${tokens}-${seed}`;

@@ -1,8 +1,10 @@
 /** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
+import { calibrate } from '../../../src/cluster/calibrate.ts';
 import { EngineCluster } from '../../../src/cluster/cluster.ts';
 import { clusterOptions } from '../../../src/cluster/from-config.ts';
 import { Recorder } from '../../../src/cluster/recorder.ts';
 import type { PolicyChange } from '../../../src/cluster/types.ts';
+import type { CostProfile } from '../../../src/config/cost-profile.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
 import { describeAdapter } from '../../../src/gpu/device.ts';
 import type { Role, SessionEvent } from '../../../src/measure/recording.ts';
@@ -29,6 +31,7 @@ export class Engines {
   #started: Settings | null = null;
   #largest = { prefill: 0, decode: 0 };
   #lastPollMs = 0;
+  readonly #profiles = new Map<string, CostProfile>();
 
   constructor(emit: (event: SessionEvent) => void, originMs: number, isBusy: () => boolean) {
     this.#emit = emit;
@@ -68,7 +71,7 @@ export class Engines {
       decode: { ...options.decode, numBlocks: decode },
     });
     this.#largest = { prefill, decode };
-    await cluster.configure(policy(settings));
+    await cluster.configure({ ...policy(settings), ...(await this.#costs(cluster, settings)) });
     const recorder = new Recorder(cluster, this.#emit, systemClock, this.#originMs);
     this.#running = { cluster, recorder };
     this.#started = settings;
@@ -93,7 +96,8 @@ export class Engines {
     const running = this.#running;
     if (!running) return;
     await this.revive();
-    await running.cluster.configure({ ...policy(settings), ...change });
+    const costs = 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
+    await running.cluster.configure({ ...policy(settings), ...costs, ...change });
     running.recorder.machine();
     await running.recorder.poll();
   }
@@ -120,6 +124,24 @@ export class Engines {
     this.#running = null;
     running?.recorder.detach();
     await running?.cluster.close();
+  }
+
+  /** What the cost-aware policy begins with: measured here once for each model and link. */
+  async #costs(cluster: EngineCluster, settings: Settings): Promise<Pick<PolicyChange, 'costProfile'>> {
+    if (settings.pullPolicy === 'threshold') return { costProfile: null };
+    const { model, blockSize, weightDtype, kvDtype, link } = settings;
+    const key = JSON.stringify({ model, blockSize, weightDtype, kvDtype, link });
+    let profile = this.#profiles.get(key);
+    if (!profile) {
+      await cluster.configure(policy(settings));
+      profile = await calibrate(cluster, {
+        ...{ version: 'the page', date: new Date().toISOString(), quick: true },
+        onProgress: (done, total) =>
+          this.#progress('Measuring what pulling and computing cost here', done / total),
+      });
+      this.#profiles.set(key, profile);
+    }
+    return { costProfile: profile };
   }
 
   #progress(message: string, progress: number | null): void {

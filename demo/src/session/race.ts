@@ -46,6 +46,7 @@ export async function runRace(deps: RaceDeps): Promise<void> {
         mode: lane === 'pull' ? 'bidirectional' : 'unidirectional',
         prefixCaching: false,
         recomputeThreshold: 0,
+        costProfile: null,
       });
       const { recorder } = engines.running!;
       const conversation = new Conversation(`race-${lane}`);

@@ -17,6 +17,7 @@ export const settingsSchema = z.strictObject({
   dBlocks: shape.dBlocks.unwrap().unwrap().default(64),
   blockSize: shape.blockSize,
   threshold: shape.threshold.unwrap().default(32),
+  pullPolicy: shape.pullPolicy,
   link: shape.link,
   ttl: shape.ttl,
   tokenCheck: shape.tokenCheck,
