@@ -31,7 +31,7 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
     (name.padEnd(NAME) + bar.padEnd(BAR) + pathMs.padStart(TIME) + meanwhileMs.padStart(TIME)).trimEnd();
   return [
     title,
-    line('', axis(wholeMs), 'ms', 'meanw.'),
+    line('', axis(wholeMs), `${ON_PATH} ms`, `${MEANWHILE} ms`),
     ...long.map(({ name, bar, pathMs, meanwhileMs }) =>
       line(stageLabel(name), bar, shown(pathMs), shown(meanwhileMs)),
     ),
