@@ -47,16 +47,6 @@ export function bestThreshold(points: readonly CrossoverPoint[]): number | null 
   );
 }
 
-/** Value of a line through points at x, straight between them, null outside. */
-export function valueAt(xs: readonly number[], ys: readonly number[], x: number): number | null {
-  const after = xs.findIndex((known) => known >= x);
-  if (after === -1) return null;
-  if (xs[after] === x) return ys[after]!;
-  if (after === 0) return null;
-  const [x0, x1, y0, y1] = [xs[after - 1]!, xs[after]!, ys[after - 1]!, ys[after]!];
-  return y0 + ((y1 - y0) * (x - x0)) / (x1 - x0);
-}
-
 /** Both lines at one length: a is pull, b is recompute, milliseconds. */
 export interface Corner {
   at: number;

@@ -204,10 +204,7 @@ export function rateLines(transfer: TransferView | null): readonly string[] {
   if (endMs === null) return [blocks, `${format.bytes(bytesDone)} of ${format.bytes(bytes)}`];
   if (outcome !== 'done') return [blocks, outcome ?? 'ended'];
   const took = endMs - startMs;
-  return [
-    `${blocks} in ${format.ms(took)}`,
-    `${format.rate(bytes, took)}${throttled ? ' (modelled link)' : ''}`,
-  ];
+  return [`${blocks} in ${format.ms(took)}`, `${format.rate(bytes, took)}${throttled ? ', modelled' : ''}`];
 }
 
 function drawFlight(

@@ -10,7 +10,6 @@ export function StoryView({ session: { state } }: { session: Session }) {
       turns: state.turns.value,
       transfers: state.transfers.value,
       race: state.race.value,
-      blockSize: state.settings.value.blockSize,
     }),
   );
   const { tone, headline, detail } = story.value;

@@ -15,7 +15,6 @@ export interface StoryFacts {
   turns: readonly TurnView[];
   transfers: readonly TransferView[];
   race: Race | null;
-  blockSize: number;
 }
 
 /** Races and sweeps ask too; these are not the user's conversation. */

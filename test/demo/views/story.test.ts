@@ -17,7 +17,6 @@ const told = (events: readonly SessionEvent[]) => {
     turns: state.turns.value,
     transfers: state.transfers.value,
     race: state.race.value,
-    blockSize: 16,
   });
 };
 const race = (raceEvent as Extract<SessionEvent, { kind: 'race' }>).race!;
