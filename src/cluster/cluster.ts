@@ -282,7 +282,7 @@ export class EngineCluster implements Cluster {
   /** Independent round robin, as in vLLM's proxy, among those that are alive if there are any. */
   #pick(role: 'prefill' | 'decode'): EngineHandle {
     const all = this.#engines.filter((engine) => engine.role === role);
-    const alive = all.filter((engine) => !engine.dead);
+    const alive = all.filter((engine) => !engine.ending);
     const engines = alive.length > 0 ? alive : all;
     return engines[this.#next[role]++ % engines.length]!;
   }

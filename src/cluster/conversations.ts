@@ -66,18 +66,17 @@ export class ConversationCache {
     this.#clock = clock;
   }
 
-  /** The conversation that a request belongs to, by its id or, when it asks for that, by its history; or a new one. */
+  /**
+   * The conversation that a request belongs to, by its id or, when it asks for that, by its history; or a new one, which
+   * is not remembered before a turn ended well: requests that fail push nobody out.
+   */
   open(request: GenerateRequest): Conversation {
     const cacheSalt = request.cacheSalt ?? null;
-    const known =
-      request.conversationId === null
-        ? request.findConversation === true && this.#longestPrefix(request, cacheSalt)
-        : this.#conversations.get(request.conversationId);
-    if (known && known.cacheSalt === cacheSalt) {
+    const known = this.find(request);
+    if (known) {
       if (request.conversationId !== null) return this.#keep(known);
       return { ...known, id: this.#anonymousId(), kv: null, before: null, follows: known };
     }
-    if (known) this.forget(known.id);
     const nothing = {
       turns: 0,
       historyIds: [],
@@ -87,7 +86,7 @@ export class ConversationCache {
       before: null,
       follows: null,
     };
-    return this.#keep({ id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing });
+    return { id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing };
   }
 
   /** The one that a request would go on with, by the rules of open(); changes nothing. null: none. */
@@ -122,6 +121,8 @@ export class ConversationCache {
     turn: { historyIds: readonly number[] | null; text: string; kv: HeldForNextTurn | null },
   ): void {
     if (conversation.kv) release(conversation.kv);
+    // Another turn of the same id may have been under way beside this one, or one of another salt came before.
+    if (this.#conversations.get(conversation.id) !== conversation) this.forget(conversation.id);
     conversation.turns++;
     conversation.historyIds = turn.historyIds ?? [];
     const answer = { role: 'assistant', content: turn.text };

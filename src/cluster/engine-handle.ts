@@ -80,6 +80,11 @@ export class EngineHandle {
     return this.#streams.size;
   }
 
+  /** Its thread is gone, or it said that it cannot go on and soon will be. */
+  get ending(): boolean {
+    return this.#death !== null || this.#cause !== null;
+  }
+
   /** A call that rejects with EngineDeadError when the engine ends before it answers. */
   call<T>(invoke: (api: Remote<EngineApi>) => Promise<T>): Promise<T> {
     if (this.#death) return Promise.reject(this.#death);

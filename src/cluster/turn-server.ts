@@ -100,13 +100,13 @@ export class TurnServer {
     if (!request.failover) return first;
     let ways = 0;
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const engine = [decode, prefill].find(({ dead }) => !dead);
+      const engine = [decode, prefill].find(({ ending }) => !ending);
       if (!engine || ++ways > 2) return null;
       if (held) release(held);
       Object.assign(trace, { prefillDoneMs: null, prefillAccount: null, decodeParams: null });
       return monolithicTurn(engine, { ...turn, requestId: `${turn.requestId}-again${ways}` }, trace);
     };
-    const broken = decode.dead || (!alone && prefill.dead);
+    const broken = decode.ending || (!alone && prefill.ending);
     const way = broken ? next() : first;
     if (!way) throw new EngineDeadError('no engine is alive: wait until one is started again');
     return withFailover(way, next);

@@ -38,7 +38,7 @@ export class OneEngineService implements EngineService {
   }
 
   unhealthy(): string | null {
-    return this.engine().dead ? `engine ${this.name} ended and is being started again` : null;
+    return this.engine().ending ? `engine ${this.name} ended and is being started again` : null;
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {

@@ -159,7 +159,7 @@ function streamed(lines: AsyncGenerator<string>, giveUp: () => void, gone: Abort
     },
     async cancel() {
       giveUp();
-      await lines.return(undefined);
+      await lines.return(undefined).catch(() => {});
     },
   });
   return new Response(body, {

@@ -29,7 +29,7 @@ export class ClusterService implements RouterService {
 
   /** One engine alive can serve every turn. */
   unhealthy(): string | null {
-    const dead = this.cluster.engines.every((engine) => engine.dead);
+    const dead = this.cluster.engines.every((engine) => engine.ending);
     return dead ? 'every engine ended, and they are being started again' : null;
   }
 

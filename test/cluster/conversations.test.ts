@@ -120,6 +120,8 @@ describe('a conversation without an id', () => {
     const { cache, turn, released } = world();
     turn({ conversationId: 'a', promptText: 'x', cacheSalt: 's' }, 'y');
     expect(cache.open({ conversationId: 'a', promptText: 'xyz' })).toMatchObject({ turns: 0, kv: null });
+    expect(released).toEqual([]);
+    turn({ conversationId: 'a', promptText: 'xyz' }, 'z');
     await Promise.resolve();
     expect(released).toEqual(['hold-1']);
   });
@@ -132,4 +134,16 @@ test('beyond so many, the one that was not used for the longest is forgotten, an
   expect(released).toEqual(['hold-1']);
   expect(cache.find({ conversationId: 'c0' })).toBeNull();
   expect(cache.find({ conversationId: 'c1' })).not.toBeNull();
+});
+
+test('requests that never end well are not remembered; two first turns of one id leave one conversation', async () => {
+  const { cache, turn, released } = world();
+  turn({ conversationId: 'good', promptText: 'x' }, 'y');
+  for (let i = 0; i < 2000; i++) cache.open({ conversationId: `bad${i}`, promptText: 'x' });
+  expect(cache.find({ conversationId: 'good' })).not.toBeNull();
+  const beside = cache.open({ conversationId: 'twice', promptText: 'a' });
+  turn({ conversationId: 'twice', promptText: 'a' }, 'b');
+  cache.finish(beside, { conversationId: 'twice' }, { historyIds: [1], text: 'c', kv: null });
+  await Promise.resolve();
+  expect(released).toEqual(['hold-2']);
 });

@@ -155,8 +155,11 @@ describe('engines that fail', () => {
           seed: 2,
           ignore_eos: true,
         };
-        const text = async (response: Response) =>
-          ((await response.json()) as { choices: { text: string }[] }).choices[0]!.text;
+        const text = async (response: Response) => {
+          const body = (await response.json()) as { choices: { text: string }[]; error?: object };
+          expect(body.error).toBeUndefined();
+          return body.choices[0]!.text;
+        };
         const expected = await text(await post(url, ask));
         const under = post(url, { ...ask, cache_salt: 'again' });
         await expect
