@@ -104,6 +104,8 @@ export class Recorder {
   async endConversation(conversation: string): Promise<void> {
     await this.#cluster.endConversation(conversation);
     this.#views.conversationEnded(conversation);
+    this.#asked.delete(conversation);
+    this.#turnOf.delete(conversation);
     this.#emit({ kind: 'conversation_ended', atMs: this.#now(), conversation });
   }
 
@@ -190,8 +192,11 @@ export class Recorder {
 
   #turn({ requestId, conversationId, turn, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
     this.#views.turnStarted(requestId, conversationId, promptTokenIds);
+    // Measurements ask the cluster itself: their blocks are shown, their turns are no part of what is said.
+    const asked = this.#asked.get(conversationId);
+    if (!asked) return;
     this.#turnOf.set(conversationId, requestId);
-    const { question, edited } = this.#asked.get(conversationId) ?? { question: '', edited: false };
+    const { question, edited } = asked;
     const { mode } = this.#cluster;
     this.#emit({
       ...{ kind: 'turn_started', atMs: atMs - this.#originMs, turnId: requestId },

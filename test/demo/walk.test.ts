@@ -1,0 +1,52 @@
+/** Every lesson can be walked to its end: each thing to do is done, and each thing to see is seen. */
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { lessons } from '../../demo/src/lessons/index.ts';
+import { launchBrowser } from './browser.ts';
+import { type OpenedPage, openPage, readState, type ServedPage, servePage, untilReady } from './page.ts';
+
+let served: ServedPage;
+let browser: Browser;
+let opened: OpenedPage;
+beforeAll(async () => {
+  served = await servePage();
+  browser = await launchBrowser();
+  opened = await openPage(browser, `${served.url}#turns=0`);
+  await untilReady(opened.page);
+}, 120_000);
+afterAll(async () => {
+  await browser?.close();
+  await served?.close();
+});
+
+test.each(lessons.map(({ number, title }) => [number, title] as const))(
+  'lesson %i: %s',
+  async (number, title) => {
+    const { page } = opened;
+    if (number === 1) {
+      await page.getByText('Eight lessons').click();
+      await page.getByRole('navigation', { name: 'Lessons' }).getByRole('button', { name: title }).click();
+    } else {
+      await page.getByRole('button', { name: `Next: ${title}` }).click();
+    }
+    const lesson = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
+    await lesson.waitFor();
+    for (const [i, { todo }] of lessons[number - 1]!.tasks.entries()) {
+      await untilReady(page);
+      const button = lesson.getByRole('button', { name: todo, exact: true });
+      await button.click();
+      const item = lesson.locator('.lesson-task').nth(i);
+      await expect
+        .poll(() => item.getAttribute('data-seen'), { timeout: 100_000, message: `to be seen: ${todo}` })
+        .toBe('true');
+      await expect.poll(() => button.isEnabled(), { timeout: 100_000 }).toBe(true);
+    }
+    await lesson.locator('summary').click();
+    expect(await lesson.locator('details p').innerText()).toBe(lessons[number - 1]!.answer);
+    // What a race or a sweep asks is no part of the conversation.
+    const { turns } = await readState(page);
+    expect(turns.filter(({ conversation }) => !conversation.startsWith('chat'))).toEqual([]);
+    expect(opened.errors).toEqual([]);
+  },
+  300_000,
+);
