@@ -28,9 +28,8 @@ import { buildEngine, type EngineParts } from './build-engine.ts';
 import { buildPolicy } from './build-policy.ts';
 import { CacheReport } from './cache-report.ts';
 import { EngineSpans } from './engine-spans.ts';
+import { StepLoop } from './step-loop.ts';
 
-/** After so long without a change, requests that wait say why. */
-const STANDSTILL_MS = 500;
 /** A span waits for others at most so long, for a message costs more than what is in it. */
 const SPAN_DELAY_MS = 50;
 
@@ -45,11 +44,8 @@ export class EngineHost implements EngineApi {
   #costAware: CostAwarePolicy | null = null;
   #spans = new EngineSpans('');
   readonly #cacheReport = new CacheReport();
-  /** Requests that have not ended, with what was last said of their waiting. */
-  readonly #openRequests = new Map<string, string | null>();
   #closing = new AbortController();
-  #loop: Promise<void> = Promise.resolve();
-  #wake: () => void = () => {};
+  #loop: StepLoop | null = null;
   /** Why the engine cannot go on. */
   #failure: Error | null = null;
   /** Set while the policy is being rebuilt: the loop must not step. */
@@ -66,14 +62,14 @@ export class EngineHost implements EngineApi {
     const parts = await buildEngine(this.#platform, start, this.#spans.add);
     this.#spans.take();
     this.#spans.onFirst = () => {
-      systemClock.sleep(SPAN_DELAY_MS, this.#closing.signal).then(() => this.#sendSpans());
+      systemClock.sleep(SPAN_DELAY_MS, this.#closing.signal).then(() => this.#loop?.sendSpans());
     };
     this.#parts = parts;
     this.#buildPolicy(start.core);
     parts.gpu.lost.then((reason) =>
       this.#fail(new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`)),
     );
-    this.#loop = this.#run();
+    this.#loop = this.#startLoop();
     return parts.started;
   }
 
@@ -88,22 +84,22 @@ export class EngineHost implements EngineApi {
   async addRequest(request: EngineRequest, sentMs: number): Promise<void> {
     try {
       this.#engine().addRequest(request);
-      this.#openRequests.set(request.requestId, null);
+      this.#loop?.opened(request.requestId);
     } finally {
       this.#spans.submitted(request.requestId, sentMs, systemClock.now());
       // A refused request may still have a holder to tell that its blocks are free.
-      this.#wake();
+      this.#loop?.wake();
     }
   }
 
   async abortRequest(requestId: string): Promise<void> {
     this.#engine().abortRequest(requestId);
-    this.#wake();
+    this.#loop?.wake();
   }
 
   async stopRequest(requestId: string): Promise<void> {
     this.#engine().stopRequest(requestId);
-    this.#wake();
+    this.#loop?.wake();
   }
 
   async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
@@ -115,7 +111,7 @@ export class EngineHost implements EngineApi {
     if (!worker) return;
     const ids = requestIds === 'all' ? worker.holds().map((hold) => hold.requestId) : requestIds;
     for (const id of ids) worker.releaseHold(id);
-    this.#wake();
+    this.#loop?.wake();
   }
 
   async drain(): Promise<void> {
@@ -138,7 +134,7 @@ export class EngineHost implements EngineApi {
       this.#transport().setLink(link);
     } finally {
       this.#paused = false;
-      this.#wake();
+      this.#loop?.wake();
     }
   }
 
@@ -167,7 +163,7 @@ export class EngineHost implements EngineApi {
 
   async resetPrefixCache(): Promise<boolean> {
     const reset = this.#engine().resetPrefixCache();
-    this.#flushCacheEvents();
+    this.#loop?.sendCacheEvents();
     return reset;
   }
 
@@ -202,7 +198,7 @@ export class EngineHost implements EngineApi {
 
   async expireHolds(direction: 'prefill' | 'decode'): Promise<number> {
     const ended = this.#worker?.expireHolds(direction) ?? 0;
-    this.#wake();
+    this.#loop?.wake();
     return ended;
   }
 
@@ -241,13 +237,13 @@ export class EngineHost implements EngineApi {
 
   async shutdown(): Promise<void> {
     this.#closing.abort();
-    this.#wake();
+    this.#loop?.wake();
     this.#parts?.transport.close();
     // The device first: a step under way then ends with an error instead of holding the loop.
     this.#parts?.runner.destroy();
     this.#parts?.kv.destroy();
     this.#parts?.gpu.destroy();
-    await this.#loop;
+    await this.#loop?.ended;
     this.#parts = null;
     this.#core = null;
     this.#events?.close();
@@ -263,76 +259,24 @@ export class EngineHost implements EngineApi {
     this.#cacheReport.coreIs(core);
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#closing;
-    try {
-      while (!signal.aborted) {
-        if (!this.#paused && this.#core?.canStep()) {
-          const outputs = await this.#core.step();
-          for (const { finish, requestId } of outputs) if (finish) this.#openRequests.delete(requestId);
-          if (outputs.length > 0) {
-            const atMs = systemClock.now();
-            this.#spans.outputsSent(atMs);
-            // Ahead of a turn's end: its result is made from them.
-            if (outputs.some(({ finish }) => finish)) this.#sendSpans();
-            this.#send({ kind: 'outputs', outputs, atMs });
-          }
-          this.#flushCacheEvents();
-          await nextTask();
-        } else {
-          this.#sendSpans();
-          this.#flushCacheEvents();
-          await this.#idle(signal);
-        }
-      }
-    } catch (error) {
-      this.#fail(error);
-    }
-  }
-
-  /** Until a call, a transfer, a notification, a heartbeat or a deadline may have changed what a step would do. */
-  async #idle(signal: AbortSignal): Promise<void> {
-    const stop = new AbortController();
-    const called = new Promise<void>((resolve) => {
-      this.#wake = resolve;
+  #startLoop(): StepLoop {
+    return new StepLoop({
+      core: () => (this.#paused ? null : this.#core),
+      spans: this.#spans,
+      cacheReport: this.#cacheReport,
+      send: (event) => this.#send(event),
+      onFailure: (error) => this.#fail(error),
+      signal: this.#closing.signal,
     });
-    if (signal.aborted) return;
-    const changed = Promise.race([called, this.#core?.waitForChange(stop.signal)]);
-    const moved = await Promise.race([
-      changed.then(() => true),
-      systemClock.sleep(STANDSTILL_MS, stop.signal),
-    ]);
-    if (!moved) {
-      this.#tellWhoWaits();
-      await changed;
-    }
-    stop.abort();
-  }
-
-  #tellWhoWaits(): void {
-    for (const [requestId, told] of this.#openRequests) {
-      const reason = this.#core?.waitingReason(requestId) ?? null;
-      if (reason !== null && reason !== told) this.#send({ kind: 'waiting', requestId, reason });
-      this.#openRequests.set(requestId, reason);
-    }
   }
 
   #fail(error: unknown): void {
     if (this.#closing.signal.aborted) return;
     this.#failure = error instanceof Error ? error : new EngineDeadError(String(error));
     this.#closing.abort();
-    this.#wake();
+    this.#loop?.wake();
     this.#send({ kind: 'dead', error: toWire(error) });
     this.#parts?.transport.close();
-  }
-
-  #sendSpans(): void {
-    if (this.#spans.count > 0) this.#send({ kind: 'spans', spans: this.#spans.take() });
-  }
-
-  #flushCacheEvents(): void {
-    const events = this.#cacheReport.take();
-    if (events.length > 0) this.#send({ kind: 'cache', events, atMs: systemClock.now() });
   }
 
   #send(event: EngineEvent): void {
@@ -354,16 +298,4 @@ export class EngineHost implements EngineApi {
   #transport(): PeerTransport {
     return this.#built().transport;
   }
-}
-
-const channel = new MessageChannel();
-let resume: (() => void) | null = null;
-channel.port1.onmessage = () => resume?.();
-
-/** Lets messages in between two steps; a timer would cost a millisecond or more. */
-function nextTask(): Promise<void> {
-  return new Promise((resolve) => {
-    resume = resolve;
-    channel.port2.postMessage(null);
-  });
 }

@@ -6,7 +6,7 @@ import type { LearnedCosts } from '../connector/cost-aware.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { WorkerSideCounters } from '../connector/worker-side.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { EngineCoreStats } from '../engine/engine-core.ts';
+import type { EngineCoreStats } from '../engine/engine-state.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';

@@ -1,10 +1,9 @@
 /** The settings of a benchmark: what is served, by how many clients, how often, and against what. vLLM's names and meanings where it has them. */
-import { anyNumber, flag, listOf, oneOf, text, wholeNumber } from './fields.ts';
+import { anyNumber, flag, listOf, oneOf, positive, text, wholeNumber } from './fields.ts';
 
 export const EXPERIMENTS = ['no-prefix-caching', 'prefix-caching', 'eviction'] as const;
 export type ExperimentName = (typeof EXPERIMENTS)[number];
 
-const positive = (what: string) => wholeNumber(`a whole number of ${what}, 1 or more`, { min: 1 });
 const limit = () => wholeNumber('a whole number of tokens; 0 follows the workload, -1 is no limit', {});
 
 /** `1/16` as 16, `1` as 1; null for anything else. */

@@ -135,3 +135,7 @@ export function nearest(found: unknown, known: readonly string[]): string | null
 function levenshteinShare(a: string, b: string): number {
   return distance(a, b) / Math.max(a.length, b.length);
 }
+
+export const positive = (what: string) => wholeNumber(`a whole number of ${what}, 1 or more`, { min: 1 });
+
+export const countFrom0 = (what: string) => wholeNumber(`a whole number of ${what}, 0 or more`, { min: 0 });

@@ -4,14 +4,14 @@
  */
 import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
+import { parsedJson } from './cluster-schema.ts';
 import { didYouMean, nearest } from './fields.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
-import { parsedJson, type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
 
+export { KV_LAYOUTS, type KvLayout } from './cluster-schema.ts';
 export {
   fieldMeta,
-  KV_LAYOUTS,
-  type KvLayout,
   type RunConfig,
   type RunConfigInput,
   type RunKey,

@@ -1,5 +1,5 @@
 /** Settings of `kvferry serve`. Names and defaults are those of `vllm serve` where it has the setting. */
-import { anyNumber, flag, oneOf, text, wholeNumber } from './fields.ts';
+import { anyNumber, countFrom0, flag, oneOf, text, wholeNumber } from './fields.ts';
 
 const port = (what: string, fallback: number) =>
   wholeNumber('a port from 0 to 65535', { min: 0, max: 65535 })
@@ -18,7 +18,7 @@ export const serving = {
     description: "Names that clients give the model, with commas between. Left out: the model's own.",
     value: 'NAMES',
   }),
-  maxQueue: wholeNumber('a whole number of requests, 0 or more', { min: 0 }).default(256).meta({
+  maxQueue: countFrom0('requests').default(256).meta({
     description:
       'Requests that may wait on a port, beside the --max-num-seqs that are served; the next gets 503 with Retry-After.',
     value: 'REQUESTS',

@@ -9,7 +9,8 @@ import { checkRequest } from './admission.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type BlockHasher, createBlockHasher } from './block-hash.ts';
 import { type CacheLookup, heldPrefixes } from './cache-lookup.ts';
-import { checkQueues } from './integrity.ts';
+import type { EngineCoreStats, RequestState } from './engine-state.ts';
+import { checkHolds, checkQueues } from './integrity.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
 import { Outcomes } from './outcomes.ts';
 import { Request } from './request.ts';
@@ -17,14 +18,12 @@ import { RequestQueues } from './request-queues.ts';
 import { Scheduler } from './scheduler.ts';
 import type {
   BlockId,
-  BlockIds,
   Clock,
   ConnectorOutput,
   EngineRequest,
   KvConnector,
   ModelExecutor,
   RequestOutput,
-  RequestStatus,
   SampledToken,
   ScheduledBatch,
 } from './types.ts';
@@ -45,26 +44,6 @@ export interface EngineCoreDeps {
   onActivity?: ActivitySink;
   /** For tests: another digest in the block hash chain. */
   hasher?: BlockHasher;
-}
-
-export interface EngineCoreStats {
-  running: number;
-  waiting: number;
-  waitingForRemote: number;
-  /** Ended requests whose blocks stay: for a reader, or until a load into them ended. */
-  heldRequests: number;
-  freeBlocks: number;
-  /** The null block does not count. */
-  usedBlocks: number;
-  /** The null block counts. */
-  numBlocks: number;
-  preemptions: number;
-  steps: number;
-  /** Steps that ran the model. */
-  forwardPasses: number;
-  /** Tokens asked for, and found, at each request's first admission. */
-  prefixCache: { queries: number; hits: number };
-  externalPrefixCache: { queries: number; hits: number };
 }
 
 /** How soon a stalled engine looks again: a read that pinned a hold may have ended without a report. */
@@ -255,17 +234,12 @@ export class EngineCore {
     this.#cache.checkIntegrity();
     checkQueues(this.#queues, this.#cache);
     const reported = new Set(this.#arrived.flatMap((output) => output.finishedSending));
-    for (const { requestId, blockIds } of this.#deps.connector?.worker.holds() ?? []) {
-      if (reported.has(requestId)) continue;
-      const request = this.#queues.known.get(requestId);
-      invariant(request?.heldFor === 'reader', () => `${requestId} is held by the worker side alone`);
-      const table = this.#cache.blockIds(request);
-      blockIds.forEach((ids, group) => {
-        const own = new Set(table[group]);
-        const stray = ids.find((id) => !own.has(id));
-        invariant(stray === undefined, () => `${requestId} holds block ${stray}, which is not in its table`);
-      });
-    }
+    const holds = this.#deps.connector?.worker.holds() ?? [];
+    checkHolds(
+      holds.filter(({ requestId }) => !reported.has(requestId)),
+      this.#queues,
+      this.#cache,
+    );
   }
 
   stats(): EngineCoreStats {
@@ -330,13 +304,4 @@ export class EngineCore {
       connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());
     }
   }
-}
-
-export interface RequestState {
-  status: RequestStatus;
-  /** Tokens with KV in its blocks; while a load is under way, those that will have it. */
-  numComputedTokens: number;
-  numPreemptions: number;
-  heldFor: 'load' | 'reader' | null;
-  blockIds: BlockIds;
 }

@@ -3,6 +3,7 @@ import { invariant } from '../errors.ts';
 import type { KvCacheManager } from './kv-cache-manager.ts';
 import type { Request } from './request.ts';
 import type { QueueName, RequestQueues } from './request-queues.ts';
+import type { BlockIds } from './types.ts';
 
 /** Throws InternalError unless every request is in exactly the queue that its state says, with the blocks it needs. */
 export function checkQueues(queues: RequestQueues, cache: KvCacheManager): void {
@@ -42,5 +43,23 @@ function checkRequest(request: Request, queue: QueueName, cache: KvCacheManager)
       ids.length >= needed,
       () => `${requestId} has ${ids.length} blocks for ${request.numComputedTokens} tokens`,
     );
+  }
+}
+
+/** Throws InternalError unless each hold of the worker side is of a request that waits for a reader, with blocks of its own. */
+export function checkHolds(
+  holds: readonly { requestId: string; blockIds: BlockIds }[],
+  { known }: RequestQueues,
+  cache: KvCacheManager,
+): void {
+  for (const { requestId, blockIds } of holds) {
+    const request = known.get(requestId);
+    invariant(request?.heldFor === 'reader', () => `${requestId} is held by the worker side alone`);
+    const table = cache.blockIds(request);
+    blockIds.forEach((ids, group) => {
+      const own = new Set(table[group]);
+      const stray = ids.find((id) => !own.has(id));
+      invariant(stray === undefined, () => `${requestId} holds block ${stray}, which is not in its table`);
+    });
   }
 }

@@ -2,72 +2,24 @@
  * Runs scheduled batches on the device: uploads a piece's inputs, submits its kernels in parts of about maxSubmitMs, one
  * in flight, and reads back what was sampled. It decides nothing about requests, and allocates no block.
  */
-import type { Clock, ModelExecutor, SampledToken, ScheduledBatch } from '../engine/types.ts';
+import type { ModelExecutor, SampledToken, ScheduledBatch } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import { KernelLibrary } from '../gpu/kernels.ts';
-import type { GpuKvMemory } from '../gpu/kv-memory.ts';
-import type { SpanSink } from '../measure/spans.ts';
-import { type Activations, createActivations } from './activations.ts';
-import { type DeviceWeights, uploadWeights } from './device-weights.ts';
-import { createForwardPass, type ForwardPass, type Work } from './forward-pass.ts';
+import type { Work } from './forward-pass.ts';
 import { type KernelTimes, KernelTiming, type TimingMode } from './kernel-timing.ts';
-import { adapterForm, checkKernelsServe } from './kernel-variants.ts';
 import { tellPiece } from './piece-spans.ts';
-import { FORBIDDEN_PER_ROW, uploadPiece } from './piece-upload.ts';
+import { uploadPiece } from './piece-upload.ts';
+import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
 import { SampleReadback } from './sample-readback.ts';
 import { cutIntoPieces, type Piece, type PieceLimits, type PieceShape } from './step-inputs.ts';
-import { kvBlockBytes, type ModelWeights } from './types.ts';
 import { warmUpPieces } from './warm-up.ts';
 import { type EstimatedWork, WorkEstimate } from './work-estimate.ts';
-
-export interface RunnerLimits {
-  maxNumBatchedTokens: number;
-  maxNumSeqs: number;
-  /** Longest sequence, prompt and output together. */
-  maxModelLen: number;
-  blockSize: number;
-}
-
-export interface ModelRunnerOptions {
-  gpu: GpuDevice;
-  readShader: (name: string) => Promise<string>;
-  weights: ModelWeights;
-  kv: GpuKvMemory;
-  limits: RunnerLimits;
-  kvDtype: 'f16' | 'f32';
-  /** Read the logits of every sampled row back. */
-  keepLogits: boolean;
-  /** A submit's length is aimed at this, so that reads by peers wait no longer. */
-  maxSubmitMs: number;
-  clock: Clock;
-  /** Weights uploaded, of all: layers and one for the rest. */
-  onProgress?: (done: number, total: number) => void;
-  onSpan?: SpanSink;
-  /** For the lanes of spans. */
-  engineId?: string;
-}
 
 /** Bytes on the device. */
 export type MemoryBudget = Record<'weights' | 'kv' | 'activations' | 'staging', number>;
 
-/** Rows of one pass through the layers at most; more rows take several passes. */
-const MAX_PIECE_ROWS = 1024;
-const MAX_LOGIT_ROWS = 64;
 /** Pieces of so few rows, decode steps, are one submit whatever the estimate says. */
 const ONE_SUBMIT_ROWS = 16;
-
-interface RunnerParts {
-  options: ModelRunnerOptions;
-  library: KernelLibrary;
-  weights: DeviceWeights;
-  activations: Activations;
-  pass: ForwardPass;
-  pieceRows: number;
-  logitRows: number;
-  /** What making the pipelines took. */
-  pipelineMs: number;
-}
 
 export class ModelRunner implements ModelExecutor {
   readonly #parts: RunnerParts;
@@ -99,53 +51,7 @@ export class ModelRunner implements ModelExecutor {
 
   /** Uploads the weights and makes every pipeline. Throws AdapterError or ConfigError. */
   static async create(options: ModelRunnerOptions): Promise<ModelRunner> {
-    const { gpu, weights, kv, limits } = options;
-    const { architecture } = weights;
-    const blockBytes = kvBlockBytes(architecture, limits.blockSize, options.kvDtype);
-    invariant(
-      kv.blockBytes[0] === blockBytes && kv.kvDtype === options.kvDtype,
-      () => 'the KV memory is of another model',
-    );
-    checkKernelsServe(architecture);
-    invariant(
-      limits.maxNumSeqs > 0 && limits.maxNumBatchedTokens > 0,
-      () => 'a step must have room for a request',
-    );
-    const deviceWeights = await uploadWeights(gpu, weights, options.onProgress ?? (() => {}));
-    const pieceRows = Math.min(limits.maxNumBatchedTokens, MAX_PIECE_ROWS);
-    const logitRows = Math.min(limits.maxNumSeqs, pieceRows, MAX_LOGIT_ROWS);
-    const requests = Math.min(limits.maxNumSeqs, pieceRows);
-    const activations = createActivations(gpu, architecture, {
-      rows: pieceRows,
-      logitRows,
-      tableEntries: requests * Math.ceil(limits.maxModelLen / limits.blockSize),
-      tiles: pieceRows * Math.ceil(architecture.numHeads / architecture.numKvHeads) + requests,
-      forbidden: logitRows * FORBIDDEN_PER_ROW,
-      maxModelLen: limits.maxModelLen,
-    });
-    const library = new KernelLibrary(gpu, options.readShader);
-    const begun = options.clock.now();
-    const pass = await createForwardPass({
-      gpu,
-      library,
-      form: adapterForm(gpu.report.subgroupSize, gpu.report.software),
-      architecture,
-      weights: deviceWeights,
-      weightsF32: weights.dtype === 'f32',
-      activations,
-      kv,
-      blockSize: limits.blockSize,
-    });
-    return new ModelRunner({
-      options,
-      library,
-      weights: deviceWeights,
-      activations,
-      pass,
-      pieceRows,
-      logitRows,
-      pipelineMs: options.clock.now() - begun,
-    });
+    return new ModelRunner(await createRunnerParts(options));
   }
 
   /**

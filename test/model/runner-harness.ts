@@ -2,7 +2,8 @@
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
 import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
-import { ModelRunner, type ModelRunnerOptions } from '../../src/model/runner.ts';
+import { ModelRunner } from '../../src/model/runner.ts';
+import type { ModelRunnerOptions } from '../../src/model/runner-parts.ts';
 import { type Architecture, kvBlockBytes, type ModelWeights } from '../../src/model/types.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openTestDevice, readShader } from '../gpu/adapter.ts';

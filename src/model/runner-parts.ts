@@ -1,0 +1,106 @@
+/** What a runner is made of: weights, activations and pipelines on the device, for its limits. Runs nothing. */
+import type { Clock } from '../engine/types.ts';
+import { invariant } from '../errors.ts';
+import type { GpuDevice } from '../gpu/device.ts';
+import { KernelLibrary } from '../gpu/kernels.ts';
+import type { GpuKvMemory } from '../gpu/kv-memory.ts';
+import type { SpanSink } from '../measure/spans.ts';
+import { type Activations, createActivations } from './activations.ts';
+import { type DeviceWeights, uploadWeights } from './device-weights.ts';
+import { createForwardPass, type ForwardPass } from './forward-pass.ts';
+import { adapterForm, checkKernelsServe } from './kernel-variants.ts';
+import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
+import { kvBlockBytes, type ModelWeights } from './types.ts';
+
+export interface RunnerLimits {
+  maxNumBatchedTokens: number;
+  maxNumSeqs: number;
+  /** Longest sequence, prompt and output together. */
+  maxModelLen: number;
+  blockSize: number;
+}
+
+export interface ModelRunnerOptions {
+  gpu: GpuDevice;
+  readShader: (name: string) => Promise<string>;
+  weights: ModelWeights;
+  kv: GpuKvMemory;
+  limits: RunnerLimits;
+  kvDtype: 'f16' | 'f32';
+  /** Read the logits of every sampled row back. */
+  keepLogits: boolean;
+  /** A submit's length is aimed at this, so that reads by peers wait no longer. */
+  maxSubmitMs: number;
+  clock: Clock;
+  /** Weights uploaded, of all: layers and one for the rest. */
+  onProgress?: (done: number, total: number) => void;
+  onSpan?: SpanSink;
+  /** For the lanes of spans. */
+  engineId?: string;
+}
+
+/** Rows of one pass through the layers at most; more rows take several passes. */
+const MAX_PIECE_ROWS = 1024;
+const MAX_LOGIT_ROWS = 64;
+export interface RunnerParts {
+  options: ModelRunnerOptions;
+  library: KernelLibrary;
+  weights: DeviceWeights;
+  activations: Activations;
+  pass: ForwardPass;
+  pieceRows: number;
+  logitRows: number;
+  /** What making the pipelines took. */
+  pipelineMs: number;
+}
+
+/** Uploads the weights and makes every pipeline. Throws AdapterError or ConfigError. */
+export async function createRunnerParts(options: ModelRunnerOptions): Promise<RunnerParts> {
+  const { gpu, weights, kv, limits } = options;
+  const { architecture } = weights;
+  const blockBytes = kvBlockBytes(architecture, limits.blockSize, options.kvDtype);
+  invariant(
+    kv.blockBytes[0] === blockBytes && kv.kvDtype === options.kvDtype,
+    () => 'the KV memory is of another model',
+  );
+  checkKernelsServe(architecture);
+  invariant(
+    limits.maxNumSeqs > 0 && limits.maxNumBatchedTokens > 0,
+    () => 'a step must have room for a request',
+  );
+  const deviceWeights = await uploadWeights(gpu, weights, options.onProgress ?? (() => {}));
+  const pieceRows = Math.min(limits.maxNumBatchedTokens, MAX_PIECE_ROWS);
+  const logitRows = Math.min(limits.maxNumSeqs, pieceRows, MAX_LOGIT_ROWS);
+  const requests = Math.min(limits.maxNumSeqs, pieceRows);
+  const activations = createActivations(gpu, architecture, {
+    rows: pieceRows,
+    logitRows,
+    tableEntries: requests * Math.ceil(limits.maxModelLen / limits.blockSize),
+    tiles: pieceRows * Math.ceil(architecture.numHeads / architecture.numKvHeads) + requests,
+    forbidden: logitRows * FORBIDDEN_PER_ROW,
+    maxModelLen: limits.maxModelLen,
+  });
+  const library = new KernelLibrary(gpu, options.readShader);
+  const begun = options.clock.now();
+  const pass = await createForwardPass({
+    gpu,
+    library,
+    form: adapterForm(gpu.report.subgroupSize, gpu.report.software),
+    architecture,
+    weights: deviceWeights,
+    weightsF32: weights.dtype === 'f32',
+    activations,
+    kv,
+    blockSize: limits.blockSize,
+  });
+  return {
+    options,
+    library,
+    weights: deviceWeights,
+    activations,
+    pass,
+    pieceRows,
+    logitRows,
+    pipelineMs: options.clock.now() - begun,
+  };
+}
