@@ -32,6 +32,8 @@ import { StepLoop } from './step-loop.ts';
 
 /** A span waits for others at most so long, for a message costs more than what is in it. */
 const SPAN_DELAY_MS = 50;
+/** A device that does not end what it was asked keeps its thread no longer. */
+const MOST_SETTLING_MS = 2000;
 
 export class EngineHost implements EngineApi {
   readonly #platform: Platform;
@@ -244,6 +246,7 @@ export class EngineHost implements EngineApi {
     this.#parts?.kv.destroy();
     this.#parts?.gpu.destroy();
     await this.#loop?.ended;
+    await Promise.race([this.#parts?.gpu.settled(), systemClock.sleep(MOST_SETTLING_MS)]);
     this.#parts = null;
     this.#core = null;
     this.#events?.close();

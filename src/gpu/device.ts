@@ -54,6 +54,8 @@ export class GpuDevice {
   #announce!: (reason: string) => void;
   #inFlight: Promise<void> | null = null;
   readonly #waiting = new Set<(error: Error) => void>();
+  /** The promises themselves, which may settle later than those that wait for them. */
+  readonly #pending = new Set<Promise<unknown>>();
 
   private constructor(device: GPUDevice, report: AdapterReport) {
     this.device = device;
@@ -126,6 +128,7 @@ export class GpuDevice {
       ? Math.floor(Math.min(expectedMs * QUIET_SHARE, LONGEST_QUIET_MS))
       : 0;
     if (quietMs >= 1) await new Promise((resolve) => setTimeout(resolve, quietMs));
+    this.assertAlive();
     await this.device.queue.onSubmittedWorkDone();
   }
 
@@ -136,6 +139,9 @@ export class GpuDevice {
 
   /** A promise of the device's, which rejects with EngineDeadError as soon as the device is gone. */
   async guard<T>(promise: Promise<T>): Promise<T> {
+    this.#pending.add(promise);
+    const settled = () => this.#pending.delete(promise);
+    promise.then(settled, settled);
     this.assertAlive();
     let leave: () => void = () => {};
     const gone = new Promise<never>((_, reject) => {
@@ -174,6 +180,11 @@ export class GpuDevice {
   destroy(reason = 'the engine was closed'): void {
     this.#end(reason);
     this.device.destroy();
+  }
+
+  /** Resolves when no guarded promise is pending, which destroy() does not wait for: Dawn aborts a process whose thread ends before. */
+  async settled(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
   }
 
   #end(reason: string): void {
