@@ -129,8 +129,11 @@ export async function runSession(
       );
       roundsMs.push(now() - begun);
       const expected = Math.max(...roundsMs);
-      const fitting = deadlineMs === null ? mostRounds : roundsMs.length + Math.floor(leftMs() / expected);
-      watcher.planned(Math.min(mostRounds, fitting), expected);
+      const over = roundsMs.length;
+      const fitting = deadlineMs === null ? mostRounds : over + Math.floor(leftMs() / expected);
+      // Conversations are left out rather than rounds, up to the least number of them.
+      const planned = Math.min(mostRounds, Math.max(fitting, LEAST_ROUNDS));
+      watcher.planned(planned, planned > fitting ? leftMs() / (planned - over) : expected);
     }
     if (deadlineMs === null || roundsMs.length >= Math.min(LEAST_ROUNDS, mostRounds)) return result(null);
     return result(`the budget had time for ${plural(roundsMs.length, 'round')} of ${LEAST_ROUNDS}`);
