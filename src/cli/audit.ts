@@ -2,9 +2,8 @@
 import type { Cluster, GenerateRequest, TurnResult } from '../cluster/types.ts';
 import { isRefusal } from '../connector/pull-policy.ts';
 import { InternalError } from '../errors.ts';
-import type { TurnReport } from '../measure/report.ts';
-
-export type TurnAudit = NonNullable<TurnReport['audit']>;
+import type { TurnAudit } from '../measure/report.ts';
+import { plural } from './format.ts';
 
 /** Picks turns evenly: the first that has something to pull, and from then on so many of all. */
 export class Auditor {
@@ -60,17 +59,33 @@ export class Auditor {
 /** '5%' as 0.05. */
 export const shareOf = (text: string): number => Number.parseFloat(text) / 100;
 
-/** What the audited turns of a run come to, in a sentence; null without any. */
-export function auditSentence(turns: readonly TurnReport[], policy: string): string | null {
-  const audits = turns.flatMap(({ audit }) => (audit ? [audit] : []));
-  if (audits.length === 0) return null;
+/** What audits come to. */
+export interface AuditTotals {
+  turns: number;
+  /** Where the choice was the slower way. */
+  slowerChoices: number;
+  /** Milliseconds of TTFT lost by them. */
+  regretMs: number;
+  /** TTFT of the better choice, summed. */
+  betterTtftMs: number;
+}
+
+export function auditTotals(audits: readonly TurnAudit[]): AuditTotals {
   const sum = (value: (audit: TurnAudit) => number): number => audits.reduce((n, each) => n + value(each), 0);
-  const best = sum((a) => Math.min(a.chosen_ttft_ms, a.other_ttft_ms));
-  const regret = sum((a) => a.regret_ms);
-  const wrong = audits.filter(({ regret_ms }) => regret_ms > 0).length;
-  const count = `${audits.length} ${audits.length === 1 ? 'turn' : 'turns'}`;
+  return {
+    turns: audits.length,
+    slowerChoices: audits.filter(({ regret_ms }) => regret_ms > 0).length,
+    regretMs: sum((a) => a.regret_ms),
+    betterTtftMs: sum((a) => Math.min(a.chosen_ttft_ms, a.other_ttft_ms)),
+  };
+}
+
+/** The same in a sentence. */
+export function auditSentence(totals: AuditTotals, policy: string): string {
+  const { turns, slowerChoices, regretMs, betterTtftMs } = totals;
+  const share = betterTtftMs > 0 ? (100 * regretMs) / betterTtftMs : 0;
   return (
-    `Audit: ${count} served both ways; ${policy} took the slower way in ${wrong}, and lost ${regret.toFixed(1)} ms ` +
-    `against the better choice (${((100 * regret) / best).toFixed(1)}% of their TTFT). They are left out of the times above.`
+    `Audit: ${plural(turns, 'turn')} served both ways; ${policy} took the slower way in ${slowerChoices}, and lost ` +
+    `${regretMs.toFixed(1)} ms against the better choice (${share.toFixed(1)}% of their TTFT).`
   );
 }

@@ -42,8 +42,12 @@ export interface Backend {
 export interface Servers {
   /** Throws ConfigError. */
   checkPorts(host: string, ports: Ports): Promise<void>;
-  /** Starts engines and ports. Throws KvferryError, with nothing left running. */
-  start(cluster: ClusterOptions, server: ServerOptions): Promise<RunningServer>;
+  /** Starts engines, has them prepared, and opens ports. Throws KvferryError, with nothing left running. */
+  start(
+    cluster: ClusterOptions,
+    server: ServerOptions,
+    prepare: (cluster: Cluster) => Promise<void>,
+  ): Promise<RunningServer>;
 }
 
 export interface CliDeps {

@@ -60,7 +60,16 @@ export async function nodeDeps(): Promise<CliDeps> {
     backend,
     servers: {
       checkPorts,
-      start: async (options, server) => startServer(await EngineCluster.start(nodePlatform, options), server),
+      async start(options, server, prepare) {
+        const cluster = await EngineCluster.start(nodePlatform, options);
+        try {
+          await prepare(cluster);
+        } catch (error) {
+          await cluster.close();
+          throw error;
+        }
+        return startServer(cluster, server);
+      },
     },
     doctor: nodeDoctor,
     verify: nodeVerify,

@@ -4,7 +4,7 @@ import pc from 'picocolors';
 import type { Report } from '../measure/report.ts';
 import { adapterName, agreement, savings, THROTTLED } from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
-import { auditSentence } from './audit.ts';
+import { auditSentence, auditTotals } from './audit.ts';
 import type { Output } from './deps.ts';
 import {
   clip,
@@ -44,8 +44,11 @@ export function printReport(
     print(['', title]);
     if (run.mode !== 'monolithic' && report.link) print([`${THROTTLED}: ${report.link.name}`], c.yellow);
     print(turnTable(run, style));
-    const audit = auditSentence(run.turns, String(report.config.pullPolicy));
-    if (audit) print(wrap(audit, WIDTH), c.yellow);
+    const audits = run.turns.flatMap(({ audit }) => (audit ? [audit] : []));
+    if (audits.length > 0) {
+      const said = auditSentence(auditTotals(audits), String(report.config.pullPolicy));
+      print(wrap(`${said} They are left out of the times above.`, WIDTH), c.yellow);
+    }
     if (run.summary.first_use_compilations > 0) {
       const count = plural(run.summary.first_use_compilations, 'pipeline');
       print(wrap(`${count} compiled while this ran: its times include compiling.`, WIDTH), c.yellow);

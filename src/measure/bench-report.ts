@@ -3,7 +3,7 @@
  * milliseconds of a clock that ran. Does not make reports: bench-summary.ts and bench-comparison.ts do.
  */
 import { z } from 'zod';
-import { integritySchema } from './report.ts';
+import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';
 
 const count = z.number().int().nonnegative();
@@ -167,6 +167,23 @@ export const benchComparisonSchema = pairSchema.extend({
     .nullable(),
 });
 
+export const benchAuditSchema = z.strictObject({
+  requests: count.describe('Served in rounds of their own, which are in no other figure of the report.'),
+  failed_requests: count,
+  turns: z
+    .array(
+      auditSchema.extend({
+        round: z.number().int().positive(),
+        conversation_id: z.string(),
+        turn: z.number().int().positive(),
+      }),
+    )
+    .describe('The sample that was served both ways.'),
+  slower_choices: count,
+  regret_ms: ms.describe('TTFT that the choices lost against the better ones, summed.'),
+  better_ttft_ms: ms.describe('TTFT of the better choices, summed.'),
+});
+
 export const experimentSchema = z.strictObject({
   title: z.string(),
   prefix_caching: z.boolean().nullable().describe("P's; null for an endpoint."),
@@ -178,6 +195,7 @@ export const experimentSchema = z.strictObject({
     .nullable()
     .describe('bidirectional against unidirectional; null unless two modes ran.'),
   comparisons: z.record(z.string(), pairSchema).describe('Each other mode against the reference.'),
+  audit: benchAuditSchema.optional().describe('--audit: what the policy lost by its choices.'),
   published: z
     .strictObject({
       source: z.string(),
@@ -243,5 +261,6 @@ export type BenchMode = z.infer<typeof benchModeSchema>;
 export type Ratio = z.infer<typeof ratioSchema>;
 export type BenchPair = z.infer<typeof pairSchema>;
 export type BenchComparison = z.infer<typeof benchComparisonSchema>;
+export type BenchAudit = z.infer<typeof benchAuditSchema>;
 export type Experiment = z.infer<typeof experimentSchema>;
 export type BenchReport = z.infer<typeof benchReportSchema>;

@@ -6,6 +6,7 @@ import {
   type BenchTable,
   type Described,
 } from './bench-report.ts';
+import type { TurnAudit } from './report.ts';
 import { describeSamples, sortedQuantile } from './statistics.ts';
 
 /** One request, with what is summed up and not reported by itself. */
@@ -17,6 +18,8 @@ export interface MeasuredRequest {
   output: readonly (number | string)[];
   bytesPToD: number | null;
   bytesDToP: number | null;
+  /** It was served both ways. */
+  audit?: TurnAudit;
 }
 
 /** Blocks kept for readers, integrated by the engine. */

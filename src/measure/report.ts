@@ -28,6 +28,13 @@ const transferSchema = z
   })
   .describe('What a turn moved in one direction; zeros when it moved nothing.');
 
+export const auditSchema = z.strictObject({
+  chose: z.enum(['pull', 'recompute']),
+  chosen_ttft_ms: ms,
+  other_ttft_ms: ms.describe('The same turn from the same state, the other way; its tokens are discarded.'),
+  regret_ms: ms.describe('What the choice lost; 0 when it was the better one.'),
+});
+
 export const turnSchema = z.strictObject({
   conversation_id: z.string().describe('Turns with the same id are one conversation.'),
   turn: z.number().int().positive().describe('From 1 on.'),
@@ -63,15 +70,7 @@ export const turnSchema = z.strictObject({
     .describe(
       'What stages did while another one was waited for; chunks that were under way together count each.',
     ),
-  audit: z
-    .strictObject({
-      chose: z.enum(['pull', 'recompute']),
-      chosen_ttft_ms: ms,
-      other_ttft_ms: ms.describe(
-        'The same turn from the same state, the other way; its tokens are discarded.',
-      ),
-      regret_ms: ms.describe('What the choice lost; 0 when it was the better one.'),
-    })
+  audit: auditSchema
     .optional()
     .describe('Of a turn that was served both ways: it is left out of the times of every mode.'),
   transfer: z.strictObject({
@@ -220,6 +219,7 @@ export const reportSchema = z.strictObject({
 export type TransferReport = z.infer<typeof transferSchema>;
 export type SpanRecorderReport = z.infer<typeof spanRecorderSchema>;
 export type TurnReport = z.infer<typeof turnSchema>;
+export type TurnAudit = z.infer<typeof auditSchema>;
 export type RunReport = z.infer<typeof runSchema>;
 export type Disagreement = z.infer<typeof disagreementSchema>;
 export type Comparison = z.infer<typeof comparisonSchema>;

@@ -160,7 +160,41 @@ describe('kvferry bench', () => {
     expect(await count('--warmup-step')).toBe(8);
   });
 
+  test('--audit serves a share of the turns both ways, in rounds that no time is taken from', async () => {
+    const costAware = ['--pull-policy', 'cost-aware', '--model', 'nano'];
+    const options = ['gen.json', '--rounds', '2', '--json', 'out.json', ...costAware];
+    const plain = await bench(options);
+    const { code, report, world } = await bench([...options, '--audit', '50%']);
+    expect(code).toBe(0);
+    expect(benchReportSchema.parse(report)).toEqual(report);
+    const { audit, ...audited } = report!.experiments.no_prefix_caching!;
+    const { audit: none, ...unaudited } = plain.report!.experiments.no_prefix_caching!;
+    expect(none).toBeUndefined();
+    expect(Object.keys(audited.modes)).toEqual(Object.keys(unaudited.modes));
+    expect(audited.comparison!.ttft_ms).toEqual(unaudited.comparison!.ttft_ms);
+    // 4 conversations of 3 turns, in 2 rounds; first turns have nothing to pull.
+    expect(audit).toMatchObject({ requests: 24, failed_requests: 0 });
+    expect(audit!.turns.map(({ round }) => round)).toEqual([...Array(4).fill(1), ...Array(4).fill(2)]);
+    for (const { turn, chose, chosen_ttft_ms, other_ttft_ms, regret_ms } of audit!.turns) {
+      expect(turn).toBeGreaterThan(1);
+      expect(chose).toBe('pull');
+      // The fake computes a token in a millisecond, and pulls for nothing.
+      expect(other_ttft_ms).toBeGreaterThan(chosen_ttft_ms);
+      expect(regret_ms).toBe(0);
+    }
+    const said = world.out().replaceAll('\n', ' ');
+    expect(said).toContain(
+      'Audit: 8 turns served both ways; cost-aware took the slower way in 0, and lost 0.0',
+    );
+  });
+
   test.each([
+    [['gen.json', '--audit', '5%'], /--audit is 5% and --pull-policy is threshold: .* give --pull-policy/],
+    [
+      ['gen.json', '--audit', '5%', '--pull-policy', 'cost-aware', '--mode', 'unidirectional,monolithic'],
+      /--audit is 5% and --mode is unidirectional,monolithic: .* add it/,
+    ],
+    [['gen.json', '--audit', '5%', '--endpoint', 'http://x', '--model', 'm'], /and a server is measured/],
     [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],
     [['gen.json', '--scale', '1/0'], /--scale is '1\/0': wanted 1, or 1\/N/],
     [['gen.json', '--budget', 'soon'], /--budget is 'soon': wanted a time above 0/],

@@ -40,3 +40,21 @@ test("recall is served with vLLM's defaults, not with those of the shipped conve
   world.interrupt();
   expect(await ended).toBe(0);
 });
+
+test('serve takes the cost-aware policy, and measures costs before ports are open', async () => {
+  const world = fakeWorld();
+  const ended = main(['serve', '--model', 'nano', '--pull-policy', 'cost-aware'], world.deps);
+  await expect.poll(() => world.out()).toContain('router   http://h:3');
+  expect(world.err()).toContain('a quick calibration first');
+  expect(world.clusters[0]!.settings).toMatchObject({ mode: 'bidirectional', link: null });
+  expect(world.clusters[0]!.settings.connector.costProfile).toMatchObject({ model: 'nano' });
+  world.interrupt();
+  expect(await ended).toBe(0);
+});
+
+test('serve refuses a profile that nothing would use, before anything starts', async () => {
+  const world = fakeWorld({}, { 'c.json': '{}' });
+  expect(await main(['serve', '--model', 'nano', '--cost-profile', 'c.json'], world.deps)).toBe(2);
+  expect(world.err()).toContain('--cost-profile is given and --pull-policy is threshold');
+  expect(world.clusters).toHaveLength(0);
+});

@@ -35,6 +35,7 @@ const options = {
   requestRate: 0,
   pick: 'round_robin',
   warmupStep: false,
+  auditor: null,
   earlyStop: false,
   limitTokens: { min: 0, max: 0 },
   seed: 5,

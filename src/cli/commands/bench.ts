@@ -20,6 +20,7 @@ export const benchSpec: CommandSpec = {
     'machine',
     'cluster',
     'costs',
+    'audit',
     'sampling',
     'endpoint',
     'outputs',

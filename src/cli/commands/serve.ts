@@ -6,16 +6,18 @@ import type { RunningServer, ServerOptions } from '../../server/serve.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { createProgress } from '../progress.ts';
+import { preparePullPolicy } from '../pull-policy.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
   description:
     "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
-  groups: ['machine', 'serving', 'cluster', 'sampling', 'modes', 'general'],
+  groups: ['machine', 'serving', 'cluster', 'costs', 'sampling', 'modes', 'general'],
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
   examples: [
     'kvferry serve --model nano',
+    'kvferry serve --model nano --pull-policy cost-aware',
     'kvferry serve --model nano --prefill-port 8100 --decode-port 8200 --port 8000',
     'kvferry serve --model ./SmolLM2-135M-Instruct --served-model-name smollm2 --max-queue 32 --log-format json',
   ],
@@ -28,9 +30,12 @@ export async function serve(config: RunConfig, { deps, signal }: CommandContext)
   await deps.servers.checkPorts(config.host, ports);
   const adapter = await backend.useAdapter(config.adapter);
   const options = clusterOptions(config, architecture, adapter.software);
+  const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
   progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
-  const server = await deps.servers.start(options, serverOptions(config, ports, deps));
+  const server = await deps.servers.start(options, serverOptions(config, ports, deps), (cluster) =>
+    pullPolicy.apply(cluster, progress),
+  );
   try {
     signal.throwIfAborted();
     (config.json === true ? deps.stderr : deps.stdout).write(banner(server, config));

@@ -7,6 +7,7 @@ import { RequestError } from '../../errors.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn, Message } from '../../workload/types.ts';
+import type { Auditor } from '../audit.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
 
 export interface ClientOptions {
@@ -26,6 +27,8 @@ export interface ClientOptions {
   /** 0: from the workload. Below 0: none. */
   limitTokens: { min: number; max: number };
   seed: number;
+  /** Serves a sample of turns both ways; null: none. */
+  auditor: Auditor | null;
   signal: AbortSignal;
   /** Milliseconds. */
   now(): number;
@@ -58,7 +61,13 @@ export async function serveConversations(
 ): Promise<ServedRound> {
   const open = conversations.map((conversation) => ({ conversation, next: 0, tokenIds: [], messages: [] }));
   if (options.warmupStep) {
-    const warmed = new Round(target, { ...options, requestRate: 0, maxRequests: null, earlyStop: false });
+    const warmed = new Round(target, {
+      ...options,
+      requestRate: 0,
+      maxRequests: null,
+      earlyStop: false,
+      auditor: null,
+    });
     await warmed.run(open, { turns: 1, maxActive: options.numClients });
   }
   const round = new Round(target, options);
@@ -148,7 +157,7 @@ class Round {
 
   /** False when the request failed: its conversation is dropped, as in vLLM. */
   async #serve(open: Open, client: number, signal: AbortSignal): Promise<boolean> {
-    const { now, onRequest } = this.#options;
+    const { auditor, now, onRequest } = this.#options;
     const turn = open.conversation.turns[open.next]!;
     const prompt = promptOf(open, turn);
     const { id } = open.conversation;
@@ -157,7 +166,7 @@ class Round {
     open.next++;
     let answered: AnsweredTurn;
     try {
-      const sent = { conversationId: id, turn: open.next, prompt, ...this.#limits(turn), signal };
+      const sent = { conversationId: id, turn: open.next, prompt, ...this.#limits(turn), auditor, signal };
       answered = await this.#target.send(sent);
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
@@ -208,6 +217,7 @@ class Round {
       output: answered.output,
       bytesPToD: answered.bytesPToD,
       bytesDToP: answered.bytesDToP,
+      ...(answered.audit ? { audit: answered.audit } : {}),
     };
   }
 }

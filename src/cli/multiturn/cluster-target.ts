@@ -22,6 +22,7 @@ export class ClusterTarget implements BenchTarget {
     prompt,
     minTokens,
     maxTokens,
+    auditor,
     signal,
   }: TurnToSend): Promise<AnsweredTurn> {
     // An exact length is generated past end tokens, as for conversations of drawn tokens elsewhere.
@@ -34,7 +35,8 @@ export class ClusterTarget implements BenchTarget {
     };
     const content =
       prompt.kind === 'tokens' ? { promptTokenIds: prompt.tokenIds } : { messages: prompt.messages };
-    const generation = this.#cluster.generate({ conversationId, ...content, sampling, signal });
+    const request = { conversationId, ...content, sampling, signal };
+    const generation = this.#cluster.generate(request);
     const gapsMs: number[] = [];
     let lastMs: number | null = null;
     let result: TurnResult | null = null;
@@ -45,6 +47,7 @@ export class ClusterTarget implements BenchTarget {
     }
     if (!result)
       throw new InternalError(`turn ${turn} of conversation ${conversationId} ended without a result`);
+    const audit = auditor?.wants(result) ? await auditor.audit(this.#cluster, request, result) : null;
     const { outputTokenIds, text, prompt: account, transfer } = result;
     return {
       ttftMs: result.ttftMs,
@@ -60,6 +63,7 @@ export class ClusterTarget implements BenchTarget {
       stagesMs: result.stagesMs,
       bytesPToD: transfer.pToD?.bytes ?? 0,
       bytesDToP: transfer.dToP?.bytes ?? 0,
+      ...(audit ? { audit } : {}),
     };
   }
 

@@ -5,6 +5,7 @@ import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { shareOf } from '../audit.ts';
 
 /** One side of a comparison. */
 export interface Arm {
@@ -13,6 +14,8 @@ export interface Arm {
   label: string;
   mode: Mode;
   threshold: number;
+  /** A sample of its turns is served both ways: an arm for the audit alone, whose times are compared with no other's. */
+  audited?: true;
 }
 
 export interface ExperimentPlan {
@@ -141,7 +144,24 @@ function armsOf(config: RunConfig, extra: boolean, scale: number): Arm[] {
   const arms = modes.map(
     (mode): Arm => ({ key: mode.replaceAll('-', '_'), label: mode, mode, threshold: config.threshold }),
   );
-  if (extra && scale > 1 && config.threshold !== UNSCALED_THRESHOLD && modes.includes('bidirectional')) {
+  const costAware = config.pullPolicy === 'cost-aware';
+  if (shareOf(config.audit) > 0) {
+    arms.push({
+      key: 'bidirectional_audited',
+      label: 'bidirectional, audited',
+      mode: 'bidirectional',
+      threshold: config.threshold,
+      audited: true,
+    });
+  }
+  // Where costs decide, a threshold makes no difference.
+  if (
+    !costAware &&
+    extra &&
+    scale > 1 &&
+    config.threshold !== UNSCALED_THRESHOLD &&
+    modes.includes('bidirectional')
+  ) {
     arms.push({
       key: `bidirectional_threshold_${UNSCALED_THRESHOLD}`,
       label: `bidirectional, threshold ${UNSCALED_THRESHOLD}`,

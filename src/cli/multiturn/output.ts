@@ -2,6 +2,7 @@
 import pc from 'picocolors';
 import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
 import { adapterName, THROTTLED } from '../../report/verdict.ts';
+import { auditSentence } from '../audit.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { costTable, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
@@ -62,7 +63,7 @@ interface Printer {
 }
 
 function printExperiment(experiment: Experiment, { print, say, c, style }: Printer): void {
-  const { title, p_blocks, d_blocks, modes, comparisons, comparison, published } = experiment;
+  const { title, p_blocks, d_blocks, modes, comparisons, comparison, audit, published } = experiment;
   const pools = p_blocks === null ? '' : ` (blocks: P ${p_blocks}, D ${d_blocks})`;
   print(['', `${c.bold(`== ${title}`)}${pools}`]);
   for (const mode of Object.values(modes)) {
@@ -89,6 +90,22 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(['', c.bold('what it cost')]);
     print(costTable(modes, style));
   }
+  if (audit) {
+    const { turns, slower_choices, regret_ms, better_ttft_ms } = audit;
+    const totals = {
+      turns: turns.length,
+      slowerChoices: slower_choices,
+      regretMs: regret_ms,
+      betterTtftMs: better_ttft_ms,
+    };
+    print(['']);
+    say(
+      turns.length === 0
+        ? 'Audit: no turn had something to pull, so nothing was decided.'
+        : `${auditSentence(totals, 'cost-aware')} It ran in rounds of its own, which are in no time above.`,
+      c.yellow,
+    );
+  }
   if (published && comparison) {
     print(['', c.bold(`beside ${published.source}`)]);
     print(publishedTable(published, comparison, style));
@@ -103,6 +120,11 @@ function howSure({ low, high }: Ratio): string {
   return high < 1 ? `slower, ${range}: here computing again was cheaper` : `${range}: not told apart`;
 }
 
+const howToPull = ({ config }: BenchReport): string =>
+  config.pullPolicy === 'cost-aware'
+    ? 'pulling is dearer here by what cost-aware knows'
+    : 'lower --threshold to pull';
+
 function verdicts(report: BenchReport): { text: string; good: boolean }[] {
   const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
   const lines = compared.flatMap((experiment) => {
@@ -116,7 +138,7 @@ function verdicts(report: BenchReport): { text: string; good: boolean }[] {
     )
       return [
         {
-          text: `${title}: nothing was pulled, so the modes did the same work; lower --threshold to pull.`,
+          text: `${title}: nothing was pulled, so the modes did the same work; ${howToPull(report)}.`,
           good: false,
         },
       ];

@@ -61,7 +61,7 @@ export async function runArm(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
-  arm: Pick<Arm, 'mode' | 'threshold'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'audited'>,
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
@@ -76,6 +76,7 @@ export async function runArm(
   const before = await cluster.stats();
   const served = await serveConversations(target, conversations, {
     ...options,
+    auditor: arm.audited ? options.auditor : null,
     maxActive: Math.min(options.maxActive, conversations.length),
   });
   const counters = counted(before, await cluster.stats());

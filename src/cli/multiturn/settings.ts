@@ -4,6 +4,7 @@ import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { Auditor, shareOf } from '../audit.ts';
 import type { CliDeps } from '../deps.ts';
 import { UNSCALED_THRESHOLD } from './experiments.ts';
 import type { ServeOptions } from './rounds.ts';
@@ -45,6 +46,7 @@ export function checkBench(config: RunConfig): void {
   };
   both('inputFile', 'preset', 'one workload is served; leave one of them out');
   both('endpoint', 'url', 'they are the same; leave one of them out');
+  checkAudit(config);
   const {
     limitMinTokens: min,
     limitMaxTokens: max,
@@ -66,6 +68,25 @@ export function checkBench(config: RunConfig): void {
     throw new ConfigError(
       `--max-num-requests is ${maxNumRequests} and --num-clients is ${numClients}: a client sends one at least`,
     );
+}
+
+/** Throws ConfigError for an audit where nothing is decided by cost. */
+function checkAudit({ audit, pullPolicy, mode, endpoint, url }: RunConfig): void {
+  if (shareOf(audit) === 0) return;
+  const why = (found: string, todo: string): never => {
+    throw new ConfigError(`--audit is ${audit} and ${found}: ${todo}, or leave --audit out`);
+  };
+  if (endpoint !== null || url !== null)
+    why(
+      'a server is measured',
+      'a turn can be taken back on engines of this process only; leave --endpoint out',
+    );
+  if (pullPolicy !== 'cost-aware')
+    why(
+      `--pull-policy is ${pullPolicy}`,
+      'an audit tells what choices by cost lose; give --pull-policy cost-aware',
+    );
+  if (!mode.includes('bidirectional')) why(`--mode is ${mode.join(',')}`, 'only bidirectional pulls; add it');
 }
 
 /** Throws ConfigError: what a workload must have for these settings. */
@@ -103,6 +124,7 @@ export function serveOptions(
     pick: config.conversationSampling,
     warmupStep: config.warmupStep,
     earlyStop: config.earlyStop,
+    auditor: shareOf(config.audit) > 0 ? new Auditor(shareOf(config.audit)) : null,
     limitTokens: { min: config.limitMinTokens, max: config.limitMaxTokens },
     seed: config.seed,
     now,

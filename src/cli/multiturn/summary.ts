@@ -3,9 +3,10 @@
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { type BootstrapOptions, comparePair, compareTokens } from '../../measure/bench-comparison.ts';
-import type { BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
+import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
+import { auditTotals } from '../audit.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { ArmRound } from './rounds.ts';
 
@@ -19,7 +20,9 @@ export function summariseExperiment(
   config: RunConfig,
   blockBytes: number,
 ): Experiment {
-  const served = plan.arms.map((arm) => ({ arm, rounds: rounds.get(arm) ?? [] }));
+  const all = plan.arms.map((arm) => ({ arm, rounds: rounds.get(arm) ?? [] }));
+  const served = all.filter(({ arm }) => !arm.audited);
+  const audited = all.find(({ arm }) => arm.audited);
   const modes = served.flatMap(({ arm, rounds }): [string, BenchMode][] => {
     const mode = summariseMode(
       rounds.flatMap(({ requests }) => requests),
@@ -27,10 +30,12 @@ export function summariseExperiment(
     );
     return mode ? [[arm.key, mode]] : [];
   });
-  const answered = served.map(({ arm, rounds }) => ({
-    mode: arm.key,
-    requests: rounds.flatMap(({ requests }) => requests),
-  }));
+  const requestsOf = (arms: typeof all) =>
+    arms.map(({ arm, rounds }) => ({
+      mode: arm.key,
+      requests: rounds.flatMap(({ requests }) => requests),
+    }));
+  const answered = requestsOf(served);
   const reference = answered.find(({ mode }) => mode === 'unidirectional') ?? answered[0];
   const others = answered.filter((each) => each !== reference);
   const comparisons = others.flatMap((other): [string, BenchPair][] => {
@@ -45,11 +50,31 @@ export function summariseExperiment(
     d_blocks: plan.dBlocks,
     rounds: Math.min(...served.map(({ rounds }) => rounds.length)),
     modes: Object.fromEntries(modes),
-    comparison: main ? { ...main[1], ...compareTokens(answered) } : null,
+    comparison: main ? { ...main[1], ...compareTokens(requestsOf(all)) } : null,
     comparisons: Object.fromEntries(comparisons),
+    ...(audited && { audit: auditOf(audited.rounds) }),
     published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },
   };
 }
+
+function auditOf(rounds: readonly ArmRound[]): BenchAudit {
+  const requests = rounds.flatMap((round) => round.requests);
+  const turns = requests.flatMap(({ audit, sample: { round, conversation_id, turn } }) =>
+    audit ? [{ round, conversation_id, turn, ...audit }] : [],
+  );
+  const totals = auditTotals(turns);
+  return {
+    requests: requests.length,
+    failed_requests: failures(rounds),
+    turns,
+    slower_choices: totals.slowerChoices,
+    regret_ms: totals.regretMs,
+    better_ttft_ms: totals.betterTtftMs,
+  };
+}
+
+const failures = (rounds: readonly ArmRound[]): number =>
+  rounds.flatMap(({ errors }) => [...errors.values()]).reduce((sum, count) => sum + count, 0);
 
 function bootstrap(seed: number): BootstrapOptions {
   const random = new Random(seed);

@@ -1,6 +1,8 @@
 /** What a benchmark's clients talk to: engines in this process, or a server. */
 import type { PromptAccount } from '../../engine/types.ts';
+import type { TurnAudit } from '../../measure/report.ts';
 import type { Message } from '../../workload/types.ts';
+import type { Auditor } from '../audit.ts';
 
 export interface TurnToSend {
   conversationId: string;
@@ -11,6 +13,8 @@ export interface TurnToSend {
   /** Of the answer; null is no limit. */
   minTokens: number | null;
   maxTokens: number | null;
+  /** Serves a sample of turns both ways; null: none. */
+  auditor: Auditor | null;
   signal: AbortSignal;
 }
 
@@ -35,6 +39,8 @@ export interface AnsweredTurn {
   stagesMs: Readonly<Record<string, number>>;
   bytesPToD: number | null;
   bytesDToP: number | null;
+  /** Of a turn that was served both ways; everything else is of the first time. */
+  audit?: TurnAudit;
 }
 
 export interface BenchTarget {

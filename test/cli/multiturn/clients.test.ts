@@ -65,6 +65,7 @@ const options = (change: Partial<ClientOptions> = {}): ClientOptions => ({
   requestRate: 0,
   pick: 'round_robin',
   warmupStep: false,
+  auditor: null,
   earlyStop: false,
   limitTokens: { min: 0, max: 0 },
   seed: 0,
