@@ -24,7 +24,7 @@ test('screenshots', async () => {
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 900 });
         for (const colorScheme of SCHEMES) {
-          await page.emulateMedia({ colorScheme });
+          await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
           const file = path.join(folder, `${view}-${width}-${colorScheme}.png`);
           await page.screenshot({ path: file, fullPage: true });
           process.stderr.write(`${path.relative(process.cwd(), file)}\n`);
