@@ -1,13 +1,14 @@
 /** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
 import type { EngineStart, EngineStarted } from '../src/cluster/messages.ts';
 import type { EngineCoreDeps } from '../src/engine/engine-core.ts';
-import { GpuDevice } from '../src/gpu/device.ts';
-import { GpuKvMemory } from '../src/gpu/kv-memory.ts';
+import type { GpuDevice } from '../src/gpu/device.ts';
+import type { GpuKvMemory } from '../src/gpu/kv-memory.ts';
 import type { SpanSink } from '../src/measure/spans.ts';
 import { loadWeights } from '../src/model/load-weights.ts';
+import { putOnDevice } from '../src/model/on-device.ts';
 import { countParameters } from '../src/model/presets.ts';
-import { ModelRunner } from '../src/model/runner.ts';
-import { type Architecture, kvBlockBytes, largestMatrixBytes } from '../src/model/types.ts';
+import type { ModelRunner } from '../src/model/runner.ts';
+import { type Architecture, kvBlockBytes } from '../src/model/types.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
 import {
@@ -47,26 +48,14 @@ export async function buildEngine(
   });
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
-  const largest = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, start.model.weightDtype));
-  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: largest }, platform.backend);
+  const { gpu, kv, runner } = await putOnDevice(platform, weights, {
+    ...{ numBlocks, kvDtype, layout: start.layout, keepLogits: start.keepLogits },
+    limits: { ...core.scheduler, blockSize },
+    clock: systemClock,
+    onSpan,
+    engineId: core.engineId,
+  });
   try {
-    const kv = new GpuKvMemory({
-      ...{ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock },
-      pieces: start.layout === 'contiguous' ? 1 : architecture.numLayers,
-    });
-    const runner = await ModelRunner.create({
-      gpu,
-      readShader: platform.readShader,
-      weights,
-      kv,
-      limits: { ...core.scheduler, blockSize },
-      kvDtype,
-      keepLogits: start.keepLogits,
-      maxSubmitMs: 30,
-      clock: systemClock,
-      onSpan,
-      engineId: core.engineId,
-    });
     const loadMs = systemClock.now() - begun;
     const { compileMs, pipelines } = await runner.warmUp();
     const factors = hashFactors(start, architecture);

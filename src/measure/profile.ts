@@ -47,17 +47,20 @@ export const profileSchema = z
 export type ProfileReport = z.infer<typeof profileSchema>;
 export type EngineProfileReport = z.infer<typeof engineProfileSchema>;
 
-/** One engine's sums. Nanoseconds are the device's. */
+/** A kernel of one layer, summed over its calls. Nanoseconds are the device's. */
+export interface KernelTotals {
+  kernel: string;
+  layer: number | null;
+  calls: number;
+  ns: number;
+  flops: number;
+  bytes: number;
+}
+
+/** One engine's sums. */
 export interface MeasuredKernels {
   engineId: string;
-  totals: readonly {
-    kernel: string;
-    layer: number | null;
-    calls: number;
-    ns: number;
-    flops: number;
-    bytes: number;
-  }[];
+  totals: readonly KernelTotals[];
   smallestStepNs: number | null;
   ceilings: { gflops: number; readGbps: number };
 }

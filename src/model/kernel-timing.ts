@@ -5,22 +5,13 @@
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { ClockAlignment, PassTimer } from '../gpu/timestamps.ts';
+import type { KernelTotals } from '../measure/profile.ts';
 import { gpuLane, type SpanSink } from '../measure/spans.ts';
 import type { Work } from './forward-pass.ts';
 import { type CostShapes, kernelCost, kernelPlace } from './kernel-costs.ts';
 import type { Piece } from './step-inputs.ts';
 
 export type TimingMode = 'submits' | 'kernels';
-
-/** A kernel of one layer, summed over its calls. Device clock. */
-export interface KernelTotals {
-  kernel: string;
-  layer: number | null;
-  calls: number;
-  ns: number;
-  flops: number;
-  bytes: number;
-}
 
 export interface KernelTimes {
   totals: readonly KernelTotals[];

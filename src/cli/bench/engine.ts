@@ -5,12 +5,9 @@
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { ScheduledRequest } from '../../engine/types.ts';
 import { ConfigError } from '../../errors.ts';
-import { GpuDevice } from '../../gpu/device.ts';
-import { GpuKvMemory } from '../../gpu/kv-memory.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { loadWeights } from '../../model/load.ts';
-import { ModelRunner } from '../../model/runner.ts';
-import { kvBlockBytes } from '../../model/types.ts';
+import { putOnDevice } from '../../model/on-device.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
@@ -40,22 +37,11 @@ await runBench(async () => {
   }
   const blocksEach = Math.ceil(tokens / BLOCK_SIZE);
   const numBlocks = 1 + Math.max(...SEQUENCES) * blocksEach;
-  const blockBytes = kvBlockBytes(architecture, BLOCK_SIZE, 'f16');
-  const bufferBytes = numBlocks * blockBytes;
-  const gpu = await GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes }, nodePlatform.backend);
+  const { gpu, kv, runner } = await putOnDevice(nodePlatform, weights, {
+    ...{ numBlocks, kvDtype: 'f16', layout: 'contiguous', keepLogits: false, clock: systemClock },
+    limits: { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: tokens, blockSize: BLOCK_SIZE },
+  });
   try {
-    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype: 'f16', clock: systemClock });
-    const runner = await ModelRunner.create({
-      gpu,
-      readShader: nodePlatform.readShader,
-      weights,
-      kv,
-      limits: { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: tokens, blockSize: BLOCK_SIZE },
-      kvDtype: 'f16',
-      keepLogits: false,
-      maxSubmitMs: 30,
-      clock: systemClock,
-    });
     const { compileMs, pipelines } = await runner.warmUp();
     const startMs = systemClock.now() - begun;
 

@@ -1,16 +1,11 @@
 /** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { BlockId, SampledToken } from '../../engine/types.ts';
-import { GpuDevice } from '../../gpu/device.ts';
-import { GpuKvMemory } from '../../gpu/kv-memory.ts';
-import { ModelRunner } from '../../model/runner.ts';
-import {
-  type Architecture,
-  kvBlockBytes,
-  largestMatrixBytes,
-  type ModelWeights,
-  type WeightDtype,
-} from '../../model/types.ts';
+import type { GpuDevice } from '../../gpu/device.ts';
+import type { GpuKvMemory } from '../../gpu/kv-memory.ts';
+import { putOnDevice } from '../../model/on-device.ts';
+import type { ModelRunner } from '../../model/runner.ts';
+import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Platform } from '../../platform/types.ts';
 import type { SequenceBlocks } from './kv-layout.ts';
@@ -23,8 +18,6 @@ export interface GpuModelOptions {
   /** Longest sequence; one chunk may be as long. */
   maxModelLen: number;
 }
-
-const MAX_SUBMIT_MS = 30;
 
 const greedy = { ...DEFAULT_SAMPLING, maxTokens: 1, ignoreEos: true };
 
@@ -52,28 +45,16 @@ export class GpuModel {
 
   /** Close it when done. Throws AdapterError, ModelError or ConfigError. */
   static async open(platform: Platform, weights: ModelWeights, options: GpuModelOptions): Promise<GpuModel> {
-    const { architecture, dtype } = weights;
     const { kvDtype, blockSize, numBlocks, maxModelLen } = options;
-    const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
-    const bufferBytes = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, dtype));
-    const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes });
+    const { gpu, kv, runner } = await putOnDevice(platform, weights, {
+      ...{ numBlocks, kvDtype, layout: 'contiguous', keepLogits: true, clock: systemClock },
+      limits: { maxNumBatchedTokens: maxModelLen, maxNumSeqs: 1, maxModelLen, blockSize },
+    });
     try {
-      const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
-      const runner = await ModelRunner.create({
-        gpu,
-        readShader: platform.readShader,
-        weights,
-        kv,
-        limits: { maxNumBatchedTokens: maxModelLen, maxNumSeqs: 1, maxModelLen, blockSize },
-        kvDtype,
-        keepLogits: true,
-        maxSubmitMs: MAX_SUBMIT_MS,
-        clock: systemClock,
-      });
       await runner.warmUp();
       // What is read before it is written shows.
       for (let id = 1; id < numBlocks; id++) kv.poison(0, [id]);
-      return new GpuModel(architecture, options, gpu, kv, runner);
+      return new GpuModel(weights.architecture, options, gpu, kv, runner);
     } catch (error) {
       gpu.destroy('the model could not be set up');
       throw error;

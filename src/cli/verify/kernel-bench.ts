@@ -46,7 +46,8 @@ export async function withBench<T>(
   }
 }
 
-async function dispatch(
+/** Runs one kernel once, on buffers of its own; see KernelBench.run. */
+export async function dispatch(
   gpu: GpuDevice,
   library: KernelLibrary,
   kernel: Kernel,

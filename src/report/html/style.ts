@@ -1,4 +1,5 @@
 /** The page's style: light and dark by the reader's setting, always light on paper. */
+import { STAGE_GROUPS } from '../../measure/stages.ts';
 
 const LIGHT = `
 --page:#faf9f7;--card:#ffffff;--ink:#1b2228;--muted:#5a6570;--line:#e2dfd9;--grid:#ecebe7;
@@ -17,20 +18,7 @@ const DARK = `
 const series = ['mono', 'uni', 'bi', 'local', 'extra']
   .map((name) => `.c-${name}{fill:var(--${name});stroke:var(--${name})}`)
   .join('');
-const stages = [
-  'router',
-  'queue',
-  'lookup',
-  'handshake',
-  'pull',
-  'prefill',
-  'sampling',
-  'hand-over',
-  'decode',
-  'other',
-]
-  .map((name) => `.g-${name}{fill:var(--s-${name.replace('-', '')})}`)
-  .join('');
+const stages = STAGE_GROUPS.map((name) => `.g-${name}{fill:var(--s-${name.replace('-', '')})}`).join('');
 
 export const STYLE = `
 :root{color-scheme:light dark;${LIGHT}}

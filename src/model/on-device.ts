@@ -1,0 +1,58 @@
+/** A model on a device of its own: the device, paged KV memory for it, and the runner. Loads no weights, and warms nothing up. */
+import type { Clock } from '../engine/types.ts';
+import { GpuDevice } from '../gpu/device.ts';
+import { GpuKvMemory } from '../gpu/kv-memory.ts';
+import type { SpanSink } from '../measure/spans.ts';
+import type { Platform } from '../platform/types.ts';
+import { ModelRunner } from './runner.ts';
+import type { RunnerLimits } from './runner-parts.ts';
+import { kvBlockBytes, largestMatrixBytes, type ModelWeights } from './types.ts';
+
+export interface OnDeviceOptions {
+  limits: RunnerLimits;
+  /** In the pool, the null block included. */
+  numBlocks: number;
+  kvDtype: 'f16' | 'f32';
+  layout: 'contiguous' | 'layer-pieces';
+  /** Read the logits of every sampled row back. */
+  keepLogits: boolean;
+  clock: Clock;
+  onSpan?: SpanSink;
+  /** For the lanes of spans. */
+  engineId?: string;
+}
+
+export interface ModelOnDevice {
+  gpu: GpuDevice;
+  kv: GpuKvMemory;
+  runner: ModelRunner;
+}
+
+/** Prefill is cut into submits of about so many milliseconds, so that reads by peers come in between. */
+const MAX_SUBMIT_MS = 30;
+
+/** Throws AdapterError or ConfigError; the device is destroyed then. */
+export async function putOnDevice(
+  platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader'>,
+  weights: ModelWeights,
+  { numBlocks, layout, ...options }: OnDeviceOptions,
+): Promise<ModelOnDevice> {
+  const { architecture, dtype } = weights;
+  const { kvDtype, limits, clock } = options;
+  const blockBytes = kvBlockBytes(architecture, limits.blockSize, kvDtype);
+  const bufferBytes = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, dtype));
+  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes }, platform.backend);
+  try {
+    const pieces = layout === 'contiguous' ? 1 : architecture.numLayers;
+    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock, pieces });
+    const { readShader } = platform;
+    const runner = await ModelRunner.create({
+      ...options,
+      ...{ gpu, readShader, weights, kv, maxSubmitMs: MAX_SUBMIT_MS },
+    });
+    return { gpu, kv, runner };
+  } catch (error) {
+    gpu.destroy('the model could not be set up');
+    throw error;
+  }
+}
