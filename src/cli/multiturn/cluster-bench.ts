@@ -115,8 +115,11 @@ function plan(
 
 function scaleNotes(config: RunConfig): string[] {
   if (config.scale === '1') return [];
-  const unscaled = `vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
+  const threshold =
+    config.pullPolicy === 'cost-aware'
+      ? ''
+      : `, and so is the threshold: ${config.threshold} tokens; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
   return [
-    `Every length is ${config.scale} of the workload's, and so is the threshold: ${config.threshold} tokens; ${unscaled}. Blocks stay at ${config.blockSize} tokens.`,
+    `Every length is ${config.scale} of the workload's${threshold}. Blocks stay at ${config.blockSize} tokens.`,
   ];
 }
