@@ -30,8 +30,6 @@ import { CacheReport } from './cache-report.ts';
 import { EngineSpans } from './engine-spans.ts';
 import { StepLoop } from './step-loop.ts';
 
-/** A span waits for others at most so long, for a message costs more than what is in it. */
-const SPAN_DELAY_MS = 50;
 /** A device that does not end what it was asked keeps its thread no longer. */
 const MOST_SETTLING_MS = 2000;
 
@@ -63,9 +61,6 @@ export class EngineHost implements EngineApi {
     this.#spans = new EngineSpans(start.core.engineId);
     const parts = await buildEngine(this.#platform, start, this.#spans.add);
     this.#spans.take();
-    this.#spans.onFirst = () => {
-      systemClock.sleep(SPAN_DELAY_MS, this.#closing.signal).then(() => this.#loop?.sendSpans());
-    };
     this.#parts = parts;
     this.#buildPolicy(start.core);
     parts.gpu.lost.then((reason) =>

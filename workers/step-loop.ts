@@ -7,6 +7,8 @@ import type { EngineSpans } from './engine-spans.ts';
 
 /** After so long without a change, requests that wait say why. */
 const STANDSTILL_MS = 500;
+/** A span waits for others at most so long, for a message costs more than what is in it. */
+const SPAN_DELAY_MS = 50;
 
 export interface StepLoopOptions {
   /** Asked before each step, for the policy may be rebuilt between two; null: nothing may step now. */
@@ -27,10 +29,12 @@ export class StepLoop {
   /** Requests that have not ended, with what was last said of their waiting. */
   readonly #openRequests = new Map<string, string | null>();
   #wake: () => void = () => {};
+  #spansDue = false;
 
   /** Begins at once. */
   constructor(options: StepLoopOptions) {
     this.#options = options;
+    options.spans.onFirst = () => void this.#sendSpansSoon();
     this.ended = this.#run();
   }
 
@@ -42,11 +46,6 @@ export class StepLoop {
   /** From now on until its end the request is told of when it waits for long. */
   opened(requestId: string): void {
     this.#openRequests.set(requestId, null);
-  }
-
-  sendSpans(): void {
-    const { spans, send } = this.#options;
-    if (spans.count > 0) send({ kind: 'spans', spans: spans.take() });
   }
 
   sendCacheEvents(): void {
@@ -67,13 +66,13 @@ export class StepLoop {
             const atMs = systemClock.now();
             spans.outputsSent(atMs);
             // Ahead of a turn's end: its result is made from them.
-            if (outputs.some(({ finish }) => finish)) this.sendSpans();
+            if (outputs.some(({ finish }) => finish)) this.#sendSpans();
             send({ kind: 'outputs', outputs, atMs });
           }
           this.sendCacheEvents();
           await nextTask();
         } else {
-          this.sendSpans();
+          this.#sendSpans();
           this.sendCacheEvents();
           await this.#idle();
         }
@@ -81,6 +80,19 @@ export class StepLoop {
     } catch (error) {
       onFailure(error);
     }
+  }
+
+  #sendSpans(): void {
+    const { spans, send } = this.#options;
+    if (spans.count > 0) send({ kind: 'spans', spans: spans.take() });
+  }
+
+  async #sendSpansSoon(): Promise<void> {
+    if (this.#spansDue) return;
+    this.#spansDue = true;
+    await systemClock.sleep(SPAN_DELAY_MS, this.#options.signal);
+    this.#spansDue = false;
+    this.#sendSpans();
   }
 
   /** Until a call, a transfer, a notification, a heartbeat or a deadline may have changed what a step would do. */
