@@ -122,9 +122,13 @@ interface OpenPort {
   observed: Observability;
 }
 
+/** Node's 5 s would end connections that a busy client is just about to use again. */
+const KEEP_ALIVE_MS = 75_000;
+
 function listenOn(app: Hono, host: string, port: number): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
+    server.keepAliveTimeout = KEEP_ALIVE_MS;
     server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
     server.once('listening', () => resolve(server));
   });
