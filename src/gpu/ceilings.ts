@@ -5,7 +5,7 @@
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from './device.ts';
 import { type Dispatch, KernelLibrary, type KernelName } from './kernels.ts';
-import { packUniform, type UniformName, type uniformLayouts } from './uniforms.ts';
+import { type UniformName, type UniformValues, uniformBuffer } from './uniforms.ts';
 
 export interface Ceilings {
   /** GFLOP/s, a multiply-add counted as two. */
@@ -32,14 +32,8 @@ export async function measureCeilings(
     buffers.push(buffer);
     return buffer;
   };
-  const uniform = <N extends UniformName>(
-    name: N,
-    values: Record<keyof (typeof uniformLayouts)[N], number>,
-  ): GPUBuffer => {
-    const data = packUniform(name, values);
-    const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
-    const buffer = gpu.device.createBuffer({ size: data.byteLength, usage });
-    gpu.device.queue.writeBuffer(buffer, 0, data);
+  const uniform = <N extends UniformName>(name: N, values: UniformValues<N>): GPUBuffer => {
+    const buffer = uniformBuffer(gpu.device, name, values);
     buffers.push(buffer);
     return buffer;
   };
@@ -47,7 +41,7 @@ export async function measureCeilings(
     const kernel = await library.get(name, { WORKGROUP: 64 });
     return { kernel, bindGroup: library.bind(kernel, 'ceiling', inputs), x: threads / 64, y: 1 };
   };
-  const bestMs = (work: Dispatch) => timeDispatch(gpu, library, work, clock);
+  const bestMs = async (work: Dispatch) => Math.min(...(await timeRounds(gpu, library, work, clock, ROUNDS)));
   try {
     // A software adapter has a thread a core; a GPU wants very many.
     const threads = gpu.report.software ? 4096 : 262_144;
@@ -69,7 +63,6 @@ export async function measureCeilings(
     ];
     const readMs: number[] = [];
     for (const way of ways) {
-      if (count % 8 !== 0) continue;
       readMs.push(
         await bestMs(await dispatch('ceilingRead', [large, sums, uniform('ceilingRead', way)], threads)),
       );
@@ -83,19 +76,7 @@ export async function measureCeilings(
   }
 }
 
-/** Milliseconds of one dispatch: the best round of as many in a row as take ROUND_MS. Compiles first. */
-export async function timeDispatch(
-  gpu: GpuDevice,
-  library: KernelLibrary,
-  work: Dispatch,
-  clock: Clock,
-  rounds = ROUNDS,
-): Promise<number> {
-  const times = await timeRounds(gpu, library, work, clock, rounds);
-  return Math.min(...times);
-}
-
-/** Milliseconds of one dispatch, by round. */
+/** Milliseconds of one dispatch, by round: each of as many in a row as take ROUND_MS. Compiles first. */
 export async function timeRounds(
   gpu: GpuDevice,
   library: KernelLibrary,

@@ -20,11 +20,10 @@ export const uniformLayouts = {
 
 export type UniformName = keyof typeof uniformLayouts;
 
+export type UniformValues<N extends UniformName> = Record<keyof (typeof uniformLayouts)[N], number>;
+
 /** The bytes of one uniform block, padded to 16 as WGSL wants. */
-export function packUniform<N extends UniformName>(
-  name: N,
-  values: Record<keyof (typeof uniformLayouts)[N], number>,
-): ArrayBuffer {
+export function packUniform<N extends UniformName>(name: N, values: UniformValues<N>): ArrayBuffer {
   const fields = Object.entries(uniformLayouts[name]) as [keyof typeof values, Field][];
   const view = new DataView(new ArrayBuffer((4 * fields.length + 15) & ~15));
   fields.forEach(([field, type], i) => {
@@ -32,4 +31,20 @@ export function packUniform<N extends UniformName>(
     else view.setFloat32(4 * i, values[field], true);
   });
   return view.buffer as ArrayBuffer;
+}
+
+/** One uniform block in a buffer of its own, which can be written again. */
+export function uniformBuffer<N extends UniformName>(
+  device: GPUDevice,
+  name: N,
+  values: UniformValues<N>,
+): GPUBuffer {
+  const data = packUniform(name, values);
+  const buffer = device.createBuffer({
+    label: `${name} params`,
+    size: data.byteLength,
+    usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+  });
+  device.queue.writeBuffer(buffer, 0, data);
+  return buffer;
 }

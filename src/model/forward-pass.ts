@@ -5,7 +5,7 @@
 import type { GpuDevice } from '../gpu/device.ts';
 import type { Dispatch, Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
-import { packUniform, type UniformName, type uniformLayouts } from '../gpu/uniforms.ts';
+import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
 import { type AdapterForm, attentionVariants, gemmFor, gemmVariants } from './kernel-variants.ts';
@@ -62,17 +62,8 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   const WEIGHTS_F32 = Number(weightsF32);
   const uniforms: GPUBuffer[] = [];
 
-  function uniform<N extends UniformName>(
-    name: N,
-    values: Record<keyof (typeof uniformLayouts)[N], number>,
-  ): GPUBuffer {
-    const data = packUniform(name, values);
-    const buffer = gpu.device.createBuffer({
-      label: `${name} params`,
-      size: data.byteLength,
-      usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
-    });
-    gpu.device.queue.writeBuffer(buffer, 0, data);
+  function uniform<N extends UniformName>(name: N, values: UniformValues<N>): GPUBuffer {
+    const buffer = uniformBuffer(gpu.device, name, values);
     uniforms.push(buffer);
     return buffer;
   }

@@ -2,7 +2,7 @@
  * `npm run bench:kernels`: each kernel alone, as the runner would take it, in the shapes of a model, against what the
  * adapter does at most (measured in the same run) and against float64.
  */
-import { measureCeilings } from '../../gpu/ceilings.ts';
+import { type Ceilings, measureCeilings } from '../../gpu/ceilings.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { adapterForm } from '../../model/kernel-variants.ts';
@@ -10,13 +10,23 @@ import { loadArchitecture } from '../../model/load.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { type Column, plainStyle, renderTable } from '../table.ts';
 import { type AttentionFigure, attentionShapes, measureAttention } from './kernels/attention.ts';
 import { type MatrixFigure, matrixShapes, measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
 const BUFFER_BYTES = 256 * 2 ** 20;
+
+/** How fast a kernel was, and how close to what the adapter does. */
+const SPEED_COLUMNS: readonly Column[] = [
+  { head: 'ms' },
+  { head: 'GFLOP/s' },
+  { head: 'of' },
+  { head: 'GB/s' },
+  { head: 'of' },
+  { head: 'error' },
+];
 
 await runBench(async () => {
   const options = benchOptions('bench:kernels', 'each kernel alone, against the adapter and float64', {
@@ -72,64 +82,47 @@ function middle(ms: readonly number[]): string {
   return `[${formatMs(quantile(ms, 0.5))}]`;
 }
 
-function matrixTable(
-  figures: readonly MatrixFigure[],
-  { gflops, readGbps }: { gflops: number; readGbps: number },
+function speed(
+  { ms, gflops, error }: { ms: readonly number[]; gflops: number; error: number },
+  gbps: number,
+  ceilings: Ceilings,
 ): string[] {
-  const columns = [
-    { head: 'matrix', align: 'left' as const },
-    { head: 'M x K x N', align: 'left' as const },
-    { head: 'kernel, rows', align: 'left' as const },
-    { head: 'ms' },
-    { head: 'GFLOP/s' },
-    { head: 'of' },
-    { head: 'GB/s' },
-    { head: 'of' },
-    { head: 'error' },
+  return [
+    middle(ms),
+    gflops.toFixed(1),
+    percent(gflops, ceilings.gflops),
+    gbps.toFixed(2),
+    percent(gbps, ceilings.readGbps),
+    error.toExponential(0),
   ];
-  return renderTable(
-    columns,
-    figures.map((f) => [
-      f.name,
-      `${f.m} x ${f.k} x ${f.n}`,
-      f.kernel,
-      middle(f.ms),
-      f.gflops.toFixed(1),
-      percent(f.gflops, gflops),
-      f.weightGbps.toFixed(2),
-      percent(f.weightGbps, readGbps),
-      f.error.toExponential(0),
-    ]),
-    plainStyle,
-  );
 }
 
-function attentionTable(
-  figures: readonly AttentionFigure[],
-  { gflops, readGbps }: { gflops: number; readGbps: number },
-): string[] {
-  const columns = [
-    { head: 'attention', align: 'left' as const },
-    { head: 'kernel, rows', align: 'left' as const },
-    { head: 'ms' },
-    { head: 'GFLOP/s' },
-    { head: 'of' },
-    { head: 'GB/s' },
-    { head: 'of' },
-    { head: 'error' },
+function matrixTable(figures: readonly MatrixFigure[], ceilings: Ceilings): string[] {
+  const columns: Column[] = [
+    { head: 'matrix', align: 'left' },
+    { head: 'M x K x N', align: 'left' },
+    { head: 'kernel, rows', align: 'left' },
+    ...SPEED_COLUMNS,
   ];
-  return renderTable(
-    columns,
-    figures.map((f) => [
-      `${f.rows} at ${f.context}, dim ${f.headDim}`,
-      f.kernel,
-      middle(f.ms),
-      f.gflops.toFixed(1),
-      percent(f.gflops, gflops),
-      f.kvGbps.toFixed(2),
-      percent(f.kvGbps, readGbps),
-      f.error.toExponential(0),
-    ]),
-    plainStyle,
-  );
+  const rows = figures.map((f) => [
+    f.name,
+    `${f.m} x ${f.k} x ${f.n}`,
+    f.kernel,
+    ...speed(f, f.weightGbps, ceilings),
+  ]);
+  return renderTable(columns, rows, plainStyle);
+}
+
+function attentionTable(figures: readonly AttentionFigure[], ceilings: Ceilings): string[] {
+  const columns: Column[] = [
+    { head: 'attention', align: 'left' },
+    { head: 'kernel, rows', align: 'left' },
+    ...SPEED_COLUMNS,
+  ];
+  const rows = figures.map((f) => [
+    `${f.rows} at ${f.context}, dim ${f.headDim}`,
+    f.kernel,
+    ...speed(f, f.kvGbps, ceilings),
+  ]);
+  return renderTable(columns, rows, plainStyle);
 }

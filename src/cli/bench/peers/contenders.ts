@@ -5,7 +5,7 @@
 import { ConfigError } from '../../../errors.ts';
 import { GpuDevice } from '../../../gpu/device.ts';
 import { KernelLibrary } from '../../../gpu/kernels.ts';
-import { packUniform } from '../../../gpu/uniforms.ts';
+import { uniformBuffer } from '../../../gpu/uniforms.ts';
 import { adapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
@@ -47,20 +47,15 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
   );
   const { kernel, rows, columns4 } = gemmFor(variants, m, n / 4);
   const { device } = gpu;
-  const { STORAGE, UNIFORM, COPY_DST, COPY_SRC, MAP_READ } = GPUBufferUsage;
+  const { STORAGE, COPY_DST, COPY_SRC, MAP_READ } = GPUBufferUsage;
   const buffer = (size: number, usage: number) => device.createBuffer({ size, usage });
-  const uniform = (data: ArrayBuffer) => {
-    const made = buffer(data.byteLength, UNIFORM | COPY_DST);
-    device.queue.writeBuffer(made, 0, data);
-    return made;
-  };
   const [inA, inB] = [buffer(4 * m * k, STORAGE | COPY_DST), buffer(4 * k * n, STORAGE | COPY_DST)];
   const out = buffer(4 * m * n, STORAGE | COPY_SRC);
   const back = buffer(4 * m * n, MAP_READ | COPY_DST);
   const bindGroup = library.bind(kernel, 'peers', [
     ...[inA, inB, buffer(16, STORAGE), out],
-    uniform(packUniform('gemm', { inputs4: k / 4, columns4: n / 4, use_bias: 0, count: 0 })),
-    uniform(packUniform('step', { rows: m, logit_rows: 0 })),
+    uniformBuffer(device, 'gemm', { inputs4: k / 4, columns4: n / 4, use_bias: 0, count: 0 }),
+    uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),
   ]);
   let expectedMs = 0;
   return async (a, b) => {
