@@ -3,24 +3,12 @@ import type { FinishReason } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import { decodeRequestId, prefillRequestId, routerSpan, type Span } from '../measure/spans.ts';
 import { turnStages } from '../measure/stages.ts';
+import { noStages } from '../transport/transfer.ts';
 import type { TransferStages } from '../transport/types.ts';
 import type { Conversation } from './conversations.ts';
 import type { EngineHandle, ObservedTransfer } from './engine-handle.ts';
 import type { Turn, TurnTrace } from './router.ts';
 import type { TransferSummary, TurnResult } from './types.ts';
-
-const noStages: TransferStages = {
-  handshakeMs: 0,
-  waitMs: 0,
-  gatherMs: 0,
-  readbackMs: 0,
-  slabInMs: 0,
-  linkMs: 0,
-  slabOutMs: 0,
-  uploadMs: 0,
-  scatterMs: 0,
-  notifyMs: 0,
-};
 
 export class ServedTurn {
   readonly turn: Turn;
@@ -126,7 +114,7 @@ function summarise(transfers: readonly ObservedTransfer[], throttled: boolean): 
   if (done.length === 0) return null;
   const sum = (value: (result: (typeof done)[number]) => number): number =>
     done.reduce((total, r) => total + value(r), 0);
-  const stages = { ...noStages };
+  const stages = noStages();
   for (const key of Object.keys(stages) as (keyof TransferStages)[]) stages[key] = sum((r) => r.stages[key]);
   const bytes = sum((r) => r.bytes);
   const ms = sum((r) => r.wallMs);
