@@ -1,4 +1,4 @@
-/** What a pull and a prefill are predicted to take, from coefficients. Pure arithmetic; who measures and learns is elsewhere. */
+/** The coefficients of what a pull and a prefill take, and what some of them are multiplied with. Who measures, learns and predicts is elsewhere. */
 
 /** Milliseconds: fixed + perByte * bytes + perHolderRequest * requests that the holder serves. */
 export interface TransferCosts {
@@ -16,13 +16,6 @@ export interface PrefillCosts {
 
 /** Sum over `tokens` tokens from position `start` on of how many tokens stand before each: what attention reads. */
 export const tokenContext = (start: number, tokens: number): number => tokens * (start + (tokens - 1) / 2);
-
-export const transferMs = (costs: TransferCosts, bytes: number, holderRequests: number): number =>
-  costs.fixedMs + costs.msPerByte * bytes + costs.msPerHolderRequest * holderRequests;
-
-/** Computing `tokens` tokens from position `start` on. */
-export const prefillMs = (costs: PrefillCosts, start: number, tokens: number): number =>
-  costs.fixedMs + costs.msPerToken * tokens + costs.msPerTokenContext * tokenContext(start, tokens);
 
 /** Blocks that a pull of the tokens [start, start + count) moves: whole blocks, a partly filled first one included. */
 export const blocksOf = (start: number, count: number, blockSize: number): number =>
