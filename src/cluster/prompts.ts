@@ -22,8 +22,8 @@ export class PromptBuilder {
       throw new RequestError(
         'a request has more than one of messages, promptTokenIds and promptText: give one',
       );
-    const goingOn = conversation && goesOn(conversation, request) ? conversation : null;
     if (promptTokenIds) return promptTokenIds;
+    const goingOn = conversation && goesOn(conversation, request) ? conversation : null;
     if (promptText !== undefined) return this.#fromText(promptText, goingOn);
     if (!messages || messages.length === 0) {
       throw new RequestError('a request has no messages and no promptTokenIds: give one of them');
