@@ -8,11 +8,10 @@ import type { CostProfile } from '../config/cost-profile.ts';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import { median } from '../measure/crossover.ts';
 import { logGrid } from './fit-costs.ts';
-import { prepareTurn } from './sweep.ts';
+import { drawTokens, prepareTurn } from './sweep.ts';
 import type { Cluster } from './types.ts';
 
 const POLICIES: readonly PullPolicyName[] = ['always', 'never', 'threshold', 'cost-aware'];
-const LOWEST_TOKEN_ID = 8;
 const NEW_TOKENS = 16;
 
 export interface CheckOptions {
@@ -63,10 +62,7 @@ export const checkTurns = ({ turns, rounds }: Pick<CheckOptions, 'turns' | 'roun
 export async function checkPolicies(cluster: Cluster, options: CheckOptions): Promise<PolicyCheck> {
   const { profile, threshold, rounds, signal } = options;
   const random = xoroshiro128plus(options.seed);
-  const ids = (count: number): number[] =>
-    Array.from({ length: count }, () =>
-      uniformInt(random, LOWEST_TOKEN_ID, cluster.info.model.vocabSize - 1),
-    );
+  const ids = drawTokens(cluster, random);
   await cluster.configure({
     mode: 'bidirectional',
     recomputeThreshold: threshold,

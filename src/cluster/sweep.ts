@@ -120,6 +120,14 @@ export async function sweepCluster(
   return all;
 }
 
+/** Draws so many ids of the cluster's vocabulary, none of which marks a turn. */
+export const drawTokens =
+  (cluster: Cluster, random: RandomGenerator) =>
+  (count: number): number[] =>
+    Array.from({ length: count }, () =>
+      uniformInt(random, LOWEST_TOKEN_ID, cluster.info.model.vocabSize - 1),
+    );
+
 interface PointSpec {
   link: LinkSpec | null;
   localHitTokens: number;
@@ -135,10 +143,7 @@ async function measurePoint(
   step: () => void,
 ): Promise<SweepPoint> {
   const samples: Record<SweepWay, SweepSample[]> = { pull: [], recompute: [], monolithic: [] };
-  const ids = (count: number): number[] =>
-    Array.from({ length: count }, () =>
-      uniformInt(random, LOWEST_TOKEN_ID, cluster.info.model.vocabSize - 1),
-    );
+  const ids = drawTokens(cluster, random);
   const history = ids(localHitTokens + contextTokens);
   const added = ids(plan.newTokens);
   const disaggregated = plan.ways.filter((way) => way !== 'monolithic');
