@@ -1,6 +1,7 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
 import type { BlockFact } from '../engine/block-facts.ts';
 import type { BlockView } from '../measure/recording.ts';
+import { turnOfRequest } from '../measure/spans.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;
@@ -17,7 +18,7 @@ interface Sequence {
 export class BlockViews {
   readonly #blockSize: number;
   readonly #decode: (tokenIds: readonly number[]) => string;
-  /** By the turn's request id, without the engine's suffix. */
+  /** By the turn's id. */
   readonly #sequences = new Map<string, Sequence>();
   readonly #lastOf = new Map<string, Sequence>();
 
@@ -52,7 +53,7 @@ export class BlockViews {
   }
 
   view(fact: BlockFact, originMs: number): BlockView {
-    const sequence = this.#sequences.get(withoutSuffix(fact.requestId)) ?? null;
+    const sequence = this.#sequences.get(turnOfRequest(fact.requestId).turnId) ?? null;
     const from = fact.index * this.#blockSize;
     const known = stateOf(fact) !== 'free';
     const tokenIds = sequence?.tokenIds.slice(from, from + fact.tokens) ?? [];
@@ -77,9 +78,6 @@ export class BlockViews {
     };
   }
 }
-
-/** `<turn>-p` and `<turn>-d` are the turn's requests at P and D. */
-export const withoutSuffix = (requestId: string): string => requestId.replace(/-[pd]$/, '');
 
 function stateOf(fact: BlockFact): BlockView['state'] {
   switch (fact.use) {
