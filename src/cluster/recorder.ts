@@ -219,14 +219,14 @@ export class Recorder {
     const direction: Direction = role === 'prefill' ? 'd_to_p' : 'p_to_d';
     switch (event.kind) {
       case 'spans': {
-        const spans = event.spans.map(({ startMs, endMs, ...span }) => {
-          return { ...span, startMs: startMs - this.#originMs, endMs: endMs - this.#originMs };
-        });
         this.#emit({
           kind: 'spans',
           atMs: this.#now(),
-          spans: spans.map(({ requestIds, args, ...span }) => ({
-            ...{ ...span, args: { ...args } },
+          spans: event.spans.map(({ startMs, endMs, requestIds, args, ...span }) => ({
+            ...span,
+            startMs: startMs - this.#originMs,
+            endMs: endMs - this.#originMs,
+            args: { ...args },
             ...(requestIds ? { requestIds: [...requestIds] } : {}),
           })),
         });
