@@ -185,11 +185,10 @@ export class EngineHost implements EngineApi {
 
   async blocks(): Promise<EngineBlocks> {
     const core = this.#engine();
-    const { slotsInUse, slots, slotBytes } = this.#transport().slab();
     return {
       numBlocks: core.stats().numBlocks,
       facts: core.blocks(),
-      slab: { slotsInUse, slots, slotBytes },
+      slab: this.#transport().slab(),
     };
   }
 
