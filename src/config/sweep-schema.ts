@@ -1,6 +1,6 @@
 /** The settings of sweep and calibrate, and of the policy that decides pulls: what pulling and recomputing cost. */
 import { z } from 'zod';
-import { flag, oneOf, text, wholeNumber, wholeNumbers } from './fields.ts';
+import { flag, oneOf, positive, text, wholeNumbers } from './fields.ts';
 
 export const sweep = {
   context: wholeNumbers('whole numbers of tokens, 1 or more, with commas between', { min: 1 })
@@ -18,7 +18,7 @@ export const sweep = {
         'Comma list: tokens before these that P has in its own cache; whole blocks. Left out: none.',
       value: 'TOKENS',
     }),
-  newTokens: wholeNumber('a whole number of tokens, 1 or more', { min: 1 })
+  newTokens: positive('tokens')
     .default(16)
     .meta({ description: "Tokens after them that nobody has: the user's.", value: 'TOKENS' }),
   csv: text('a file').nullable().default(null).meta({
