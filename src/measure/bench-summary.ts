@@ -7,6 +7,7 @@ import {
   type Described,
 } from './bench-report.ts';
 import type { TurnAudit } from './report.ts';
+import { meanStages } from './stages.ts';
 import { describeSamples, sortedQuantile } from './statistics.ts';
 
 /** One request, with what is summed up and not reported by itself. */
@@ -121,13 +122,6 @@ function total<T>(list: readonly T[], value: (item: T) => number | null): number
     const next = value(item);
     return sum === null || next === null ? null : sum + next;
   }, 0);
-}
-
-function meanStages(samples: readonly BenchSample[]): Record<string, number> {
-  const sums: Record<string, number> = {};
-  for (const { stages_ms } of samples)
-    for (const [stage, ms] of Object.entries(stages_ms)) sums[stage] = (sums[stage] ?? 0) + ms;
-  return Object.fromEntries(Object.entries(sums).map(([stage, ms]) => [stage, ms / samples.length]));
 }
 
 function heldOf(held: HeldBlocks | null, blockBytes: number | null): BenchMode['held_for_p'] {

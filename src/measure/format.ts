@@ -7,6 +7,9 @@ export function formatMs(ms: number | null): string {
   return ms < 100 ? ms.toFixed(1) : ms.toFixed(0);
 }
 
+/** Milliseconds more or less, with the sign. */
+export const formatChangeMs = (ms: number): string => `${ms >= 0 ? '+' : '−'}${formatMs(Math.abs(ms))}`;
+
 /** Seconds, with the unit. */
 export const formatSeconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
 

@@ -84,6 +84,17 @@ export function groupStages(stagesMs: Readonly<Record<string, number>>): Record<
   return sums;
 }
 
+/** Mean of each stage over the turns; a stage that a turn lacks counts as 0. */
+export function meanStages(
+  turns: readonly { stages_ms: Readonly<Record<string, number>> }[],
+): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { stages_ms } of turns) {
+    for (const [name, ms] of Object.entries(stages_ms)) sums[name] = (sums[name] ?? 0) + ms;
+  }
+  return Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / turns.length]));
+}
+
 /** A turn in a few parts, for pictures; the last takes queues, lookups, and messages between threads. */
 const PARTS = {
   pull: /^pull_/,

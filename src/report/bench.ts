@@ -10,10 +10,11 @@ import {
   type Ratio,
 } from '../measure/bench-report.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
+import { groupStages } from '../measure/stages.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import type { Cell, FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
-import { byGroup, STAGE_PARTS, stageSteps } from './stage-parts.ts';
+import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
 import { adapterName, THROTTLED } from './verdict.ts';
 
 export function benchDocument(
@@ -224,8 +225,6 @@ function ratioTable(comparison: BenchComparison, { published }: Experiment): Tab
 function stagePieces(modes: Readonly<Record<string, BenchMode>>): Piece[] {
   const list = Object.values(modes).filter(({ stages_ms }) => Object.keys(stages_ms).length > 0);
   if (list.length === 0) return [];
-  const total = (stages: Readonly<Record<string, number>>): number =>
-    Object.values(stages).reduce((sum, ms) => sum + ms, 0);
   const [without, pulling] = [modes.unidirectional, modes.bidirectional];
   return [
     {
@@ -233,20 +232,9 @@ function stagePieces(modes: Readonly<Record<string, BenchMode>>): Piece[] {
       title: 'Where the time to the first token went, mean of all requests',
       unit: 'ms',
       parts: STAGE_PARTS,
-      bars: list.map(({ label, stages_ms }) => ({ name: label, values: byGroup(stages_ms) })),
+      bars: list.map(({ label, stages_ms }) => ({ name: label, values: groupStages(stages_ms) })),
     },
-    ...(without && pulling
-      ? [
-          {
-            kind: 'waterfall',
-            title: 'From unidirectional to bidirectional: what was saved and what was paid',
-            unit: 'ms',
-            from: { name: 'unidirectional', value: total(without.stages_ms) },
-            to: { name: 'bidirectional', value: total(pulling.stages_ms) },
-            steps: stageSteps(without.stages_ms, pulling.stages_ms),
-          } as const,
-        ]
-      : []),
+    ...(without && pulling ? [pullingWaterfall(without.stages_ms, pulling.stages_ms)] : []),
   ];
 }
 

@@ -2,7 +2,7 @@
  * A report as GitHub-flavoured Markdown, such as a step's summary: verdicts and tables. Charts become the tables behind
  * them; what is long is folded.
  */
-import { formatMs } from '../measure/format.ts';
+import { formatChangeMs, formatMs } from '../measure/format.ts';
 import { quantile } from '../measure/statistics.ts';
 import {
   type Cell,
@@ -12,6 +12,7 @@ import {
   type Piece,
   type ReportDocument,
   type StagesPiece,
+  sumOf,
   type TablePiece,
   type WaterfallPiece,
 } from './document.ts';
@@ -145,8 +146,6 @@ function distribution({ title, unit, series }: DistributionPiece): string[] {
 
 function stages({ title, unit, parts, bars }: StagesPiece): string[] {
   const used = parts.filter(({ key }) => bars.some(({ values }) => (values[key] ?? 0) >= 0.005));
-  const total = (values: Readonly<Record<string, number>>): number =>
-    Object.values(values).reduce((sum, value) => sum + value, 0);
   return [
     `**${escapeText(title)}** (${escapeText(unit)})`,
     '',
@@ -155,7 +154,7 @@ function stages({ title, unit, parts, bars }: StagesPiece): string[] {
       bars.map(({ name, values }) => [
         name,
         ...used.map(({ key }) => formatMs(values[key] ?? null)),
-        { text: formatMs(total(values)), strong: true },
+        { text: formatMs(sumOf(values)), strong: true },
       ]),
       [true, ...used.map(() => false), false],
     ),
@@ -163,7 +162,6 @@ function stages({ title, unit, parts, bars }: StagesPiece): string[] {
 }
 
 function waterfall({ title, unit, from, to, steps }: WaterfallPiece): string[] {
-  const signed = (value: number): string => `${value >= 0 ? '+' : '−'}${formatMs(Math.abs(value))}`;
   return [
     `**${escapeText(title)}** (${escapeText(unit)})`,
     '',
@@ -174,7 +172,7 @@ function waterfall({ title, unit, from, to, steps }: WaterfallPiece): string[] {
           { text: from.name, strong: true },
           { text: formatMs(from.value), strong: true },
         ],
-        ...steps.map(({ label, change }) => [label, signed(change)]),
+        ...steps.map(({ label, change }) => [label, formatChangeMs(change)]),
         [
           { text: to.name, strong: true },
           { text: formatMs(to.value), strong: true },

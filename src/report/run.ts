@@ -10,11 +10,11 @@ import {
   plural,
 } from '../measure/format.ts';
 import type { Report, RunReport, TurnReport } from '../measure/report.ts';
-import { stageNames } from '../measure/stages.ts';
+import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
-import { byGroup, meanStages, STAGE_PARTS, stageMeaning, stageSteps } from './stage-parts.ts';
+import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
 import { adapterName, savings, THROTTLED } from './verdict.ts';
 
@@ -179,8 +179,6 @@ function stagesSection(report: Report): Section {
   });
   const of = (mode: string) => later.find((run) => run.mode === mode)?.stages;
   const [without, pulling] = [of('unidirectional'), of('bidirectional')];
-  const total = (stages: Record<string, number>): number =>
-    Object.values(stages).reduce((sum, ms) => sum + ms, 0);
   const used = new Set(later.flatMap(({ stages }) => Object.keys(stages)));
   const names = [
     ...stageNames.filter((name) => used.has(name)),
@@ -192,19 +190,10 @@ function stagesSection(report: Report): Section {
       title: 'Mean time to the first token, turns 2+',
       unit: 'ms',
       parts: STAGE_PARTS,
-      bars: later.map(({ mode, stages }) => ({ name: mode, values: byGroup(stages) })),
+      bars: later.map(({ mode, stages }) => ({ name: mode, values: groupStages(stages) })),
     },
   ];
-  if (without && pulling) {
-    pieces.push({
-      kind: 'waterfall',
-      title: 'From unidirectional to bidirectional: what was saved and what was paid',
-      unit: 'ms',
-      from: { name: 'unidirectional', value: total(without) },
-      to: { name: 'bidirectional', value: total(pulling) },
-      steps: stageSteps(without, pulling),
-    });
-  }
+  if (without && pulling) pieces.push(pullingWaterfall(without, pulling));
   pieces.push({
     kind: 'table',
     title: 'Every stage, mean ms a turn',

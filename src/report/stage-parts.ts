@@ -1,5 +1,6 @@
 /** Stages of the time to the first token as parts of a chart: summed by group, in the order in which a turn meets them. */
 import { groupStages, STAGE_GROUPS, STAGES } from '../measure/stages.ts';
+import { sumOf, type WaterfallPiece } from './document.ts';
 
 const LABELS: Readonly<Record<string, string>> = {
   router: 'router',
@@ -20,30 +21,22 @@ export const STAGE_PARTS = STAGE_GROUPS.map((group) => ({
   label: LABELS[group] ?? group,
 }));
 
-export const byGroup = (stagesMs: Readonly<Record<string, number>>): Record<string, number> =>
-  groupStages(stagesMs);
-
-/** Mean of each stage over the turns; a stage that a turn lacks counts as 0. */
-export function meanStages(
-  turns: readonly { stages_ms: Readonly<Record<string, number>> }[],
-): Record<string, number> {
-  const sums: Record<string, number> = {};
-  for (const { stages_ms } of turns) {
-    for (const [name, ms] of Object.entries(stages_ms)) sums[name] = (sums[name] ?? 0) + ms;
-  }
-  return Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / turns.length]));
-}
-
-/** What one mode's mean time gained or lost against another's, part by part; parts that did not change are left out. */
-export function stageSteps(
-  from: Readonly<Record<string, number>>,
-  to: Readonly<Record<string, number>>,
-): { label: string; change: number }[] {
-  const [before, after] = [byGroup(from), byGroup(to)];
-  return STAGE_PARTS.map(({ key, label }) => ({
-    label,
-    change: (after[key] ?? 0) - (before[key] ?? 0),
-  })).filter(({ change }) => Math.abs(change) >= 0.005);
+/** What pulling gained or lost in the mean time, part by part; parts that did not change are left out. */
+export function pullingWaterfall(
+  without: Readonly<Record<string, number>>,
+  pulling: Readonly<Record<string, number>>,
+): WaterfallPiece {
+  const [before, after] = [groupStages(without), groupStages(pulling)];
+  return {
+    kind: 'waterfall',
+    title: 'From unidirectional to bidirectional: what was saved and what was paid',
+    unit: 'ms',
+    from: { name: 'unidirectional', value: sumOf(without) },
+    to: { name: 'bidirectional', value: sumOf(pulling) },
+    steps: STAGE_PARTS.map(({ key, label }) => ({ label, change: after[key] - before[key] })).filter(
+      ({ change }) => Math.abs(change) >= 0.005,
+    ),
+  };
 }
 
 /** What a stage's name means; null for one that is not known. */

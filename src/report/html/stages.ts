@@ -1,6 +1,6 @@
 /** Bars on one scale, cut into the same parts; and the way from one total to another. */
-import { formatMs } from '../../measure/format.ts';
-import type { StagesPiece, WaterfallPiece } from '../document.ts';
+import { formatChangeMs, formatMs } from '../../measure/format.ts';
+import { type StagesPiece, sumOf, type WaterfallPiece } from '../document.ts';
 import { html, type Markup } from './markup.ts';
 import {
   type Canvas,
@@ -13,12 +13,9 @@ import {
   xAxis,
 } from './svg.ts';
 
-const total = (values: Readonly<Record<string, number>>): number =>
-  Object.values(values).reduce((sum, value) => sum + value, 0);
-
 export function stages(piece: StagesPiece): Markup {
   const summary = piece.bars
-    .map(({ name, values }) => `${name}: ${formatMs(total(values))} ${piece.unit}`)
+    .map(({ name, values }) => `${name}: ${formatMs(sumOf(values))} ${piece.unit}`)
     .join('; ');
   return chart(piece.title, summary, (canvas) => drawStages(piece, canvas));
 }
@@ -26,7 +23,7 @@ export function stages(piece: StagesPiece): Markup {
 function drawStages({ parts, bars, unit }: StagesPiece, canvas: Canvas): Drawing {
   const left = canvas.narrow ? 0 : 128;
   const right = canvas.width - (canvas.narrow ? 8 : 70);
-  const longest = Math.max(...bars.map(({ values }) => total(values)));
+  const longest = Math.max(...bars.map(({ values }) => sumOf(values)));
   const scale = linearScale(longest, left, right, canvas.narrow ? 4 : 8);
   const row = canvas.narrow ? 54 : 44;
   const bottom = bars.length * row;
@@ -61,12 +58,10 @@ function drawStages({ parts, bars, unit }: StagesPiece, canvas: Canvas): Drawing
 
 export function waterfall(piece: WaterfallPiece): Markup {
   const { from, to, unit } = piece;
-  const steps = piece.steps.map(({ label, change }) => `${label} ${signed(change)}`).join(', ');
+  const steps = piece.steps.map(({ label, change }) => `${label} ${formatChangeMs(change)}`).join(', ');
   const summary = `From ${from.name}, ${formatMs(from.value)} ${unit}, to ${to.name}, ${formatMs(to.value)} ${unit}: ${steps}`;
   return chart(piece.title, summary, (canvas) => drawWaterfall(piece, canvas));
 }
-
-const signed = (value: number): string => `${value >= 0 ? '+' : '−'}${formatMs(Math.abs(value))}`;
 
 function drawWaterfall({ from, to, steps, unit }: WaterfallPiece, canvas: Canvas): Drawing {
   let at = from.value;
@@ -90,7 +85,7 @@ function drawWaterfall({ from, to, steps, unit }: WaterfallPiece, canvas: Canvas
   };
   const body = walked.map(({ label, change, low, high, end }, i) => {
     const top = (i + 1) * row + 5;
-    const text = signed(change);
+    const text = formatChangeMs(change);
     // Beside the bar; before it where there is no room behind.
     const behind = scale(high) + 7 + textWidth(text) <= canvas.width;
     const place = behind ? html`x="${scale(high) + 7}"` : html`x="${scale(low) - 7}" text-anchor="end"`;
