@@ -19,7 +19,8 @@ export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind
 
 /** Throws ConfigError when the text is no report of this version. `file` is for the message. */
 export function parseReport(text: string, file: string): AnyReport {
-  const head = headSchema.safeParse(parseJson(text, file));
+  const json = parseJson(text, file);
+  const head = headSchema.safeParse(json);
   if (!head.success)
     throw new ConfigError(`${file} is no report of kvferry: wanted a file that --json wrote`);
   const { kind, schema_version: version } = head.data;
@@ -33,7 +34,7 @@ export function parseReport(text: string, file: string): AnyReport {
       `${file} has layout ${version} and this is kvferry for layout ${REPORT_VERSION}: make the report anew with this version`,
     );
   }
-  const parsed = schemaOf(kind as ReportKind).safeParse(JSON.parse(text));
+  const parsed = schemaOf(kind as ReportKind).safeParse(json);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new ConfigError(
