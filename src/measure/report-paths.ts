@@ -134,22 +134,14 @@ export function checkPath(schema: PathSchema, steps: readonly Step[]): Checked {
     options = next;
   }
   const types = [...new Set(options.flatMap(typesOf))];
-  const groups: readonly string[] = types.filter((type) => type === 'object' || type === 'array');
-  if (groups.length > 0 && types.every((type) => type === 'null' || groups.includes(type))) {
-    const fields = options.flatMap(({ properties }) => Object.keys(properties ?? {}));
-    if (!types.includes('null'))
-      return {
-        problem: `${showPath(steps)} is a group: ${
-          fields.length > 0
-            ? wanted(
-                '',
-                fields.map((f) => `${showPath(steps)}.${f}`),
-              )
-            : 'wanted one value below it'
-        }`,
-      };
-  }
-  return { types };
+  // A group that may be null can still be compared with null.
+  if (types.length === 0 || !types.every((type) => type === 'object' || type === 'array')) return { types };
+  const here = showPath(steps);
+  const fields = options.flatMap(({ properties }) => Object.keys(properties ?? {}));
+  const names = fields.map((field) => `${here}.${field}`);
+  return {
+    problem: `${here} is a group: ${names.length > 0 ? wanted('', names) : 'wanted one value below it'}`,
+  };
 }
 
 function whyImpossible(options: readonly PathSchema[], here: readonly Step[], step: Step): string {
