@@ -137,7 +137,9 @@ function roundedTime(name: string, what: 'ttft_ms' | 'tpot_ms' | 'latency_ms', l
     const groups = new Map<string, number[]>();
     for (const sample of list) {
       const key = keyOf(sample);
-      groups.set(key, [...(groups.get(key) ?? []), sample[what]]);
+      const group = groups.get(key);
+      if (group) group.push(sample[what]);
+      else groups.set(key, [sample[what]]);
     }
     return new Map([...groups].map(([key, values]) => [key, mean(values)]));
   };
