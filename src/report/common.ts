@@ -5,6 +5,7 @@ import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts
 import type { AnyReport } from '../measure/report-kinds.ts';
 import { ACCOUNTED, type Check } from './checks.ts';
 import type { FactsPiece, Section, Tone, Verdict } from './document.ts';
+import { adapterName } from './verdict.ts';
 
 export function checkVerdicts(checks: readonly Check[]): Verdict[] {
   const own = checks.filter(({ group }) => group !== 'assertions');
@@ -123,7 +124,7 @@ const isSet = (value: unknown): boolean =>
   value !== null && value !== '' && !(Array.isArray(value) && value.length === 0);
 
 export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Section {
-  const { machine, adapter, config } = report;
+  const { machine, config } = report;
   const shown = (value: unknown): string => {
     if (Array.isArray(value)) return value.join(', ');
     return typeof value === 'object' ? JSON.stringify(value) : String(value);
@@ -135,7 +136,7 @@ export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Se
         kind: 'facts',
         title: 'Machine',
         facts: [
-          ['adapter', `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`],
+          ['adapter', adapterName(report)],
           ['processor', `${machine.cores} × ${machine.cpu}`],
           ['memory', formatBytes(machine.memory_bytes)],
           ['system', machine.os],

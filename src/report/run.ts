@@ -90,10 +90,11 @@ function sideBySide(report: Report): Section {
   };
 }
 
-function keyFigures({ comparison, runs, ...report }: Report): FiguresPiece | null {
+function keyFigures(report: Report): FiguresPiece | null {
+  const { comparison } = report;
   const gain = comparison?.ttft_later_turns_ms;
-  const without = find({ comparison, runs, ...report }, 'unidirectional')?.summary;
-  const pulling = find({ comparison, runs, ...report }, 'bidirectional')?.summary;
+  const without = find(report, 'unidirectional')?.summary;
+  const pulling = find(report, 'bidirectional')?.summary;
   if (!gain || gain.mean.ratio === null || !without || !pulling) return null;
   const [before, after] = [gain.mean, gain.p50];
   const tone = (ratio: number | null) => (ratio === null ? 'plain' : ratio >= 1 ? 'good' : 'bad');

@@ -30,10 +30,10 @@ function draw({ lanes, marks, endMs }: TimelinePiece, canvas: Canvas): Drawing {
     });
     return html`<line class="grid" x1="0" x2="${right}" y1="${at - 1}" y2="${at - 1}"/><text class="strong" x="0" y="${at + (canvas.narrow ? 13 : 15)}">${name}</text>${drawnBars}`;
   });
-  const lines = marks.map(({ atMs, label }, i) => {
+  const lines = marks.map(({ atMs, label }) => {
     const x = scale(atMs);
     const isRight = x > canvas.width / 2;
-    return html`<line class="mark" x1="${x}" x2="${x}" y1="8" y2="${top}"/><text class="strong" x="${x + (isRight ? -5 : 5)}" y="${14 + (i % 2) * 0}" text-anchor="${isRight ? 'end' : 'start'}">${label}</text>`;
+    return html`<line class="mark" x1="${x}" x2="${x}" y1="8" y2="${top}"/><text class="strong" x="${x + (isRight ? -5 : 5)}" y="14" text-anchor="${isRight ? 'end' : 'start'}">${label}</text>`;
   });
   const groups = [...new Set(lanes.flatMap(({ bars }) => bars.map(({ group }) => group)))];
   const keys = legend(
