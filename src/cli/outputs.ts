@@ -15,6 +15,7 @@ import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
 import { documentOf } from '../report/render.ts';
 import { type CliDeps, EXIT, type ExitCode } from './deps.ts';
+import { textOutput, writeJson } from './json-option.ts';
 import { printAssertions, printBaseline } from './outputs-text.ts';
 
 export interface Outputs {
@@ -54,7 +55,7 @@ export async function prepareOutputs(
 
   return {
     async finish(report) {
-      const out = config.json === true ? deps.stderr : deps.stdout;
+      const out = textOutput(config, deps);
       const baseline = earlier && compareWithBaseline(report, earlier.report, earlier.file);
       const results = assertions.map((assertion) =>
         evaluateAssertion(assertion, baseline ? { ...report, baseline } : report, schema),
@@ -62,7 +63,7 @@ export async function prepareOutputs(
       const checks = checksOf(report, results);
       if (baseline) printBaseline(baseline, out, deps.color);
       if (results.length > 0) printAssertions(results, out, deps.color);
-      await writeReport(report, config, deps);
+      await writeJson(report, config, deps);
       if (config.junit !== null) {
         const properties = [
           ['kvferry', report.kvferry],
@@ -95,11 +96,4 @@ async function checkFiles(config: RunConfig, deps: CliDeps): Promise<void> {
     taken.set(file, `--${name}`);
     await deps.checkWritable(file);
   }
-}
-
-async function writeReport(report: AnyReport, config: RunConfig, deps: CliDeps): Promise<void> {
-  if (config.json === false) return;
-  const text = `${JSON.stringify(report, null, 2)}\n`;
-  if (config.json === true) deps.stdout.write(text);
-  else await deps.writeTextFile(config.json, text);
 }

@@ -3,6 +3,7 @@ import type { RunConfig } from '../../config/run.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { textOutput } from '../json-option.ts';
 import { benchCluster } from '../multiturn/cluster-bench.ts';
 import { benchEndpoint } from '../multiturn/endpoint-bench.ts';
 import { printBench } from '../multiturn/output.ts';
@@ -49,7 +50,7 @@ export async function bench(config: RunConfig, context: CommandContext): Promise
   const model = remote ? null : (await deps.backend.architecture(config.model)).name;
   const outputs = await prepareOutputs(config, 'bench', model, deps);
   const report = remote ? await benchEndpoint(config, context) : await benchCluster(config, context);
-  printBench(report, config.json === true ? deps.stderr : deps.stdout, deps.color);
+  printBench(report, textOutput(config, deps), deps.color);
   const asserted = await outputs.finish(report);
   if (signal.aborted) return EXIT.interrupted;
   return passed(report) ? asserted : EXIT.failed;

@@ -10,6 +10,7 @@ import type { CommandSpec } from '../arguments.ts';
 import { calibrationLines } from '../calibrate-output.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
+import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
@@ -32,7 +33,7 @@ const CHECK_TURNS = 12;
 const CHECK_ROUNDS = 5;
 
 /** What `--json` writes. */
-export interface CalibrationReport {
+interface CalibrationReport {
   profile: CostProfile;
   expected_regret: { threshold: number | null; regret_ms: number; regret_share: number }[];
   check: PolicyCheck | null;
@@ -74,13 +75,14 @@ export async function calibrateCommand(
     const { least_tokens, most_tokens } = profile.fit;
     const thresholds = [...new Set([profile.recommended_threshold, 64, 0, null])];
     const regret = expectedRegret(profile, thresholds, least_tokens, most_tokens);
-    const tables = config.json === true ? deps.stderr : deps.stdout;
+    const tables = textOutput(config, deps);
     tables.write(`${calibrationLines(profile, regret, check, styleOf(deps.color)).join('\n')}\n`);
     if (file !== undefined) {
       await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
       tables.write(`\nwrote ${file}: kvferry run --pull-policy cost-aware --cost-profile ${file}\n`);
     }
-    await writeJson({ profile, expected_regret: regret.map(snake), check }, config, deps);
+    const report: CalibrationReport = { profile, expected_regret: regret.map(snake), check };
+    await writeJson(report, config, deps);
     return EXIT.good;
   } finally {
     progress.end();
@@ -111,7 +113,7 @@ function compare(
 }
 
 /** A stretch of work under a bar that says how long the rest will take. */
-export async function timed<T>(
+async function timed<T>(
   progress: Progress,
   deps: CommandContext['deps'],
   label: string,
@@ -128,14 +130,4 @@ export async function timed<T>(
   } finally {
     progress.end();
   }
-}
-
-async function writeJson(
-  report: CalibrationReport,
-  { json }: RunConfig,
-  deps: CommandContext['deps'],
-): Promise<void> {
-  const text = `${JSON.stringify(report, null, 2)}\n`;
-  if (json === true) deps.stdout.write(text);
-  else if (json !== false) await deps.writeTextFile(json, text);
 }

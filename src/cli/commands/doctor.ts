@@ -8,6 +8,7 @@ import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { advise, type DoctorFindings, doctorLines } from '../doctor-output.ts';
 import type { CopyRateFinding } from '../doctor-types.ts';
+import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 
 export const doctorSpec: CommandSpec = {
@@ -34,14 +35,10 @@ export async function doctor(config: RunConfig, context: CommandContext): Promis
     ...engine,
   };
   const advice = advise(findings);
-  const out = config.json === true ? deps.stderr : deps.stdout;
+  const out = textOutput(config, deps);
   for (const line of doctorLines(findings, advice, pc.createColors(deps.color))) out.write(`${line}\n`);
-  if (config.json !== false) {
-    const { error, ...rest } = findings;
-    const text = `${JSON.stringify({ ...rest, error: error?.message ?? null, advice }, null, 2)}\n`;
-    if (config.json === true) deps.stdout.write(text);
-    else await deps.writeTextFile(config.json, text);
-  }
+  const { error, ...rest } = findings;
+  await writeJson({ ...rest, error: error?.message ?? null, advice }, config, deps);
   return findings.info === null ? EXIT.failed : EXIT.good;
 }
 

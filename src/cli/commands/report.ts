@@ -8,6 +8,7 @@ import { documentOf } from '../../report/render.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { WIDTH, wrap } from '../format.ts';
+import { textOutput } from '../json-option.ts';
 import { prepareOutputs } from '../outputs.ts';
 
 export const reportSpec: CommandSpec = {
@@ -33,7 +34,7 @@ export async function reportCommand(
   const outputs = await prepareOutputs(config, report.kind, modelOf(report), deps);
   const checks = checksOf(report, []);
   const { headline, subtitle } = documentOf(report, checks, null);
-  const out = config.json === true ? deps.stderr : deps.stdout;
+  const out = textOutput(config, deps);
   for (const line of [...wrap(headline, WIDTH), ...wrap(subtitle, WIDTH)]) out.write(`${line}\n`);
   for (const { name, message } of checks.filter(({ passed }) => !passed)) {
     for (const line of wrap(`FAILED: ${name}: ${message}`, WIDTH)) out.write(`${line}\n`);

@@ -18,6 +18,7 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { driveMode } from '../drive.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { finalIntegrity } from '../integrity.ts';
+import { textOutput } from '../json-option.ts';
 import { makeReport } from '../make-report.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { NO_TIMESTAMPS, profileKernels, profileLines } from '../profile.ts';
@@ -107,7 +108,7 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     const timed = withoutAudited(runs);
     const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
     const report = profile ? { ...made, profile } : made;
-    const tables = config.json === true ? deps.stderr : deps.stdout;
+    const tables = textOutput(config, deps);
     printReport(report, conversations, tables, deps.color);
     if (gantt.length > 0) tables.write(`\n${gantt.join('\n')}\n`);
     if (config.profile) {

@@ -5,6 +5,7 @@ import { createLog } from '../../server/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 
@@ -38,8 +39,9 @@ export async function serve(config: RunConfig, { deps, signal }: CommandContext)
   );
   try {
     signal.throwIfAborted();
-    (config.json === true ? deps.stderr : deps.stdout).write(banner(server, config));
-    await tellAddresses(server, config, deps);
+    textOutput(config, deps).write(banner(server, config));
+    // For programs that start the server: where it is, once it is ready.
+    await writeJson({ model: server.modelName, urls: server.urls }, config, deps);
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
   } finally {
     await server.stop(1000 * config.grace);
@@ -92,16 +94,4 @@ function banner({ urls, modelName }: RunningServer, config: RunConfig): string {
     'Metrics are at /metrics of each. Ctrl-C ends it.',
     '',
   ].join('\n');
-}
-
-/** For programs that start the server: --json says where it is once it is ready. */
-async function tellAddresses(
-  { urls, modelName }: RunningServer,
-  { json }: RunConfig,
-  deps: CommandContext['deps'],
-): Promise<void> {
-  if (json === false) return;
-  const text = `${JSON.stringify({ model: modelName, urls }, null, 2)}\n`;
-  if (json === true) deps.stdout.write(text);
-  else await deps.writeTextFile(json, text);
 }

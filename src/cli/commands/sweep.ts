@@ -17,6 +17,7 @@ import { parseLink } from '../../transport/link.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
+import { textOutput } from '../json-option.ts';
 import { makeHead } from '../make-report.ts';
 import { type Outputs, prepareOutputs } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
@@ -188,7 +189,7 @@ async function finish(
   outputs: Outputs,
   { deps }: CommandContext,
 ): Promise<ExitCode> {
-  const tables = config.json === true ? deps.stderr : deps.stdout;
+  const tables = textOutput(config, deps);
   tables.write(`${sweepLines(report, styleOf(deps.color)).join('\n')}\n`);
   if (config.csv !== null) await deps.writeTextFile(config.csv, sweepCsv(report));
   const asserted = await outputs.finish(report);

@@ -4,6 +4,7 @@ import type { RunConfig } from '../../config/run.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
+import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { modeChecks } from '../verify/modes.ts';
 import { negativeControls } from '../verify/negative.ts';
@@ -64,20 +65,16 @@ export async function verify(config: RunConfig, { deps, signal }: CommandContext
     progress.end();
   }
   const failed = verdicts.filter(({ status }) => status === 'failed').length;
-  const out = config.json === true ? deps.stderr : deps.stdout;
+  const out = textOutput(config, deps);
   for (const line of lines(verdicts, deps.color)) out.write(`${line}\n`);
-  if (config.json !== false) {
-    const report = {
-      kvferry: deps.version,
-      adapter: adapter.name,
-      model: config.model,
-      ok: failed === 0,
-      checks: verdicts,
-    };
-    const text = `${JSON.stringify(report, null, 2)}\n`;
-    if (config.json === true) deps.stdout.write(text);
-    else await deps.writeTextFile(config.json, text);
-  }
+  const report = {
+    kvferry: deps.version,
+    adapter: adapter.name,
+    model: config.model,
+    ok: failed === 0,
+    checks: verdicts,
+  };
+  await writeJson(report, config, deps);
   return failed === 0 ? EXIT.good : EXIT.failed;
 }
 
