@@ -20,7 +20,7 @@ import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
 import { makeHead } from '../make-report.ts';
 import { type Outputs, prepareOutputs } from '../outputs.ts';
-import { createProgress, type Progress } from '../progress.ts';
+import { createProgress } from '../progress.ts';
 import type { Lists } from '../settings.ts';
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
 import { styleOf } from '../table.ts';
@@ -82,15 +82,15 @@ export async function sweep(config: RunConfig, lists: Lists, context: CommandCon
       signal.throwIfAborted();
       cluster = await backend.startCluster(variant.options);
       last = cluster;
-      const series = new Set<SweepSeries>();
-      measured.push({ variant, series: [] });
+      const series: SweepSeries[] = [];
+      measured.push({ variant, series });
       const before = index * sweepTurns(plan);
       await sweepCluster(cluster, plan, {
         signal,
-        onProgress: (done, _, what) => tell(progress, left, before + done, what),
+        onProgress: (done, _, what) =>
+          progress.update(before + done, `${what}, ${left.after(before + done)}`),
         onPoint(of) {
-          series.add(of);
-          measured[index]!.series = [...series];
+          if (!series.includes(of)) series.push(of);
         },
       });
       await cluster.checkIntegrity();
@@ -111,12 +111,6 @@ export async function sweep(config: RunConfig, lists: Lists, context: CommandCon
   );
   progress.line(`swept in ${formatSeconds(left.elapsedMs())}`);
   return finish(makeSweepReport(config, lists, last, plan, series, context), config, outputs, context);
-}
-
-/** Lines as it goes on where there is no bar. */
-function tell(progress: Progress, left: ReturnType<typeof createTimeLeft>, done: number, what: string): void {
-  const detail = `${what}, ${left.after(done)}`;
-  progress.update(done, detail);
 }
 
 /** Throws ConfigError when a point does not fit. */
