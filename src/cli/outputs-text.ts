@@ -5,7 +5,7 @@ import type { Baseline } from '../measure/baseline.ts';
 import { baselineSentence, changeOf, showFigure } from '../report/common.ts';
 import type { Output } from './deps.ts';
 import { plural, WIDTH, wrap } from './format.ts';
-import { renderTable } from './table.ts';
+import { renderTable, styleOf } from './table.ts';
 
 export function printAssertions(results: readonly AssertionResult[], out: Output, color: boolean): void {
   const c = pc.createColors(color);
@@ -56,7 +56,7 @@ export function printBaseline(baseline: Baseline, out: Output, color: boolean): 
           changeOf(figure),
           figure.movement,
         ]),
-        { dim: c.dim, bold: c.bold },
+        styleOf(color),
       ),
     );
   }

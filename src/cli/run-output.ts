@@ -18,6 +18,7 @@ import {
   wrap,
 } from './format.ts';
 import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
+import { styleOf } from './table.ts';
 import { turnPicture } from './turn-picture.ts';
 
 const MOST_TURNS_OF_TEXT = 20;
@@ -29,7 +30,7 @@ export function printReport(
   color: boolean,
 ): void {
   const c = pc.createColors(color);
-  const style = { dim: c.dim, bold: c.bold };
+  const style = styleOf(color);
   const print = (lines: readonly string[], paint: (line: string) => string = (line) => line): void => {
     for (const line of lines) out.write(`${paint(line)}\n`);
   };

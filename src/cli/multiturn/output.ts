@@ -5,11 +5,12 @@ import { adapterName, THROTTLED } from '../../report/verdict.ts';
 import { auditSentence } from '../audit.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
+import { styleOf, type TableStyle } from '../table.ts';
 import { costTable, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
   const c = pc.createColors(color);
-  const style = { dim: c.dim, bold: c.bold };
+  const style = styleOf(color);
   const print = (lines: readonly string[], paint: (line: string) => string = (line) => line): void => {
     for (const line of lines) out.write(`${paint(line)}\n`);
   };
@@ -59,7 +60,7 @@ interface Printer {
   print(lines: readonly string[], paint?: (line: string) => string): void;
   say(text: string, paint?: (line: string) => string): void;
   c: ReturnType<typeof pc.createColors>;
-  style: { dim(text: string): string; bold(text: string): string };
+  style: TableStyle;
 }
 
 function printExperiment(experiment: Experiment, { print, say, c, style }: Printer): void {
