@@ -44,6 +44,14 @@ export interface ServedRound {
   runtimeMs: number;
 }
 
+/** Failed requests of all rounds by message. */
+export function mergeErrors(rounds: readonly { errors: ReadonlyMap<string, number> }[]): Map<string, number> {
+  const all = new Map<string, number>();
+  for (const { errors } of rounds)
+    for (const [message, count] of errors) all.set(message, (all.get(message) ?? 0) + count);
+  return all;
+}
+
 /** A conversation under way. */
 interface Open {
   conversation: BenchConversation;

@@ -11,8 +11,8 @@ import { wordVocabulary } from '../../workload/words.ts';
 import type { CommandContext } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { createProgress } from '../progress.ts';
-import { type ServedRound, serveConversations } from './clients.ts';
-import { EndpointTarget, listModels } from './endpoint-target.ts';
+import { mergeErrors, type ServedRound, serveConversations } from './clients.ts';
+import { EndpointTarget, firstModel } from './endpoint-target.ts';
 import { mainExperiment, workloadAndPlan } from './make-report.ts';
 import type { SessionResult } from './session.ts';
 import { budgetMs, checkCounts, SERVERS_MODEL, serveOptions } from './settings.ts';
@@ -34,7 +34,7 @@ export async function benchEndpoint(
   const workload = await loadWorkload(config, deps, vocabulary, !config.tokenIds);
   checkCounts(config, workload.conversations, workload.source);
   const apiKey = deps.environment('OPENAI_API_KEY');
-  const model = config.model === SERVERS_MODEL ? (await listModels(url, apiKey, fetch))[0]!.id : config.model;
+  const model = config.model === SERVERS_MODEL ? await firstModel(url, apiKey, fetch) : config.model;
   const target = new EndpointTarget({
     url,
     model,
@@ -194,11 +194,4 @@ export function endpointUrl(given: string): string {
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     throw new ConfigError(`--endpoint is '${given}': wanted a URL that begins with http:// or https://`);
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '').replace(/\/v1$/, '');
-}
-
-function mergeErrors(rounds: readonly ServedRound[]): Map<string, number> {
-  const all = new Map<string, number>();
-  for (const { errors } of rounds)
-    for (const [message, count] of errors) all.set(message, (all.get(message) ?? 0) + count);
-  return all;
 }

@@ -218,15 +218,11 @@ function reasonOf(error: unknown): string {
 }
 
 const modelsSchema = z.looseObject({
-  data: z.array(z.looseObject({ id: z.string(), max_model_len: z.number().nullish() })).min(1),
+  data: z.array(z.looseObject({ id: z.string() })).min(1),
 });
 
-/** Names of the server's models. Throws RequestError when there is no such server. */
-export async function listModels(
-  url: string,
-  apiKey: string | null,
-  fetcher: typeof fetch,
-): Promise<readonly { id: string; maxModelLen: number | null }[]> {
+/** The name of the server's first model. Throws RequestError when there is no such server. */
+export async function firstModel(url: string, apiKey: string | null, fetcher: typeof fetch): Promise<string> {
   let response: Response;
   try {
     response = await fetcher(`${url}/v1/models`, {
@@ -241,8 +237,7 @@ export async function listModels(
     );
   }
   const parsed = modelsSchema.safeParse(await response.json().catch(() => null));
-  if (response.ok && parsed.success)
-    return parsed.data.data.map(({ id, max_model_len }) => ({ id, maxModelLen: max_model_len ?? null }));
+  if (response.ok && parsed.success) return parsed.data.data[0]!.id;
   throw new RequestError(
     `${url}/v1/models answered ${response.status} without a list of models: name the server's model with --model`,
   );

@@ -7,6 +7,7 @@ import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
 import { auditTotals } from '../audit.ts';
+import { mergeErrors } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { ArmRound } from './rounds.ts';
 
@@ -82,9 +83,6 @@ function bootstrap(seed: number): BootstrapOptions {
 }
 
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
-  const errors = new Map<string, number>();
-  for (const round of rounds)
-    for (const [message, count] of round.errors) errors.set(message, (errors.get(message) ?? 0) + count);
   const counters = rounds.flatMap((round) => (round.counters ? [round.counters] : []));
   const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
   return {
@@ -92,7 +90,7 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     label: arm.label,
     threshold: arm.threshold,
     runtimeMs: sum(rounds.map(({ runtimeMs }) => runtimeMs)),
-    errors,
+    errors: mergeErrors(rounds),
     blockBytes,
     heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
     heldForD: sumHeld(counters.map(({ heldForD }) => heldForD)),
