@@ -16,10 +16,6 @@ export class Auditor {
     this.#share = share;
   }
 
-  get eligible(): number {
-    return this.#eligible;
-  }
-
   /** Whether this turn is audited; counts it. */
   wants({ prompt }: TurnResult): boolean {
     const decided = prompt.pulledTokens > 0 || isRefusal(prompt.noPullReason);
