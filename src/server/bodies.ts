@@ -17,7 +17,7 @@ const textPart = z.object(
 );
 
 /** A message as OpenAI's clients write it; plainMessage() reads it. */
-export const message = z.object(
+const message = z.object(
   {
     role: z.string({ error: 'a string such as "user"' }),
     content: z
@@ -27,12 +27,16 @@ export const message = z.object(
   { error: 'an object with role and content' },
 );
 
+export const messageList = z
+  .array(message, { error: 'a list of messages' })
+  .min(1, { error: 'at least one message' });
+
 const chatSchema = z.object(
   {
     ...requestFields,
     ...samplingFields,
     ...refusedFields,
-    messages: z.array(message, { error: 'a list of messages' }).min(1, { error: 'at least one message' }),
+    messages: messageList,
     max_completion_tokens: samplingFields.max_tokens,
     logprobs: z.boolean({ error: 'true or false' }).nullish(),
     top_logprobs: topLogprobs.nullish(),
@@ -184,10 +188,7 @@ const tokenizeSchema = z.object(
   {
     model: requestFields.model,
     prompt: z.string({ error: 'a string' }).optional(),
-    messages: z
-      .array(message, { error: 'a list of messages' })
-      .min(1, { error: 'at least one message' })
-      .optional(),
+    messages: messageList.optional(),
     add_generation_prompt: z.boolean({ error: 'true or false' }).default(true),
     return_token_strs: z.boolean({ error: 'true or false' }).nullish(),
   },

@@ -5,7 +5,7 @@
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import type { EngineLookup } from '../cluster/types.ts';
-import { message, plainMessage } from './bodies.ts';
+import { messageList, plainMessage } from './bodies.ts';
 import { checked, requestFields, tokenIdList } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
@@ -17,10 +17,7 @@ const promptText = z.string({ error: 'a string, or a list of token ids' });
 
 const querySchema = z.object(
   {
-    messages: z
-      .array(message, { error: 'a list of messages' })
-      .min(1, { error: 'at least one message' })
-      .optional(),
+    messages: messageList.optional(),
     prompt: z.union([promptText, tokenIdList], { error: 'a string, or a list of token ids' }).optional(),
     token_ids: tokenIdList.optional(),
     /** The router's port only; without one the conversation is found by its history, as for a completion. */
