@@ -170,11 +170,13 @@ export const tokensFormat: Format = {
 
 const namedById = (tokenId: number): string => `token_id:${tokenId}`;
 
+const utf8 = new TextEncoder();
+
 function chatLogprobs(pieces: readonly Piece[], name: (tokenId: number) => string) {
   if (pieces.every(({ logprobs }) => logprobs === null)) return null;
   const entry = ({ tokenId, logprob }: TokenLogprob) => {
     const token = name(tokenId);
-    return { token, logprob, bytes: [...new TextEncoder().encode(token)] };
+    return { token, logprob, bytes: [...utf8.encode(token)] };
   };
   return {
     content: pieces.flatMap(({ logprobs }) =>
