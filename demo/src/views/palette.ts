@@ -2,7 +2,6 @@
 import { signal } from '@preact/signals';
 
 const NAMES = {
-  ground: '--ground',
   surface: '--surface',
   sunken: '--sunken',
   ink: '--ink',
@@ -25,7 +24,6 @@ const NAMES = {
   talk3: '--talk-3',
   talk4: '--talk-4',
   sans: '--sans',
-  mono: '--mono',
 } as const;
 
 export type Palette = Readonly<Record<keyof typeof NAMES, string>>;

@@ -38,7 +38,7 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
   useEffect(() => {
     const element = canvas.current!;
     const context = element.getContext('2d')!;
-    let palette = readPalette(element);
+    let palette: Palette;
     let pending = 0;
     let lastMs = 0;
     let visible = true;
@@ -62,8 +62,11 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
     const redraw = () => {
       if (pending === 0 && visible) pending = requestAnimationFrame(paint);
     };
-    const stop = effect(() => {
+    const stopWatching = effect(() => {
       watch();
+      redraw();
+    });
+    const stopTheme = effect(() => {
       themeVersion.value;
       palette = readPalette(element);
       redraw();
@@ -77,7 +80,8 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
     seen.observe(element);
     onReady?.(redraw);
     return () => {
-      stop();
+      stopWatching();
+      stopTheme();
       resized.disconnect();
       seen.disconnect();
       cancelAnimationFrame(pending);
