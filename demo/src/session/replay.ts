@@ -37,7 +37,7 @@ export class Replay {
     this.#recording = recording;
     const { events } = recording;
     this.#startMs = events[0]!.atMs;
-    this.#lengthMs = Math.max(...events.map((event) => event.atMs)) - this.#startMs;
+    this.#lengthMs = events.reduce((last, { atMs }) => Math.max(last, atMs), this.#startMs) - this.#startMs;
     clearState(state);
     this.#show();
   }
