@@ -1,25 +1,16 @@
 /** The blocks that hold something, as tables: what the grids show, for those who cannot see them. Made only while open. */
-import { useSignal } from '@preact/signals';
 import type { Role, SessionState } from '../session/types.ts';
+import { AsTable } from './as-table.tsx';
 import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
 
 export function BlockTable({ state }: { state: SessionState }) {
-  const open = useSignal(false);
   return (
-    <details
-      class="as-table"
-      onToggle={(event) => {
-        open.value = event.currentTarget.open;
-      }}
-    >
-      <summary>Blocks as a table</summary>
-      {open.value && (
-        <div class="as-table-body">
-          <Table state={state} engine="prefill" />
-          <Table state={state} engine="decode" />
-        </div>
-      )}
-    </details>
+    <AsTable summary="Blocks as a table">
+      <div class="as-table-body">
+        <Table state={state} engine="prefill" />
+        <Table state={state} engine="decode" />
+      </div>
+    </AsTable>
   );
 }
 

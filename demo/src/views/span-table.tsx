@@ -1,23 +1,16 @@
 /** The last turn's stages as a table: what the timeline shows, for those who cannot see it. Made only while open. */
-import { useSignal } from '@preact/signals';
 import type { SessionState } from '../session/types.ts';
+import { AsTable } from './as-table.tsx';
 import { CLOCKS } from './describe-span.ts';
 import { bytes, ms } from './format.ts';
 import { LANE_LABELS } from './lanes.ts';
 import { sumStages } from './stage-sums.ts';
 
 export function SpanTable({ state }: { state: SessionState }) {
-  const open = useSignal(false);
   return (
-    <details
-      class="as-table"
-      onToggle={(event) => {
-        open.value = event.currentTarget.open;
-      }}
-    >
-      <summary>The last turn as a table</summary>
-      {open.value && <Table state={state} />}
-    </details>
+    <AsTable summary="The last turn as a table">
+      <Table state={state} />
+    </AsTable>
   );
 }
 

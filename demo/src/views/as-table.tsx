@@ -1,0 +1,18 @@
+/** What a drawing shows, for those who cannot see it: a table that is made only while it is open. */
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+
+export function AsTable({ summary, children }: { summary: string; children: ComponentChildren }) {
+  const open = useSignal(false);
+  return (
+    <details
+      class="as-table"
+      onToggle={(event) => {
+        open.value = event.currentTarget.open;
+      }}
+    >
+      <summary>{summary}</summary>
+      {open.value && children}
+    </details>
+  );
+}
