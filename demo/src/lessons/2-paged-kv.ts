@@ -1,3 +1,4 @@
+import { askThreeTimes } from './ask.ts';
 import { hit } from './seen.ts';
 import type { Lesson } from './types.ts';
 
@@ -9,9 +10,7 @@ export const pagedKv: Lesson = {
   tasks: [
     {
       todo: 'Ask three times',
-      run: async (actions) => {
-        for (let i = 0; i < 3; i++) await actions.step();
-      },
+      run: askThreeTimes,
       see: 'In P, pale blocks stay behind after each turn: free, but still found by name. On the next turn they get a ring: found, not computed. Point at one to see its tokens and its hash.',
       happened: (seen) => hit(seen),
     },

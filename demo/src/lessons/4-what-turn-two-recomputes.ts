@@ -1,3 +1,4 @@
+import { askThreeTimes } from './ask.ts';
 import { recomputed } from './seen.ts';
 import type { Lesson } from './types.ts';
 
@@ -9,9 +10,7 @@ export const whatTurnTwoRecomputes: Lesson = {
   tasks: [
     {
       todo: 'Ask three times; the second answer is a story',
-      run: async (actions) => {
-        for (let i = 0; i < 3; i++) await actions.step();
-      },
+      run: askThreeTimes,
       see: 'The third question is short, but P computes many tokens for it: the story. Compare “computed” under the third answer with the length of its question.',
       happened: (seen) => recomputed(seen),
     },

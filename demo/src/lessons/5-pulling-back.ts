@@ -1,3 +1,4 @@
+import { askThreeTimes } from './ask.ts';
 import { pulled, raceWinner } from './seen.ts';
 import type { Lesson } from './types.ts';
 
@@ -9,9 +10,7 @@ export const pullingBack: Lesson = {
   tasks: [
     {
       todo: 'Ask three times',
-      run: async (actions) => {
-        for (let i = 0; i < 3; i++) await actions.step();
-      },
+      run: askThreeTimes,
       see: 'Orange blocks go from D back to P before P begins. P then computes little more than the new question.',
       happened: (seen) => pulled(seen),
     },

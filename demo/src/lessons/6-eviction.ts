@@ -1,4 +1,5 @@
-import { ended } from './seen.ts';
+import { askThreeTimes } from './ask.ts';
+import { ended, hit } from './seen.ts';
 import type { Lesson, Seen } from './types.ts';
 
 /** After P's cache was emptied, a turn found nothing there, and pulled. */
@@ -21,11 +22,9 @@ export const eviction: Lesson = {
   tasks: [
     {
       todo: 'Ask three times',
-      run: async (actions) => {
-        for (let i = 0; i < 3; i++) await actions.step();
-      },
+      run: askThreeTimes,
       see: 'Rings in P: blocks found in its own cache. P pulls only what it does not have: the answers.',
-      happened: (seen) => ended(seen).some(({ result }) => result.local_hit_tokens > 0),
+      happened: (seen) => hit(seen),
     },
     {
       todo: 'Evict all of P, and ask again',

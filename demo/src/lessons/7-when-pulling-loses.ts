@@ -1,3 +1,4 @@
+import { askThreeTimes } from './ask.ts';
 import { ended, raceWinner } from './seen.ts';
 import type { Lesson } from './types.ts';
 
@@ -17,7 +18,7 @@ export const whenPullingLoses: Lesson = {
       todo: 'Set the threshold to 10,000 and ask three times',
       run: async (actions) => {
         await actions.configure({ threshold: 10_000 });
-        for (let i = 0; i < 3; i++) await actions.step();
+        await askThreeTimes(actions);
       },
       see: 'Nothing is pulled any more: the account says why, with both numbers.',
       happened: (seen) =>
