@@ -102,17 +102,16 @@ export class Engines {
     await running.recorder.poll();
   }
 
-  /** Builds engines that ended anew; returns how many. */
-  async revive(): Promise<number> {
+  /** Builds engines that ended anew. */
+  async revive(): Promise<void> {
     const running = this.#running;
-    if (!running) return 0;
+    if (!running) return;
     const dead = (['prefill', 'decode'] as const).filter((role) => running.cluster.engine(role).dead);
-    if (dead.length === 0) return 0;
+    if (dead.length === 0) return;
     const names = dead.map((role) => (role === 'prefill' ? 'P' : 'D')).join(' and ');
     this.#progress(`Building ${names} anew`, null);
-    const count = await running.cluster.revive();
+    await running.cluster.revive();
     await running.recorder.poll();
-    return count;
   }
 
   async kill(role: Role): Promise<void> {

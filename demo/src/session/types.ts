@@ -14,7 +14,6 @@ import type {
   Race,
   RecordedTurn,
   Role,
-  SessionEvent,
 } from '../../../src/measure/recording.ts';
 import type { Span } from '../../../src/measure/spans.ts';
 import type { Settings } from './settings.ts';
@@ -189,6 +188,3 @@ export interface Session {
   state: SessionState;
   actions: SessionActions;
 }
-
-/** For tests of views: a state made from events, as the page makes it. */
-export type ApplyEvent = (event: SessionEvent) => void;

@@ -1,8 +1,8 @@
-/** Says each finished copy once, for screen readers; also the words that the story uses. */
+/** Says each finished copy once, for screen readers. */
 import type { SessionState, TransferView } from '../session/types.ts';
 import { ms, plural, rate } from './format.ts';
 
-export function transferInWords(transfer: TransferView): string {
+function transferInWords(transfer: TransferView): string {
   const [reader, holder] = transfer.direction === 'd_to_p' ? ['P', 'D'] : ['D', 'P'];
   const blocks = plural(transfer.pairs.length, 'block');
   if (transfer.endMs === null) return `${reader} is copying ${blocks} from ${holder}.`;
