@@ -43,7 +43,6 @@ class PageActions implements SessionActions {
       return;
     }
     await this.#bench.startEngines(this.#bench.settings);
-    this.#talk.suggest();
     const { turns } = this.#bench.settings;
     if (this.#bench.engines.running && turns > 0) void this.#talk.play(turns);
   }
@@ -105,7 +104,6 @@ class PageActions implements SessionActions {
     if (!engines.canChangeTo(settings)) {
       await this.#talk.forget();
       await this.#bench.startEngines(settings);
-      this.#talk.suggest();
       return;
     }
     await this.#bench.exclusive('Changing the engines', async () => {

@@ -19,7 +19,7 @@ export class Talk {
   constructor(bench: Workbench) {
     this.#bench = bench;
     this.#chat = this.#newConversation();
-    this.suggest();
+    this.#suggest();
   }
 
   get messages(): readonly Message[] {
@@ -29,7 +29,7 @@ export class Talk {
   async ask(question: string): Promise<void> {
     this.#bench.state.playing.value = false;
     await this.#bench.exclusive('Answering', (signal) => this.#turn(this.#chat, question, signal));
-    this.suggest();
+    this.#suggest();
   }
 
   /** Plays the shipped conversation on, until so many of its turns were asked, or someone pauses. */
@@ -62,7 +62,7 @@ export class Talk {
       const ends = await Promise.allSettled(turns);
       for (const end of ends) if (end.status === 'rejected') throw end.reason;
     });
-    this.suggest();
+    this.#suggest();
     const answered = this.#chat.asked > asked;
     const { settings } = this.#bench;
     if (answered && this.#chat.asked > settings.turns) {
@@ -88,7 +88,7 @@ export class Talk {
     }
     this.#chat = this.#newConversation();
     this.#second = null;
-    this.suggest();
+    this.#suggest();
   }
 
   /** What was said, or something to measure with when nothing was: the shipped conversation's first story. */
@@ -103,7 +103,7 @@ export class Talk {
     return conversation.messages;
   }
 
-  suggest(): void {
+  #suggest(): void {
     this.#bench.state.suggestions.value = suggest(this.#bench.settings.model, this.#chat.messages);
   }
 
