@@ -4,6 +4,7 @@ import type { Crossover, SessionEvent } from '../../../src/measure/recording.ts'
 import { makeConversations } from '../../../src/workload/made.ts';
 import type { Engines } from './engines.ts';
 import type { Settings } from './settings.ts';
+import { messageOf } from './workbench.ts';
 
 /** Tokens that D has and P lacks. */
 const SIZES = [32, 64, 96, 128, 192, 256, 384];
@@ -77,7 +78,7 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Cro
     }
     show(false, null);
   } catch (error) {
-    show(false, error instanceof Error ? error.message : String(error));
+    show(false, messageOf(error));
     throw error;
   }
 }

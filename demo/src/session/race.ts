@@ -4,6 +4,7 @@ import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
 import type { Engines } from './engines.ts';
 import type { Settings } from './settings.ts';
+import { messageOf } from './workbench.ts';
 
 const idleLane: RaceLane = {
   phase: 'waiting',
@@ -71,7 +72,7 @@ export async function runRace(deps: RaceDeps): Promise<void> {
       await recorder.endConversation(conversation.id);
     }
   } catch (error) {
-    show({ error: error instanceof Error ? error.message : String(error) });
+    show({ error: messageOf(error) });
     for (const lane of ['recompute', 'pull'])
       await engines.running?.recorder.endConversation(`race-${lane}`).catch(() => {});
     throw error;

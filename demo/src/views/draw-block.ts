@@ -167,7 +167,13 @@ export function roundRect(context: CanvasRenderingContext2D, { x, y, width, heig
   else context.roundRect(x, y, width, height, radius);
 }
 
-function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+export function line(
+  context: CanvasRenderingContext2D,
+  x0: number,
+  y0: number,
+  x1: number,
+  y1: number,
+): void {
   context.beginPath();
   context.moveTo(x0, y0);
   context.lineTo(x1, y1);

@@ -1,5 +1,6 @@
 /** The timeline's picture: lanes, bars, axis. A modelled time is hatched, one from the GPU has a dark edge on top. */
 import type { TurnView } from '../session/types.ts';
+import { line } from './draw-block.ts';
 import { ms as inMs } from './format.ts';
 import { LANE_LABELS } from './lanes.ts';
 import type { Palette } from './palette.ts';
@@ -210,11 +211,4 @@ function drawFocus(
   context.strokeStyle = palette.focus;
   context.lineWidth = 2;
   context.strokeRect(x - 1.5, place.y + row * layout.row - 1.5, Math.max(2, end - x) + 3, layout.row + 1);
-}
-
-function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
-  context.beginPath();
-  context.moveTo(x0, y0);
-  context.lineTo(x1, y1);
-  context.stroke();
 }
