@@ -44,6 +44,15 @@ const raisedLimits = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
 const QUIET_SHARE = 0.85;
 /** However long an estimate is: a wrong one must not cost more. Most of a submit of the wanted length. */
 const LONGEST_QUIET_MS = 20;
+/** Who finds the device done so soon after asking may have asked long after it was. */
+const AT_ONCE_MS = 0.2;
+
+export interface RunOptions {
+  /** An estimate; most of it passes before the device is asked, see run(). */
+  expectedMs?: number;
+  /** What tells that the work is done, asked after it was submitted: the map of a buffer that it writes, for one. */
+  done?: () => Promise<unknown>;
+}
 
 export class GpuDevice {
   readonly device: GPUDevice;
@@ -108,28 +117,34 @@ export class GpuDevice {
   /**
    * Submits and resolves when the device has done it. Rejects with EngineDeadError when the device ends first. Callers
    * that submit step after step wait for each, so that what others submit between waits for one piece at most.
-   * expectedMs: an estimate; most of it passes before the device is asked, because Dawn in Node polls without pause
-   * while a promise of its own is pending, and takes a processor from a software adapter.
+   * Most of expectedMs passes before the device is asked, because Dawn in Node polls without pause while a promise of
+   * its own is pending, and takes a processor from a software adapter. `overslept`: it was done by then, maybe long ago.
    */
-  run(commands: readonly GPUCommandBuffer[], expectedMs = 0): Promise<void> {
+  run(
+    commands: readonly GPUCommandBuffer[],
+    { expectedMs = 0, done = () => this.device.queue.onSubmittedWorkDone() }: RunOptions = {},
+  ): Promise<{ overslept: boolean }> {
     this.assertAlive();
     this.device.queue.submit(commands);
-    const done = this.guard(this.#submittedWorkDone(expectedMs));
-    this.#inFlight = done;
+    const ended = this.guard(this.#ended(expectedMs, done));
+    const inFlight = ended.then(() => {});
+    this.#inFlight = inFlight;
     const clear = () => {
-      if (this.#inFlight === done) this.#inFlight = null;
+      if (this.#inFlight === inFlight) this.#inFlight = null;
     };
-    done.then(clear, clear);
-    return done;
+    inFlight.then(clear, clear);
+    return ended;
   }
 
-  async #submittedWorkDone(expectedMs: number): Promise<void> {
+  async #ended(expectedMs: number, done: () => Promise<unknown>): Promise<{ overslept: boolean }> {
     const quietMs = this.report.software
       ? Math.floor(Math.min(expectedMs * QUIET_SHARE, LONGEST_QUIET_MS))
       : 0;
     if (quietMs >= 1) await new Promise((resolve) => setTimeout(resolve, quietMs));
     this.assertAlive();
-    await this.device.queue.onSubmittedWorkDone();
+    const asked = performance.now();
+    await done();
+    return { overslept: quietMs >= 1 && performance.now() - asked < AT_ONCE_MS };
   }
 
   /** Resolves when the piece in flight (see run) is done; at once when there is none. Never rejects. */

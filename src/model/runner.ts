@@ -30,10 +30,8 @@ export class ModelRunner implements ModelExecutor {
   #busy = false;
   /** null unless someone wants the device's times. */
   #timing: KernelTiming | null = null;
-  /** What must not happen while a batch runs. */
-  #afterStep: () => void = () => {};
-  /** When the device had done the last piece that sampled. */
-  #computedMs = 0;
+  /** What takes #timing's place when the batch has run; null: nothing does. */
+  #nextTiming: { timing: KernelTiming | null } | null = null;
 
   private constructor(parts: RunnerParts) {
     const { options, activations } = parts;
@@ -64,7 +62,9 @@ export class ModelRunner implements ModelExecutor {
     const pieces = warmUpPieces(this.#parts, options.limits);
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
-      await this.#runLast(pass.firstLayer(piece), piece);
+      await this.#readback.read(piece, async (copy, done) => {
+        await this.#gpu.run([this.#encode(pass.firstLayer(piece), copy)], { done });
+      });
     }
     const compileMs = pipelineMs + options.clock.now() - begun;
     for (const piece of pieces) {
@@ -93,12 +93,9 @@ export class ModelRunner implements ModelExecutor {
       kvBytes: kvDtype === 'f16' ? 2 : 4,
     };
     const timing = mode && KernelTiming.create({ gpu, mode, shapes, clock, engineId, onSpan });
-    const change = (): void => {
-      this.#timing?.destroy();
-      this.#timing = timing;
-    };
-    if (this.#busy) this.#afterStep = change;
-    else change();
+    this.#nextTiming?.timing?.destroy();
+    this.#nextTiming = { timing };
+    if (!this.#busy) this.#changeTiming();
     return mode === null || timing !== null;
   }
 
@@ -131,8 +128,7 @@ export class ModelRunner implements ModelExecutor {
       return sampled;
     } finally {
       this.#busy = false;
-      this.#afterStep();
-      this.#afterStep = () => {};
+      this.#changeTiming();
     }
   }
 
@@ -150,6 +146,7 @@ export class ModelRunner implements ModelExecutor {
   destroy(): void {
     const { weights, activations, pass } = this.#parts;
     this.#timing?.destroy();
+    this.#nextTiming?.timing?.destroy();
     weights.destroy();
     activations.destroy();
     pass.destroy();
@@ -162,14 +159,9 @@ export class ModelRunner implements ModelExecutor {
     const all = pass.dispatches(piece);
     const submits = piece.numRows <= ONE_SUBMIT_ROWS ? [all] : this.#cut(all);
     const last = submits.pop()!;
-    for (const part of submits) await this.#timed(part, (ms) => this.#submit(part, piece, ms));
-    let sampled: SampledToken[] = [];
-    await this.#timed(last, async (ms) => {
-      if (piece.samples.length === 0) await this.#submit(last, piece, ms);
-      else sampled = await this.#runLast(last, piece, ms);
-    });
+    for (const part of submits) await this.#submit(part, piece);
+    const { sampled, computedMs } = await this.#runLast(last, piece);
     const { onSpan, engineId = 'engine', clock } = this.#parts.options;
-    const computedMs = piece.samples.length === 0 ? clock.now() : this.#computedMs;
     const timed = { begunMs, computedMs, endMs: clock.now(), submits: submits.length + 1 };
     if (onSpan) tellPiece(onSpan, engineId, piece, step, timed, this.#timing !== null);
     return sampled;
@@ -207,30 +199,21 @@ export class ModelRunner implements ModelExecutor {
     return parts;
   }
 
-  /** Runs a part of a piece, told how long it may take, and learns from how long it took. */
-  async #timed(part: readonly Work[], run: (expectedMs: number) => Promise<void>): Promise<void> {
+  /** Runs a part of a piece, and learns from how long it took. */
+  async #submit(part: readonly Work[], piece: Piece, last: LastPart = {}): Promise<void> {
     const { clock } = this.#parts.options;
     const works = part.map(estimated);
+    const expectedMs = works.reduce((ms, work) => ms + this.#estimate.milliseconds(work), 0);
+    const commands = this.#encode(part, last.copy);
     // A peer's copy may be ahead in the queue: its time is not this part's.
     await this.#gpu.idle();
     const start = clock.now();
-    await run(works.reduce((ms, work) => ms + this.#estimate.milliseconds(work), 0));
-    this.#estimate.learn(works, clock.now() - start);
+    const { overslept } = await this.#gpu.run([commands], { expectedMs, ...last });
+    this.#estimate.learn(works, clock.now() - start, overslept);
+    await this.#timing?.collect(part, piece, start);
   }
 
-  async #submit(
-    part: readonly Work[],
-    piece: Piece,
-    expectedMs: number,
-    readback?: (encoder: GPUCommandEncoder) => void,
-  ): Promise<void> {
-    const timing = this.#timing;
-    const submittedMs = timing ? this.#parts.options.clock.now() : 0;
-    await this.#gpu.run([this.#encode(part, readback)], expectedMs);
-    if (timing) await timing.collect(part, piece, submittedMs);
-  }
-
-  #encode(part: readonly Work[], readback?: (encoder: GPUCommandEncoder) => void): GPUCommandBuffer {
+  #encode(part: readonly Work[], copy?: (encoder: GPUCommandEncoder) => void): GPUCommandBuffer {
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'forward' });
     const { library } = this.#parts;
     if (this.#timing) this.#timing.encode(encoder, part, (pass, work) => library.encode(pass, work));
@@ -239,17 +222,38 @@ export class ModelRunner implements ModelExecutor {
       for (const work of part) library.encode(pass, work);
       pass.end();
     }
-    readback?.(encoder);
+    copy?.(encoder);
     return encoder.finish();
   }
 
-  /** Submits the last part of a piece that samples, with the copy of its results, and reads them. */
-  async #runLast(part: readonly Work[], piece: Piece, expectedMs = 0): Promise<SampledToken[]> {
-    return this.#readback.read(piece, async (copy) => {
-      await this.#submit(part, piece, expectedMs, copy);
-      this.#computedMs = this.#parts.options.clock.now();
-    });
+  /** Submits the last part of a piece, and reads what the piece samples. computedMs: when the device had done it. */
+  async #runLast(
+    part: readonly Work[],
+    piece: Piece,
+  ): Promise<{ sampled: SampledToken[]; computedMs: number }> {
+    const { clock } = this.#parts.options;
+    let computedMs = 0;
+    const submit = async (last?: LastPart) => {
+      await this.#submit(part, piece, last);
+      computedMs = clock.now();
+    };
+    if (piece.samples.length > 0) {
+      const sampled = await this.#readback.read(piece, (copy, done) => submit({ copy, done }));
+      return { sampled, computedMs };
+    }
+    await submit();
+    return { sampled: [], computedMs };
+  }
+
+  #changeTiming(): void {
+    if (!this.#nextTiming) return;
+    this.#timing?.destroy();
+    this.#timing = this.#nextTiming.timing;
+    this.#nextTiming = null;
   }
 }
+
+/** What the last part of a piece that samples also does, and how it is known to be done. */
+type LastPart = { copy?: (encoder: GPUCommandEncoder) => void; done?: () => Promise<unknown> };
 
 const estimated = ({ kernel, work }: Work): EstimatedWork => ({ key: kernel, work });

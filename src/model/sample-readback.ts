@@ -13,14 +13,12 @@ const PLACES = 2;
 const RESULT_BYTES = 16;
 
 export class SampleReadback {
-  readonly #gpu: GpuDevice;
   readonly #activations: Activations;
   readonly #vocabSize: number;
   readonly #keepLogits: boolean;
   readonly #ring: StagingRing;
 
   constructor(gpu: GpuDevice, activations: Activations, vocabSize: number, keepLogits: boolean) {
-    this.#gpu = gpu;
     this.#activations = activations;
     this.#vocabSize = vocabSize;
     this.#keepLogits = keepLogits;
@@ -36,22 +34,25 @@ export class SampleReadback {
     return this.#ring.bytes;
   }
 
-  /** `run` submits the piece's last kernels followed by the given copies, and resolves when they are done. */
+  /**
+   * `run` submits the piece's last kernels followed by the given copies, and awaits `done` to know when they are: the
+   * map of what they wrote, so that there is one way to the device and back.
+   */
   async read(
     piece: Piece,
-    run: (copy: (encoder: GPUCommandEncoder) => void) => Promise<void>,
+    run: (copy: (encoder: GPUCommandEncoder) => void, done: () => Promise<unknown>) => Promise<void>,
   ): Promise<SampledToken[]> {
     const count = piece.samples.length;
     const wanted = piece.samples.some(({ sample }) => this.#isKept(sample));
     const logitBytes = wanted ? 4 * pad4(this.#vocabSize) * count : 0;
     const staging = await this.#ring.acquire(RESULT_BYTES * count + logitBytes);
+    const copy = (encoder: GPUCommandEncoder) => {
+      encoder.copyBufferToBuffer(this.#activations.results, 0, staging, 0, RESULT_BYTES * count);
+      if (logitBytes === 0) return;
+      encoder.copyBufferToBuffer(this.#activations.logits, 0, staging, RESULT_BYTES * count, logitBytes);
+    };
     try {
-      await run((encoder) => {
-        encoder.copyBufferToBuffer(this.#activations.results, 0, staging, 0, RESULT_BYTES * count);
-        if (logitBytes === 0) return;
-        encoder.copyBufferToBuffer(this.#activations.logits, 0, staging, RESULT_BYTES * count, logitBytes);
-      });
-      await this.#gpu.guard(staging.mapAsync(GPUMapMode.READ));
+      await run(copy, () => staging.mapAsync(GPUMapMode.READ));
       const sampled = this.#parse(piece, staging.getMappedRange());
       staging.unmap();
       return sampled;

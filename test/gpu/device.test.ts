@@ -15,7 +15,7 @@ it('a device that ends while a submit is under way asks nothing more of it, and 
     },
   });
   const submit = (expectedMs: number) =>
-    gpu.run([gpu.device.createCommandEncoder().finish()], expectedMs).catch((error: unknown) => error);
+    gpu.run([gpu.device.createCommandEncoder().finish()], { expectedMs }).catch((error: unknown) => error);
   await submit(0);
   expect([asked, settled]).toEqual([1, 1]);
 

@@ -67,7 +67,7 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
     library.encode(pass, { kernel, bindGroup, x: Math.ceil(n / 4 / columns4), y: Math.ceil(m / rows) });
     pass.end();
     encoder.copyBufferToBuffer(out, 0, back, 0, 4 * m * n);
-    await gpu.run([encoder.finish()], expectedMs);
+    await gpu.run([encoder.finish()], { expectedMs });
     expectedMs = systemClock.now() - start;
     await gpu.guard(back.mapAsync(GPUMapMode.READ));
     const result = new Float32Array(back.getMappedRange().slice(0));
