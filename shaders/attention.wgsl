@@ -2,6 +2,8 @@
 // A subgroup serves ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles of as many
 // as it has lanes, from position 0 up: lanes are keys for the scores, then head dimensions for the weighted sum of values.
 // Masked scores are selected away, and values of slots not yet written are read as 0, whatever the memory holds.
+// Parts of PART keys, at fixed positions, are each summed from nothing and added up in order: here, or, with SPLIT, in
+// attention_combine.wgsl after a subgroup each has written its part. Both add in the same order.
 enable subgroups;
 
 struct Params {
@@ -18,6 +20,8 @@ override ROWS: u32 = 8;        // flattened rows a subgroup, at most 8 and SUBGR
 override HEAD_DIM: u32 = 64;   // values a head, a multiple of 4
 override BLOCK_SIZE: u32 = 16; // slots a block
 override KV_F32: bool = false; // else two halves a u32
+override PART: u32 = 256;      // keys a part, a multiple of SUBGROUP
+override SPLIT: bool = false;  // write part workgroup.z only
 override dims4: u32 = HEAD_DIM / 4;
 override lane_dims4: u32 = (HEAD_DIM / 4 + SUBGROUP - 1) / SUBGROUP; // vec4s of the output a lane owns, at most 8
 
@@ -28,7 +32,7 @@ const lowest = -3.0e38; // below any score
 @group(0) @binding(2) var<storage, read> tokens: array<vec4<u32>>;  // [rows]: token id, position, slot, unused
 @group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>;   // block table's start, first row of the sequence, first flattened row, count
 @group(0) @binding(4) var<storage, read> tables: array<u32>;        // block tables, one after the other
-@group(0) @binding(5) var<storage, read_write> out: array<vec4f>;   // [rows][heads][dims4]
+@group(0) @binding(5) var<storage, read_write> out: array<vec4f>;   // [rows][heads][dims4]; SPLIT: [rows][heads][parts][dims4 + 1]
 @group(0) @binding(6) var<uniform> params: Params;
 
 fn load(at: u32) -> vec4f {
@@ -39,8 +43,17 @@ fn load(at: u32) -> vec4f {
   return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
 }
 
+// What a sum over scores is multiplied by when the highest rises from `before` to `after`. Exactly 1 where nothing changes.
+fn shrunk(before: f32, after: f32) -> f32 {
+  return select(exp(before - after), 1.0, before == after);
+}
+
 @compute @workgroup_size(SUBGROUP)
-fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+fn main(
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+  @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) lane: u32,
+) {
   let tile = tiles[workgroup.x];
   let kv_head = workgroup.y;
   // Lane r knows row r's place in q and out, in heads, and its position. Rows past the end repeat the last one.
@@ -53,59 +66,88 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     position[r] = subgroupShuffle(my_position, r);
   }
   let last = tokens[tile.y + (tile.z + tile.w - 1) / params.group].y;
-  var highest: array<f32, 8>;
-  var total: array<f32, 8>; // this lane's part of the sum of weights
-  var sum: array<vec4f, 64>;
-  for (var r = 0u; r < ROWS; r++) {
-    highest[r] = lowest;
+  if (SPLIT && workgroup.z * PART > last) {
+    return;
   }
-  for (var start = 0u; start <= last; start += SUBGROUP) {
-    let key = min(start + lane, last);
-    let block = tables[tile.x + key / BLOCK_SIZE];
-    let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
-    let k_at = (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * dims4;
-    let v_at = k_at + params.kv_heads * BLOCK_SIZE * dims4;
-
-    var score = array<f32, 8>(); // written out: Dawn zeroes a variable in a loop only the first time
-    for (var d = 0u; d < params.dims4; d++) {
-      let k = load(k_at + d);
-      let mine = q[my_head * dims4 + d];
-      for (var r = 0u; r < ROWS; r++) {
-        let x = subgroupShuffle(mine, r);
-        score[r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[r]))));
-      }
-    }
+  var whole_highest: array<f32, 8>;
+  var whole_total: array<f32, 8>;
+  var whole: array<vec4f, 64>;
+  for (var r = 0u; r < ROWS; r++) {
+    whole_highest[r] = lowest;
+  }
+  for (var part = workgroup.z; part <= select(last / PART, workgroup.z, SPLIT); part++) {
+    var highest: array<f32, 8>;
+    var total: array<f32, 8>; // this lane's part of the sum of weights
+    var sum: array<vec4f, 64>;
     for (var r = 0u; r < ROWS; r++) {
-      let seen = start + lane <= position[r];
-      let s = select(lowest, score[r], seen);
-      let top = max(highest[r], subgroupMax(s));
-      let shrink = select(exp(highest[r] - top), 1.0, highest[r] == top); // exactly 1 where nothing is seen
-      score[r] = select(0.0, exp(s - top), seen);
-      highest[r] = top;
-      total[r] = fma(total[r], shrink, score[r]);
+      highest[r] = lowest;
+      total[r] = 0.0; // written out: Dawn zeroes a variable in a loop only the first time
       for (var i = 0u; i < lane_dims4; i++) {
-        sum[r * lane_dims4 + i] *= shrink;
+        sum[r * lane_dims4 + i] = vec4f();
       }
     }
-    for (var j = 0u; j < params.lanes; j++) {
-      let written = start + j <= last;
-      let v_key = subgroupShuffle(v_at, j);
-      for (var i = 0u; i < lane_dims4; i++) {
-        let v = select(vec4f(), load(v_key + min(lane + i * SUBGROUP, dims4 - 1)), written);
+    for (var start = part * PART; start < min(last + 1, (part + 1) * PART); start += SUBGROUP) {
+      let key = min(start + lane, last);
+      let block = tables[tile.x + key / BLOCK_SIZE];
+      let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
+      let k_at = (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * dims4;
+      let v_at = k_at + params.kv_heads * BLOCK_SIZE * dims4;
+
+      var score = array<f32, 8>();
+      for (var d = 0u; d < params.dims4; d++) {
+        let k = load(k_at + d);
+        let mine = q[my_head * dims4 + d];
         for (var r = 0u; r < ROWS; r++) {
-          sum[r * lane_dims4 + i] = fma(vec4f(subgroupShuffle(score[r], j)), v, sum[r * lane_dims4 + i]);
+          let x = subgroupShuffle(mine, r);
+          score[r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[r]))));
+        }
+      }
+      for (var r = 0u; r < ROWS; r++) {
+        let seen = start + lane <= position[r];
+        let s = select(lowest, score[r], seen);
+        let top = max(highest[r], subgroupMax(s));
+        let shrink = shrunk(highest[r], top);
+        score[r] = select(0.0, exp(s - top), seen);
+        highest[r] = top;
+        total[r] = fma(total[r], shrink, score[r]);
+        for (var i = 0u; i < lane_dims4; i++) {
+          sum[r * lane_dims4 + i] *= shrink;
+        }
+      }
+      for (var j = 0u; j < params.lanes; j++) {
+        let written = start + j <= last;
+        let v_key = subgroupShuffle(v_at, j);
+        for (var i = 0u; i < lane_dims4; i++) {
+          let v = select(vec4f(), load(v_key + min(lane + i * SUBGROUP, dims4 - 1)), written);
+          for (var r = 0u; r < ROWS; r++) {
+            sum[r * lane_dims4 + i] = fma(vec4f(subgroupShuffle(score[r], j)), v, sum[r * lane_dims4 + i]);
+          }
         }
       }
     }
+    for (var r = 0u; r < ROWS; r++) {
+      let top = max(whole_highest[r], highest[r]);
+      let old = shrunk(whole_highest[r], top);
+      let fresh = shrunk(highest[r], top);
+      whole_highest[r] = top;
+      whole_total[r] = fma(whole_total[r], old, subgroupAdd(total[r]) * fresh);
+      for (var i = 0u; i < lane_dims4; i++) {
+        whole[r * lane_dims4 + i] = fma(whole[r * lane_dims4 + i], vec4f(old), sum[r * lane_dims4 + i] * fresh);
+      }
+    }
   }
   for (var r = 0u; r < ROWS; r++) {
-    let weight = subgroupAdd(total[r]);
     let head = subgroupShuffle(my_head, r);
+    let at = select(head * dims4, (head * workgroups.z + workgroup.z) * (dims4 + 1), SPLIT);
+    let divisor = select(whole_total[r], 1.0, SPLIT);
     for (var i = 0u; i < lane_dims4; i++) {
       let d = lane + i * SUBGROUP;
       if (r < tile.w && d < dims4) {
-        out[head * dims4 + d] = sum[r * lane_dims4 + i] / weight;
+        out[at + d] = whole[r * lane_dims4 + i] / divisor;
       }
+    }
+    if (SPLIT && r < tile.w && lane == 0) {
+      out[at + dims4] = vec4f(whole_highest[r], whole_total[r], 0.0, 0.0);
     }
   }
 }

@@ -41,7 +41,8 @@ export async function measureCeilings(
     const kernel = await library.get(name, { WORKGROUP: 64 });
     return { kernel, bindGroup: library.bind(kernel, 'ceiling', inputs), x: threads / 64, y: 1 };
   };
-  const bestMs = async (work: Dispatch) => Math.min(...(await timeRounds(gpu, library, work, clock, ROUNDS)));
+  const bestMs = async (work: Dispatch) =>
+    Math.min(...(await timeRounds(gpu, library, [work], clock, ROUNDS)));
   try {
     // A software adapter has a thread a core; a GPU wants very many.
     const threads = gpu.report.software ? 4096 : 262_144;
@@ -76,22 +77,22 @@ export async function measureCeilings(
   }
 }
 
-/** Milliseconds of one dispatch, by round: each of as many in a row as take ROUND_MS. Compiles first. */
+/** Milliseconds of the dispatches together, by round: each of as many in a row as take ROUND_MS. Compiles first. */
 export async function timeRounds(
   gpu: GpuDevice,
   library: KernelLibrary,
-  work: Dispatch,
+  works: readonly Dispatch[],
   clock: Clock,
   rounds: number,
 ): Promise<number[]> {
   const round = async (repeats: number, expectedMs: number): Promise<number> => {
     const encoder = gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
-    for (let i = 0; i < repeats; i++) library.encode(pass, work);
+    for (let i = 0; i < repeats; i++) for (const work of works) library.encode(pass, work);
     pass.end();
     const commands = encoder.finish();
     const start = clock.now();
-    await gpu.run([commands], expectedMs);
+    await gpu.run([commands], { expectedMs });
     return clock.now() - start;
   };
   await round(1, 0);

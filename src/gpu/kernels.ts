@@ -28,6 +28,10 @@ export const kernels = {
   },
   attention: { shader: 'attention', bindings: attention },
   attentionPortable: { shader: 'attention_portable', bindings: attention },
+  attentionCombine: {
+    shader: 'attention_combine',
+    bindings: ['read', 'read', 'write', 'uniform', 'uniform'],
+  },
   swiglu: { shader: 'swiglu', bindings: ['read', 'write', 'uniform', 'uniform'] },
   sample: { shader: 'sample', bindings: ['read', 'read', 'read', 'write', 'uniform'] },
   ceilingMultiplyAdd: { shader: 'ceiling_multiply_add', bindings: ['read', 'write', 'uniform'] },
@@ -46,12 +50,14 @@ export interface Kernel {
   used: boolean;
 }
 
-/** One dispatch: workgroups in x and y. */
+/** One dispatch: workgroups in x, y and z. */
 export interface Dispatch {
   kernel: Kernel;
   bindGroup: GPUBindGroup;
   x: number;
   y: number;
+  /** Default 1. */
+  z?: number;
 }
 
 export class KernelLibrary {
@@ -92,14 +98,14 @@ export class KernelLibrary {
     });
   }
 
-  encode(pass: GPUComputePassEncoder, { kernel, bindGroup, x, y }: Dispatch): void {
+  encode(pass: GPUComputePassEncoder, { kernel, bindGroup, x, y, z = 1 }: Dispatch): void {
     if (!kernel.used) {
       kernel.used = true;
       if (this.#warm) this.#firstUses += 1;
     }
     pass.setPipeline(kernel.pipeline);
     pass.setBindGroup(0, bindGroup);
-    pass.dispatchWorkgroups(x, y);
+    pass.dispatchWorkgroups(x, y, z);
   }
 
   /** From now on a pipeline's first use is counted. */

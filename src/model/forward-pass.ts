@@ -7,8 +7,9 @@ import type { Dispatch, Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
+import { createAttention } from './attention-stages.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
-import { type AdapterForm, attentionVariants, gemmFor, gemmVariants } from './kernel-variants.ts';
+import { type AdapterForm, gemmFor, gemmVariants } from './kernel-variants.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
 
@@ -19,8 +20,8 @@ export interface Work extends Dispatch {
   label: string;
 }
 
-/** One kernel call of the pass, for any piece. */
-type Stage = (piece: Piece) => Work;
+/** One kernel call of the pass, for any piece; null: not for this one. */
+export type Stage = (piece: Piece) => Work | null;
 
 export interface ForwardPass {
   /** What a piece dispatches, in order. The last layer's rest is left out for a piece that needs no logits. */
@@ -50,10 +51,12 @@ export interface ForwardPassParts {
   activations: Activations;
   kv: GpuKvMemory;
   blockSize: number;
+  maxModelLen: number;
 }
 
 export async function createForwardPass(parts: ForwardPassParts): Promise<ForwardPass> {
-  const { gpu, library, form, architecture, weights, weightsF32, activations: act, kv, blockSize } = parts;
+  const { gpu, library, form, architecture, weights, weightsF32, activations: act, kv } = parts;
+  const { blockSize, maxModelLen } = parts;
   const { numLayers, hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
   const kvF32 = kv.kvDtype === 'f32';
   const group = numHeads / numKvHeads;
@@ -71,7 +74,10 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   const step = uniform('step', { rows: 0, logit_rows: 0 });
   const oddColumns = matricesOf(weights).some(({ columns4 }) => columns4 % 2 !== 0);
   const gemm = await gemmVariants(library, form, weightsF32, oddColumns);
-  const attention = await attentionVariants(library, form, { headDim, blockSize, group, kvF32 });
+  const attention = await createAttention({
+    ...{ gpu, library, form, architecture, activations: act, kv, blockSize, maxModelLen },
+    ...{ uniform, stepUniform: step },
+  });
   const [embed, norm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
     library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
     library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 0, GATHER: 0 }),
@@ -144,23 +150,11 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
       }),
     );
 
-  const isFew = (piece: Piece) => piece.spans.every(({ rows }) => rows === 1);
-  const attend = (label: string, params: GPUBuffer): Stage => {
-    const buffers = [act.q, kv.buffer, act.tokens, act.tiles, act.tables, act.attended, params];
-    const bindGroup = library.bind(attention.many.kernel, label, buffers);
-    return (piece) => {
-      const { kernel, tileRows } = isFew(piece) ? attention.few : attention.many;
-      const tiles = piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
-      return { kernel, bindGroup, label, x: tiles, y: numKvHeads, work: piece.attendedKeys * pairWork };
-    };
-  };
-
   const swigluParams = uniform('swiglu', {
     width: intermediateSize,
     width4: pad4(intermediateSize) / 4,
     stride4: pad4(2 * intermediateSize) / 4,
   });
-  const pairWork = 2 * numHeads * headDim;
 
   /** Up to the write of K and V; and the rest. */
   const layerStages = (layer: DeviceLayer, index: number): { upToKv: Stage[]; rest: Stage[] } => {
@@ -171,13 +165,6 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
       ...kv.placeOfLayer(index, numLayers),
       scale: 1 / Math.sqrt(headDim),
       eps: architecture.rmsNormEps,
-    });
-    const attentionParams = uniform('attention', {
-      ...kv.placeOfLayer(index, numLayers),
-      kv_heads: numKvHeads,
-      group,
-      dims4: headDim / 4,
-      lanes: form.subgroup ?? 1,
     });
     const ropeBuffers = [
       act.qkv,
@@ -196,7 +183,7 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
         stage(rope, name('rope'), ropeBuffers, perRow(((numHeads + 2 * numKvHeads) * headDim) / 8)),
       ],
       rest: [
-        attend(name('attention'), attentionParams),
+        ...attention.layerStages(index),
         multiply(name('o'), act.attended, layer.o, act.delta),
         normalise(addNorm, name('post-attention norm'), layer.postAttentionNorm),
         multiply(name('gate up'), act.normed, layer.gateUp, act.gateUp),
@@ -241,12 +228,14 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
     ),
   ];
 
-  const stagesOf = (piece: Piece, from: typeof layers): Stage[] => {
+  const worksOf = (piece: Piece, from: typeof layers): Work[] => {
     const wantsLogits = piece.logitRows.length > 0;
     const through = from.flatMap(({ upToKv, rest }, index) =>
       !wantsLogits && index === layers.length - 1 ? upToKv : [...upToKv, ...rest],
     );
-    return [begin, ...through, ...(wantsLogits ? end : [])];
+    return [begin, ...through, ...(wantsLogits ? end : [])]
+      .map((of) => of(piece))
+      .filter((work) => work !== null);
   };
 
   const largest = weights.layers
@@ -254,14 +243,14 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
     .flatMap((l) => [l.qkv, l.o, l.gateUp, l.down])
     .reduce((most, matrix) => (matrixWork(matrix) > matrixWork(most) ? matrix : most));
   return {
-    dispatches: (piece) => stagesOf(piece, layers).map((of) => of(piece)),
-    firstLayer: (piece) => stagesOf(piece, layers.slice(0, 1)).map((of) => of(piece)),
+    dispatches: (piece) => worksOf(piece, layers),
+    firstLayer: (piece) => worksOf(piece, layers.slice(0, 1)),
     group,
-    tileRows: (piece) => (isFew(piece) ? attention.few : attention.many).tileRows,
+    tileRows: (piece) => attention.variantFor(piece).tileRows,
     rowWork: matrixWork(largest),
-    pairWork,
+    pairWork: attention.pairWork,
     gemmKernel: (rows) => gemmFor(gemm, rows, largest.columns4).kernel,
-    attentionKernel: attention.many.kernel,
+    attentionKernel: attention.manyKernel,
     stepUniform: step,
     destroy: () => {
       for (const buffer of uniforms) buffer.destroy();

@@ -2,6 +2,7 @@
  * What a kernel has to do for a piece, whatever its form: floating-point operations, and bytes when each operand is read,
  * and each result written, once. Only for profiles: nothing is scheduled by it.
  */
+import { ATTENTION_PART } from './kernel-variants.ts';
 import type { Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
 
@@ -57,6 +58,8 @@ export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): Ke
         bytes: keys * 2 * numKvHeads * headDim * kvBytes + 2 * rows * numHeads * headDim * F32,
       };
     }
+    case 'attention combine':
+      return pass(rows * numHeads * headDim * Math.ceil(piece.longestContext / ATTENTION_PART), 1, 3);
     case 'rope': {
       const values = rows * (numHeads + 2 * numKvHeads) * headDim;
       return { flops: 3 * values, bytes: values * (F32 + kvBytes) };

@@ -24,6 +24,17 @@ export interface AttentionVariant {
   tileRows: number;
 }
 
+/** Attention in parts of the context, a workgroup each, that another kernel adds up: the same bits, more workgroups. */
+export interface SplitAttention extends AttentionVariant {
+  combine: Kernel;
+}
+
+/**
+ * Keys a part: attention adds up parts that begin at multiples of it, whoever computes them. A multiple of every subgroup
+ * size; short enough that a long context gives many workgroups, long enough that adding up is little beside it.
+ */
+export const ATTENTION_PART = 256;
+
 export interface AdapterForm {
   /** null: the portable forms. */
   subgroup: number | null;
@@ -94,27 +105,67 @@ export function gemmFor(variants: readonly GemmVariant[], rows: number, columns4
   return variants.find(({ upTo, evenColumns }) => rows <= upTo && (!evenColumns || columns4 % 2 === 0))!;
 }
 
-/** `few`: for pieces of one row a request; `many`: otherwise. */
+export interface AttentionVariants {
+  /** For pieces of one row a request. */
+  few: AttentionVariant;
+  many: AttentionVariant;
+  /** In place of `few` where that has too few workgroups; null: no context is longer than a part. */
+  split: SplitAttention | null;
+}
+
+export interface AttentionShape {
+  headDim: number;
+  blockSize: number;
+  /** Query heads a KV head. */
+  group: number;
+  kvF32: boolean;
+  maxModelLen: number;
+}
+
 export async function attentionVariants(
   library: KernelLibrary,
-  { subgroup }: AdapterForm,
-  shape: { headDim: number; blockSize: number; group: number; kvF32: boolean },
-): Promise<{ few: AttentionVariant; many: AttentionVariant }> {
-  const overrides = { HEAD_DIM: shape.headDim, BLOCK_SIZE: shape.blockSize, KV_F32: Number(shape.kvF32) };
-  if (subgroup === null) {
-    const portable = {
-      kernel: await library.get('attentionPortable', overrides),
-      tileRows: PORTABLE_TILE_ROWS,
-    };
-    return { few: portable, many: portable };
-  }
-  const variant = async (rows: number): Promise<AttentionVariant> => ({
-    kernel: await library.get('attention', { ...overrides, SUBGROUP: subgroup, ROWS: rows }),
-    tileRows: rows,
+  { subgroup, workgroup }: AdapterForm,
+  { headDim, blockSize, group, kvF32, maxModelLen }: AttentionShape,
+): Promise<AttentionVariants> {
+  const overrides = { HEAD_DIM: headDim, BLOCK_SIZE: blockSize, KV_F32: Number(kvF32), PART: ATTENTION_PART };
+  const variant = async (tileRows: number, SPLIT: 0 | 1): Promise<AttentionVariant> => ({
+    kernel:
+      subgroup === null
+        ? await library.get('attentionPortable', { ...overrides, SPLIT })
+        : await library.get('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
+    tileRows,
   });
-  const fewRows = [1, 2, 4, 8].find((rows) => rows >= shape.group) ?? 8;
-  const [few, many] = await Promise.all([variant(fewRows), variant(8)]);
-  return { few, many };
+  const fewRows = subgroup === null ? PORTABLE_TILE_ROWS : ([1, 2, 4, 8].find((rows) => rows >= group) ?? 8);
+  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : 8;
+  const splitVariant = async (): Promise<SplitAttention> => {
+    const [part, combine] = await Promise.all([
+      variant(fewRows, 1),
+      library.get('attentionCombine', { WORKGROUP: workgroup, PART: ATTENTION_PART }),
+    ]);
+    return { ...part, combine };
+  };
+  const [few, many, split] = await Promise.all([
+    variant(fewRows, 0),
+    variant(manyRows, 0),
+    maxModelLen > ATTENTION_PART ? splitVariant() : null,
+  ]);
+  return { few, many, split };
+}
+
+/** Parts of contexts, one a query head, that the device has room for: a bound on memory, whatever the context. */
+export const MOST_ATTENTION_PARTS = 16_384;
+/** With so many workgroups an adapter is busy without splitting: then its one order of work is the quicker. */
+const ENOUGH_WORKGROUPS = { software: 2, gpu: 256 };
+
+/** Parts to split into; 1: not worth it, or no room for them. */
+export function attentionParts(
+  step: { rows: number; longestContext: number; workgroups: number },
+  heads: number,
+  software: boolean,
+): number {
+  const parts = Math.ceil(step.longestContext / ATTENTION_PART);
+  const enough = ENOUGH_WORKGROUPS[software ? 'software' : 'gpu'];
+  return step.workgroups < enough && step.rows * heads * parts <= MOST_ATTENTION_PARTS ? parts : 1;
 }
 
 /** Throws ModelError for a shape that no form of the kernels serves. */

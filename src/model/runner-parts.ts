@@ -92,6 +92,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     activations,
     kv,
     blockSize: limits.blockSize,
+    maxModelLen: limits.maxModelLen,
   });
   return {
     options,

@@ -51,6 +51,8 @@ export interface Piece {
   requestIds: readonly string[];
   /** Sum over rows of the keys they attend to. */
   attendedKeys: number;
+  /** Keys that the row with most attends to. */
+  longestContext: number;
 }
 
 /** Cuts a batch into pieces of at most the given size, in the batch's order. */
@@ -102,11 +104,13 @@ function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
   const logitRows: number[] = [];
   const samples: Sample[] = [];
   let attendedKeys = 0;
+  let longestContext = 0;
   let row = 0;
   const placed = spans.map(({ request, first, count }) => {
     const placement = { table: tables.length, firstRow: row, rows: count };
     const table = request.blockIds[0]!;
     const end = request.startPosition + first + count;
+    longestContext = Math.max(longestContext, end);
     for (let b = 0; b < Math.ceil(end / shape.blockSize); b++) tables.push(table[b]!);
     for (let i = first; i < first + count; i++) {
       const position = request.startPosition + i;
@@ -131,6 +135,7 @@ function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
     samples,
     requestIds: [...new Set(spans.map(({ request }) => request.requestId))],
     attendedKeys,
+    longestContext,
   };
 }
 

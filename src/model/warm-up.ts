@@ -1,5 +1,6 @@
-/** Made-up pieces that between them use every pipeline: one, a few and many rows, with and without several requests. */
+/** Made-up pieces that between them use every pipeline: one, a few and many rows, and one row of a long context. */
 import { NULL_BLOCK } from '../engine/types.ts';
+import { ATTENTION_PART } from './kernel-variants.ts';
 import type { Piece } from './step-inputs.ts';
 
 /** Rows of the warm-up pieces: one for each form of the kernels; the largest also tells how fast they are. */
@@ -10,24 +11,28 @@ export function warmUpPieces(
   { pieceRows }: { pieceRows: number },
   { blockSize, maxModelLen }: { blockSize: number; maxModelLen: number },
 ): Piece[] {
-  return WARM_UP_ROWS.map((wanted) => {
+  const pieceAt = (start: number, wanted: number): Piece => {
     const numRows = Math.min(wanted, pieceRows, maxModelLen);
+    const longestContext = start + numRows;
     const tokens = new Uint32Array(4 * numRows);
     for (let row = 0; row < numRows; row++)
-      tokens.set([0, row, NULL_BLOCK * blockSize + (row % blockSize), 0], 4 * row);
+      tokens.set([0, start + row, NULL_BLOCK * blockSize + (row % blockSize), 0], 4 * row);
     return {
       numRows,
       tokens,
-      tables: new Uint32Array(Math.ceil(numRows / blockSize)).fill(NULL_BLOCK),
+      tables: new Uint32Array(Math.ceil(longestContext / blockSize)).fill(NULL_BLOCK),
       spans: [{ table: 0, firstRow: 0, rows: numRows }],
       logitRows: Uint32Array.of(numRows - 1),
       samples: [
         { requestId: 'warm-up', sample: { params: warmUpSampling, outputIndex: 0, forbiddenTokenIds: [] } },
       ],
       requestIds: ['warm-up'],
-      attendedKeys: (numRows * (numRows + 1)) / 2,
+      attendedKeys: numRows * start + (numRows * (numRows + 1)) / 2,
+      longestContext,
     };
-  });
+  };
+  const pieces = WARM_UP_ROWS.map((rows) => pieceAt(0, rows));
+  return maxModelLen > ATTENTION_PART ? [...pieces, pieceAt(ATTENTION_PART, 1)] : pieces;
 }
 
 /** Every branch of the sampling kernel. */

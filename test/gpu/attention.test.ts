@@ -29,15 +29,22 @@ interface Form {
   kernel: KernelName;
   overrides: Overrides;
   tileRows: number;
+  /** In parts, added up by another kernel. */
+  split: boolean;
 }
+
+/** Keys a part: sequences here have several. */
+const PART = 32;
 
 function forms(): Form[] {
   const lanes = gpu.report.subgroupSize;
-  const list: Form[] = [{ kernel: 'attentionPortable', overrides: {}, tileRows: 4 }];
+  const portable = { kernel: 'attentionPortable', overrides: {}, tileRows: 4 } as const;
+  const list: Form[] = [false, true].map((split) => ({ ...portable, split }));
   if (lanes === null) return list;
   for (const rows of [8, 4, 1]) {
     if (rows > lanes) continue;
-    list.push({ kernel: 'attention', overrides: { SUBGROUP: lanes, ROWS: rows }, tileRows: rows });
+    const form = { kernel: 'attention', overrides: { SUBGROUP: lanes, ROWS: rows }, tileRows: rows } as const;
+    for (const split of [false, true]) list.push({ ...form, split });
   }
   return list;
 }
@@ -88,24 +95,27 @@ async function attend(form: Form, c: Case) {
   for (let flat = 0; flat < rows * group; flat += form.tileRows) {
     tiles.push(0, 0, flat, Math.min(form.tileRows, rows * group - flat));
   }
-  const [out] = await runKernel(
+  const parts = form.split ? Math.ceil(length / PART) : 1;
+  const shape = { HEAD_DIM: headDim, BLOCK_SIZE: c.blockSize, KV_F32: Number(c.kvDtype === 'f32') };
+  const [written] = await runKernel(
     gpu,
     form.kernel,
-    { ...form.overrides, HEAD_DIM: headDim, BLOCK_SIZE: c.blockSize, KV_F32: Number(c.kvDtype === 'f32') },
+    { ...form.overrides, ...shape, PART, SPLIT: Number(form.split) },
     [
       q,
       cache,
       tokens,
       Uint32Array.from(tiles),
       table,
-      new Float32Array(q.length),
+      new Float32Array(form.split ? rows * heads * parts * (headDim + 4) : q.length).fill(Number.NaN),
       packUniform('attention', {
         ...{ layer, layers, kv_heads: kvHeads, group, dims4: headDim / 4 },
         lanes: gpu.report.subgroupSize ?? 1,
       }),
     ],
-    [tiles.length / 4, kvHeads],
+    [tiles.length / 4, kvHeads, parts],
   );
+  const out = form.split ? await combine(written!, tokens, heads, headDim) : written;
   const expected = new Float64Array(q.length);
   for (let row = 0; row < rows; row++) {
     for (let h = 0; h < heads; h++) {
@@ -120,6 +130,24 @@ async function attend(form: Form, c: Case) {
   return { out: new Float32Array(out!, 0, q.length), expected };
 }
 
+async function combine(parts: ArrayBuffer, tokens: Uint32Array, heads: number, headDim: number) {
+  const rows = tokens.length / 4;
+  const [out] = await runKernel(
+    gpu,
+    'attentionCombine',
+    { WORKGROUP: 64, PART },
+    [
+      new Float32Array(parts),
+      tokens,
+      new Float32Array(rows * heads * headDim),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4 }),
+      packUniform('step', { rows, logit_rows: 0 }),
+    ],
+    [Math.ceil((heads * headDim) / 4 / 64), rows],
+  );
+  return out;
+}
+
 describe('paged attention', () => {
   it.each([
     { headDim: 32, group: 2, kvHeads: 1, start: 0, rows: 21, kvDtype: 'f16', blockSize: 16 },
@@ -127,6 +155,7 @@ describe('paged attention', () => {
     { headDim: 16, group: 1, kvHeads: 2, start: 5, rows: 9, kvDtype: 'f32', blockSize: 4 },
     { headDim: 128, group: 8, kvHeads: 1, start: 30, rows: 2, kvDtype: 'f16', blockSize: 16 },
     { headDim: 24, group: 4, kvHeads: 1, start: 63, rows: 1, kvDtype: 'f32', blockSize: 16 },
+    { headDim: 40, group: 2, kvHeads: 1, start: 64, rows: 1, kvDtype: 'f16', blockSize: 16 },
   ] as Case[])('every form against float64: %o', async (c) => {
     for (const form of forms()) {
       const { out, expected } = await attend(form, c);
@@ -140,18 +169,22 @@ describe('paged attention', () => {
       group: 2,
       kvHeads: 1,
       start: 0,
-      rows: 29,
+      rows: 70,
       kvDtype: 'f16',
       blockSize: 8,
     };
     const width = whole.headDim * whole.group;
     for (const form of forms()) {
       const { out } = await attend(form, whole);
+      const other = forms().find((f) => f.kernel === form.kernel)!;
+      expect(out, JSON.stringify(form)).toEqual((await attend(other, whole)).out);
       for (const [start, rows] of [
         [0, 8],
         [8, 5],
         [13, 16],
         [28, 1],
+        [31, 3],
+        [60, 10],
       ] as const) {
         const part = await attend(form, { ...whole, start, rows });
         expect(part.out).toEqual(out.slice(start * width, (start + rows) * width));

@@ -1,5 +1,5 @@
 /** Runs one kernel on plain arrays. */
-import { dispatch, type KernelInput } from '../../src/cli/verify/kernel-bench.ts';
+import { dispatch, type KernelInput, type Workgroups } from '../../src/cli/verify/kernel-bench.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { KernelLibrary, type KernelName, type Overrides } from '../../src/gpu/kernels.ts';
 import { readShader } from './adapter.ts';
@@ -10,7 +10,7 @@ export async function runKernel(
   name: KernelName,
   overrides: Overrides,
   inputs: readonly KernelInput[],
-  workgroups: readonly [number, number],
+  workgroups: Workgroups,
 ): Promise<ArrayBuffer[]> {
   const library = libraryOf(gpu);
   return dispatch(gpu, library, await library.get(name, overrides), inputs, workgroups);

@@ -15,6 +15,7 @@ const uniformOf = {
   ropeKvWrite: 'ropeKvWrite',
   attention: 'attention',
   attentionPortable: 'attention',
+  attentionCombine: 'attentionCombine',
   swiglu: 'swiglu',
   sample: 'sample',
 } as const;

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { EngineDeadError } from '../../src/errors.ts';
+import { ATTENTION_PART } from '../../src/model/kernel-variants.ts';
 import { Oracle } from '../../src/model/oracle.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
@@ -120,6 +121,30 @@ describe.each([
     expect(together.map(({ requestId }) => requestId)).toEqual(['b', 'c', 'a', 'd']);
     expect({ digest: together[2]!.logitsDigest, kv: await kvOf(mine) }).toEqual(whole);
   });
+});
+
+it('gives a token the same bits where attention is split into parts: decode of a long context against its prefill', async () => {
+  h = await createHarness(new SeededWeights(nano, 3, 'f16'));
+  const kernelsRun = new Set<string>();
+  const length = ATTENTION_PART + 40;
+  const ids = tokens(length, nano.vocabSize, 8);
+  const blocksFrom = (first: number) => Array.from({ length: 19 }, (_, i) => first + i);
+  const run = async (start: number, end: number, blocks: readonly number[]) => {
+    const [sampled] = await h.runner.execute({
+      step: end,
+      requests: [request('a', ids, start, end, blocks)],
+    });
+    for (const { kernel } of h.runner.takeKernelTimes().totals) kernelsRun.add(kernel);
+    return sampled!.logitsDigest;
+  };
+  const whole = await run(0, length, blocksFrom(1));
+  const timed = h.runner.setTiming('kernels');
+  await run(0, ATTENTION_PART - 2, blocksFrom(30));
+  let stepwise = '';
+  for (let at = ATTENTION_PART - 2; at < length; at++) stepwise = await run(at, at + 1, blocksFrom(30));
+  expect(stepwise).toBe(whole);
+  expect(await kvOf(blocksFrom(30))).toEqual(await kvOf(blocksFrom(1)));
+  if (timed) expect(kernelsRun).toContain('attention combine');
 });
 
 it('cuts work into submits as small as asked for without changing a bit, and lets copies in between', async () => {

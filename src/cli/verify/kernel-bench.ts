@@ -6,6 +6,9 @@ import type { Platform } from '../../platform/types.ts';
 
 export type KernelInput = Float32Array | Uint32Array | Uint16Array | ArrayBuffer;
 
+/** In x, y and z. */
+export type Workgroups = readonly [number, number, number?];
+
 export interface KernelBench {
   library: KernelLibrary;
   /** The form that the runner takes on this adapter, and the one that any adapter can take. */
@@ -14,11 +17,7 @@ export interface KernelBench {
    * Inputs in binding order, an array for each binding, also for what is only written. Resolves to what the written
    * ones hold afterwards, in that order, padded to 16 bytes. Throws EngineDeadError for a dispatch that is not valid.
    */
-  run(
-    kernel: Kernel,
-    inputs: readonly KernelInput[],
-    workgroups: readonly [number, number],
-  ): Promise<ArrayBuffer[]>;
+  run(kernel: Kernel, inputs: readonly KernelInput[], workgroups: Workgroups): Promise<ArrayBuffer[]>;
 }
 
 /** Opens a device for `use` and destroys it afterwards, whatever happens. */
@@ -52,7 +51,7 @@ export async function dispatch(
   library: KernelLibrary,
   kernel: Kernel,
   inputs: readonly KernelInput[],
-  [x, y]: readonly [number, number],
+  [x, y, z = 1]: Workgroups,
 ): Promise<ArrayBuffer[]> {
   const kinds = kernels[kernel.name].bindings;
   const buffers = inputs.map((input, i) => upload(gpu, input, kinds[i] === 'uniform'));
@@ -64,7 +63,7 @@ export async function dispatch(
     }));
   const encoder = gpu.device.createCommandEncoder({ label: `check ${kernel.name}` });
   const pass = encoder.beginComputePass();
-  library.encode(pass, { kernel, bindGroup: library.bind(kernel, 'check', buffers), x, y });
+  library.encode(pass, { kernel, bindGroup: library.bind(kernel, 'check', buffers), x, y, z });
   pass.end();
   buffers
     .filter((_, i) => kinds[i] === 'write')

@@ -1,8 +1,9 @@
 /** Check (a): each kernel, dispatched alone with random inputs, against float64; shapes of the user's model and odd ones. */
 import type { Platform } from '../../platform/types.ts';
+import { attention } from './attention-kernel.ts';
 import { type KernelBench, withBench } from './kernel-bench.ts';
 import { type Finding, type KernelCheck, kernelShapes, RandomNumbers } from './kernel-cases.ts';
-import { attention, rope } from './kv-kernels.ts';
+import { rope } from './rope-kernel.ts';
 import { activation, embedding, gemm, rms } from './row-kernels.ts';
 import { sample } from './sample-kernel.ts';
 import type { CheckProvider, CheckResult } from './types.ts';

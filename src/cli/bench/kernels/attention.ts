@@ -1,7 +1,7 @@
 /** Paged attention: a prompt's rows, and one row at the end of a long context. */
 import { packUniform } from '../../../gpu/uniforms.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
-import { type AdapterForm, attentionVariants } from '../../../model/kernel-variants.ts';
+import { type AdapterForm, attentionParts, attentionVariants } from '../../../model/kernel-variants.ts';
 import { attend } from '../../../model/oracle-math.ts';
 import { attentionTiles } from '../../../model/step-inputs.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
@@ -41,9 +41,16 @@ export async function measureAttention(
   const { rows, context, headDim, heads, kvHeads } = shape;
   const group = heads / kvHeads;
   const variants = await attentionVariants(bench.library, form, {
-    ...{ headDim, blockSize: BLOCK_SIZE, group, kvF32: false },
+    ...{ headDim, blockSize: BLOCK_SIZE, group, kvF32: false, maxModelLen: context },
   });
-  const { kernel, tileRows } = rows === 1 ? variants.few : variants.many;
+  const few = variants.few;
+  const workgroups = Math.ceil(group / few.tileRows) * kvHeads;
+  const parts =
+    rows === 1
+      ? attentionParts({ rows, longestContext: context, workgroups }, heads, bench.gpu.report.software)
+      : 1;
+  const split = parts > 1 ? variants.split : null;
+  const { kernel, tileRows } = split ?? (rows === 1 ? few : variants.many);
   const blocks = Math.ceil(context / BLOCK_SIZE);
   const plane = kvHeads * BLOCK_SIZE * headDim;
   const cache = Uint16Array.from(numbers((blocks + 1) * 2 * plane, 3), floatToHalf);
@@ -54,7 +61,7 @@ export async function measureAttention(
   const q = numbers(rows * heads * headDim, 4).map((value) => value / Math.sqrt(headDim));
   const piece = { spans: [{ table: 0, firstRow: 0, rows }] };
   const tiles = attentionTiles(piece, group, tileRows);
-  const { ms, output } = await time(bench, {
+  const job = {
     kernel,
     inputs: [
       q,
@@ -62,14 +69,27 @@ export async function measureAttention(
       tokens,
       tiles,
       tables,
-      new Float32Array(q.length),
+      new Float32Array(split ? heads * parts * (headDim + 4) : q.length),
       packUniform('attention', {
         ...{ layer: 0, layers: 1, kv_heads: kvHeads, group, dims4: headDim / 4, lanes: form.subgroup ?? 1 },
       }),
     ],
     output: 5,
-    workgroups: [tiles.length / 4, kvHeads],
-  });
+    workgroups: [tiles.length / 4, kvHeads, parts] as const,
+  };
+  const second = split && {
+    kernel: split.combine,
+    inputs: [
+      'first' as const,
+      tokens,
+      new Float32Array(q.length),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4 }),
+      packUniform('step', { rows, logit_rows: 0 }),
+    ],
+    output: 2,
+    workgroups: [Math.ceil((heads * headDim) / 4 / form.workgroup), rows] as const,
+  };
+  const { ms, output } = await time(bench, job, second);
   let error = 0;
   for (const at of probes(rows * heads, 8)) {
     const [row, head] = [Math.floor(at / heads), at % heads];
@@ -97,7 +117,7 @@ export async function measureAttention(
   const best = Math.min(...ms);
   return {
     ...shape,
-    kernel: `${kernel.name} ${tileRows}`,
+    kernel: `${kernel.name} ${tileRows}${split ? `, ${parts} parts` : ''}`,
     ms,
     gflops: (4 * pairs * heads * headDim) / best / 1e6,
     kvGbps: (context * kvHeads * headDim * 4) / best / 1e6,

@@ -18,10 +18,16 @@ export interface Job {
   inputs: readonly (ArrayBufferView | ArrayBuffer)[];
   /** Which of them the kernel writes. */
   output: number;
-  workgroups: readonly [number, number];
+  workgroups: readonly [number, number, number?];
 }
 
-/** Milliseconds of one dispatch by round, and what it wrote. */
+/** A second kernel, on what the first wrote and more. */
+export interface SecondJob extends Omit<Job, 'inputs'> {
+  /** 'first': what the first one wrote. */
+  inputs: readonly (ArrayBufferView | ArrayBuffer | 'first')[];
+}
+
+/** Milliseconds by round of one dispatch, or of both, and what the last one wrote. */
 export interface Timed {
   ms: number[];
   output: Float32Array;
@@ -31,9 +37,10 @@ export function workbench(gpu: GpuDevice, rounds: number): Workbench {
   return { gpu, library: new KernelLibrary(gpu, nodePlatform.readShader), rounds };
 }
 
-export async function time({ gpu, library, rounds }: Workbench, job: Job): Promise<Timed> {
+export async function time(bench: Workbench, job: Job, second: SecondJob | null = null): Promise<Timed> {
+  const { gpu, library, rounds } = bench;
   const { device } = gpu;
-  const buffers = job.inputs.map((input, i) => {
+  const create = (input: ArrayBufferView | ArrayBuffer, isOutput: boolean): GPUBuffer => {
     const bytes = ArrayBuffer.isView(input)
       ? new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
       : new Uint8Array(input);
@@ -42,17 +49,29 @@ export async function time({ gpu, library, rounds }: Workbench, job: Job): Promi
       size: Math.max(16, (bytes.byteLength + 15) & ~15),
       usage:
         (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE) |
-        (i === job.output ? GPUBufferUsage.COPY_SRC : 0),
+        (isOutput ? GPUBufferUsage.COPY_SRC : 0),
       mappedAtCreation: true,
     });
     new Uint8Array(buffer.getMappedRange()).set(bytes);
     buffer.unmap();
     return buffer;
-  });
-  const [x, y] = job.workgroups;
-  const bindGroup = library.bind(job.kernel, 'bench', buffers);
-  const ms = await timeRounds(gpu, library, { kernel: job.kernel, bindGroup, x, y }, systemClock, rounds);
-  const written = buffers[job.output]!;
+  };
+  const dispatchOf = ({ kernel, workgroups: [x, y, z = 1] }: Omit<Job, 'inputs'>, own: GPUBuffer[]) => {
+    return { kernel, bindGroup: library.bind(kernel, 'bench', own), x, y, z };
+  };
+  const buffers = job.inputs.map((input, i) => create(input, i === job.output));
+  const works = [dispatchOf(job, buffers)];
+  let written = buffers[job.output]!;
+  if (second) {
+    const first = written;
+    const more = second.inputs.map((input, i) =>
+      input === 'first' ? first : create(input, i === second.output),
+    );
+    works.push(dispatchOf(second, more));
+    written = more[second.output]!;
+    buffers.push(...more.filter((buffer) => buffer !== first));
+  }
+  const ms = await timeRounds(gpu, library, works, systemClock, rounds);
   const copy = device.createBuffer({
     size: written.size,
     usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,

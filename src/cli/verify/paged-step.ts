@@ -1,0 +1,67 @@
+/** A step on sequences of several lengths in a paged cache, for checking the kernels that read and write it. */
+import { ATTENTION_PART } from '../../model/kernel-variants.ts';
+import { cutIntoPieces, type Piece } from '../../model/step-inputs.ts';
+import type { KernelShape } from './kernel-cases.ts';
+
+/** A block has two layers; the second is used. */
+export const LAYERS = 2;
+export const LAYER = 1;
+/** A chunk in the middle of a prompt, a decode, a prompt's start, and a decode in a second part of attention, in one step. */
+export const SEQUENCES = [
+  { start: 37, rows: 7 },
+  { start: 63, rows: 1 },
+  { start: 0, rows: 21 },
+  { start: ATTENTION_PART + 9, rows: 1 },
+] as const;
+
+export interface PagedStep {
+  piece: Piece;
+  numBlocks: number;
+  /** Index in the cache, in values, of a head's values at a position of a sequence. */
+  at(sequence: number, plane: 0 | 1, head: number, position: number): number;
+  /** Values of the whole cache. */
+  cacheSize: number;
+}
+
+/** The sequences' rows as the runner lays them out, in blocks that are neither neighbours nor in order. */
+export function pagedStep({ architecture, blockSize }: KernelShape): PagedStep {
+  const { numKvHeads, headDim } = architecture;
+  const counts = SEQUENCES.map(({ start, rows }) => Math.ceil((start + rows) / blockSize));
+  const numBlocks = 2 + 2 * counts.reduce((a, b) => a + b);
+  let next = numBlocks + 1;
+  const tables = counts.map((count) =>
+    Array.from({ length: count }, () => {
+      next -= 2;
+      return next;
+    }),
+  );
+  const requests = SEQUENCES.map(({ start, rows }, i) => ({
+    requestId: `${i}`,
+    tokenIds: new Array<number>(rows).fill(0),
+    startPosition: start,
+    blockIds: [tables[i]!],
+    sample: null,
+  }));
+  const [piece] = cutIntoPieces(
+    { step: 0, requests },
+    { blockSize, numBlocks, vocabSize: 1, maxModelLen: 1024 },
+    { rows: 1024, attendedKeys: Number.POSITIVE_INFINITY, logitRows: 1 },
+  );
+  const plane = numKvHeads * blockSize * headDim;
+  return {
+    piece: piece!,
+    numBlocks,
+    at(sequence, kv, head, position) {
+      const block = tables[sequence]![Math.floor(position / blockSize)]!;
+      const slot = (head * blockSize + (position % blockSize)) * headDim;
+      return ((block * LAYERS + LAYER) * 2 + kv) * plane + slot;
+    },
+    cacheSize: numBlocks * LAYERS * 2 * plane,
+  };
+}
+
+/** The rows of a step with their sequence and position. */
+export const placedRows = () =>
+  SEQUENCES.flatMap(({ start, rows }, sequence) =>
+    Array.from({ length: rows }, (_, i) => ({ sequence, position: start + i })),
+  );

@@ -1,0 +1,99 @@
+/** Attention's dispatches in a layer: which form serves a piece, in one go or in parts that are added up afterwards. */
+import type { GpuDevice } from '../gpu/device.ts';
+import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
+import type { GpuKvMemory } from '../gpu/kv-memory.ts';
+import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
+import type { Activations } from './activations.ts';
+import type { Stage } from './forward-pass.ts';
+import {
+  type AdapterForm,
+  type AttentionVariant,
+  attentionParts,
+  attentionVariants,
+} from './kernel-variants.ts';
+import type { Piece } from './step-inputs.ts';
+import type { Architecture } from './types.ts';
+
+export interface AttentionStages {
+  layerStages(layer: number): Stage[];
+  /** What serves the piece; a split one has rows as `few` has. */
+  variantFor(piece: Piece): AttentionVariant;
+  /** Multiply-adds of a (row, key) pair. */
+  pairWork: number;
+  manyKernel: Kernel;
+}
+
+export async function createAttention(parts: {
+  gpu: GpuDevice;
+  library: KernelLibrary;
+  form: AdapterForm;
+  architecture: Architecture;
+  activations: Activations;
+  kv: GpuKvMemory;
+  blockSize: number;
+  maxModelLen: number;
+  uniform: <N extends UniformName>(name: N, values: UniformValues<N>) => GPUBuffer;
+  stepUniform: GPUBuffer;
+}): Promise<AttentionStages> {
+  const { gpu, library, form, architecture, activations: act, kv, uniform } = parts;
+  const { numLayers, numHeads, numKvHeads, headDim } = architecture;
+  const group = numHeads / numKvHeads;
+  const pairWork = 2 * numHeads * headDim;
+  const width = (numHeads * headDim) / 4;
+  const { few, many, split } = await attentionVariants(library, form, {
+    ...{ headDim, group, kvF32: kv.kvDtype === 'f32' },
+    ...{ blockSize: parts.blockSize, maxModelLen: parts.maxModelLen },
+  });
+
+  const tilesOf = (piece: Piece, { tileRows }: AttentionVariant): number =>
+    piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
+  const isFew = (piece: Piece) => piece.spans.every(({ rows }) => rows === 1);
+  /** Parts that a piece's contexts are split into; 1: they are not. */
+  const partsOf = (piece: Piece): number => {
+    if (!split || !isFew(piece)) return 1;
+    const { numRows: rows, longestContext } = piece;
+    const workgroups = tilesOf(piece, split) * numKvHeads;
+    return attentionParts({ rows, longestContext, workgroups }, numHeads, gpu.report.software);
+  };
+
+  const attend = (layer: number): Stage => {
+    const label = `layer ${layer} attention`;
+    const params = uniform('attention', {
+      ...kv.placeOfLayer(layer, numLayers),
+      ...{ kv_heads: numKvHeads, group, dims4: headDim / 4, lanes: form.subgroup ?? 1 },
+    });
+    const inputs = [act.q, kv.buffer, act.tokens, act.tiles, act.tables];
+    // One bind group for all forms that write the same: their layouts are equal.
+    const toRows = library.bind(many.kernel, label, [...inputs, act.attended, params]);
+    const toParts = library.bind(many.kernel, label, [...inputs, act.parts, params]);
+    return (piece) => {
+      const z = partsOf(piece);
+      const variant = z > 1 ? split! : isFew(piece) ? few : many;
+      return {
+        ...{ kernel: variant.kernel, bindGroup: z > 1 ? toParts : toRows, label },
+        ...{ x: tilesOf(piece, variant), y: numKvHeads, z, work: piece.attendedKeys * pairWork },
+      };
+    };
+  };
+
+  const combineStage = ({ combine: kernel }: NonNullable<typeof split>): ((layer: number) => Stage) => {
+    const params = uniform('attentionCombine', { heads: numHeads, dims4: headDim / 4 });
+    const buffers = [act.parts, act.tokens, act.attended, params, parts.stepUniform];
+    const bindGroup = library.bind(kernel, 'attention combine', buffers);
+    const x = Math.ceil(width / form.workgroup);
+    return (layer) => (piece) => {
+      const z = partsOf(piece);
+      if (z === 1) return null;
+      const y = piece.numRows;
+      return { kernel, bindGroup, label: `layer ${layer} attention combine`, x, y, work: y * width * z };
+    };
+  };
+  const combine = split && combineStage(split);
+
+  return {
+    layerStages: (layer) => [attend(layer), ...(combine ? [combine(layer)] : [])],
+    variantFor: (piece) => (isFew(piece) ? few : many),
+    pairWork,
+    manyKernel: many.kernel,
+  };
+}
