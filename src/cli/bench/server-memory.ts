@@ -25,7 +25,7 @@ const FEWEST_REQUESTS = 6000;
 
 export class ServerMemory {
   /** What the server's node must be started with, beside an IPC channel. */
-  static readonly preload = ['--import', new URL('./live-memory.js', import.meta.url).href];
+  static readonly preload = ['--import', new URL('./live-memory-preload.js', import.meta.url).href];
   readonly #child: ChildProcess;
   readonly #metric: (kind: 'gpu' | 'shared') => Promise<number>;
 
