@@ -94,7 +94,7 @@ export async function buildEngine(
       },
       started: {
         adapter: gpu.report,
-        memory: runner.memoryBudget(),
+        memory: memoryOf(runner, gpu, transport),
         blockBytes,
         parameters: countParameters(architecture),
         loadMs,
@@ -106,6 +106,13 @@ export async function buildEngine(
     gpu.destroy();
     throw error;
   }
+}
+
+/** What the runner does not count are small things: the parameters of kernels. */
+function memoryOf(runner: ModelRunner, gpu: GpuDevice, transport: PeerTransport): Record<string, number> {
+  const budget = runner.memoryBudget();
+  const counted = Object.values(budget).reduce((sum, bytes) => sum + bytes, 0);
+  return { ...budget, other: gpu.bufferBytes - counted, shared: transport.slabBytes };
 }
 
 /** What must be equal at both ends for a block to mean the same. */

@@ -144,6 +144,7 @@ export class EngineHost implements EngineApi {
     return {
       engineId: parts.transport.identity.engineId,
       ...this.#engine().stats(),
+      memory: { gpu: parts.gpu.bufferBytes, shared: parts.transport.sharedBytes },
       firstUseCompilations: parts.runner.firstUseCompilations(),
       ...(this.#costAware ? { costs: this.#costAware.costs() } : {}),
       holdUse: this.#worker && {

@@ -8,8 +8,8 @@ export class EngineSpans {
   #spans: Span[] = [];
   /** Called when a span comes and there was none. */
   onFirst: () => void = () => {};
-  /** When the KV of requests was there, until their next step. */
-  readonly #loadedMs = new Map<string, number>();
+  /** Requests that have not ended, each with when its KV was there, until its next step. */
+  readonly #loadedMs = new Map<string, number | null>();
 
   constructor(engineId: string) {
     this.#engineId = engineId;
@@ -28,6 +28,15 @@ export class EngineSpans {
     const spans = this.#spans;
     this.#spans = [];
     return spans;
+  }
+
+  /** A load that ends after its request leaves nothing behind. */
+  opened(requestId: string): void {
+    this.#loadedMs.set(requestId, null);
+  }
+
+  closed(requestId: string): void {
+    this.#loadedMs.delete(requestId);
   }
 
   submitted(requestId: string, startMs: number, endMs: number): void {
@@ -51,8 +60,8 @@ export class EngineSpans {
 
   readonly activity = ({ name, startMs, endMs, step, requestIds, blocks }: EngineActivity): void => {
     const [requestId = null, ...others] = requestIds;
-    const loadedMs = name === 'queue' && requestId !== null ? this.#loadedMs.get(requestId) : undefined;
-    if (requestId !== null && loadedMs !== undefined) this.#loadedMs.delete(requestId);
+    const loadedMs = name === 'queue' && requestId !== null ? (this.#loadedMs.get(requestId) ?? null) : null;
+    if (requestId !== null && loadedMs !== null) this.#loadedMs.set(requestId, null);
     this.add({
       name,
       lane: hostLane(this.#engineId),
@@ -66,7 +75,7 @@ export class EngineSpans {
   };
 
   transferred({ requestId, remote, numTokens, startedMs, checkedMs, endedMs, result }: TransferInfo): void {
-    this.#loadedMs.set(requestId, endedMs);
+    if (this.#loadedMs.has(requestId)) this.#loadedMs.set(requestId, endedMs);
     const shared = { clock: 'host', requestId } as const;
     this.add({
       ...shared,

@@ -46,6 +46,7 @@ export class StepLoop {
   /** From now on until its end the request is told of when it waits for long. */
   opened(requestId: string): void {
     this.#openRequests.set(requestId, null);
+    this.#options.spans.opened(requestId);
   }
 
   sendCacheEvents(): void {
@@ -61,7 +62,7 @@ export class StepLoop {
         const engine = core();
         if (engine?.canStep()) {
           const outputs = await engine.step();
-          for (const { finish, requestId } of outputs) if (finish) this.#openRequests.delete(requestId);
+          for (const { finish, requestId } of outputs) if (finish) this.#closed(requestId);
           if (outputs.length > 0) {
             const atMs = systemClock.now();
             spans.outputsSent(atMs);
@@ -80,6 +81,11 @@ export class StepLoop {
     } catch (error) {
       onFailure(error);
     }
+  }
+
+  #closed(requestId: string): void {
+    this.#openRequests.delete(requestId);
+    this.#options.spans.closed(requestId);
   }
 
   #sendSpans(): void {

@@ -20,6 +20,7 @@ export class BlockViews {
   readonly #decode: (tokenIds: readonly number[]) => string;
   /** By the turn's id. */
   readonly #sequences = new Map<string, Sequence>();
+  /** Each conversation's last one among those remembered. */
   readonly #lastOf = new Map<string, Sequence>();
 
   constructor(blockSize: number, decode: (tokenIds: readonly number[]) => string) {
@@ -34,10 +35,7 @@ export class BlockViews {
     const sequence = { conversation, tokenIds: [...promptTokenIds], bounds };
     this.#sequences.set(requestId, sequence);
     this.#lastOf.set(conversation, sequence);
-    if (this.#sequences.size > REMEMBERED_TURNS) {
-      const [oldest] = this.#sequences.keys();
-      this.#sequences.delete(oldest!);
-    }
+    if (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
   }
 
   token(requestId: string, tokenId: number): void {
@@ -76,6 +74,13 @@ export class BlockViews {
       heldUntilMs: fact.hold && fact.hold.deadlineMs - originMs,
       evictions: fact.evictions,
     };
+  }
+
+  #forgetOldest(): void {
+    const [requestId, sequence] = this.#sequences.entries().next().value!;
+    this.#sequences.delete(requestId);
+    const { conversation } = sequence;
+    if (this.#lastOf.get(conversation) === sequence) this.#lastOf.delete(conversation);
   }
 }
 

@@ -14,6 +14,7 @@ import { ConversationCache, release } from './conversations.ts';
 import { describe } from './describe.ts';
 import { connect, EngineHandle } from './engine-handle.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
+import { checkMemory } from './memory-needs.ts';
 import { changed, engineStart } from './options.ts';
 import { PromptBuilder } from './prompts.ts';
 import { takeBack } from './rewind.ts';
@@ -93,6 +94,7 @@ export class EngineCluster implements Cluster {
   ): Promise<EngineCluster> {
     const begun = clock.now();
     const text = await loadTokenizer(options.model, await platform.openModel(options.model));
+    checkMemory(options, text.architecture, platform.freeMemory());
     const starts = (['prefill', 'decode'] as const).map((role) => ({
       role,
       start: engineStart(options, role, options.mode),

@@ -172,6 +172,8 @@ export class EngineHandle {
         }
         break;
       case 'transfer': {
+        // One that ends after its request was given up: nobody will ask for it.
+        if (!this.#streams.has(event.requestId)) break;
         const list = this.#transfers.get(event.requestId) ?? [];
         list.push({ remoteEngineId: event.remoteEngineId, result: event.result });
         this.#transfers.set(event.requestId, list);

@@ -32,7 +32,7 @@ export interface EngineStart {
 
 export interface EngineStarted {
   adapter: AdapterReport;
-  /** Bytes by purpose. */
+  /** Bytes by purpose: all on its device, and `shared` with its reader once the two have met. */
   memory: Record<string, number>;
   blockBytes: number;
   parameters: number;

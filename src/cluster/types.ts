@@ -206,6 +206,8 @@ export interface GeneratedToken {
 
 export interface EngineStats extends EngineCoreStats {
   engineId: string;
+  /** Bytes now: of the buffers on its device, and of the slabs that it shares with its readers. */
+  memory: { gpu: number; shared: number };
   /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
   firstUseCompilations: number;
   /** What the cost-aware policy believes now; absent when the threshold decides. */

@@ -5,6 +5,7 @@
 
 import { AdapterError, EngineDeadError } from '../errors.ts';
 import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
+import { DeviceBytes } from './device-bytes.ts';
 
 export interface AdapterReport {
   /** For people: 'lavapipe (Mesa 25.0.7, LLVM 15.0.6)'. */
@@ -59,6 +60,7 @@ export class GpuDevice {
   readonly report: AdapterReport;
   /** Resolves, with the reason, when the device is gone: lost, destroyed, or broken by an error of ours. */
   readonly lost: Promise<string>;
+  readonly #bytes: DeviceBytes;
   #reason: string | null = null;
   #announce!: (reason: string) => void;
   #inFlight: Promise<void> | null = null;
@@ -69,6 +71,7 @@ export class GpuDevice {
   private constructor(device: GPUDevice, report: AdapterReport) {
     this.device = device;
     this.report = report;
+    this.#bytes = new DeviceBytes(device);
     this.lost = new Promise((resolve) => {
       this.#announce = resolve;
     });
@@ -102,6 +105,11 @@ export class GpuDevice {
       requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
     });
     return new GpuDevice(device, report);
+  }
+
+  /** Of all buffers that there are now. */
+  get bufferBytes(): number {
+    return this.#bytes.total;
   }
 
   /** Why the device is gone; null while it works. */

@@ -1,7 +1,7 @@
 /**
- * A ring of staging buffers of one kind, grown as needed. A buffer has one user at a time; who finds all in use waits
- * in line. It maps nothing: a user unmaps the buffer before giving it back, or gives it back mapped where the next user
- * expects that (uploads).
+ * A ring of staging buffers of one kind, all made at once: what an engine takes of its device is known before it serves,
+ * and stays so. A buffer has one user at a time; who finds all in use waits in line. It maps nothing: a user unmaps the
+ * buffer before giving it back, or gives it back mapped where the next user expects that (uploads).
  */
 import { EngineDeadError } from '../errors.ts';
 import type { GpuDevice } from './device.ts';
@@ -9,9 +9,9 @@ import type { GpuDevice } from './device.ts';
 export interface StagingRingOptions {
   label: string;
   usage: GPUBufferUsageFlags;
-  /** Buffers at most. */
+  /** Buffers. */
   places: number;
-  /** Bytes of a buffer at least; larger requests get a larger one. */
+  /** Bytes of a buffer; a larger request gets a larger one in the place of the oldest free one. */
   bufferBytes: number;
 }
 
@@ -29,6 +29,7 @@ export class StagingRing {
     gpu.lost.then((reason) => {
       for (const { reject } of this.#line.splice(0)) reject(new EngineDeadError(reason));
     });
+    for (let i = 0; i < options.places; i++) this.#free.push(this.#create(options.bufferBytes));
   }
 
   /** Bytes of all buffers. */
@@ -69,14 +70,14 @@ export class StagingRing {
   #take(byteLength: number): GPUBuffer {
     const fits = this.#free.findIndex((buffer) => buffer.size >= byteLength);
     if (fits >= 0) return this.#free.splice(fits, 1)[0]!;
-    // All free ones are too small: the oldest makes room for a larger one.
-    const outgrown = this.#all.size >= this.#options.places ? this.#free.shift() : undefined;
-    if (outgrown) {
-      this.#all.delete(outgrown);
-      outgrown.destroy();
-    }
-    const { label, usage, bufferBytes } = this.#options;
-    const size = Math.max(bufferBytes, (byteLength + 3) & ~3);
+    const outgrown = this.#free.shift()!;
+    this.#all.delete(outgrown);
+    outgrown.destroy();
+    return this.#create((byteLength + 3) & ~3);
+  }
+
+  #create(size: number): GPUBuffer {
+    const { label, usage } = this.#options;
     const mappedAtCreation = (usage & GPUBufferUsage.MAP_WRITE) !== 0;
     const buffer = this.#gpu.device.createBuffer({ label, size, usage, mappedAtCreation });
     this.#all.add(buffer);

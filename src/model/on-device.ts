@@ -6,7 +6,8 @@ import type { SpanSink } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
-import { kvBlockBytes, largestMatrixBytes, type ModelWeights } from './types.ts';
+import { kvBlockBytes, type ModelWeights } from './types.ts';
+import { checkLargestWeight } from './weight-sizes.ts';
 
 export interface OnDeviceOptions {
   limits: RunnerLimits;
@@ -31,7 +32,7 @@ export interface ModelOnDevice {
 /** Prefill is cut into submits of about so many milliseconds, so that reads by peers come in between. */
 const MAX_SUBMIT_MS = 30;
 
-/** Throws AdapterError or ConfigError; the device is destroyed then. */
+/** Throws AdapterError or ConfigError, before any weight is loaded where the adapter is too small; the device is destroyed then. */
 export async function putOnDevice(
   platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader'>,
   weights: ModelWeights,
@@ -40,9 +41,10 @@ export async function putOnDevice(
   const { architecture, dtype } = weights;
   const { kvDtype, limits, clock } = options;
   const blockBytes = kvBlockBytes(architecture, limits.blockSize, kvDtype);
-  const bufferBytes = Math.max(numBlocks * blockBytes, largestMatrixBytes(architecture, dtype));
+  const bufferBytes = numBlocks * blockBytes;
   const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes }, platform.backend);
   try {
+    checkLargestWeight(architecture, dtype, gpu.report);
     const pieces = layout === 'contiguous' ? 1 : architecture.numLayers;
     const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock, pieces });
     const { readShader } = platform;

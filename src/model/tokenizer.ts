@@ -15,12 +15,15 @@ export interface StreamDecoder {
 export class Tokenizer {
   #tokenizer: HuggingFaceTokenizer;
   #specialIds: ReadonlySet<number>;
-  /** Characters. */
-  #longest: number | null = null;
+  /** Characters of a text that one token stands for at most; found when first asked for. */
+  #mostCharacters: number | null = null;
+  /** Whether text is changed before it is cut into tokens. */
+  readonly #normalizes: boolean;
 
-  private constructor(tokenizer: HuggingFaceTokenizer, specialIds: ReadonlySet<number>) {
+  private constructor(tokenizer: HuggingFaceTokenizer, specialIds: ReadonlySet<number>, normalizes: boolean) {
     this.#tokenizer = tokenizer;
     this.#specialIds = specialIds;
+    this.#normalizes = normalizes;
   }
 
   /** Reads tokenizer.json and tokenizer_config.json. Throws ModelError. `vocabSize` is the model's. */
@@ -50,7 +53,8 @@ export class Tokenizer {
       const id = tokenizer.token_to_id(tokenText(config[key]) ?? '');
       return id === undefined ? [] : [id];
     });
-    return new Tokenizer(tokenizer, new Set([...special.map((token) => token.id), ...named]));
+    const specialIds = new Set([...special.map((token) => token.id), ...named]);
+    return new Tokenizer(tokenizer, specialIds, json.normalizer != null);
   }
 
   /** No special tokens are added; those that the text spells are recognised. */
@@ -61,8 +65,8 @@ export class Tokenizer {
 
   /** A number of tokens that the text has at least, found without encoding it: for refusing what is far too long. */
   fewestTokens(text: string): number {
-    this.#longest ??= longestToken(this.#tokenizer);
-    return Math.floor(text.length / (this.#longest * MOST_SHORTENING));
+    this.#mostCharacters ??= longestToken(this.#tokenizer) * (this.#normalizes ? MOST_SHORTENING : 1);
+    return Math.ceil(text.length / this.#mostCharacters);
   }
 
   /** Ids that are no token (a model's vocabulary may be larger than its tokenizer's) give no text. */
@@ -89,7 +93,8 @@ export class Tokenizer {
 const MOST_SHORTENING = 3;
 
 function longestToken(tokenizer: HuggingFaceTokenizer): number {
-  let longest = 1;
+  // A character that is unknown, and so one token, may be a surrogate pair.
+  let longest = 2;
   for (const token of tokenizer.model?.vocab ?? []) longest = Math.max(longest, String(token).length);
   for (const token of tokenizer.get_added_tokens_decoder().values())
     longest = Math.max(longest, token.content.length);

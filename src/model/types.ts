@@ -81,12 +81,3 @@ export function kvBlockBytes(architecture: Architecture, blockSize: number, kvDt
   const { numLayers, numKvHeads, headDim } = architecture;
   return numLayers * 2 * numKvHeads * blockSize * headDim * (kvDtype === 'f16' ? 2 : 4);
 }
-
-/** Bytes of the largest weight matrix as the kernels read it. */
-export function largestMatrixBytes(architecture: Architecture, dtype: WeightDtype): number {
-  const a = architecture;
-  const columns = Math.max(a.vocabSize, 2 * a.intermediateSize, (a.numHeads + 2 * a.numKvHeads) * a.headDim);
-  const inputs = Math.max(a.hiddenSize, a.numHeads * a.headDim);
-  const bytes = dtype === 'f16' ? 2 : 4;
-  return bytes * Math.max(pad4(inputs) * pad4(columns), pad4(a.intermediateSize) * pad4(a.hiddenSize));
-}

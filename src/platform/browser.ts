@@ -42,6 +42,8 @@ export function browserPlatform(
       return files ? blobSource(name, files) : null;
     },
 
+    freeMemory: () => null,
+
     startEngineThread: async (name) => startWorker(name, models),
   };
 }

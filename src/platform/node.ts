@@ -3,8 +3,10 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { adapterInUse } from './node/adapters.ts';
 import { directorySource } from './node/files.ts';
 import { createNodeGpu } from './node/gpu.ts';
+import { freeMemory } from './node/machine.ts';
 import { packageRoot } from './node/paths.ts';
 import type { EngineThread, Platform } from './types.ts';
 
@@ -25,6 +27,8 @@ export const nodePlatform: Platform = {
     if (/^[\w.-]+$/.test(nameOrLocation) && existsSync(shipped)) return directorySource(shipped);
     return existsSync(nameOrLocation) ? directorySource(path.resolve(nameOrLocation)) : null;
   },
+
+  freeMemory: () => (adapterInUse()?.software ? freeMemory() : null),
 
   async startEngineThread(name): Promise<EngineThread> {
     // Workers run compiled code: Node 20 does not start TypeScript.

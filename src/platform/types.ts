@@ -29,5 +29,7 @@ export interface Platform {
   createGpu(): Promise<GPU>;
   /** The files of a model that ships with the project ('recall'), or of a directory or URL the user names. */
   openModel(nameOrLocation: string): Promise<FileSource | null>;
+  /** Bytes that engines can still take; null where nobody knows, as on a GPU with memory of its own. */
+  freeMemory(): number | null;
   startEngineThread(name: string): Promise<EngineThread>;
 }

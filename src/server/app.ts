@@ -1,5 +1,5 @@
 /** One port's Hono app, from the service behind it. Routes only; shapes, checks and streams are in the files it names. */
-import { type Context, Hono } from 'hono';
+import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
@@ -82,14 +82,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   });
   if (options.corsOrigins?.length) app.use(cors({ origin: [...options.corsOrigins] }));
   if (options.apiKey) app.use(requireKey(options.apiKey));
-  app.use(
-    bodyLimit({
-      maxSize: MOST_BODY_BYTES,
-      onError: () => {
-        throw new HttpError(413, `the body has more than ${MOST_BODY_BYTES} bytes`);
-      },
-    }),
-  );
+  app.use(limitBody);
 
   app.get('/health', (c) => {
     const reason = service.unhealthy();
@@ -137,6 +130,20 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   options.mount?.(app);
   return app;
 }
+
+function tooLarge(): never {
+  throw new HttpError(413, `the body has more than ${MOST_BODY_BYTES} bytes`);
+}
+
+const limitStream = bodyLimit({ maxSize: MOST_BODY_BYTES, onError: tooLarge });
+
+/** A body that tells its length is not touched: as a web stream it would be read far more slowly. */
+const limitBody: MiddlewareHandler = async (c, next) => {
+  const length = c.req.header('Content-Length');
+  if (length === undefined || c.req.header('Transfer-Encoding') !== undefined) return limitStream(c, next);
+  if (Number(length) > MOST_BODY_BYTES) tooLarge();
+  await next();
+};
 
 const ids = new WeakMap<Request, string>();
 

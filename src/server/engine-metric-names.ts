@@ -51,6 +51,12 @@ export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }
       'kvferry:held_requests',
       'Ended requests whose blocks are kept, for a reader or until a load into them has ended.',
     ),
+    memory: kit.gauges(
+      'kvferry:memory_bytes',
+      'Of the buffers on the device (gpu), and of the memory shared with readers (shared).',
+      'kind',
+      ['gpu', 'shared'],
+    ),
     prefixQueries: kit.counter(
       'vllm:prefix_cache_queries_total',
       'Prefix cache queries, in terms of number of queried tokens.',

@@ -73,6 +73,8 @@ export class EngineMetrics {
     m.waitingBy('deferred', deferred);
     m.usage.set(stats ? stats.usedBlocks / (stats.numBlocks - 1) : 0);
     m.held.set(stats?.heldRequests ?? 0);
+    m.memory('gpu', stats?.memory.gpu ?? 0);
+    m.memory('shared', stats?.memory.shared ?? 0);
     if (!stats) return;
     const { prefixCache, externalPrefixCache, transfers } = stats;
     this.#follow('prefix queries', m.prefixQueries, prefixCache.queries);

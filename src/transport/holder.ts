@@ -9,7 +9,7 @@ import { type ChunkPlan, cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { LinkQueue, type LinkSpec } from './link.ts';
 import type { HelloMessage, HolderTimes, ReadMessage, ToHolder, ToReader } from './messages.ts';
-import { createSlab, SlotRing, slotView } from './slab.ts';
+import { createSlab, SlotRing, slotBytesFor, slotView } from './slab.ts';
 import type { BlockMemory, GatheredBlocks, ReadGate } from './types.ts';
 
 /** Gathers that a transfer has under way or waiting for a slot. */
@@ -105,8 +105,7 @@ export class HolderHalf {
     this.close();
     const { own, slots, memory, clock } = this.#deps;
     const maxChunkBytes = Math.min(this.#deps.maxChunkBytes, hello.maxChunkBytes);
-    const largest = Math.max(maxChunkBytes, ...memory.blockBytes);
-    const slotBytes = Math.ceil(largest / 8) * 8;
+    const slotBytes = slotBytesFor(maxChunkBytes, memory.blockBytes);
     const slab = createSlab({ slots, slotBytes });
     this.#connection = {
       epoch: hello.epoch,

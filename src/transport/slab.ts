@@ -9,6 +9,11 @@ export interface SlabShape {
   slotBytes: number;
 }
 
+/** Room for a chunk and for any block, in whole words of 8 bytes. */
+export function slotBytesFor(maxChunkBytes: number, blockBytes: readonly number[]): number {
+  return Math.ceil(Math.max(maxChunkBytes, ...blockBytes) / 8) * 8;
+}
+
 export function createSlab({ slots, slotBytes }: SlabShape): SharedArrayBuffer {
   if (typeof SharedArrayBuffer === 'undefined') {
     throw new ConfigError(

@@ -11,6 +11,7 @@ import type { LinkSpec } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
 import { Peer } from './peer.ts';
 import { ReaderHalf } from './reader.ts';
+import { slotBytesFor } from './slab.ts';
 import { emitStage } from './stage-spans.ts';
 import { emptyResult } from './transfer.ts';
 import type {
@@ -58,6 +59,10 @@ export interface PeerTransport extends ServingTransport {
   close(): void;
   /** Over all readers; zeros before the first handshake. */
   slab(): { slotsInUse: number; slots: number; slotBytes: number };
+  /** Of the slab that a reader with the same settings gets at its handshake. */
+  readonly slabBytes: number;
+  /** Of the slabs of all readers now. */
+  readonly sharedBytes: number;
   /** Slab slots that hold a chunk nobody has given back yet, over all readers. */
   slotsInUse(): number;
 }
@@ -161,6 +166,15 @@ class MessagePortTransport implements PeerTransport {
     this.#closed = true;
     for (const peer of this.#peers.values())
       peer.end(`engine '${this.identity.engineId}' closed its transport.`);
+  }
+
+  get slabBytes(): number {
+    return this.#slots * slotBytesFor(this.#maxChunkBytes, this.#deps.memory.blockBytes);
+  }
+
+  get sharedBytes(): number {
+    const shapes = [...this.#peers.values()].map((peer) => peer.holder.slabShape);
+    return shapes.reduce((sum, { slots, slotBytes }) => sum + slots * slotBytes, 0);
   }
 
   slab(): { slotsInUse: number; slots: number; slotBytes: number } {

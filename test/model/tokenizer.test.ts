@@ -35,6 +35,16 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
     );
   });
 
+  it('knows at no cost how many tokens a text has at least', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+        expect(model.tokenizer.fewestTokens(text)).toBeLessThanOrEqual(model.tokenizer.encode(text).length);
+      }),
+      { numRuns: 60 },
+    );
+    expect(model.tokenizer.fewestTokens('x'.repeat(20_000))).toBe(10_000);
+  });
+
   it('brings every id through, all at once', () => {
     const all = Array.from({ length: vocabSize }, (_, id) => id);
     const text = model.tokenizer.decode(all);

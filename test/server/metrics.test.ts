@@ -117,6 +117,7 @@ async function serve(metrics: EngineMetrics, engine: TestEngine, clock: TestCloc
 
 const stats = (engine: TestEngine, more: Partial<EngineStats> = {}): EngineStats => ({
   engineId: 'engine',
+  memory: { gpu: 1000, shared: 200 },
   firstUseCompilations: 0,
   holdUse: null,
   transfers: null,

@@ -1,16 +1,16 @@
 /**
  * `npm run bench:serve`: 200 requests a second at a server in a process of its own, one in ten good, for a round of one
- * second each. Fails when a good answer is wrong, a bad request is not refused as it should be, anything is a 500, or a
- * block stays in use. Times and memory are reported; they hold nothing up.
+ * second each. Fails when a good answer is wrong, a bad request is not refused as it should be, anything is a 500, a block
+ * stays in use, or memory grows. Times are reported; they hold nothing up.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { quantile } from '../../measure/statistics.ts';
 import { packageRoot } from '../../platform/node/paths.ts';
 import { benchOptions, report, runBench } from './options.ts';
+import { growth, memoryLines, ServerMemory } from './server-memory.ts';
 
 const RATE = 200;
 const GOOD_EVERY = 10;
@@ -94,7 +94,9 @@ async function startServer(model: string, adapter: string): Promise<{ child: Chi
   const args = ['serve', '--json', '--model', model, '--adapter', adapter, '--no-access-log'];
   for (const port of ['port', 'prefill-port', 'decode-port']) args.push(`--${port}`, '0');
   args.push('--ttl', String(TTL_SECONDS), '--threshold', '0', '--max-num-seqs', '16', '--max-queue', '16');
-  const child = spawn(process.execPath, [main, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [...ServerMemory.preload, main, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
   let errors = '';
   child.stderr!.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-2000);
@@ -114,19 +116,11 @@ async function startServer(model: string, adapter: string): Promise<{ child: Chi
   return { child, urls };
 }
 
-/** Resident memory, MiB; null where the system does not tell. */
-function residentMiB(pid: number): number | null {
-  try {
-    const found = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
-    return found ? Number(found[1]) / 1024 : null;
-  } catch {
-    return null;
-  }
-}
-
-async function usage(url: string): Promise<number> {
+/** A metric of an engine's port, summed over what has these labels. */
+async function metric(url: string, name: string, labels = ''): Promise<number> {
   const { body } = await send(`${url}/metrics`, '', 'GET');
-  return Number(/^vllm:kv_cache_usage_perc\S* (\S+)$/m.exec(body)?.[1] ?? Number.NaN);
+  const lines = body.split('\n').filter((line) => line.startsWith(name) && line.includes(labels));
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }
 
 class Tally {
@@ -166,13 +160,27 @@ await runBench(async () => {
     for (let i = 0; i < 16; i++) expected.push(textOf(await send(chat, goodBody(i))));
     const bad = badRequests(urls);
     const tally = new Tally();
-    const memory: (number | null)[] = [];
+    const memory = new ServerMemory(child, async (kind) => {
+      const engines = [urls.prefill, urls.decode];
+      const bytes = await Promise.all(
+        engines.map((url) => metric(url, 'kvferry:memory_bytes', `kind="${kind}"`)),
+      );
+      return bytes.reduce((sum, each) => sum + each, 0);
+    });
+    const before = await memory.mark(0);
+    let half = before;
     const open = new Set<Promise<void>>();
-    const begun = performance.now();
-    for (let i = 0; i < RATE * options.rounds; i++) {
+    let begun = performance.now();
+    const total = RATE * options.rounds;
+    for (let i = 0; i < total; i++) {
+      if (i === total / 2) {
+        // Collecting garbage takes every thread's time: nobody waits for an answer meanwhile.
+        await Promise.all(open);
+        half = await memory.mark(i);
+        begun = performance.now() - (1000 * i) / RATE;
+      }
       const due = begun + (1000 * i) / RATE;
       if (due > performance.now()) await sleep(due - performance.now());
-      if (i % (10 * RATE) === 0) memory.push(residentMiB(child.pid!));
       const turn = Math.floor(i / GOOD_EVERY);
       const wrong = bad[i % bad.length]!;
       const sent =
@@ -188,14 +196,15 @@ await runBench(async () => {
     await Promise.all(open);
     const seconds = (performance.now() - begun) / 1000;
     await sleep(1000 * TTL_SECONDS + 1500);
-    memory.push(residentMiB(child.pid!));
+    const marks = { before, half, after: await memory.mark(total) };
+    for (const fault of growth(marks)) tally.fault(fault);
     for (const [name, url] of Object.entries(urls)) {
       if (name === 'router') continue;
-      const used = await usage(url);
+      const used = await metric(url, 'vllm:kv_cache_usage_perc');
       if (used !== 0) tally.fault(`${name} still uses ${(100 * used).toFixed(1)} % of its blocks`);
     }
     const figures = {
-      ...{ model: options.model, seconds, requests: RATE * options.rounds, memory_mib: memory },
+      ...{ model: options.model, seconds, requests: total, memory: marks },
       good: {
         answered: tally.goodMs.length,
         refused_503: tally.refused,
@@ -215,9 +224,9 @@ await runBench(async () => {
         `${figures.requests} requests in ${seconds.toFixed(1)} s at ${options.model}, one in ${GOOD_EVERY} good`,
         `good: ${good.answered} answered right, ${good.refused_503} told to come back; half within ${shown(good.p50_ms)}, 99 % within ${shown(good.p99_ms)}`,
         `bad:  ${refused.answered} refused; half within ${shown(refused.p50_ms)}, 99 % within ${shown(refused.p99_ms)}`,
-        `memory of the server, every 10 s and after: ${memory.map((mib) => (mib === null ? '?' : mib.toFixed(0))).join(', ')} MiB`,
+        ...memoryLines(marks),
         faults.length === 0
-          ? 'no fault: no wrong answer, no 500, no block in use at the end'
+          ? 'no fault: no wrong answer, no 500, no block in use at the end, no growth of memory'
           : faults.join('\n'),
       ],
       figures,

@@ -52,6 +52,9 @@ export async function probeAll(): Promise<ProbeResult[]> {
 
 let chosen: ProbedAdapter | null = null;
 
+/** What useAdapter chose for this process; null before. */
+export const adapterInUse = (): ProbedAdapter | null => chosen;
+
 /**
  * Chooses the adapter for this process and sets it up: 'auto' takes a real GPU, else a lavapipe that Dawn accepts, else
  * SwiftShader. Any other word is part of an adapter's name. Throws AdapterError that says what was found.

@@ -19,3 +19,9 @@ export function thisMachine(): Machine {
     node: process.version,
   };
 }
+
+/** Bytes that programs can still take without any being swapped out, and that this one may have (a container's limit). */
+export function freeMemory(): number {
+  const limit = process.constrainedMemory() ?? 0;
+  return limit > 0 ? Math.min(os.freemem(), limit) : os.freemem();
+}

@@ -1,0 +1,131 @@
+/**
+ * `npm run bench:memory`: turn after turn through P and D with pulling back, and what memory they hold meanwhile. Fails when
+ * the devices' or the shared memory is another than after the tenth turn.
+ */
+import { EngineCluster } from '../../cluster/cluster.ts';
+import { clusterOptions } from '../../cluster/from-config.ts';
+import { parseRunConfig } from '../../config/run.ts';
+import { loadArchitecture } from '../../model/load.ts';
+import { nodePlatform, useAdapter } from '../../platform/node.ts';
+import { makeConversations } from '../../workload/made.ts';
+import type { TokenConversation } from '../../workload/types.ts';
+import { formatBytes, formatCount } from '../format.ts';
+import { plainStyle, renderTable } from '../table.ts';
+import { liveMemory } from './live-memory.ts';
+import { benchOptions, report, runBench } from './options.ts';
+
+const TURNS_EACH = 10;
+const FIRST_MARK = 10;
+const SIZES = { turns: TURNS_EACH, systemTokens: 32, userTokens: 24, outputTokens: 8 };
+
+interface Mark {
+  turn: number;
+  /** Bytes. */
+  prefillGpu: number;
+  decodeGpu: number;
+  shared: number;
+  /** Heaps of all threads and what their objects keep outside, after a garbage collection. */
+  live: number;
+}
+
+await runBench(async () => {
+  const options = benchOptions('bench:memory', 'memory of P and D over many turns; a round is a turn', {
+    model: 'nano',
+    rounds: 1000,
+  });
+  const config = parseRunConfig({
+    ...{ model: options.model, adapter: options.adapter, threshold: 0, prefixCaching: false },
+  });
+  const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
+  const adapter = await useAdapter(config.adapter);
+  const cluster = await EngineCluster.start(
+    nodePlatform,
+    clusterOptions(config, architecture, adapter.software),
+  );
+  try {
+    const conversations = Math.ceil(options.rounds / TURNS_EACH);
+    const wanted = [FIRST_MARK, 100, 500, 1000].filter((turn) => turn < options.rounds);
+    const marks: Mark[] = [];
+    let turn = 0;
+    let pulledTokens = 0;
+    for (const conversation of makeConversations({ ...SIZES, conversations }, architecture.vocabSize, 1)) {
+      for await (const pulled of converse(cluster, conversation)) {
+        pulledTokens += pulled;
+        turn++;
+        if (wanted.includes(turn) || turn === options.rounds) marks.push(await mark(cluster, turn));
+        if (turn === options.rounds) break;
+      }
+      process.stderr.write(`\r${turn} of ${options.rounds} turns`);
+    }
+    const faults = changes(marks);
+    if (pulledTokens === 0) faults.push('nothing was pulled back');
+    report(
+      options,
+      [
+        '',
+        `${formatCount(turn)} turns of ${config.model} on ${cluster.info.adapter.name}, ${formatCount(pulledTokens)} tokens pulled back`,
+        ...table(marks),
+        faults.length === 0
+          ? `no fault: GPU and shared memory are those after turn ${FIRST_MARK}`
+          : faults.join('\n'),
+      ],
+      { adapter: cluster.info.adapter, model: config.model, turns: turn, pulledTokens, marks, faults },
+    );
+    if (faults.length > 0) process.exitCode = 1;
+  } finally {
+    await cluster.close();
+  }
+});
+
+/** Turn by turn, the tokens that each pulled back from D. */
+async function* converse(cluster: EngineCluster, { id, turns, outputTokens }: TokenConversation) {
+  const sampling = { maxTokens: outputTokens, ignoreEos: true };
+  let history: number[] = [];
+  for (const fresh of turns) {
+    const promptTokenIds = [...history, ...fresh];
+    for await (const { final } of cluster.generate({ conversationId: id, promptTokenIds, sampling })) {
+      if (!final) continue;
+      history = [...promptTokenIds, ...final.outputTokenIds];
+      yield final.prompt.pulledTokens;
+    }
+  }
+  await cluster.endConversation(id);
+}
+
+async function mark(cluster: EngineCluster, turn: number): Promise<Mark> {
+  const stats = await cluster.stats();
+  const [prefillGpu, decodeGpu] = stats.map(({ memory }) => memory.gpu) as [number, number];
+  const shared = stats.reduce((sum, { memory }) => sum + memory.shared, 0);
+  return { turn, prefillGpu, decodeGpu, shared, live: await liveMemory() };
+}
+
+/** What is not as it was at the first mark, a sentence each. */
+function changes([first, ...later]: readonly Mark[]): string[] {
+  const kinds = {
+    prefillGpu: "P's GPU memory",
+    decodeGpu: "D's GPU memory",
+    shared: 'shared memory',
+  } as const;
+  return later.flatMap((mark) =>
+    Object.entries(kinds).flatMap(([key, name]) => {
+      const [before, now] = [first![key as keyof typeof kinds], mark[key as keyof typeof kinds]];
+      if (before === now) return [];
+      return [`${name} was ${before} bytes after turn ${first!.turn}, and ${now} after turn ${mark.turn}`];
+    }),
+  );
+}
+
+function table(marks: readonly Mark[]): string[] {
+  const columns = [
+    { head: 'turn' },
+    { head: 'P on GPU' },
+    { head: 'D on GPU' },
+    { head: 'shared' },
+    { head: 'live in JS' },
+  ];
+  const rows = marks.map(({ turn, prefillGpu, decodeGpu, shared, live }) => [
+    formatCount(turn),
+    ...[prefillGpu, decodeGpu, shared, live].map(formatBytes),
+  ]);
+  return renderTable(columns, rows, plainStyle);
+}

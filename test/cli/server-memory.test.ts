@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest';
+import { growth, type MemoryMark } from '../../src/cli/bench/server-memory.ts';
+
+const MIB = 2 ** 20;
+const before: MemoryMark = { requests: 0, live: 40 * MIB, gpu: 70 * MIB, shared: 4 * MIB, resident: null };
+const half = { ...before, requests: 6000, live: 50 * MIB, resident: 400 * MIB };
+const after = { ...half, requests: 12_000, live: 51 * MIB, resident: 420 * MIB };
+const growing = (change: Partial<MemoryMark>) => growth({ before, half, after: { ...after, ...change } });
+
+it('what grows in the second half of a load is a fault: any byte of a device, and what requests leave behind', () => {
+  expect(growing({})).toEqual([]);
+  expect(growing({ gpu: 70 * MIB + 4 })).toEqual(['gpu memory went from 73400320 to 73400324 bytes']);
+  expect(growing({ shared: 8 * MIB })).toEqual(['shared memory went from 4194304 to 8388608 bytes']);
+  expect(growing({ live: 50 * MIB + 6000 * 600 })).toEqual(['each request left 600 bytes behind']);
+  expect(growing({ resident: 480 * MIB })).toEqual(['the process went from 400.0 to 480.0 MiB']);
+});
+
+it('what a short load leaves is not judged: code is still being compiled', () => {
+  const short = { ...after, requests: 7000, live: 80 * MIB };
+  expect(growth({ before, half, after: short })).toEqual([]);
+});

@@ -1,0 +1,66 @@
+/** What engines take of their devices and of shared memory, and what they say of it. */
+import { expect, it } from 'vitest';
+import { EngineCluster } from '../../src/cluster/cluster.ts';
+import { leastMemory } from '../../src/cluster/memory-needs.ts';
+import { AdapterError } from '../../src/errors.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { weightSizes } from '../../src/model/weight-sizes.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
+import { converse, testOptions, withCluster } from './cluster-fixture.ts';
+
+const TURNS = 10;
+
+it('is all there before the first turn, and the same after 10 turns and after 60', async () => {
+  await withCluster({ maxNumSeqs: 4, poison: false }, async (cluster) => {
+    const memory = async () => (await cluster.stats()).map(({ memory }) => memory);
+    const budget = cluster.info.engines.map(({ memory: { shared, ...gpu } }) => ({
+      gpu: Object.values(gpu).reduce((sum, bytes) => sum + bytes, 0),
+      shared,
+    }));
+    expect(await memory()).toEqual(budget.map(({ gpu }) => ({ gpu, shared: 0 })));
+
+    await converse(cluster, 'first', TURNS);
+    expect(await memory()).toEqual(budget);
+
+    // Several at once have more of the staging buffers in use than one.
+    let pulled = 0;
+    await Promise.all(
+      ['a', 'b', 'c', 'd', 'e'].map(async (id, i) => {
+        const answers = await converse(cluster, id, TURNS, { seed: i + 1 });
+        pulled += answers.reduce((sum, { result }) => sum + result.prompt.pulledTokens, 0);
+        await cluster.endConversation(id);
+      }),
+    );
+    expect(pulled).toBeGreaterThan(0);
+    expect(await memory()).toEqual(budget);
+  });
+});
+
+it('is told by its parts, of which weights and KV follow from the configuration', async () => {
+  const architecture = presetArchitecture('nano');
+  await withCluster({ weightDtype: 'f32' }, async (cluster) => {
+    const { blockBytes } = cluster.info.model;
+    for (const { memory, numBlocks } of cluster.info.engines) {
+      expect(memory.weights).toBe(weightSizes(architecture, 'f32').total);
+      expect(memory.kv).toBe(numBlocks * blockBytes);
+      expect(memory.other).toBeGreaterThan(0);
+      expect(memory.other).toBeLessThan(memory.activations!);
+    }
+    const { weights, kv } = leastMemory(cluster.settings, architecture);
+    const sum = (part: string) => cluster.info.engines.reduce((all, { memory }) => all + memory[part]!, 0);
+    expect({ weights, kv }).toEqual({ weights: sum('weights'), kv: sum('kv') });
+  });
+});
+
+it('that is not there is missed before any engine starts', async () => {
+  const platform = {
+    ...nodePlatform,
+    freeMemory: () => 2 ** 30,
+    startEngineThread: () => Promise.reject(new Error('an engine was started')),
+  };
+  const start = EngineCluster.start(platform, { ...testOptions, model: 'llama-3.2-1b' });
+  await expect(start).rejects.toThrow(AdapterError);
+  await expect(start).rejects.toThrow(
+    /llama-3\.2-1b does not fit: P and D need [\d.]+ GiB at least .* 1 GiB of this machine's memory are free/,
+  );
+});
