@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { directorySource } from './node/files.ts';
 import { createNodeGpu } from './node/gpu.ts';
 import { packageRoot } from './node/paths.ts';
+import { easePolling } from './node/polling.ts';
 import type { EngineThread, Platform } from './types.ts';
 
 export { useAdapter } from './node/adapters.ts';
@@ -19,6 +20,8 @@ export const nodePlatform: Platform = {
   readShader: (name) => readFile(path.join(packageRoot, 'shaders', `${name}.wgsl`), 'utf8'),
 
   createGpu: createNodeGpu,
+
+  easePolling,
 
   async openModel(nameOrLocation) {
     const shipped = path.join(packageRoot, 'models', nameOrLocation);
