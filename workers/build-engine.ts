@@ -55,6 +55,7 @@ export async function buildEngine(
     onSpan,
     engineId: core.engineId,
   });
+  if (gpu.report.software) platform.easePolling();
   try {
     const loadMs = systemClock.now() - begun;
     const { compileMs, pipelines } = await runner.warmUp();

@@ -20,7 +20,7 @@ import type { MeasuredKernels } from '../src/measure/profile.ts';
 import type { TimingMode } from '../src/model/kernel-timing.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { Platform } from '../src/platform/types.ts';
-import { type ByHandTimes, copyInByHand, copyOutByHand } from '../src/transport/by-hand.ts';
+import { copyByHand, type HandCopy, type HandCopyPlan } from '../src/transport/by-hand.ts';
 import type { LinkSpec } from '../src/transport/link.ts';
 import type { PeerTransport } from '../src/transport/transport.ts';
 import type { TransferResult } from '../src/transport/types.ts';
@@ -207,14 +207,8 @@ export class EngineHost implements EngineApi {
     return this.#transport().read({ remote, remoteRequestId: 'measure', requestId: 'measure', pairs });
   }
 
-  async copyByHand(
-    direction: 'out' | 'in',
-    slab: SharedArrayBuffer,
-    blockIds: readonly number[],
-    chunkBytes: number,
-  ): Promise<ByHandTimes> {
-    const copy = direction === 'out' ? copyOutByHand : copyInByHand;
-    return copy(this.#built().kv, slab, blockIds, chunkBytes, systemClock);
+  async copyByHand(plan: HandCopyPlan): Promise<HandCopy[]> {
+    return copyByHand(this.#built().kv, plan, systemClock);
   }
 
   async setTiming(mode: TimingMode | null): Promise<boolean> {

@@ -14,7 +14,7 @@ import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { Span } from '../measure/spans.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
-import type { ByHandTimes } from '../transport/by-hand.ts';
+import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineStats, InjectedFault } from './types.ts';
@@ -90,13 +90,8 @@ export interface EngineApi {
   serveAnyBlock(): Promise<void>;
   /** Measurements on an idle engine: a whole transfer, into blocks that nobody uses. */
   measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult>;
-  /** Measurements on an idle engine: this end's stages one after the other, into or out of the slab. */
-  copyByHand(
-    direction: 'out' | 'in',
-    slab: SharedArrayBuffer,
-    blockIds: readonly number[],
-    chunkBytes: number,
-  ): Promise<ByHandTimes>;
+  /** Measurements on an idle engine: this end's half of a transfer, into or out of the slab; one entry a copy. */
+  copyByHand(plan: HandCopyPlan): Promise<HandCopy[]>;
   /** Times submits or kernels by the device's clock from the next step on; null stops. False: it has no such clock. */
   setTiming(mode: TimingMode | null): Promise<boolean>;
   /** Since the last time, or since setTiming; with the ceilings, measured now, for which the engine must be idle. */

@@ -37,6 +37,9 @@ export function browserPlatform(
       );
     },
 
+    // A browser's GPU is in a process of its own, and tells when it is done.
+    easePolling() {},
+
     async openModel(name) {
       const files = models.get(name);
       return files ? blobSource(name, files) : null;

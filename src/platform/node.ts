@@ -8,6 +8,7 @@ import { directorySource } from './node/files.ts';
 import { createNodeGpu } from './node/gpu.ts';
 import { freeMemory } from './node/machine.ts';
 import { packageRoot } from './node/paths.ts';
+import { easePolling } from './node/polling.ts';
 import type { EngineThread, Platform } from './types.ts';
 
 export { useAdapter } from './node/adapters.ts';
@@ -21,6 +22,8 @@ export const nodePlatform: Platform = {
   readShader: (name) => readFile(path.join(packageRoot, 'shaders', `${name}.wgsl`), 'utf8'),
 
   createGpu: createNodeGpu,
+
+  easePolling,
 
   async openModel(nameOrLocation) {
     const shipped = path.join(packageRoot, 'models', nameOrLocation);

@@ -27,6 +27,8 @@ export interface Platform {
   readShader(name: string): Promise<string>;
   /** The GPU entry point; call in the thread that will own the device. Keep the result alive as long as its devices. */
   createGpu(): Promise<GPU>;
+  /** In the thread of a device that computes on this machine's processors: waiting for it is not to take one of them. */
+  easePolling(): void;
   /** The files of a model that ships with the project ('recall'), or of a directory or URL the user names. */
   openModel(nameOrLocation: string): Promise<FileSource | null>;
   /** Bytes that engines can still take; null where nobody knows, as on a GPU with memory of its own. */

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:transfer`: transfers between two engines as they run in earnest (stages overlapping), against the same
- * stages done by hand, one after the other, with the same blocks and chunks, in alternating rounds.
+ * `npm run bench:transfer`: transfers between two engines as they run in earnest, against their slowest stage; one block;
+ * and what a pull costs the holder's decode steps. All in alternating rounds, in the engines' own threads.
  */
 import { EngineCluster } from '../../cluster/cluster.ts';
 import { type CopyRate, measureCopyRate } from '../../cluster/copy-rates.ts';
@@ -14,12 +14,18 @@ import { DEFAULT_CHUNK_BYTES } from '../../transport/transport.ts';
 import { formatBytes, formatMs } from '../format.ts';
 import { plainStyle, renderTable } from '../table.ts';
 import { benchOptions, report, runBench } from './options.ts';
+import { type DecodeBeside, decodeLines, measureDecodeBeside } from './transfer/decode.ts';
+import { slowestStage, stagesMs } from './transfer/stages.ts';
 
 const MIB = 2 ** 20;
-const SIZES = [MIB / 16, MIB, 4 * MIB, 16 * MIB];
+const SIZES = [MIB, 4 * MIB, 16 * MIB];
+/** One block is quick, and its spread is wide. */
+const ROUNDS_OF_ONE_BLOCK = 50;
+const DECODING = [1, 4] as const;
+const MAX_MODEL_LEN = 512;
 
 await runBench(async () => {
-  const options = benchOptions('bench:transfer', 'KV copied between P and D, against its stages by hand', {
+  const options = benchOptions('bench:transfer', 'KV copied between P and D, against its slowest stage', {
     model: 'tiny',
     rounds: 7,
   });
@@ -27,62 +33,96 @@ await runBench(async () => {
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
   const blockBytes = kvBlockBytes(architecture, config.blockSize, config.kvDtype);
-  const numBlocks = Math.ceil(Math.max(...SIZES) / blockBytes) + 1;
+  const decodeBlocks = (Math.max(...DECODING) * MAX_MODEL_LEN) / config.blockSize;
+  const numBlocks = Math.max(Math.ceil(Math.max(...SIZES) / blockBytes), decodeBlocks) + 1;
   const cluster = await EngineCluster.start(nodePlatform, {
     ...clusterOptions(config, architecture, adapter.software),
     prefill: { numBlocks, enablePrefixCaching: false },
     decode: { numBlocks, enablePrefixCaching: false },
-    maxModelLen: 512,
+    maxModelLen: MAX_MODEL_LEN,
   });
   try {
     const prefill = cluster.engine('prefill');
     const decode = cluster.engine('decode');
     const rates: CopyRate[] = [];
-    for (const bytes of SIZES) {
-      const copy = { bytes, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: options.rounds };
+    const measure = async (bytes: number, rounds: number): Promise<void> => {
+      const copy = { bytes, chunkBytes: DEFAULT_CHUNK_BYTES, rounds };
       rates.push(await measureCopyRate(prefill, decode, numBlocks, copy));
       rates.push(await measureCopyRate(decode, prefill, numBlocks, copy));
+    };
+    const oneBlockRounds = Math.max(options.rounds, ROUNDS_OF_ONE_BLOCK);
+    await measure(blockBytes, oneBlockRounds);
+    for (const bytes of SIZES) await measure(bytes, options.rounds);
+    const pulls: DecodeBeside[] = [];
+    for (const sequences of DECODING) {
+      const pull = { bytes: Math.max(...SIZES), rounds: options.rounds, sequences };
+      pulls.push(await measureDecodeBeside(prefill, decode, numBlocks, pull));
     }
+    const { software } = cluster.info.adapter;
     report(
       options,
       [
-        `KV of ${config.model} (blocks of ${formatBytes(blockBytes)}) between two engines on ${cluster.info.adapter.name}`,
-        `chunks of ${formatBytes(DEFAULT_CHUNK_BYTES)}; medians of ${options.rounds} rounds [least, most]; by hand is the sum of the`,
-        'stages alone: device to mapped, to slab, to mapped, to device.',
+        `KV of ${config.model}, blocks of ${formatBytes(blockBytes)}, on ${cluster.info.adapter.name}`,
+        `chunks of ${formatBytes(DEFAULT_CHUNK_BYTES)}; medians of ${options.rounds} rounds [least, most], ${oneBlockRounds} for one block`,
         '',
-        ...table(rates),
+        ...transferTable(rates, software),
+        '',
+        'the stages by hand, GB/s: each alone, and each engine’s two beside the other’s',
+        ...stageTable(rates),
+        '',
+        ...decodeLines(pulls, software),
       ],
-      { adapter: cluster.info.adapter, model: config.model, blockBytes, rates },
+      { adapter: cluster.info.adapter, model: config.model, blockBytes, rates, pulls },
     );
   } finally {
     await cluster.close();
   }
 });
 
-function table(rates: readonly CopyRate[]): string[] {
+function wayOf(rate: CopyRate): string {
+  return rate.from.startsWith('prefill') ? 'P→D' : 'D→P';
+}
+
+function gbps(bytes: number, ms: number): string {
+  return (bytes / ms / 1e6).toFixed(2);
+}
+
+function transferTable(rates: readonly CopyRate[], software: boolean): string[] {
   const columns = [
     { head: 'way', align: 'left' as const },
     { head: 'size' },
-    { head: 'ms' },
+    { head: 'transfer ms' },
     { head: 'GB/s' },
-    { head: 'by hand ms' },
+    { head: 'slowest stage', align: 'left' as const },
     { head: 'GB/s' },
-    { head: 'ratio' },
+    { head: 'of it' },
   ];
   const rows = rates.map((rate) => {
-    const pipelined = quantile(rate.pipelinedMs, 0.5);
-    const byHand = quantile(rate.byHandMs, 0.5);
+    const transferMs = quantile(rate.pipelinedMs, 0.5);
+    const slowest = slowestStage(rate, software);
     return [
-      rate.from.startsWith('prefill') ? 'P→D' : 'D→P',
+      wayOf(rate),
       formatBytes(rate.bytes),
       spread(rate.pipelinedMs),
-      (rate.bytes / pipelined / 1e6).toFixed(2),
-      spread(rate.byHandMs),
-      (rate.bytes / byHand / 1e6).toFixed(2),
-      (byHand / pipelined).toFixed(2),
+      gbps(rate.bytes, transferMs),
+      slowest.name,
+      gbps(rate.bytes, slowest.ms),
+      `${Math.round((slowest.ms / transferMs) * 100)}%`,
     ];
   });
   return renderTable(columns, rows, plainStyle);
+}
+
+function stageTable(rates: readonly CopyRate[]): string[] {
+  const stages = rates.map((rate) => stagesMs(rate));
+  const names = Object.keys(stages[0]!);
+  const columns = [{ head: 'way', align: 'left' as const }, { head: 'size' }];
+  const rows = rates.map((rate, i) => [
+    wayOf(rate),
+    formatBytes(rate.bytes),
+    ...Object.values(stages[i]!).map((ms) => gbps(rate.bytes, ms)),
+  ]);
+  return renderTable([...columns, ...names.map((head) => ({ head }))], rows, plainStyle);
 }
 
 function spread(ms: readonly number[]): string {

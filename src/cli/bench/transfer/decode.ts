@@ -1,0 +1,194 @@
+/** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
+import { measureCopyRate } from '../../../cluster/copy-rates.ts';
+import type { EngineHandle } from '../../../cluster/engine-handle.ts';
+import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
+import type { BlockPair } from '../../../engine/types.ts';
+import { TransferError } from '../../../errors.ts';
+import { quantile } from '../../../measure/statistics.ts';
+import { systemClock } from '../../../platform/clock.ts';
+import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
+import { formatBytes, formatMs } from '../../format.ts';
+import { plainStyle, renderTable } from '../../table.ts';
+import { halfMs } from './stages.ts';
+
+export interface DecodeBeside {
+  sequences: number;
+  bytes: number;
+  rounds: DecodeRound[];
+  /** The holder's stages for the same blocks, alone, milliseconds of each round. */
+  holderMs: number[];
+}
+
+/** Milliseconds. */
+export interface DecodeRound {
+  pullMs: number;
+  /** Steps that overlap the pull. */
+  besideMs: number[];
+  /** Steps of the same requests before and after it. */
+  quietMs: number[];
+}
+
+interface PullPlan {
+  bytes: number;
+  rounds: number;
+  sequences: number;
+}
+
+const PROMPT_TOKENS = 64;
+/** Before the pull begins, and again after it has ended. */
+const QUIET_STEPS = 12;
+/** The first steps after a prefill are no decode steps, or are slowed by what it left. */
+const SETTLING_STEPS = 3;
+
+/** Leaves the engines serving anything. */
+export async function measureDecodeBeside(
+  reader: EngineHandle,
+  holder: EngineHandle,
+  numBlocks: number,
+  { bytes, rounds, sequences }: PullPlan,
+): Promise<DecodeBeside> {
+  const count = Math.min(numBlocks - 1, Math.round(bytes / holder.started.blockBytes));
+  const pairs: BlockPair[] = Array.from({ length: count }, (_, i) => ({
+    ...{ group: 0, remote: i + 1, local: i + 1 },
+  }));
+  await holder.call((api) => api.serveAnyBlock());
+  const measured: DecodeRound[] = [];
+  const holderMs: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const steps = new Steps(holder);
+    await steps.begin(sequences, `decode-${sequences}-${round}`);
+    await steps.more(SETTLING_STEPS + QUIET_STEPS);
+    const startMs = systemClock.now();
+    const moved = await reader.call((api) => api.measureRead(holder.address, pairs));
+    const endMs = systemClock.now();
+    if (moved.outcome !== 'done') throw new TransferError(`the pull beside decode: ${moved.message}`);
+    await steps.more(QUIET_STEPS + 1);
+    await steps.end();
+    measured.push({ pullMs: moved.wallMs, ...steps.around(startMs, endMs) });
+    holderMs.push(...(await holderAlone(reader, holder, numBlocks, bytes)));
+  }
+  return { sequences, bytes: count * holder.started.blockBytes, rounds: measured, holderMs };
+}
+
+async function holderAlone(
+  reader: EngineHandle,
+  holder: EngineHandle,
+  numBlocks: number,
+  bytes: number,
+): Promise<number[]> {
+  const copy = { bytes, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: 1 };
+  const rate = await measureCopyRate(holder, reader, numBlocks, copy);
+  return rate.alone.out.map(halfMs);
+}
+
+/** Decode steps of one engine, by when their outputs were ready. */
+class Steps {
+  readonly #engine: EngineHandle;
+  readonly #atMs: number[] = [];
+  #requestIds: string[] = [];
+  #sequences = 0;
+  #wake: () => void = () => {};
+  #stop: () => void = () => {};
+
+  constructor(engine: EngineHandle) {
+    this.#engine = engine;
+  }
+
+  async begin(sequences: number, name: string): Promise<void> {
+    this.#sequences = sequences;
+    this.#stop = this.#engine.onEvent((event) => {
+      // A step with fewer outputs is one in which a prompt was still being computed.
+      if (event.kind !== 'outputs' || event.outputs.length < this.#sequences) return;
+      this.#atMs.push(event.atMs);
+      this.#wake();
+    });
+    const promptTokenIds = Array.from({ length: PROMPT_TOKENS }, (_, i) => 8 + ((i * 37) % 400));
+    this.#requestIds = Array.from({ length: sequences }, (_, i) => `${name}-${i}`);
+    for (const requestId of this.#requestIds) {
+      await this.#engine.submit({
+        ...{ requestId, promptTokenIds, kvTransferParams: null, cacheSalt: null },
+        sampling: { ...DEFAULT_SAMPLING, maxTokens: 400, ignoreEos: true },
+      });
+    }
+  }
+
+  /** Resolves after so many more steps. */
+  async more(steps: number): Promise<void> {
+    const wanted = this.#atMs.length + steps;
+    while (this.#atMs.length < wanted) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  async end(): Promise<void> {
+    for (const requestId of this.#requestIds) await this.#engine.abort(requestId);
+    this.#stop();
+    await this.#engine.call((api) => api.drain());
+  }
+
+  around(startMs: number, endMs: number): { besideMs: number[]; quietMs: number[] } {
+    return stepsAround(this.#atMs.slice(SETTLING_STEPS), startMs, endMs);
+  }
+}
+
+/** Steps, given by when each ended, that overlap [startMs, endMs], and the others. */
+export function stepsAround(
+  endsMs: readonly number[],
+  startMs: number,
+  endMs: number,
+): { besideMs: number[]; quietMs: number[] } {
+  const besideMs: number[] = [];
+  const quietMs: number[] = [];
+  for (let i = 1; i < endsMs.length; i++) {
+    const from = endsMs[i - 1]!;
+    const to = endsMs[i]!;
+    (to > startMs && from < endMs ? besideMs : quietMs).push(to - from);
+  }
+  return { besideMs, quietMs };
+}
+
+/** Milliseconds that the overlapping steps took beyond as many undisturbed ones of the round. */
+export function delayMs({ besideMs, quietMs }: DecodeRound): number {
+  const quiet = quantile(quietMs, 0.5);
+  return besideMs.reduce((sum, ms) => sum + ms - quiet, 0);
+}
+
+/** How much longer an overlapping step took than an undisturbed one: 0.2 is a fifth. */
+export function slowDown(round: DecodeRound): number {
+  return delayMs(round) / (round.besideMs.length * quantile(round.quietMs, 0.5));
+}
+
+export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): string[] {
+  const columns = [
+    { head: 'decoding' },
+    { head: 'pull ms' },
+    { head: 'step ms' },
+    { head: 'steps' },
+    { head: 'slower by' },
+    { head: 'delay ms' },
+    { head: 'holder alone' },
+    { head: 'ratio' },
+  ];
+  const rows = pulls.map(({ sequences, rounds, holderMs }) => {
+    const of = (value: (round: DecodeRound) => number): number => quantile(rounds.map(value), 0.5);
+    const alone = quantile(holderMs, 0.5);
+    return [
+      String(sequences),
+      formatMs(of(({ pullMs }) => pullMs)),
+      formatMs(of(({ quietMs }) => quantile(quietMs, 0.5))),
+      of(({ besideMs }) => besideMs.length).toFixed(0),
+      `${Math.round(of(slowDown) * 100)}%`,
+      formatMs(of(delayMs)),
+      formatMs(alone),
+      (of(delayMs) / alone).toFixed(2),
+    ];
+  });
+  const meant = software ? ' (wanted: at most 1.5 of them)' : ' (wanted: steps at most 20% slower)';
+  return [
+    `D decodes while P pulls ${formatBytes(pulls[0]!.bytes)} from it: what that delays it over the whole`,
+    `pull, against the holder’s stages alone${meant}`,
+    ...renderTable(columns, rows, plainStyle),
+  ];
+}

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest';
+import { delayMs, slowDown, stepsAround } from '../../src/cli/bench/transfer/decode.ts';
+import { slowestStage } from '../../src/cli/bench/transfer/stages.ts';
+import type { CopyRate } from '../../src/cluster/copy-rates.ts';
+
+describe('what a pull costs decode', () => {
+  it('tells the steps that overlap it from the others', () => {
+    // Steps of 10, 10, 14, 12, 10 ms; the pull lies within the third and fourth.
+    const steps = stepsAround([0, 10, 20, 34, 46, 56], 25, 40);
+    expect(steps).toEqual({ besideMs: [14, 12], quietMs: [10, 10, 10] });
+    expect(delayMs({ pullMs: 15, ...steps })).toBe(6);
+    expect(slowDown({ pullMs: 15, ...steps })).toBeCloseTo(0.3);
+  });
+
+  it('counts no step that only touches it', () => {
+    expect(stepsAround([0, 10, 20, 30], 10, 20)).toEqual({ besideMs: [10], quietMs: [10, 10] });
+  });
+});
+
+describe('the slowest stage', () => {
+  const copy = (deviceMs: number, slabMs: number) => [{ startMs: 0, endMs: 20, deviceMs, slabMs }];
+  const rate: CopyRate = {
+    ...{ from: 'decode-0', to: 'prefill-0', bytes: 1e6, chunkBytes: 1e6, descriptors: 1 },
+    ...{ pipelinedMs: [10], byHandMs: [13] },
+    alone: { out: copy(4, 2), in: copy(2, 5) },
+    beside: { out: copy(7, 2), in: copy(3, 5) },
+  };
+
+  it('is an engine’s part beside the other’s where both share the cores', () => {
+    expect(slowestStage(rate, true)).toEqual({ name: 'out beside', ms: 9 });
+  });
+
+  it('is one copy alone on a GPU', () => {
+    expect(slowestStage(rate, false)).toEqual({ name: 'slab→map', ms: 5 });
+  });
+});

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { copiesBeside, copyByHand, type HandCopy, type HandCopyPlan } from '../../src/transport/by-hand.ts';
+import { realClock, TestMemory } from './helpers.ts';
+
+const BLOCK = 96;
+const ids = [3, 4, 9, 1, 17];
+
+const plan = (more: Partial<HandCopyPlan> & Pick<HandCopyPlan, 'half'>): HandCopyPlan => ({
+  slab: new SharedArrayBuffer(ids.length * BLOCK),
+  blockIds: ids,
+  chunkBytes: 2 * BLOCK,
+  copies: 1,
+  beside: null,
+  ...more,
+});
+
+describe('a transfer by hand', () => {
+  it('copies blocks out into the slab and from there in, chunk after chunk', async () => {
+    const from = new TestMemory({ blockBytes: [BLOCK] }).fillRandom(7);
+    const to = new TestMemory({ blockBytes: [BLOCK] });
+    const slab = new SharedArrayBuffer(6 * BLOCK);
+    const out = await copyByHand(from, plan({ half: 'out', slab }), realClock);
+    const back = await copyByHand(to, plan({ half: 'in', slab }), realClock);
+    for (const id of ids) expect(to.block(0, id)).toEqual(from.block(0, id));
+    expect([from.gathers, from.mostGathersInFlight, to.commits]).toEqual([3, 1, 3]);
+    expect([from.gathersInFlight, to.stagesInFlight]).toEqual([0, 0]);
+    for (const [copy] of [out, back]) {
+      const took = copy!.endMs - copy!.startMs;
+      expect(copy!.deviceMs + copy!.slabMs).toBeLessThanOrEqual(took + 0.01);
+    }
+  });
+
+  it('goes on beside the other half until both have made their copies', async () => {
+    const delay = () => new Promise<void>((resolve) => setImmediate(resolve));
+    const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
+    const from = new TestMemory({ blockBytes: [BLOCK], delay });
+    const to = new TestMemory({ blockBytes: [BLOCK], delay: slow });
+    const beside = new SharedArrayBuffer(8);
+    const slab = new SharedArrayBuffer(4 * BLOCK);
+    const [out, back] = await Promise.all([
+      copyByHand(from, plan({ half: 'out', slab, beside, copies: 3 }), realClock),
+      copyByHand(to, plan({ half: 'in', slab, beside, copies: 3 }), realClock),
+    ]);
+    expect([...new Int32Array(beside)]).toEqual([out.length, back.length]);
+    expect(back.length).toBe(3);
+    expect(out.length).toBeGreaterThan(3);
+  });
+
+  it('counts what lies within the time in which both ran', () => {
+    const copy = (startMs: number, endMs: number): HandCopy => ({ startMs, endMs, deviceMs: 1, slabMs: 1 });
+    const out = [copy(0, 2), copy(2, 4), copy(4, 6)];
+    const back = [copy(1, 5)];
+    expect(copiesBeside(out, back)).toEqual([copy(2, 4)]);
+    expect(copiesBeside(back, out)).toEqual(back);
+    expect(copiesBeside(out, [])).toEqual([]);
+  });
+
+  it('fails as the memory does', async () => {
+    const memory = new TestMemory({ blockBytes: [BLOCK] });
+    memory.onGather = () => {
+      throw new Error('the device is gone');
+    };
+    await expect(copyByHand(memory, plan({ half: 'out' }), realClock)).rejects.toThrow('the device is gone');
+  });
+});
