@@ -1,25 +1,42 @@
 /**
- * `npm run bench:engine`: one engine alone on one adapter: start, prefill of 1,024 tokens, and decode of one and of four
- * sequences behind them. No scheduler, no transfers: the runner is called as the scheduler would.
+ * `npm run bench:engine`: one engine alone on one adapter: its start, a prefill beside its kernels alone, and decode steps
+ * with what of them the host takes. Rounds alternate. No transfers.
  */
+import { EngineCore } from '../../engine/engine-core.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
-import type { ScheduledRequest } from '../../engine/types.ts';
 import { ConfigError } from '../../errors.ts';
+import type { GpuDevice } from '../../gpu/device.ts';
 import { quantile } from '../../measure/statistics.ts';
+import { adapterForm } from '../../model/kernel-variants.ts';
 import { loadWeights } from '../../model/load.ts';
 import { putOnDevice } from '../../model/on-device.ts';
+import type { Architecture } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { plainStyle, renderTable } from '../table.ts';
+import { measureAttention } from './kernels/attention.ts';
+import { matricesOf, measureMatrix } from './kernels/matrices.ts';
+import { workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
 const PROMPT = 1024;
-const DECODE_STEPS = 32;
 const BLOCK_SIZE = 16;
-const SEQUENCES = [1, 4] as const;
+/** Steps of a case in a round; the first, which prefills, is not counted. */
+const DECODE_STEPS = 12;
+/** Prompts as long as a context, in tokens, and how many at once. */
+const CASES = [
+  { context: 512, sequences: 1 },
+  { context: 512, sequences: 4 },
+  { context: 4096, sequences: 1 },
+] as const;
+const LONGEST = Math.max(...CASES.map(({ context }) => context)) + DECODE_STEPS;
 
-const params = { ...DEFAULT_SAMPLING, maxTokens: 1, ignoreEos: true };
+/** A decode step, milliseconds: all of it, and the part in which the device has nothing to do. */
+interface StepTime {
+  ms: number;
+  hostMs: number;
+}
 
 await runBench(async () => {
   const options = benchOptions('bench:engine', 'one engine alone: start, prefill and decode', {
@@ -31,90 +48,160 @@ await runBench(async () => {
   const begun = systemClock.now();
   const weights = await loadWeights({ name: options.model, files, dtype: 'f16', seed: 0 });
   const { architecture } = weights;
-  const tokens = PROMPT + DECODE_STEPS;
-  if (architecture.maxModelLen < tokens) {
-    throw new ConfigError(`${options.model} goes up to ${architecture.maxModelLen} tokens: wanted ${tokens}`);
+  if (architecture.maxModelLen < LONGEST) {
+    throw new ConfigError(
+      `${options.model} goes up to ${architecture.maxModelLen} tokens: wanted ${LONGEST}`,
+    );
   }
-  const blocksEach = Math.ceil(tokens / BLOCK_SIZE);
-  const numBlocks = 1 + Math.max(...SEQUENCES) * blocksEach;
+  const tokens = CASES.reduce((sum, { context, sequences }) => sum + sequences * (context + DECODE_STEPS), 0);
+  const numBlocks = 1 + Math.ceil((tokens + 2 * PROMPT) / BLOCK_SIZE) + 16;
+  const limits = { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: LONGEST };
   const { gpu, kv, runner } = await putOnDevice(nodePlatform, weights, {
     ...{ numBlocks, kvDtype: 'f16', layout: 'contiguous', keepLogits: false, clock: systemClock },
-    limits: { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: tokens, blockSize: BLOCK_SIZE },
+    limits: { ...limits, blockSize: BLOCK_SIZE },
   });
   try {
     const { compileMs, pipelines } = await runner.warmUp();
     const startMs = systemClock.now() - begun;
-
-    const ids = Array.from({ length: tokens }, (_, i) => (i * 7919 + 13) % architecture.vocabSize);
-    const part = (sequence: number, from: number, to: number): ScheduledRequest => ({
-      requestId: `s${sequence}`,
-      tokenIds: ids.slice(from, to),
-      startPosition: from,
-      blockIds: [Array.from({ length: blocksEach }, (_, i) => 1 + sequence * blocksEach + i)],
-      sample: { params, outputIndex: 0, forbiddenTokenIds: [] },
+    const busy = busyTime(gpu);
+    const core = new EngineCore({
+      clock: systemClock,
+      executor: runner,
+      connector: null,
+      config: {
+        ...{ engineId: 'engine', host: '127.0.0.1', port: 0, connector: null, eosTokenIds: [] },
+        cache: { blockSize: BLOCK_SIZE, numBlocks, enablePrefixCaching: true, hashSeed: '0', kvDtype: 'f16' },
+        scheduler: limits,
+      },
     });
-    const timed = async (requests: ScheduledRequest[]): Promise<number> => {
-      const start = systemClock.now();
-      await runner.execute({ step: 0, requests });
-      return systemClock.now() - start;
-    };
-
-    for (let s = 0; s < Math.max(...SEQUENCES); s++) await timed([part(s, 0, PROMPT)]);
     const prefillMs: number[] = [];
-    for (let round = 0; round < options.rounds; round++) prefillMs.push(await timed([part(0, 0, PROMPT)]));
-    const decode = [];
-    for (const sequences of SEQUENCES) {
-      const stepMs: number[] = [];
-      for (let at = PROMPT; at < tokens; at++) {
-        stepMs.push(await timed(Array.from({ length: sequences }, (_, s) => part(s, at, at + 1))));
+    const kernelsMs: number[] = [];
+    const steps = CASES.map((): StepTime[] => []);
+    await decode(core, busy, CASES[0], architecture.vocabSize, 'warm');
+    for (let round = 0; round < options.rounds; round++) {
+      process.stderr.write(`\rround ${round + 1} of ${options.rounds}`);
+      prefillMs.push(await prefill(core, architecture.vocabSize, round));
+      kernelsMs.push(await kernelsAlone(gpu, architecture));
+      for (const [i, each] of CASES.entries()) {
+        steps[i]!.push(...(await decode(core, busy, each, architecture.vocabSize, `${round}`)));
       }
-      decode.push({ sequences, stepMs });
     }
+    process.stderr.write('\n');
+    const decodes = CASES.map((each, i) => ({ ...each, steps: steps[i]! }));
+    const share = quantile(
+      prefillMs.map((ms, i) => kernelsMs[i]! / ms),
+      0.5,
+    );
     runner.destroy();
     kv.destroy();
-    const columns = [
-      { head: 'what', align: 'left' as const },
-      { head: 'median ms' },
-      { head: 'least' },
-      { head: 'most' },
-    ];
-    const row = (what: string, ms: readonly number[]) => [
-      what,
-      formatMs(quantile(ms, 0.5)),
-      formatMs(Math.min(...ms)),
-      formatMs(Math.max(...ms)),
-    ];
     report(
       options,
       [
         `${options.model} alone on ${adapter.name}`,
         `start ${formatMs(startMs)} ms, ${formatMs(compileMs)} ms of it ${pipelines} pipelines (warm if the driver had them cached)`,
         '',
-        ...renderTable(
-          columns,
-          [
-            row(`prefill of ${PROMPT} tokens`, prefillMs),
-            ...decode.map(({ sequences, stepMs }) =>
-              row(`decode step, ${sequences} sequence${sequences > 1 ? 's' : ''}`, stepMs),
-            ),
-          ],
-          plainStyle,
-        ),
+        ...table([
+          [`prefill of ${PROMPT} tokens`, prefillMs],
+          ['its matrices and attention alone', kernelsMs],
+          ...decodes.flatMap(({ context, sequences, steps: all }): [string, number[]][] => [
+            [`decode step, ${sequences} at ${context} tokens`, all.map(({ ms }) => ms)],
+            ['  of it the host, the device idle', all.map(({ hostMs }) => hostMs)],
+          ]),
+        ]),
         '',
+        `prefill runs at ${(100 * share).toFixed(0)}% of the rate of its matrices and attention alone (median of rounds)`,
         `pipelines first used after the warm-up: ${runner.firstUseCompilations()}`,
       ],
       {
-        adapter: gpu.report,
-        model: options.model,
-        startMs,
-        compileMs,
-        pipelines,
-        promptTokens: PROMPT,
-        prefillMs,
-        decode,
+        ...{ adapter: gpu.report, model: options.model, startMs, compileMs, pipelines },
+        ...{ promptTokens: PROMPT, prefillMs, kernelsMs, decode: decodes },
       },
     );
   } finally {
     gpu.destroy();
   }
 });
+
+/** Milliseconds, so far, from submits to the word that they are done. */
+function busyTime(gpu: GpuDevice): () => number {
+  const { run } = gpu;
+  let total = 0;
+  gpu.run = async (...args) => {
+    const start = systemClock.now();
+    const result = await run.apply(gpu, args);
+    total += systemClock.now() - start;
+    return result;
+  };
+  return () => total;
+}
+
+function promptOf(length: number, vocabSize: number, seed: number): number[] {
+  return Array.from({ length }, (_, i) => (i * 7919 + 13 + 31 * seed) % vocabSize);
+}
+
+function add(core: EngineCore, requestId: string, promptTokenIds: number[], maxTokens: number): void {
+  const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
+  core.addRequest({ requestId, promptTokenIds, sampling, kvTransferParams: null, cacheSalt: null });
+}
+
+/** A prompt that nothing of is cached. */
+async function prefill(core: EngineCore, vocabSize: number, round: number): Promise<number> {
+  core.resetPrefixCache();
+  add(core, `prefill ${round}`, promptOf(PROMPT, vocabSize, round), 1);
+  const start = systemClock.now();
+  while (core.canStep()) await core.step();
+  return systemClock.now() - start;
+}
+
+async function decode(
+  core: EngineCore,
+  busy: () => number,
+  { context, sequences }: (typeof CASES)[number],
+  vocabSize: number,
+  name: string,
+): Promise<StepTime[]> {
+  for (let s = 0; s < sequences; s++) {
+    add(core, `${name} ${context} ${s}`, promptOf(context, vocabSize, s), DECODE_STEPS);
+  }
+  const times: StepTime[] = [];
+  let outputs = 0;
+  while (core.canStep()) {
+    const [start, busyBefore] = [systemClock.now(), busy()];
+    outputs += (await core.step()).length;
+    const ms = systemClock.now() - start;
+    // All have their first token: from now on steps only decode.
+    if (outputs > sequences) times.push({ ms, hostMs: ms - (busy() - busyBefore) });
+  }
+  return times.slice(1);
+}
+
+/** What a prefill computes, kernel after kernel: each alone, times its number of layers. */
+async function kernelsAlone(gpu: GpuDevice, architecture: Architecture): Promise<number> {
+  const form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
+  const bench = workbench(gpu, 1);
+  const { numLayers, headDim, numHeads: heads, numKvHeads: kvHeads } = architecture;
+  let ms = 0;
+  for (const shape of matricesOf(architecture)) {
+    if (shape.name === 'lm_head') continue;
+    ms += (await measureMatrix(bench, form, { ...shape, m: PROMPT })).ms[0]!;
+  }
+  const rows = { rows: PROMPT, context: PROMPT, headDim, heads, kvHeads };
+  ms += (await measureAttention(bench, form, rows)).ms[0]!;
+  return numLayers * ms;
+}
+
+function table(rows: readonly [string, readonly number[]][]): string[] {
+  const columns = [
+    { head: 'what', align: 'left' as const },
+    { head: 'median ms' },
+    { head: 'least' },
+    { head: 'most' },
+  ];
+  const cells = rows.map(([what, ms]) => [
+    what,
+    formatMs(quantile(ms, 0.5)),
+    formatMs(Math.min(...ms)),
+    formatMs(Math.max(...ms)),
+  ]);
+  return renderTable(columns, cells, plainStyle);
+}

@@ -26,19 +26,22 @@ export interface MatrixFigure extends MatrixShape {
 const ROWS = [1, 4, 16, 64, 256, 1024];
 const SQUARES = [512, 1024];
 
-export function matrixShapes(a: Architecture): MatrixShape[] {
+export function matricesOf(a: Architecture): Omit<MatrixShape, 'm'>[] {
   const heads = a.numHeads * a.headDim;
-  const matrices = [
+  return [
     { name: 'qkv', k: a.hiddenSize, n: heads + 2 * a.numKvHeads * a.headDim },
     { name: 'o', k: heads, n: a.hiddenSize },
     { name: 'gate+up', k: a.hiddenSize, n: 2 * a.intermediateSize },
     { name: 'down', k: a.intermediateSize, n: a.hiddenSize },
     { name: 'lm_head', k: a.hiddenSize, n: a.vocabSize },
   ];
+}
+
+export function matrixShapes(architecture: Architecture): MatrixShape[] {
   return [
     ...SQUARES.map((size) => ({ name: 'square', m: size, k: size, n: size })),
     // A step wants logits of a few rows only.
-    ...matrices.flatMap((matrix) =>
+    ...matricesOf(architecture).flatMap((matrix) =>
       ROWS.filter((m) => matrix.name !== 'lm_head' || m <= 16).map((m) => ({ ...matrix, m })),
     ),
   ];
