@@ -45,6 +45,8 @@ export interface TransferInfo {
 
 export type PullInfo = Omit<TransferInfo, 'result' | 'startedMs' | 'checkedMs' | 'endedMs'> & {
   pairs: RecvRequest['pairs'];
+  /** The pairs' `remote` are places in the holder's sequence, not ids. */
+  streamed: boolean;
 };
 
 export interface WorkerSideDeps {
@@ -232,7 +234,8 @@ export class NixlWorkerSide implements KvConnectorWorker {
     if (recv.streamed) this.#cancels.set(requestId, new AbortController());
     const startedMs = this.#clock.now();
     const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
-    this.#onPull({ requestId, direction, remote, numTokens, pairs });
+    const streamed = recv.streamed ?? false;
+    this.#onPull({ requestId, direction, remote, numTokens, pairs, streamed });
     const refusal = await this.#refusal(recv);
     const checkedMs = this.#clock.now();
     const result = refusal ?? (await this.#read(requestId, recv));
