@@ -102,8 +102,11 @@ async function measure(cluster: EngineCluster, promptTokens: number, round: numb
 function handedOver(spans: readonly Span[]): Pick<Measured, 'readMs' | 'leftMs'> {
   const ids = spans.flatMap(({ requestId }) => (requestId === null ? [] : [requestId]));
   const { turnId } = turnOfRequest(ids[0]!);
-  const of = (requestId: string, name: string) =>
-    spans.filter((span) => span.requestId === requestId && span.name === name);
+  const of = (id: string, wanted: string) =>
+    spans.filter(
+      ({ requestId, requestIds = [], name }) =>
+        name === wanted && (requestId === id || requestIds.includes(id)),
+    );
   const lastEnd = (list: readonly Span[]) => Math.max(...list.map(({ endMs }) => endMs));
   const prefillId = prefillRequestId(turnId);
   const computedMs = lastEnd([...of(prefillId, 'forward'), ...of(prefillId, 'sampling')]);
