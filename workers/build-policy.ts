@@ -43,12 +43,12 @@ export function buildPolicy(
     config: config.connector,
     transport: parts.transport,
     clock: systemClock,
-    onPull: ({ requestId, remote, pairs }) =>
+    onPull: ({ requestId, remote, pairs, streamed }) =>
       send({
         kind: 'pull',
         requestId,
         remoteEngineId: remote.engineId,
-        pairs: pairs.map(({ remote, local }) => [remote, local]),
+        pairs: streamed ? [] : pairs.map(({ remote, local }) => [remote, local]),
         bytes: pairs.reduce((sum, { group }) => sum + parts.transport.identity.blockBytes[group]!, 0),
         atMs: systemClock.now(),
       }),

@@ -2,7 +2,7 @@
 
 import pc from 'picocolors';
 import type { Report } from '../measure/report.ts';
-import { adapterName, agreement, savings, THROTTLED } from '../report/verdict.ts';
+import { adapterName, agreement, isStreamed, STREAMED, savings, THROTTLED } from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
 import { auditSentence, auditTotals } from './audit.ts';
 import type { Output } from './deps.ts';
@@ -44,6 +44,7 @@ export function printReport(
     const title = `${c.bold(run.mode)}: ${MODE_SENTENCES[run.mode]}`;
     print(['', title]);
     if (run.mode !== 'monolithic' && report.link) print([`${THROTTLED}: ${report.link.name}`], c.yellow);
+    if (run.mode !== 'monolithic' && isStreamed(report)) print([STREAMED], c.yellow);
     print(turnTable(run, style));
     const audits = run.turns.flatMap(({ audit }) => (audit ? [audit] : []));
     if (audits.length > 0) {

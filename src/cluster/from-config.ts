@@ -36,6 +36,7 @@ export function clusterOptions(
     maxNumSeqs: config.maxNumSeqs,
     maxModelLen,
     connector: connector(config),
+    handover: config.handover,
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
     keepLogits: false,

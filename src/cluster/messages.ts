@@ -104,7 +104,7 @@ export interface EngineApi {
 
 export type EngineEvent =
   | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
-  /** A pull begins: block ids at the holder and here. */
+  /** A pull begins: block ids at the holder and here; none of a streamed one, for the holder may still choose its blocks. */
   | {
       kind: 'pull';
       requestId: string;

@@ -66,6 +66,7 @@ export function changed(
     ...options,
     mode: change.mode ?? options.mode,
     link: change.link === undefined ? options.link : change.link,
+    handover: change.handover ?? options.handover,
     prefill: {
       numBlocks: pool('prefill', change.prefillBlocks ?? options.prefill.numBlocks),
       enablePrefixCaching: change.prefixCaching ?? options.prefill.enablePrefixCaching,

@@ -65,13 +65,74 @@ export async function* disaggregatedTurn(
   turn: Turn,
   trace: TurnTrace,
 ): AsyncGenerator<TimedOutput> {
-  const toPrefill: KvTransferParams = turn.remote
+  const handover = await prefilled(prefill, turn, trace, {});
+  let taken = false;
+  try {
+    const decodeRequest = request(turn, decodeRequestId(turn.requestId), turn.sampling, handover);
+    const work = { name: 'hand over', sinceMs: trace.prefillDoneMs ?? trace.acceptedMs } as const;
+    for await (const timed of engineOutputs(decode, decodeRequest, { ...turn, work })) {
+      taken = true;
+      noteDecoded(trace, timed.output);
+      yield timed;
+    }
+  } finally {
+    // D never began: nobody else would tell P that its blocks are free.
+    if (!taken) await releasePrefilled(prefill, turn);
+  }
+}
+
+/**
+ * P and D at once: D reads the prompt's blocks as P computes them. kvferry's own; vLLM's router asks D when P is done.
+ * Whichever fails ends the other, and P's failure is the one that is told.
+ */
+export async function* streamedTurn(
+  prefill: EngineHandle,
+  decode: EngineHandle,
+  turn: Turn,
+  trace: TurnTrace,
+): AsyncGenerator<TimedOutput> {
+  const halves = new AbortController();
+  const signal = turn.signal ? AbortSignal.any([turn.signal, halves.signal]) : halves.signal;
+  const prefilling = prefilled(prefill, { ...turn, signal }, trace, { streamed: true });
+  prefilling.catch((error: unknown) => halves.abort(error));
+  let taken = false;
+  try {
+    const decodeId = decodeRequestId(turn.requestId);
+    const decodeRequest = request(turn, decodeId, turn.sampling, toBePrefilled(prefill, turn));
+    const work = { name: 'accept', sinceMs: trace.acceptedMs } as const;
+    for await (const timed of engineOutputs(decode, decodeRequest, { ...turn, signal, work })) {
+      // D's news may come before P's.
+      await prefilling;
+      taken = true;
+      noteDecoded(trace, timed.output);
+      yield timed;
+    }
+  } catch (error) {
+    halves.abort(error);
+    throw error;
+  } finally {
+    if (!taken) {
+      halves.abort(new InternalError(`${turn.requestId} ended before its first token`));
+      await prefilling.catch(() => {});
+      await releasePrefilled(prefill, turn);
+    }
+  }
+}
+
+/** P's half; what it hands over. */
+async function prefilled(
+  prefill: EngineHandle,
+  turn: Turn,
+  trace: TurnTrace,
+  more: Partial<KvTransferParams>,
+): Promise<KvTransferParams> {
+  const params: KvTransferParams = turn.remote
     ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull }
     : MISS;
   const once = { ...turn.sampling, maxTokens: 1, minTokens: 0, keepLogits: false };
   const prefillId = prefillRequestId(turn.requestId);
   let handover: KvTransferParams | null = null;
-  const prefillRequest = request(turn, prefillId, once, toPrefill);
+  const prefillRequest = request(turn, prefillId, once, { ...params, ...more });
   const accepting = { name: 'accept', sinceMs: trace.acceptedMs } as const;
   const whole = { ...turn, stopped: null, work: accepting };
   for await (const { output, atMs } of engineOutputs(prefill, prefillRequest, whole)) {
@@ -82,21 +143,31 @@ export async function* disaggregatedTurn(
   }
   if (!handover)
     throw new InternalError(`${prefill.engineId} finished ${prefillId} without kv_transfer_params`);
+  return handover;
+}
 
-  let taken = false;
-  try {
-    const decodeRequest = request(turn, decodeRequestId(turn.requestId), turn.sampling, handover);
-    const work = { name: 'hand over', sinceMs: trace.prefillDoneMs ?? trace.acceptedMs } as const;
-    for await (const timed of engineOutputs(decode, decodeRequest, { ...turn, work })) {
-      taken = true;
-      trace.decodeHitTokens = timed.output.prompt?.localHitTokens ?? trace.decodeHitTokens;
-      trace.decodeParams = timed.output.finish?.kvTransferParams ?? null;
-      yield timed;
-    }
-  } finally {
-    // D never began: nobody else would tell P that its blocks are free.
-    if (!taken && !prefill.dead) await prefill.call((api) => api.releaseHolds([prefillId])).catch(() => {});
-  }
+/** For D, before P has begun: whose sequence to read. */
+function toBePrefilled({ address }: EngineHandle, turn: Turn): KvTransferParams {
+  return {
+    do_remote_decode: false,
+    do_remote_prefill: true,
+    remote_block_ids: null,
+    remote_engine_id: address.engineId,
+    remote_request_id: prefillRequestId(turn.requestId),
+    remote_host: address.host,
+    remote_port: address.port,
+    streamed: true,
+  };
+}
+
+function noteDecoded(trace: TurnTrace, { prompt, finish }: RequestOutput): void {
+  trace.decodeHitTokens = prompt?.localHitTokens ?? trace.decodeHitTokens;
+  trace.decodeParams = finish?.kvTransferParams ?? null;
+}
+
+async function releasePrefilled(prefill: EngineHandle, turn: Turn): Promise<void> {
+  if (prefill.dead) return;
+  await prefill.call((api) => api.releaseHolds([prefillRequestId(turn.requestId)])).catch(() => {});
 }
 
 function request(

@@ -11,7 +11,7 @@ import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
 import type { PromptBuilder } from './prompts.ts';
 import { turnStart } from './rewind.ts';
-import { disaggregatedTurn, monolithicTurn, type Turn } from './router.ts';
+import { disaggregatedTurn, monolithicTurn, streamedTurn, type Turn } from './router.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { ClusterOptions, GeneratedToken, GenerateRequest, Mode, TurnResult } from './types.ts';
@@ -94,9 +94,8 @@ export class TurnServer {
   ): AsyncIterable<TimedOutput> {
     const { turn, trace, prefill, decode, conversation } = served;
     const alone = servedAlone(this.#deps.options().mode, conversation);
-    const first = alone
-      ? monolithicTurn(decode, turn, trace)
-      : disaggregatedTurn(prefill, decode, turn, trace);
+    const overTwo = this.#deps.options().handover === 'streamed' ? streamedTurn : disaggregatedTurn;
+    const first = alone ? monolithicTurn(decode, turn, trace) : overTwo(prefill, decode, turn, trace);
     if (!request.failover) return first;
     let ways = 0;
     const next = (): AsyncIterable<TimedOutput> | null => {

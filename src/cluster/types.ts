@@ -1,7 +1,7 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. */
 import type { CostProfile } from '../config/cost-profile.ts';
 import type { ConnectorConfig, PullPolicyName } from '../config/kv-transfer.ts';
-import type { KvLayout } from '../config/run.ts';
+import type { Handover, KvLayout } from '../config/run.ts';
 import type { LearnedCosts } from '../connector/cost-aware.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { WorkerSideCounters } from '../connector/worker-side.ts';
@@ -59,6 +59,7 @@ export interface ClusterOptions {
   maxModelLen: number;
   /** `bidirectional` is set by the mode. */
   connector: ConnectorConfig;
+  handover: Handover;
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
@@ -82,6 +83,7 @@ export interface PolicyChange {
   tokenCheck?: boolean;
   decoderTtlMs?: number;
   link?: LinkSpec | null;
+  handover?: Handover;
   /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
   costProfile?: CostProfile | null;
 }

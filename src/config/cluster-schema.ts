@@ -5,6 +5,9 @@ import { kvTransferConfigSchema } from './kv-transfer.ts';
 
 export const KV_LAYOUTS = ['contiguous', 'layer-pieces'] as const;
 export type KvLayout = (typeof KV_LAYOUTS)[number];
+/** How D gets P's blocks: when P is done, as in vLLM, or as P computes them. */
+export const HANDOVERS = ['pull', 'streamed'] as const;
+export type Handover = (typeof HANDOVERS)[number];
 const BLOCK_SIZES = [8, 16, 32, 64, 128] as const;
 
 const seconds = () => anyNumber('a number of seconds above 0', { above: 0 });
@@ -64,6 +67,11 @@ export const cluster = {
         'Slows transfers to a modelled link: nvlink, rdma-400g, pcie, 100gbe, 10gbe, 1gbe or <bytes/s>[,<latency>], such as 10e6,1ms. Left out: as fast as this machine copies.',
       value: 'LINK',
     }),
+  handover: oneOf(HANDOVERS).default('pull').meta({
+    description:
+      "pull: D reads P's blocks when P is done, as in vLLM. streamed (kvferry's own, not vLLM's): D is asked at once, and reads them as P computes them; its blocks are taken for that long.",
+    value: 'pull|streamed',
+  }),
   prefixCaching: flag().default(true).meta({
     description:
       'P keeps no KV between turns. vLLM keeps it (enable_prefix_caching); with the shipped conversation P keeps none, unless --prefix-caching is given, so that every earlier token is pulled or computed again.',

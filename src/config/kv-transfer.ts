@@ -34,6 +34,8 @@ export const kvTransferParamsSchema = z.looseObject({
   remote_num_requests: z.number().int().nonnegative().nullish(),
   /** Ours: how this request's pull from D is decided, in place of the engine's own policy. */
   pull_policy: z.enum(PULL_POLICIES).nullish(),
+  /** Ours, and the router's own: D reads P's blocks while P computes them. To P and to D; without remote_block_ids. */
+  streamed: z.boolean().nullish(),
 });
 
 export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;

@@ -9,7 +9,7 @@ import { didYouMean, nearest } from './fields.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
 import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
 
-export { KV_LAYOUTS, type KvLayout } from './cluster-schema.ts';
+export { HANDOVERS, type Handover, KV_LAYOUTS, type KvLayout } from './cluster-schema.ts';
 export {
   fieldMeta,
   type RunConfig,

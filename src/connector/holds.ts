@@ -8,7 +8,7 @@ import type { ReadGate } from '../transport/types.ts';
 import { HoldMeter, type HoldUse } from './hold-meter.ts';
 
 /** Ends that are remembered, to tell a late reader why its blocks are gone. */
-const REMEMBERED_ENDS = 4096;
+export const REMEMBERED_ENDS = 4096;
 
 type HoldEnd = 'read' | 'expired' | 'dropped' | 'released';
 
@@ -131,6 +131,11 @@ export class HoldTable {
     return [...this.#holds.values()].map(({ requestId, blockIds, direction, deadline, readers }) => {
       return { requestId, blockIds, direction, deadline, reading: readers > 0 };
     });
+  }
+
+  /** null: nothing is held under this id. */
+  blockIds(requestId: string): BlockIds | null {
+    return this.#holds.get(requestId)?.blockIds ?? null;
   }
 
   /** 'prefill': kept by P for D. 'decode': kept by D for P. */

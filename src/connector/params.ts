@@ -37,7 +37,12 @@ export function remoteRequest(params: KvTransferParams): RemoteRequest | { missi
   return { engineId, host, port, requestId };
 }
 
+/** The blocks are offered before they exist: D names them by their place in the sequence. */
+export const offersStream = (params: KvTransferParams): boolean =>
+  params.do_remote_prefill && params.streamed === true;
+
 export function offersBlocks(params: KvTransferParams): boolean {
+  if (offersStream(params)) return true;
   return (params.remote_block_ids ?? []).some((ids) => ids.length > 0);
 }
 
@@ -67,6 +72,8 @@ export function usableTokens(
   blockSize: number,
   tokenCheck: boolean,
 ): UsableTokens {
+  // The router gave P the same prompt.
+  if (offersStream(params)) return { tokens: promptTokenIds.length, limit: null };
   const nothing = (limit: string): UsableTokens => ({ tokens: 0, limit });
   const { remote_num_tokens: numTokens, remote_token_ids: remote } = params;
   if (tokenCheck && numTokens == null) return nothing(missing('remote_num_tokens'));
@@ -88,10 +95,10 @@ export function usableTokens(
 
 /**
  * Block i of the sequence there with block i here, for the blocks from numLocalTokens up to numTokens. Null blocks here
- * are outside of what the group keeps and are not fetched.
+ * are outside of what the group keeps and are not fetched. 'indexes': the blocks there are named by their i.
  */
 export function pairBlocks(
-  remoteIds: BlockIds,
+  remoteIds: BlockIds | 'indexes',
   localIds: BlockIds,
   numLocalTokens: number,
   numTokens: number,
@@ -101,7 +108,7 @@ export function pairBlocks(
   const end = Math.ceil(numTokens / blockSize);
   return localIds.flatMap((ids, group) =>
     ids.slice(first, end).flatMap((local, i): BlockPair[] => {
-      const remote = remoteIds[group]?.[first + i];
+      const remote = remoteIds === 'indexes' ? first + i : remoteIds[group]?.[first + i];
       return remote === undefined || local === NULL_BLOCK ? [] : [{ group, remote, local }];
     }),
   );

@@ -7,6 +7,7 @@ import type { ConnectorConfig, KvTransferParams } from '../config/kv-transfer.ts
 import type {
   BlockIds,
   Clock,
+  ComputedBlocks,
   ConnectorMetadata,
   ConnectorOutput,
   ConnectorRequest,
@@ -19,6 +20,7 @@ import { Heartbeats } from './heartbeats.ts';
 import {
   missing,
   offersBlocks,
+  offersStream,
   pairBlocks,
   promptBlocks,
   remoteRequest,
@@ -41,6 +43,12 @@ export interface NixlSchedulerDeps {
 
 type Match = { tokens: number; async: boolean; noPullReason: string | null };
 
+const NOTHING_COMPUTED: ComputedBlocks = { blockIds: [], numTokens: 0 };
+
+/** P's side of a streamed hand-over. */
+const isStreamedPrefill = (params: KvTransferParams | null): boolean =>
+  params?.streamed === true && roleOf(params) === 'prefill';
+
 const noPull = (noPullReason: string | null): Match => ({ tokens: 0, async: false, noPullReason });
 
 export class NixlSchedulerSide implements KvConnectorScheduler {
@@ -52,6 +60,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
   #reqsToSend = new Map<string, SendRequest>();
   #reqsInBatch = new Set<string>();
   #reqsNotProcessed = new Set<string>();
+  #computed = new Map<string, ComputedBlocks>();
+  #reqsToCancel = new Set<string>();
+  /** Own requests whose streamed pull is under way. */
+  readonly #streaming = new Set<string>();
 
   constructor(deps: NixlSchedulerDeps) {
     this.#deps = deps;
@@ -59,6 +71,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
   }
 
   onNewRequest({ requestId, kvTransferParams: params }: ConnectorRequest): void {
+    if (isStreamedPrefill(params)) this.#computed.set(requestId, NOTHING_COMPUTED);
     if (!params?.do_remote_prefill) return;
     const remote = remoteRequest(params);
     if (!('missing' in remote)) this.#heartbeats.track(requestId, remote);
@@ -102,7 +115,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     const pairs =
       numExternalTokens > 0
         ? pairBlocks(
-            params.remote_block_ids ?? [],
+            offersStream(params) ? 'indexes' : (params.remote_block_ids ?? []),
             blockIds,
             numLocalComputedTokens,
             numLocalComputedTokens + numExternalTokens,
@@ -116,24 +129,39 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     this.#recv(requestId, params, pairs, numExternalTokens);
   }
 
+  requestComputed({ requestId, kvTransferParams, numComputedTokens }: ConnectorRequest, ids: BlockIds): void {
+    if (!isStreamedPrefill(kvTransferParams)) return;
+    const blockIds = promptBlocks(ids, numComputedTokens, this.#deps.blockSize);
+    this.#computed.set(requestId, { blockIds, numTokens: numComputedTokens });
+  }
+
+  requestPreempted({ requestId, kvTransferParams }: ConnectorRequest): void {
+    if (isStreamedPrefill(kvTransferParams)) this.#computed.set(requestId, NOTHING_COMPUTED);
+  }
+
   buildConnectorMeta(): ConnectorMetadata {
     const metadata = {
       reqsToRecv: this.#reqsToRecv,
       reqsToSend: this.#reqsToSend,
       reqsInBatch: this.#reqsInBatch,
       reqsNotProcessed: this.#reqsNotProcessed,
+      computed: this.#computed,
+      reqsToCancel: this.#reqsToCancel,
       heartbeats: this.#heartbeats.take(this.#deps.clock.now()),
     };
     this.#reqsToRecv = new Map();
     this.#reqsToSend = new Map();
     this.#reqsInBatch = new Set();
     this.#reqsNotProcessed = new Set();
+    this.#computed = new Map();
+    this.#reqsToCancel = new Set();
     return metadata;
   }
 
   hasPendingMeta(): boolean {
     const due = this.#heartbeats.dueMs;
-    const pending = [this.#reqsToRecv, this.#reqsToSend, this.#reqsInBatch, this.#reqsNotProcessed];
+    const ends = [this.#reqsToSend, this.#reqsNotProcessed, this.#reqsToCancel];
+    const pending = [this.#reqsToRecv, this.#reqsInBatch, this.#computed, ...ends];
     return pending.some(({ size }) => size > 0) || (due !== null && due <= this.#deps.clock.now());
   }
 
@@ -142,7 +170,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
-    for (const id of output.finishedRecving) this.#heartbeats.untrack(id);
+    for (const id of output.finishedRecving) {
+      this.#heartbeats.untrack(id);
+      this.#streaming.delete(id);
+    }
   }
 
   requestFinished(
@@ -155,7 +186,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     if (!params || role === null) return nothing;
     this.#heartbeats.untrack(requestId);
     this.#deps.costAware?.ended(requestId, null);
+    this.#computed.delete(requestId);
+    if (this.#streaming.delete(requestId)) this.#reqsToCancel.add(requestId);
     if (!this.#remoteBlocksProcessed.delete(requestId)) {
+      if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
       // Never scheduled: its holder would keep the blocks to the end of the lease.
       this.#recv(requestId, params, [], 0);
       return nothing;
@@ -190,7 +224,12 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     const remote = remoteRequest(params);
     if ('missing' in remote) return;
     const blocksExpiryTime = params.remote_blocks_expiry_time ?? null;
-    this.#reqsToRecv.set(requestId, { remote: { ...remote, blocksExpiryTime }, pairs, numTokens });
+    const streamed = offersStream(params);
+    if (streamed && pairs.length > 0) this.#streaming.add(requestId);
+    this.#reqsToRecv.set(requestId, {
+      ...{ remote: { ...remote, blocksExpiryTime }, pairs, numTokens },
+      ...(streamed ? { streamed } : {}),
+    });
   }
 
   #hold(request: ConnectorRequest, blockIds: BlockIds, role: 'prefill' | 'decode') {

@@ -19,6 +19,7 @@ import { emptyResult } from '../transport/transfer.ts';
 import type { PeerNotification, ServingTransport, TransferResult } from '../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
 import { type HeldCheck, HoldTable } from './holds.ts';
+import { StreamTable } from './streams.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
 export const EXPIRY_MARGIN_SECONDS = 5;
@@ -44,6 +45,8 @@ export interface TransferInfo {
 
 export type PullInfo = Omit<TransferInfo, 'result' | 'startedMs' | 'checkedMs' | 'endedMs'> & {
   pairs: RecvRequest['pairs'];
+  /** The pairs' `remote` are places in the holder's sequence, not ids. */
+  streamed: boolean;
 };
 
 export interface WorkerSideDeps {
@@ -80,6 +83,9 @@ export class NixlWorkerSide implements KvConnectorWorker {
   readonly #onPull: (info: PullInfo) => void;
   readonly #onTransfer: (info: TransferInfo) => void;
   readonly #holds: HoldTable;
+  readonly #streams: StreamTable;
+  /** Own streamed pulls under way. */
+  readonly #cancels = new Map<string, AbortController>();
   #finishedSending: string[] = [];
   #finishedRecving: string[] = [];
   #failedRecving: ConnectorOutput['failedRecving'][number][] = [];
@@ -101,8 +107,15 @@ export class NixlWorkerSide implements KvConnectorWorker {
       },
       onChange: () => this.#wake(),
     });
+    this.#streams = new StreamTable({
+      holds: this.#holds,
+      clock: deps.clock,
+      blockSize: deps.transport.identity.blockSize,
+      patienceMs: deps.config.leaseMs,
+    });
     deps.transport.setHandlers({
       gate: this.#holds.gate,
+      streamGate: this.#streams.gate,
       onNotification: (_from, notification) => this.#onNotification(notification),
       onNotifyFailed: () => {
         this.counters.numFailedNotifications += 1;
@@ -111,6 +124,10 @@ export class NixlWorkerSide implements KvConnectorWorker {
   }
 
   startLoadKv(metadata: ConnectorMetadata): void {
+    // First: blocks that were given back must not be read by what begins below.
+    for (const [requestId, computed] of metadata.computed) this.#streams.computed(requestId, computed);
+    for (const requestId of metadata.reqsNotProcessed) this.#streams.ended(requestId);
+    for (const requestId of metadata.reqsToCancel) this.#cancels.get(requestId)?.abort();
     for (const [requestId, recv] of metadata.reqsToRecv) void this.#receive(requestId, recv);
     for (const requestId of metadata.reqsInBatch) this.#holds.process(requestId);
     for (const requestId of metadata.reqsNotProcessed) {
@@ -120,7 +137,10 @@ export class NixlWorkerSide implements KvConnectorWorker {
       );
       this.#holds.notProcessed(requestId);
     }
-    for (const [requestId, send] of metadata.reqsToSend) this.#holds.hold(requestId, send);
+    for (const [requestId, send] of metadata.reqsToSend) {
+      this.#holds.hold(requestId, send);
+      this.#streams.held(requestId);
+    }
     for (const { remote, requestIds } of metadata.heartbeats) {
       this.#transport.notify(remote, { kind: 'heartbeat', requestIds });
     }
@@ -146,6 +166,10 @@ export class NixlWorkerSide implements KvConnectorWorker {
 
   dropOldestHold(direction: SendRequest['direction']): string | null {
     return this.#holds.dropOldest(direction);
+  }
+
+  streamStarves(): boolean {
+    return this.#streams.starving;
   }
 
   /** While the blocks are being read, the hold ends with the READ. */
@@ -207,9 +231,11 @@ export class NixlWorkerSide implements KvConnectorWorker {
       done();
       return;
     }
+    if (recv.streamed) this.#cancels.set(requestId, new AbortController());
     const startedMs = this.#clock.now();
     const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
-    this.#onPull({ requestId, direction, remote, numTokens, pairs });
+    const streamed = recv.streamed ?? false;
+    this.#onPull({ requestId, direction, remote, numTokens, pairs, streamed });
     const refusal = await this.#refusal(recv);
     const checkedMs = this.#clock.now();
     const result = refusal ?? (await this.#read(requestId, recv));
@@ -217,12 +243,14 @@ export class NixlWorkerSide implements KvConnectorWorker {
     // The expiry's check may have had to shake hands: its time is part of the pull.
     result.stages.handshakeMs += checkedMs - startedMs;
     result.wallMs = endedMs - startedMs;
-    if (result.outcome === 'done') {
+    const cancelled = this.#cancels.get(requestId)?.signal.aborted ?? false;
+    this.#cancels.delete(requestId);
+    if (result.outcome === 'done' || cancelled) {
       const postedAt = this.#clock.now();
       done();
       result.stages.notifyMs = this.#clock.now() - postedAt;
     }
-    this.#count(result.outcome);
+    if (!cancelled) this.#count(result.outcome);
     this.#onTransfer({ requestId, direction, remote, numTokens, startedMs, checkedMs, endedMs, result });
     if (result.outcome !== 'done') {
       const { outcome, message } = result;
@@ -232,8 +260,11 @@ export class NixlWorkerSide implements KvConnectorWorker {
     this.#wake();
   }
 
-  #read(requestId: string, { remote, pairs }: RecvRequest): Promise<TransferResult> {
-    return this.#transport.read({ remote, remoteRequestId: remote.requestId, pairs, requestId });
+  #read(requestId: string, { remote, pairs, streamed }: RecvRequest): Promise<TransferResult> {
+    const read = { remote, remoteRequestId: remote.requestId, pairs, requestId };
+    if (!streamed) return this.#transport.read(read);
+    const { signal } = this.#cancels.get(requestId)!;
+    return this.#transport.read({ ...read, streamed, signal });
   }
 
   /** Why the pull must not begin: its blocks may be reused before it is over. null when it may. */

@@ -290,9 +290,16 @@ export class EngineCore {
     for (const output of arrived) this.#outcomes.transferred(output);
   }
 
-  /** Only D's holds for P: P can compute what it does not get, while D cannot go on without P's. */
+  /**
+   * D's holds for P: P can compute what it does not get. P's for D only when D's pool may be full of what P cannot
+   * compute for want of these blocks.
+   */
   #dropOldestHold(): boolean {
-    if (this.#deps.connector?.worker.dropOldestHold('decode') == null) return false;
+    const worker = this.#deps.connector?.worker;
+    if (!worker) return false;
+    const dropped =
+      worker.dropOldestHold('decode') ?? (worker.streamStarves() ? worker.dropOldestHold('prefill') : null);
+    if (dropped === null) return false;
     this.#poll();
     this.#takeArrived();
     return true;

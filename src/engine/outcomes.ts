@@ -97,6 +97,7 @@ export class Outcomes {
       const request = this.#queues.known.get(requestId);
       if (request?.status !== 'running') continue;
       request.advance(tokenIds.length);
+      this.#deps.connector?.requestComputed(request, this.#deps.cache.blockIds(request));
       if (!sample) continue;
       const token = samples.get(requestId);
       invariant(token, () => `the executor returned no token for ${requestId}`);
@@ -146,8 +147,11 @@ export class Outcomes {
 
   #placeLoaded(request: Request): void {
     request.status = 'waiting';
-    if (completeLoad(request, this.#deps.cache) === 'loaded') this.#queues.loaded.push(request);
-    else this.#queues.waiting.unshift(request);
+    const { cache, connector } = this.#deps;
+    if (completeLoad(request, cache) === 'loaded') {
+      this.#queues.loaded.push(request);
+      connector?.requestComputed(request, cache.blockIds(request));
+    } else this.#queues.waiting.unshift(request);
   }
 
   #finish(

@@ -209,6 +209,7 @@ export class Scheduler {
     request.status = 'preempted';
     request.numPreemptions++;
     request.restart('what was pulled was lost to a preemption');
+    this.#deps.connector?.requestPreempted(request);
     this.#queues.waiting.unshift(request);
     this.counters.preemptions++;
   }

@@ -165,6 +165,12 @@ export interface RemoteAddress {
   port: number;
 }
 
+/** What of a sequence has KV: its first numTokens tokens, in these blocks. */
+export interface ComputedBlocks {
+  blockIds: BlockIds;
+  numTokens: number;
+}
+
 /** A pull that the worker side must start. No pairs: only the notification is sent, so that the holder frees. */
 export interface RecvRequest {
   remote: RemoteAddress & {
@@ -175,6 +181,8 @@ export interface RecvRequest {
   pairs: readonly BlockPair[];
   /** Tokens whose KV the pairs bring. */
   numTokens: number;
+  /** The holder may still be computing them: `remote` of a pair is the block's index in its sequence, not an id. */
+  streamed?: true;
 }
 
 /** What a finished request leaves for its reader. */
@@ -194,6 +202,13 @@ export interface ConnectorMetadata {
   reqsInBatch: ReadonlySet<string>;
   /** Requests that ended without leaving anything to send. */
   reqsNotProcessed: ReadonlySet<string>;
+  /**
+   * Requests whose KV is read while it is computed, with what is there now; fewer tokens than before: those blocks were
+   * given back.
+   */
+  computed: ReadonlyMap<string, ComputedBlocks>;
+  /** Streamed pulls that nobody wants any more. */
+  reqsToCancel: ReadonlySet<string>;
   /** Remote request ids to keep alive, by holder. */
   heartbeats: readonly { remote: RemoteAddress; requestIds: readonly string[] }[];
 }
@@ -238,6 +253,10 @@ export interface KvConnectorScheduler {
     numLocalComputedTokens: number,
     numExternalTokens: number,
   ): void;
+  /** A step or a pull ended: the request's numComputedTokens tokens have KV in these blocks. */
+  requestComputed(request: ConnectorRequest, blockIds: BlockIds): void;
+  /** The request gave its blocks back and will start over. */
+  requestPreempted(request: ConnectorRequest): void;
   buildConnectorMeta(): ConnectorMetadata;
   /** True while buildConnectorMeta would return something. */
   hasPendingMeta(): boolean;
@@ -253,6 +272,7 @@ export interface KvConnectorScheduler {
 
 /** Worker side of a KV connector. */
 export interface KvConnectorWorker {
+  /** Called before anything is computed into, or fetched into, blocks that were given back since the last call. */
   startLoadKv(metadata: ConnectorMetadata): void;
   /** Expires what is due, then returns what ended since the last call. */
   getFinished(): ConnectorOutput;
@@ -261,6 +281,8 @@ export interface KvConnectorWorker {
    * none. The drop is then reported in finishedSending like any other end; a later READ is answered 'declined'.
    */
   dropOldestHold(direction: 'prefill' | 'decode'): string | null;
+  /** Someone waits to read, as it is computed, a request that has no blocks. */
+  streamStarves(): boolean;
   /** Ends a hold at once, whoever it is for. No-op for an unknown id. */
   releaseHold(requestId: string): void;
   /** Who waits for what: for messages to the user, and for the page. */

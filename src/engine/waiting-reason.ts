@@ -16,6 +16,8 @@ export function waitingReason(
   const request = queues.known.get(requestId);
   if (!request || request.isFinished || request.status === 'running') return null;
   if (request.status === 'waiting_for_remote_kvs') {
+    // P computes it: where P cannot, P says why.
+    if (request.kvTransferParams?.streamed) return null;
     const from = request.kvTransferParams?.remote_engine_id ?? 'a remote engine';
     return `waits for KV from '${from}'`;
   }

@@ -97,10 +97,11 @@ export class GpuKvMemory implements BlockMemory {
     return { layer: index * this.numBlocks[0]!, layers: 1 };
   }
 
-  async gather(group: number, blockIds: readonly BlockId[]): Promise<GatheredBlocks> {
+  async gather(group: number, blockIds: readonly BlockId[], revoked?: AbortSignal): Promise<GatheredBlocks> {
     const byteLength = this.#checkedLength(group, blockIds);
     const buffer = await this.#readback.acquire(byteLength);
     try {
+      revoked?.throwIfAborted();
       const acquired = this.#clock.now();
       const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv gather' });
       const copies = this.#copies(blockIds);

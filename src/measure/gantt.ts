@@ -1,7 +1,7 @@
 /** A turn as an ASCII Gantt chart: a line a stage, from the router's acceptance to the first token. Pure: spans in, lines out. */
 import { criticalPath } from './critical-path.ts';
 import type { Span } from './spans.ts';
-import { type StageName, stageNames, stagePieces, type TurnWindow } from './stages.ts';
+import { awaitedPieces, type StageName, stageNames, stagePieces, type TurnWindow } from './stages.ts';
 
 /** Columns of a line, and of its parts. */
 const WIDTH = 80;
@@ -46,7 +46,7 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
 export function ganttRows(spans: readonly Span[], window: TurnWindow): Row[] {
   const { acceptedMs, firstTokenMs } = window;
   const pieces = stagePieces(spans, window);
-  const path = criticalPath(pieces, acceptedMs, firstTokenMs);
+  const path = criticalPath(awaitedPieces(pieces), acceptedMs, firstTokenMs);
   const cell = (ms: number): number => ((ms - acceptedMs) / (firstTokenMs - acceptedMs)) * BAR;
   return stageNames.flatMap((name): Row[] => {
     const cells = new Array<string>(BAR).fill(' ');

@@ -15,7 +15,9 @@ const transferSchema = z
   .strictObject({
     bytes: count.describe('Bytes copied out of the shared slab.'),
     blocks: count.describe('KV blocks moved.'),
-    ms: ms.describe("From the READ's posting to the notification, milliseconds."),
+    ms: ms.describe(
+      "From the READ's posting to the notification, milliseconds; of a streamed hand-over P's prefill lies within.",
+    ),
     gbps: z
       .number()
       .nonnegative()

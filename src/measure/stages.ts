@@ -3,7 +3,7 @@
  * stages add up to TTFT. What a stage did while another one was waited for is counted apart, as overlapped.
  */
 import { criticalPath, type PathPiece } from './critical-path.ts';
-import { type Span, type SpanName, turnOfRequest } from './spans.ts';
+import { prefillRequestId, type Span, type SpanName, turnOfRequest } from './spans.ts';
 
 export const STAGE_GROUPS = [
   'router',
@@ -136,7 +136,8 @@ export function turnStages(spans: readonly Span[], window: TurnWindow): StageTim
   const stagesMs: Record<string, number> = { other: 0 };
   const overlappedMs: Record<string, number> = {};
   const pieces = stagePieces(spans, window);
-  for (const { key, startMs, endMs } of criticalPath(pieces, window.acceptedMs, window.firstTokenMs)) {
+  const path = criticalPath(awaitedPieces(pieces), window.acceptedMs, window.firstTokenMs);
+  for (const { key, startMs, endMs } of path) {
     const name = key ?? 'other';
     stagesMs[name] = (stagesMs[name] ?? 0) + endMs - startMs;
   }
@@ -158,6 +159,22 @@ const inOrder = (times: Readonly<Record<string, number>>): Record<string, number
 export interface StagePiece extends PathPiece<StageName> {
   /** It lies around other stages' spans: what it overlaps is not its own doing. */
   envelope: boolean;
+  side: 'p' | 'd';
+  /** P computes or samples for D. */
+  prefills: boolean;
+}
+
+/**
+ * What the first token may have waited for: D's side only from the end of P's prefill on. What a streamed hand-over did
+ * before is done meanwhile.
+ */
+export function awaitedPieces(pieces: readonly StagePiece[]): StagePiece[] {
+  const prefills = pieces.filter((piece) => piece.prefills);
+  const prefilledMs = Math.max(Number.NEGATIVE_INFINITY, ...prefills.map(({ endMs }) => endMs));
+  return pieces.flatMap((piece) => {
+    if (piece.side === 'p' || piece.startMs >= prefilledMs) return [piece];
+    return piece.endMs > prefilledMs ? [{ ...piece, startMs: prefilledMs }] : [];
+  });
 }
 
 /** The spans of one turn as stages, for its path or for a drawing. */
@@ -168,8 +185,11 @@ export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow,
     const place = alone ? STEP_ALONE : STAGE_OF_SPAN[span.name as SpanName];
     const side = place && span.clock !== 'gpu' ? sideOf(span, turnId) : null;
     if (!place || !side) return [];
-    const { startMs, endMs } = span;
-    return [{ key: place[side], startMs, endMs, waitRank: place.waitRank, envelope: place.envelope }];
+    const { startMs, endMs, requestId, requestIds = [] } = span;
+    const { waitRank, envelope } = place;
+    const ofPrefill = [requestId, ...requestIds].includes(prefillRequestId(turnId));
+    const prefills = ofPrefill && (span.name === 'forward' || span.name === 'sampling');
+    return [{ key: place[side], startMs, endMs, waitRank, envelope, side, prefills }];
   });
 }
 

@@ -15,7 +15,7 @@ import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import type { Cell, FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
-import { adapterName, THROTTLED } from './verdict.ts';
+import { adapterName, isStreamed, STREAMED, THROTTLED } from './verdict.ts';
 
 export function benchDocument(
   report: BenchReport,
@@ -34,6 +34,7 @@ export function benchDocument(
         : [{ tone: 'bad', text: `incomplete: ${report.incomplete_reason ?? 'interrupted'}` } as const]),
       ...checkVerdicts(checks),
       ...(target.link ? [{ tone: 'plain', text: `${THROTTLED}: ${target.link}` } as const] : []),
+      ...(isStreamed(report) ? [{ tone: 'plain', text: STREAMED } as const] : []),
       ...(workload.scale === '1'
         ? []
         : [{ tone: 'plain', text: `every length scaled by ${workload.scale}` } as const]),

@@ -16,7 +16,7 @@ import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection }
 import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
-import { adapterName, savings, THROTTLED } from './verdict.ts';
+import { adapterName, isStreamed, STREAMED, savings, THROTTLED } from './verdict.ts';
 
 export function runDocument(
   report: Report,
@@ -32,6 +32,7 @@ export function runDocument(
     verdicts: [
       ...checkVerdicts(checks),
       ...(link ? [{ tone: 'plain', text: `${THROTTLED}: ${link.name}` } as const] : []),
+      ...(isStreamed(report) ? [{ tone: 'plain', text: STREAMED } as const] : []),
     ],
     sections: [
       sideBySide(report),

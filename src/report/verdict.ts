@@ -4,6 +4,11 @@ import { formatCount, formatMs, plural } from '../measure/format.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
+/** Of a run whose hand-over is not vLLM's. */
+export const STREAMED = "streamed hand-over (kvferry's own)";
+
+export const isStreamed = ({ config }: { config: Readonly<Record<string, unknown>> }): boolean =>
+  config.handover === 'streamed';
 
 interface Named {
   adapter: { name: string; backend: string; software: boolean };

@@ -27,6 +27,13 @@ export async function checkKvParams(
       field('do_remote_decode'),
     );
   }
+  if (params.streamed) {
+    throw new HttpError(
+      400,
+      "kv_transfer_params.streamed is for the router's own use: leave it out, or ask the router's port, started with --handover streamed",
+      field('streamed'),
+    );
+  }
   await checkRemote(params, peers);
   return params;
 }

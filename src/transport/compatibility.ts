@@ -7,7 +7,7 @@ import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { EngineIdentity } from './types.ts';
 
 /** Raised when messages or their meaning change. */
-export const CONNECTOR_VERSION = 1;
+export const CONNECTOR_VERSION = 2;
 /** Raised when the order of values within a block changes. */
 export const BLOCK_LAYOUT_VERSION = 1;
 

@@ -16,7 +16,7 @@ export function withFault(memory: BlockMemory, kind: ReaderFault, tokenBytes: nu
     blockBytes: memory.blockBytes,
     numBlocks: memory.numBlocks,
     maxStagingBytes: memory.maxStagingBytes,
-    gather: (group, blockIds) => memory.gather(group, blockIds),
+    gather: (group, blockIds, revoked) => memory.gather(group, blockIds, revoked),
     async stage(byteLength) {
       const staged = await memory.stage(byteLength);
       if (!armed) return staged;

@@ -8,9 +8,18 @@ import { checksum } from './checksum.ts';
 import { type ChunkPlan, cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { LinkQueue, type LinkSpec } from './link.ts';
-import type { HelloMessage, HolderTimes, ReadMessage, ToHolder, ToReader } from './messages.ts';
+import type {
+  HelloMessage,
+  HolderTimes,
+  ReadEndedMessage,
+  ReadMessage,
+  StreamMessage,
+  ToHolder,
+  ToReader,
+} from './messages.ts';
+import { type ChunksToSend, sendStream } from './send-stream.ts';
 import { createSlab, SlotRing, slotBytesFor, slotView } from './slab.ts';
-import type { BlockMemory, GatheredBlocks, ReadGate } from './types.ts';
+import type { BlockMemory, GatheredBlocks, ReadGate, StreamEnd, StreamGate } from './types.ts';
 
 /** Gathers that a transfer has under way or waiting for a slot. */
 const GATHERS_IN_FLIGHT = 2;
@@ -20,6 +29,7 @@ export interface HolderDeps {
   memory: BlockMemory;
   clock: Clock;
   gate: () => ReadGate;
+  streamGate: () => StreamGate;
   /** The link in force; a change takes hold with the next chunk. */
   link: () => LinkSpec | null;
   maxChunkBytes: number;
@@ -43,8 +53,18 @@ interface Connection {
 
 interface Serving {
   connection: Connection;
-  read: ReadMessage;
+  read: ReadMessage | StreamMessage;
   signal: AbortSignal;
+  /** Chunks sent, or about to be. */
+  chunks: number;
+  /** Resolves when all of them are posted. */
+  posted: Promise<unknown>;
+}
+
+interface OpenedRead {
+  /** null: all was sent. */
+  send: (serving: Serving) => Promise<StreamEnd | null>;
+  finished: () => void;
 }
 
 interface Gathered {
@@ -74,7 +94,8 @@ export class HolderHalf {
     }
     const connection = this.#connection;
     if (connection?.epoch !== message.epoch) {
-      if (message.kind === 'read') this.#end(message, 'dead', 'the holder no longer knows this connection.');
+      if (message.kind === 'read' || message.kind === 'stream')
+        this.#end(message, 'dead', 'the holder no longer knows this connection.');
       return;
     }
     if (message.kind === 'credit') connection.ring.release(message.slot);
@@ -122,49 +143,76 @@ export class HolderHalf {
     this.#deps.post({ kind: 'welcome', epoch, identity, factors, slab, slots, slotBytes, now: clock.now() });
   }
 
-  async #serve(connection: Connection, read: ReadMessage): Promise<void> {
+  async #serve(connection: Connection, read: ReadMessage | StreamMessage): Promise<void> {
     const wrong = this.#impossible(read);
     if (wrong) return this.#end(read, 'failed', wrong);
-    const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
-    let decision: ReturnType<ReadGate>;
+    let opened: OpenedRead | StreamEnd;
     try {
-      decision = this.#deps.gate()(read.remoteRequestId, blocks);
+      opened = this.#open(read);
     } catch (error) {
       return this.#end(read, 'failed', `the holder could not decide on the READ: ${messageOf(error)}`);
     }
-    if (!decision.allow) return this.#end(read, decision.outcome, decision.message);
+    if ('outcome' in opened) return this.#end(read, opened.outcome, opened.message);
 
     const transfer = new AbortController();
     connection.transfers.set(read.transferId, transfer);
-    let failure: string | null = null;
+    const { signal } = transfer;
+    const serving: Serving = { connection, read, signal, chunks: 0, posted: Promise.resolve() };
+    let end: Pick<ReadEndedMessage, 'outcome' | 'message'> = { outcome: 'done', message: '' };
     try {
-      await this.#sendChunks({ connection, read, signal: transfer.signal });
+      end = (await opened.send(serving)) ?? end;
+      await serving.posted;
     } catch (error) {
-      failure = `the holder could not give its blocks: ${messageOf(error)}`;
+      end = { outcome: 'failed', message: `the holder could not give its blocks: ${messageOf(error)}` };
     }
     connection.transfers.delete(read.transferId);
-    decision.finished();
-    if (transfer.signal.aborted) return;
-    this.#end(read, failure === null ? 'done' : 'failed', failure ?? '');
+    opened.finished();
+    if (!signal.aborted) this.#end(read, end.outcome, end.message);
   }
 
-  async #sendChunks(serving: Serving): Promise<void> {
-    const { connection, read, signal } = serving;
-    const chunks = cutIntoChunks(read.blockIds, this.#deps.memory.blockBytes, connection.maxChunkBytes);
+  /** Asks the gate; how to send the blocks, or why they are refused. */
+  #open(read: ReadMessage | StreamMessage): OpenedRead | StreamEnd {
+    const { gate, streamGate, memory } = this.#deps;
+    const cut = (blockIds: ReadMessage['blockIds'], { connection }: Serving) =>
+      cutIntoChunks(blockIds, memory.blockBytes, connection.maxChunkBytes);
+    if (read.kind === 'stream') {
+      const stream = streamGate()(read.remoteRequestId);
+      const send = (serving: Serving) =>
+        sendStream({
+          ...{ blockIndexes: read.blockIndexes, stream, signal: serving.signal },
+          cut: (blockIds) => cut(blockIds, serving),
+          send: (batch) => this.#sendChunks(serving, batch),
+        });
+      return { finished: () => stream.finished(), send };
+    }
+    const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
+    const decision = gate()(read.remoteRequestId, blocks);
+    if (!decision.allow) return decision;
+    const send = async (serving: Serving) => {
+      await this.#sendChunks(serving, { chunks: cut(read.blockIds, serving) });
+      return null;
+    };
+    return { finished: decision.finished, send };
+  }
+
+  /** Resolves when all are taken; they are posted when serving.posted resolves. */
+  async #sendChunks(serving: Serving, { chunks, taken, revoked }: ChunksToSend): Promise<void> {
+    const { connection, signal } = serving;
     const gathers = new Map<number, Promise<Gathered>>();
-    let last: Promise<unknown> = Promise.resolve();
     try {
-      for (const [index, chunk] of chunks.entries()) {
-        for (let ahead = index; ahead < Math.min(index + GATHERS_IN_FLIGHT, chunks.length); ahead++) {
-          if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!)));
+      for (const [i, chunk] of chunks.entries()) {
+        for (let ahead = i; ahead < Math.min(i + GATHERS_IN_FLIGHT, chunks.length); ahead++) {
+          if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!, revoked)));
         }
-        const part = await gathers.get(index)!;
+        const part = await gathers.get(i)!;
         const slot = await connection.ring.acquire(signal);
         if (slot === null) return;
-        gathers.delete(index);
-        last = handled(Promise.all([last, this.#sendChunk(serving, { ...part, chunk, index, slot })]));
+        gathers.delete(i);
+        taken?.(chunk);
+        const index = serving.chunks++;
+        const sent = this.#sendChunk(serving, { ...part, chunk, index, slot });
+        serving.posted = handled(Promise.all([serving.posted, sent]));
       }
-      await last;
     } finally {
       // Blocks may be reused once the READ has ended: wait for what the device still copies. Each gives its staging
       // buffer back by itself, for the next may be waiting for just that one.
@@ -173,9 +221,9 @@ export class HolderHalf {
     }
   }
 
-  async #gather(chunk: ChunkPlan): Promise<Gathered> {
+  async #gather({ group, blockIds }: ChunkPlan, revoked?: AbortSignal): Promise<Gathered> {
     const startMs = this.#deps.clock.now();
-    const gathered = await this.#deps.memory.gather(chunk.group, chunk.blockIds);
+    const gathered = await this.#deps.memory.gather(group, blockIds, revoked);
     return { gathered, startMs, endMs: this.#deps.clock.now() };
   }
 
@@ -189,7 +237,7 @@ export class HolderHalf {
     const readbackStart = Math.max(startMs, endMs - gathered.readbackMs);
     const submitted = Math.max(startMs, readbackStart - gathered.waitMs);
     const times = {
-      waitStart: index === 0 ? Math.min(read.postedAt, startMs) : startMs,
+      waitStart: index === 0 && read.kind === 'read' ? Math.min(read.postedAt, startMs) : startMs,
       gatherStart: Math.max(startMs, submitted - gathered.gatherMs),
       ...{ submitted, readbackStart, mapped: endMs, slabInStart, slabInEnd },
     };
@@ -241,11 +289,17 @@ export class HolderHalf {
   }
 
   /** Why a READ cannot be meant, in one sentence; null when it can. */
-  #impossible(read: ReadMessage): string | null {
+  #impossible(read: ReadMessage | StreamMessage): string | null {
     const { numBlocks } = this.#deps.memory;
     if (this.#connection?.transfers.has(read.transferId)) return `transfer ${read.transferId} is under way.`;
-    if (read.blockIds.length > numBlocks.length) {
-      return `the READ names KV cache group ${read.blockIds.length - 1}; the holder has ${numBlocks.length} group(s).`;
+    const groups = (read.kind === 'stream' ? read.blockIndexes : read.blockIds).length;
+    if (groups > numBlocks.length) {
+      return `the READ names KV cache group ${groups - 1}; the holder has ${numBlocks.length} group(s).`;
+    }
+    if (read.kind === 'stream') {
+      const ascending = (list: readonly number[]) =>
+        list.every((place, i) => Number.isInteger(place) && place > (list[i - 1] ?? -1));
+      return read.blockIndexes.every(ascending) ? null : 'the READ names blocks out of their order.';
     }
     for (const [group, ids] of read.blockIds.entries()) {
       const wrong = ids.find((id: BlockId) => !(Number.isInteger(id) && id > 0 && id < numBlocks[group]!));
@@ -256,7 +310,7 @@ export class HolderHalf {
     return null;
   }
 
-  #end(read: ReadMessage, outcome: TransferOutcome, message: string): void {
+  #end(read: { epoch: number; transferId: string }, outcome: TransferOutcome, message: string): void {
     const { epoch, transferId } = read;
     this.#deps.post({ kind: 'read_ended', epoch, transferId, outcome, message });
   }

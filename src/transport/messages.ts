@@ -45,9 +45,16 @@ export interface ReadMessage {
   postedAt: number;
 }
 
+/** Reader to holder: a READ of blocks that may still be computed, each to be sent when it is there. */
+export interface StreamMessage extends Omit<ReadMessage, 'kind' | 'blockIds'> {
+  kind: 'stream';
+  /** By group, ascending: places of the blocks in the sequence of the holder's request. */
+  blockIndexes: readonly (readonly number[])[];
+}
+
 /** When the holder did what with a chunk, on its clock, milliseconds. It rests between slabIn's end and the posting only on a link. */
 export interface HolderTimes {
-  /** The first chunk's wait begins when the reader posted the READ. */
+  /** The first chunk's wait begins when the reader posted the READ; a streamed chunk's when its blocks were there. */
   waitStart: number;
   gatherStart: number;
   submitted: number;
@@ -111,6 +118,6 @@ export interface NotificationMessage {
   postedAt: number;
 }
 
-export type ToHolder = HelloMessage | ReadMessage | CreditMessage | CancelMessage;
+export type ToHolder = HelloMessage | ReadMessage | StreamMessage | CreditMessage | CancelMessage;
 export type ToReader = WelcomeMessage | ChunkMessage | ReadEndedMessage;
 export type PeerMessage = ToHolder | ToReader | NotificationMessage;

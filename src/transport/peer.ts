@@ -60,6 +60,7 @@ export class Peer {
     switch (message.kind) {
       case 'hello':
       case 'read':
+      case 'stream':
       case 'credit':
       case 'cancel':
         this.holder.onMessage(message);

@@ -63,18 +63,17 @@ export class ReaderHalf {
       });
     }
     this.#transfers.set(transferId, transfer);
+    const { remoteRequestId, requestId, signal } = request;
     const postedAt = clock.now();
-    post({
-      kind: 'read',
-      epoch: connected.epoch,
-      transferId,
-      remoteRequestId: request.remoteRequestId,
-      requestId: request.requestId,
-      blockIds: transfer.remoteIds,
-      postedAt,
-    });
+    const read = { epoch: connected.epoch, transferId, remoteRequestId, requestId, postedAt };
+    if (request.streamed) post({ kind: 'stream', ...read, blockIndexes: transfer.remoteIds });
+    else post({ kind: 'read', ...read, blockIds: transfer.remoteIds });
     transfer.postMs = clock.now() - postedAt;
+    const onAbort = () => this.#fail(transfer, 'nobody wants it any more.');
+    signal?.addEventListener('abort', onAbort);
+    if (signal?.aborted) onAbort();
     const ended = await transfer.result;
+    signal?.removeEventListener('abort', onAbort);
     this.#transfers.delete(transferId);
     return ended;
   }

@@ -108,6 +108,10 @@ class MessagePortTransport implements PeerTransport {
     this.#slots = slots;
     this.#handlers = {
       gate: () => ({ allow: false, outcome: 'failed', message: 'the holder is not ready to serve reads.' }),
+      streamGate: () => ({
+        ready: async () => ({ outcome: 'failed', message: 'the holder is not ready to stream blocks.' }),
+        finished: () => {},
+      }),
       onNotification: () => {},
       onNotifyFailed: () => {},
       ...deps.handlers,
@@ -144,6 +148,7 @@ class MessagePortTransport implements PeerTransport {
         new HolderHalf({
           ...this.#halves(),
           gate: () => this.#handlers.gate,
+          streamGate: () => this.#handlers.streamGate,
           link: () => this.#link,
           slots: this.#slots,
           checksum: this.#deps.checksum ?? false,

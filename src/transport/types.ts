@@ -2,7 +2,7 @@
  * Bytes between engines. The transport moves block contents through shared memory and messages (never block bytes in a
  * message); it knows neither the GPU, which stands behind BlockMemory, nor what a block is for.
  */
-import type { BlockId, BlockPair, RemoteAddress, TransferOutcome } from '../engine/types.ts';
+import type { BlockId, BlockIds, BlockPair, RemoteAddress, TransferOutcome } from '../engine/types.ts';
 
 /** The paged KV of one engine, as bytes: a block is layer by layer here, however it lies on the device. */
 export interface BlockMemory {
@@ -12,9 +12,10 @@ export interface BlockMemory {
   readonly numBlocks: readonly number[];
   /**
    * Copies the blocks, in order, from the device into mapped memory. Takes a place in a ring of staging buffers and
-   * waits for one when all are in use; release() gives it back. At most maxStagingBytes at once.
+   * waits for one when all are in use; release() gives it back. At most maxStagingBytes at once. When `revoked` aborts
+   * before the copies are submitted to the device they never are, and the gather rejects.
    */
-  gather(group: number, blockIds: readonly BlockId[]): Promise<GatheredBlocks>;
+  gather(group: number, blockIds: readonly BlockId[], revoked?: AbortSignal): Promise<GatheredBlocks>;
   /** A mapped buffer to fill with byteLength bytes; waits for a free one in the ring. */
   stage(byteLength: number): Promise<StagedBlocks>;
   readonly maxStagingBytes: number;
@@ -59,6 +60,10 @@ export interface ReadRequest {
   pairs: readonly BlockPair[];
   /** Own request, for spans and messages. */
   requestId: string;
+  /** The pairs' `remote` are indexes of blocks in the holder's sequence, which may still be computed; ascending by group. */
+  streamed?: boolean;
+  /** Ends the READ as 'failed'. */
+  signal?: AbortSignal;
 }
 
 /** Milliseconds of each stage, summed over chunks, on the host's clock; stages overlap, so they may exceed wallMs. */
@@ -105,6 +110,31 @@ export type ReadGate = (
   | { allow: true; finished: () => void }
   | { allow: false; outcome: 'declined' | 'expired' | 'failed'; message: string };
 
+/** Blocks of a sequence, by group, from its first to number numBlocks - 1, that have KV. */
+export interface ReadyBlocks {
+  blockIds: BlockIds;
+  numBlocks: number;
+  /** Aborts when they are given back: copies that were not submitted to the device by then must not be. */
+  revoked: AbortSignal;
+}
+
+/** Why further blocks will not come. */
+export interface StreamEnd {
+  outcome: 'declined' | 'expired' | 'failed';
+  message: string;
+}
+
+/** A sequence as one reader of it sees it, which may be while it is computed. */
+export interface BlockStream {
+  /** Resolves when block `index` is there, or never will be; null when the signal aborts first. */
+  ready(index: number, signal: AbortSignal): Promise<ReadyBlocks | StreamEnd | null>;
+  /** Nobody reads it any more. Call once the device has done what was submitted. */
+  finished(): void;
+}
+
+/** Opens the sequence of a request, known or not, at the holder. */
+export type StreamGate = (requestId: string) => BlockStream;
+
 export interface Transport {
   readonly identity: EngineIdentity;
   /**
@@ -124,6 +154,7 @@ export interface Transport {
 /** What the holder's side of an engine decides and hears. Set once the engine's connector exists. */
 export interface TransportHandlers {
   gate: ReadGate;
+  streamGate: StreamGate;
   onNotification: (fromEngineId: string, notification: PeerNotification) => void;
   /** A notification that could not be posted: it costs the holder its lease or TTL, nothing else. */
   onNotifyFailed: (remote: RemoteAddress, notification: PeerNotification, message: string) => void;

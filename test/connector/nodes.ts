@@ -79,6 +79,8 @@ export function metadata(parts: Partial<ConnectorMetadata>): ConnectorMetadata {
     reqsToSend: new Map(),
     reqsInBatch: new Set(),
     reqsNotProcessed: new Set(),
+    computed: new Map(),
+    reqsToCancel: new Set(),
     heartbeats: [],
     ...parts,
   };

@@ -135,111 +135,119 @@ describe('a next turn that comes late', () => {
   });
 });
 
-it('two pools full of holds for each other: the oldest of D gives way, and every turn ends', async () => {
-  // Each pool has room for one request and a half.
-  const sizes = { blockSize: 4, numBlocks: 20, prefixCaching: false, maxNumSeqs: 4 };
-  const cluster = new PolicyCluster(sizes, sizes);
-  const sampling = { maxTokens: 6 };
-  let ended = 0;
-  const conversations = ['c1', 'c2', 'c3', 'c4'].map(async (id) => {
-    const turns = await converse(cluster, id, [14, 10, 10], sampling);
-    ended++;
-    return turns;
-  });
-  const start = cluster.clock.now();
-  await cluster.runUntil(() => ended === conversations.length);
-  // No pool waited for a TTL or a lease.
-  expect(cluster.clock.now() - start).toBeLessThan(30_000);
-  for (const turns of await Promise.all(conversations)) {
-    for (const { prompt, output, end } of turns) {
-      expect(end.finish!.reason).toBe('length');
-      expect(output).toEqual(await alone(prompt, sampling));
+it.each(['pull', 'streamed'] as const)(
+  '%s: two pools full of holds for each other: the oldest of D gives way, and every turn ends',
+  async (handover) => {
+    // Each pool has room for one request and a half.
+    const sizes = { blockSize: 4, numBlocks: 20, prefixCaching: false, maxNumSeqs: 4 };
+    const cluster = new PolicyCluster(sizes, sizes);
+    cluster.handover = handover;
+    const sampling = { maxTokens: 6 };
+    let ended = 0;
+    const conversations = ['c1', 'c2', 'c3', 'c4'].map(async (id) => {
+      const turns = await converse(cluster, id, [14, 10, 10], sampling);
+      ended++;
+      return turns;
+    });
+    const start = cluster.clock.now();
+    await cluster.runUntil(() => ended === conversations.length);
+    // No pool waited for a TTL or a lease.
+    expect(cluster.clock.now() - start).toBeLessThan(30_000);
+    for (const turns of await Promise.all(conversations)) {
+      for (const { prompt, output, end } of turns) {
+        expect(end.finish!.reason).toBe('length');
+        expect(output).toEqual(await alone(prompt, sampling));
+      }
     }
-  }
-  const reasons = cluster.p.outputs.flatMap((output) => output.prompt?.noPullReason ?? []);
-  expect(reasons.some((reason) => reason.startsWith('pull declined'))).toBe(true);
-  await cluster.release();
-});
+    const reasons = cluster.p.outputs.flatMap((output) => output.prompt?.noPullReason ?? []);
+    expect(reasons.some((reason) => reason.startsWith('pull declined'))).toBe(true);
+    await cluster.release();
+  },
+);
 
-it('whatever is delayed, fails, expires, is aborted, preempted or dropped: every engine gives the same tokens', async () => {
-  const conversation = fc.record({
-    userTokens: fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 4 }),
-    maxTokens: fc.integer({ min: 1, max: 8 }),
-    abortTurn: fc.option(fc.nat(3)),
-  });
-  const settings = fc.record({
-    blockSize: fc.constantFrom(1, 2, 4),
-    spare: fc.tuple(fc.nat(10), fc.nat(10)),
-    budget: fc.integer({ min: 2, max: 30 }),
-    maxNumSeqs: fc.integer({ min: 1, max: 4 }),
-    threshold: fc.constantFrom(0, 0, 3, 8),
-    prefixCaching: fc.tuple(fc.boolean(), fc.boolean()),
-    bidirectional: fc.constantFrom(true, true, true, false),
-    failureRate: fc.constantFrom(0, 0, 4),
-    idleMs: fc.constantFrom(1_000, 12_000, 40_000, 500_000),
-    seed: fc.nat(),
-  });
-  const seen = { pulledByP: 0, declined: 0, failed: 0, preemptions: 0, aborted: 0 };
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(conversation, { minLength: 1, maxLength: 4 }),
-      settings,
-      async (conversations, s) => {
-        let state = s.seed;
-        const pick = (count: number) => {
-          state = chain(state, count);
-          return state % count;
-        };
-        const longest = conversations.map((c) => c.userTokens.reduce((sum, n) => sum + n + c.maxTokens, 0));
-        const blocks = 1 + Math.ceil(Math.max(...longest) / s.blockSize);
-        const common = { blockSize: s.blockSize, maxNumBatchedTokens: s.budget, maxNumSeqs: s.maxNumSeqs };
-        const cluster = new PolicyCluster(
-          { ...common, numBlocks: blocks + s.spare[0], prefixCaching: s.prefixCaching[0] },
-          { ...common, numBlocks: blocks + s.spare[1], prefixCaching: s.prefixCaching[1] },
-          { recomputeThreshold: s.threshold, bidirectional: s.bidirectional },
-        );
-        cluster.net.failsNext = () => s.failureRate > 0 && pick(s.failureRate) === 0;
-        let ended = 0;
-        const all = conversations.map(async ({ userTokens, maxTokens }, i) => {
-          const turns = await converse(cluster, `c${i}`, userTokens, { maxTokens, seed: i });
-          ended++;
-          return turns;
-        });
-        const aborts = conversations.flatMap(({ abortTurn }, i) =>
-          abortTurn === null ? [] : [`c${i}.${abortTurn}`],
-        );
-        const done = () => {
-          for (const id of aborts) {
-            if (pick(6) === 0) cluster.p.core.abortRequest(`${id}-p`);
-            if (pick(6) === 0) cluster.d.core.abortRequest(`${id}-d`);
+it.each(['pull', 'streamed'] as const)(
+  '%s: whatever is delayed, fails, expires, is aborted, preempted or dropped, every engine gives the same tokens',
+  async (handover) => {
+    const conversation = fc.record({
+      userTokens: fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 4 }),
+      maxTokens: fc.integer({ min: 1, max: 8 }),
+      abortTurn: fc.option(fc.nat(3)),
+    });
+    const settings = fc.record({
+      blockSize: fc.constantFrom(1, 2, 4),
+      spare: fc.tuple(fc.nat(10), fc.nat(10)),
+      budget: fc.integer({ min: 2, max: 30 }),
+      maxNumSeqs: fc.integer({ min: 1, max: 4 }),
+      threshold: fc.constantFrom(0, 0, 3, 8),
+      prefixCaching: fc.tuple(fc.boolean(), fc.boolean()),
+      bidirectional: fc.constantFrom(true, true, true, false),
+      failureRate: fc.constantFrom(0, 0, 4),
+      idleMs: fc.constantFrom(1_000, 12_000, 40_000, 500_000),
+      seed: fc.nat(),
+    });
+    const seen = { pulledByP: 0, declined: 0, failed: 0, preemptions: 0, aborted: 0 };
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(conversation, { minLength: 1, maxLength: 4 }),
+        settings,
+        async (conversations, s) => {
+          let state = s.seed;
+          const pick = (count: number) => {
+            state = chain(state, count);
+            return state % count;
+          };
+          const longest = conversations.map((c) => c.userTokens.reduce((sum, n) => sum + n + c.maxTokens, 0));
+          const blocks = 1 + Math.ceil(Math.max(...longest) / s.blockSize);
+          const common = { blockSize: s.blockSize, maxNumBatchedTokens: s.budget, maxNumSeqs: s.maxNumSeqs };
+          const cluster = new PolicyCluster(
+            { ...common, numBlocks: blocks + s.spare[0], prefixCaching: s.prefixCaching[0] },
+            { ...common, numBlocks: blocks + s.spare[1], prefixCaching: s.prefixCaching[1] },
+            { recomputeThreshold: s.threshold, bidirectional: s.bidirectional },
+          );
+          cluster.handover = handover;
+          cluster.net.failsNext = () => s.failureRate > 0 && pick(s.failureRate) === 0;
+          let ended = 0;
+          const all = conversations.map(async ({ userTokens, maxTokens }, i) => {
+            const turns = await converse(cluster, `c${i}`, userTokens, { maxTokens, seed: i });
+            ended++;
+            return turns;
+          });
+          const aborts = conversations.flatMap(({ abortTurn }, i) =>
+            abortTurn === null ? [] : [`c${i}.${abortTurn}`],
+          );
+          const done = () => {
+            for (const id of aborts) {
+              if (pick(6) === 0) cluster.p.core.abortRequest(`${id}-p`);
+              if (pick(6) === 0) cluster.d.core.abortRequest(`${id}-d`);
+            }
+            return ended === all.length;
+          };
+          await cluster.runUntil(done, { pick, idleMs: s.idleMs });
+          for (const [i, turns] of (await Promise.all(all)).entries()) {
+            for (const { prompt, output, end } of turns) {
+              const reference = await alone(prompt, { maxTokens: conversations[i]!.maxTokens, seed: i });
+              expect(output).toEqual(reference.slice(0, output.length));
+              if (end.finish!.reason === 'abort') seen.aborted++;
+              else expect([end.finish!.reason, output.length]).toEqual(['length', reference.length]);
+            }
           }
-          return ended === all.length;
-        };
-        await cluster.runUntil(done, { pick, idleMs: s.idleMs });
-        for (const [i, turns] of (await Promise.all(all)).entries()) {
-          for (const { prompt, output, end } of turns) {
-            const reference = await alone(prompt, { maxTokens: conversations[i]!.maxTokens, seed: i });
-            expect(output).toEqual(reference.slice(0, output.length));
-            if (end.finish!.reason === 'abort') seen.aborted++;
-            else expect([end.finish!.reason, output.length]).toEqual(['length', reference.length]);
+          await cluster.release();
+          for (const node of [cluster.p, cluster.d]) {
+            expect(node.core.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
+            expect(node.core.resetPrefixCache()).toBe(true);
+            seen.preemptions += node.core.stats().preemptions;
+            for (const { prompt } of node.outputs.filter((output) => output.finish)) {
+              if (prompt?.noPullReason?.startsWith('pull declined')) seen.declined++;
+              if (prompt?.noPullReason?.startsWith('pull failed')) seen.failed++;
+              if (node === cluster.p) seen.pulledByP += prompt?.pulledTokens ?? 0;
+            }
           }
-        }
-        await cluster.release();
-        for (const node of [cluster.p, cluster.d]) {
-          expect(node.core.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
-          expect(node.core.resetPrefixCache()).toBe(true);
-          seen.preemptions += node.core.stats().preemptions;
-          for (const { prompt } of node.outputs.filter((output) => output.finish)) {
-            if (prompt?.noPullReason?.startsWith('pull declined')) seen.declined++;
-            if (prompt?.noPullReason?.startsWith('pull failed')) seen.failed++;
-            if (node === cluster.p) seen.pulledByP += prompt?.pulledTokens ?? 0;
-          }
-        }
-      },
-    ),
-    // One seed: what the counts below ask for does not depend on luck.
-    { numRuns: 120, seed: 20261120 },
-  );
-  // The cases must reach what they are for.
-  for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
-});
+        },
+      ),
+      // One seed: what the counts below ask for does not depend on luck.
+      { numRuns: 120, seed: 20261120 },
+    );
+    // The cases must reach what they are for.
+    for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
+  },
+);

@@ -3,6 +3,7 @@
  * moves: KV is copied between KvModels when a READ completes, and what is under way can be delayed, fail, or outlive its
  * request.
  */
+import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { NixlSchedulerSide } from '../../src/connector/scheduler-side.ts';
 import { NixlWorkerSide } from '../../src/connector/worker-side.ts';
@@ -16,7 +17,7 @@ import type {
   TransferResult,
   TransportHandlers,
 } from '../../src/transport/types.ts';
-import { engineConfig, type KvModel, request, type Sizes, TestClock, TestEngine } from '../engine/fakes.ts';
+import { engineConfig, KvModel, request, type Sizes, TestClock, TestEngine } from '../engine/fakes.ts';
 import { connectorDefaults } from './scripted.ts';
 
 /** Everything that was sent and has not arrived. */
@@ -26,6 +27,8 @@ export class Net {
   /** Asked once a READ: true makes it fail half way. */
   failsNext: () => boolean = () => false;
   blocksMoved = 0;
+  /** Streamed gathers whose blocks were given back before they were submitted. */
+  revoked = 0;
 
   join(transport: PolicyTransport): void {
     this.#nodes.set(transport.identity.engineId, transport);
@@ -37,6 +40,11 @@ export class Net {
 
   post(arrive: () => void): void {
     this.#underWay.push(arrive);
+  }
+
+  /** Resolves when the test lets it arrive. */
+  arrival(): Promise<void> {
+    return new Promise((resolve) => this.post(resolve));
   }
 
   /** Lets one thing arrive, of those under way; false when there is none. */
@@ -73,7 +81,42 @@ class PolicyTransport implements ServingTransport {
     this.#net.post(() => this.#net.node(remote)?.handlers.onNotification?.(from, notification));
   }
 
-  read({ remote, remoteRequestId, pairs }: ReadRequest): Promise<TransferResult> {
+  read(request: ReadRequest): Promise<TransferResult> {
+    return request.streamed ? this.#readStream(request) : this.#readHeld(request);
+  }
+
+  /** A gather takes its copy when the test lets the device come to it; the bytes arrive later still. */
+  async #readStream({ remote, remoteRequestId, pairs, signal }: ReadRequest): Promise<TransferResult> {
+    const holder = this.#net.node(remote)!;
+    await this.#net.arrival();
+    const stream = holder.handlers.streamGate!(remoteRequestId);
+    try {
+      for (let next = 0; next < pairs.length; ) {
+        const ready = await stream.ready(pairs[next]!.remote, signal!);
+        if (ready === null) return emptyResult('failed', 'nobody wants it', 0);
+        if ('outcome' in ready) return emptyResult(ready.outcome, ready.message, 0);
+        await this.#net.arrival();
+        if (ready.revoked.aborted) this.#net.revoked++;
+        if (ready.revoked.aborted) continue;
+        const batch = pairs.slice(next).filter((pair) => pair.remote < ready.numBlocks);
+        const bytes = new KvModel(holder.identity.blockSize);
+        for (const { group, remote: index } of batch)
+          bytes.copyBlock(holder.kv.model!, group, ready.blockIds[group]![index]!, index + 1);
+        await this.#net.arrival();
+        if (signal!.aborted) continue;
+        if (this.#net.failsNext()) return emptyResult('failed', 'the test broke it', 0);
+        for (const { group, remote: index, local } of batch)
+          this.kv.model!.copyBlock(bytes, group, index + 1, local);
+        this.#net.blocksMoved += batch.length;
+        next += batch.length;
+      }
+      return emptyResult('done', '', 0);
+    } finally {
+      stream.finished();
+    }
+  }
+
+  #readHeld({ remote, remoteRequestId, pairs }: ReadRequest): Promise<TransferResult> {
     const holder = this.#net.node(remote);
     return new Promise((resolve) => {
       this.#net.post(() => {
@@ -140,6 +183,7 @@ export class PolicyCluster {
   readonly net = new Net();
   readonly p: PolicyNode;
   readonly d: PolicyNode;
+  handover: Handover = 'pull';
 
   constructor(p: Sizes, d: Sizes, connector: Partial<ConnectorConfig> = {}) {
     const settings = { ...connectorDefaults, loadFailurePolicy: 'recompute' as const, ...connector };
@@ -156,11 +200,37 @@ export class PolicyCluster {
   ) {
     const toP = { ...(last ?? {}), do_remote_decode: true, do_remote_prefill: false };
     const once = { ...sampling, maxTokens: 1, minTokens: 0 };
+    if (this.handover === 'streamed') {
+      return this.#streamedTurn(id, request(`${id}-p`, prompt, once, streamedFrom(toP)), sampling);
+    }
     const prefilled = await this.p.run(request(`${id}-p`, prompt, once, { kvTransferParams: toP }));
     const toD = prefilled.finish!.kvTransferParams;
     if (!toD) return { end: prefilled, output: [], params: null };
     const end = await this.d.run(request(`${id}-d`, prompt, sampling, { kvTransferParams: toD }));
     return { end, output: this.d.tokensOf(`${id}-d`), params: end.finish!.kvTransferParams };
+  }
+
+  /** P and D are asked at once; whichever ends without a result ends the other. */
+  async #streamedTurn(id: string, toP: EngineRequest, sampling: Partial<SamplingParams>) {
+    const prefilling = this.p.run(toP);
+    const kvTransferParams: KvTransferParams = {
+      ...{ do_remote_prefill: true, do_remote_decode: false, streamed: true },
+      ...{ remote_engine_id: 'prefill-0', remote_host: 'localhost', remote_port: 5600 },
+      remote_request_id: toP.requestId,
+    };
+    const decoding = this.d.run(request(`${id}-d`, toP.promptTokenIds, sampling, { kvTransferParams }));
+    void prefilling.then(({ finish }) => {
+      if (!finish!.kvTransferParams) this.d.core.abortRequest(`${id}-d`);
+    });
+    const end = await decoding;
+    const output = this.d.tokensOf(`${id}-d`);
+    if (output.length === 0) {
+      this.p.core.abortRequest(toP.requestId);
+      void prefilling.then(() => this.p.worker.releaseHold(toP.requestId));
+    }
+    const prefilled = await prefilling;
+    if (!prefilled.finish!.kvTransferParams) return { end: prefilled, output: [], params: null };
+    return { end, output, params: end.finish!.kvTransferParams };
   }
 
   /** Steps and delivers until `done`; time passes only while nothing else can happen. */
@@ -198,6 +268,8 @@ export class PolicyCluster {
     });
   }
 }
+
+const streamedFrom = (params: KvTransferParams) => ({ kvTransferParams: { ...params, streamed: true } });
 
 /** Lets promises that were resolved run on. */
 export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -51,6 +51,10 @@ export class ScriptedWorker implements KvConnectorWorker {
     return null;
   }
 
+  streamStarves(): boolean {
+    return false;
+  }
+
   releaseHold(requestId: string): void {
     if (this.sending.has(requestId)) this.finishSending(requestId);
   }

@@ -25,6 +25,7 @@ export const testOptions: ClusterOptions = {
     enforceHandshakeCompat: true,
     tokenCheck: true,
   },
+  handover: 'pull',
   link: null,
   checksum: true,
   keepLogits: false,

@@ -130,6 +130,44 @@ describe('the stages of a turn', () => {
     expect(overlappedMs).toEqual({ pull_notify: 3 });
   });
 
+  it('count of a streamed hand-over what is left when P is done; what went on before overlaps', () => {
+    const streamed = [
+      span('accept', 't-p', 0, 1),
+      span('accept', 't-d', 0, 1),
+      span('lookup', 't-d', 2, 2.5),
+      span('transfer', 't-d', 3, 40),
+      span('forward', 't-p', 2, 12),
+      // Chunk 0 ends between two steps of P, chunk 1 after the last.
+      span('readback', 't-d', 12, 14),
+      span('scatter', 't-d', 14, 15),
+      span('forward', 't-p', 16, 29),
+      span('readback', 't-d', 26, 34),
+      span('sampling', 't-p', 29, 30),
+      span('scatter', 't-d', 34, 40),
+      span('forward', 't-d', 40, 45),
+    ];
+    const { stagesMs, overlappedMs } = turnStages(streamed, {
+      turnId: 't',
+      acceptedMs: 0,
+      firstTokenMs: 45,
+    });
+    expect(stagesMs).toEqual({
+      router: 1,
+      other: 5,
+      prefill: 23,
+      sampling_p: 1,
+      hand_over_readback: 4,
+      hand_over_scatter: 6,
+      first_decode_step: 5,
+    });
+    expect(overlappedMs).toEqual({
+      router: 1,
+      lookup_d: 0.5,
+      hand_over_readback: 6,
+      hand_over_scatter: 1,
+    });
+  });
+
   it('are the only engine’s in a monolithic turn', () => {
     const own = [span('queue', 't', 0, 1), span('forward', 't', 1, 9), span('sampling', 't', 9, 10)];
     const { stagesMs } = turnStages(own, { turnId: 't', acceptedMs: 0, firstTokenMs: 10 });

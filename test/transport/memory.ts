@@ -77,8 +77,13 @@ export class TestMemory implements BlockMemory {
     return this.pools[group]!.subarray(id * bytes, (id + 1) * bytes);
   }
 
-  async gather(group: number, blockIds: readonly BlockId[]): Promise<GatheredBlocks> {
+  /** With `revoked` the copy is made at once, as a device does in the order of its queue: the blocks may be reused then. */
+  async gather(group: number, blockIds: readonly BlockId[], revoked?: AbortSignal): Promise<GatheredBlocks> {
     await this.#gatherRing.take();
+    if (revoked?.aborted) {
+      this.#gatherRing.give();
+      throw revoked.reason;
+    }
     this.gathers += 1;
     this.gathersInFlight += 1;
     this.mostGathersInFlight = Math.max(this.mostGathersInFlight, this.gathersInFlight);
@@ -86,13 +91,17 @@ export class TestMemory implements BlockMemory {
       this.gathersInFlight -= 1;
       this.#gatherRing.give();
     };
-    try {
-      await this.onGather?.(group, blockIds);
-      await this.#delay();
+    const copy = () => {
       const bytes = new Uint8Array(blockIds.length * this.blockBytes[group]!);
       for (const [i, id] of blockIds.entries()) bytes.set(this.block(group, id), i * this.blockBytes[group]!);
+      return bytes;
+    };
+    try {
+      const copied = revoked ? copy() : null;
+      await this.onGather?.(group, blockIds);
+      await this.#delay();
       return {
-        bytes,
+        bytes: copied ?? copy(),
         release,
         gatherMs: 0,
         waitMs: 0,

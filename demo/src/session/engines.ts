@@ -178,6 +178,7 @@ function policy(settings: Settings): PolicyChange {
     tokenCheck: settings.tokenCheck,
     decoderTtlMs: settings.ttl * 1000,
     link: settings.link === null ? null : parseLink(settings.link),
+    handover: settings.handover,
   };
 }
 

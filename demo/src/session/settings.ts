@@ -19,6 +19,7 @@ export const settingsSchema = z.strictObject({
   threshold: shape.threshold.unwrap().default(32),
   pullPolicy: shape.pullPolicy,
   link: shape.link,
+  handover: shape.handover,
   ttl: shape.ttl,
   tokenCheck: shape.tokenCheck,
   weightDtype: shape.weightDtype,

@@ -1,7 +1,7 @@
 /** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
 import pc from 'picocolors';
 import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
-import { adapterName, THROTTLED } from '../../report/verdict.ts';
+import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdict.ts';
 import { auditSentence } from '../audit.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
@@ -24,6 +24,7 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   say(workloadLine(report));
   for (const note of report.plan.notes) say(note, c.yellow);
   if (target.link) say(`${THROTTLED}: ${target.link}`, c.yellow);
+  if (isStreamed(report)) say(STREAMED, c.yellow);
   if (!report.complete) say(`INCOMPLETE: ${report.incomplete_reason}.`, c.red);
 
   for (const experiment of Object.values(report.experiments))

@@ -1,0 +1,150 @@
+/**
+ * `npm run bench:handover`: what is left of the transfer to D when P has computed the last chunk of a prompt: all of it
+ * when D pulls, little when it reads as P computes. The same prompts, in alternating rounds, with and without a slow link.
+ */
+import { EngineCluster } from '../../../cluster/cluster.ts';
+import { clusterOptions } from '../../../cluster/from-config.ts';
+import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
+import { decodeRequestId, prefillRequestId, type Span, turnOfRequest } from '../../../measure/spans.ts';
+import { quantile } from '../../../measure/statistics.ts';
+import { loadArchitecture } from '../../../model/load.ts';
+import { nodePlatform, useAdapter } from '../../../platform/node.ts';
+import { parseLink } from '../../../transport/link.ts';
+import { formatMs } from '../../format.ts';
+import { plainStyle, renderTable } from '../../table.ts';
+import { benchOptions, report, runBench } from '../options.ts';
+
+/** Tokens of a step. */
+const CHUNK = 256;
+/** Four equal chunks, four with a shorter last one, eight. */
+const PROMPTS = [4 * CHUNK, 3.5 * CHUNK, 8 * CHUNK];
+const LINKS = [null, '10e6'];
+
+interface Measured {
+  /** Milliseconds: the whole READ; from P's last chunk until D had all blocks; to the first token. */
+  readMs: number;
+  leftMs: number;
+  ttftMs: number;
+}
+
+interface Case {
+  link: string | null;
+  promptTokens: number;
+  chunks: number;
+  rounds: Record<Handover, Measured[]>;
+}
+
+await runBench(async () => {
+  const what = 'what is left of a hand-over after the last chunk, pulled and streamed';
+  const options = benchOptions('bench:handover', what, { model: 'tiny', rounds: 5 });
+  const config = parseRunConfig({
+    ...{ model: options.model, adapter: options.adapter, prefixCaching: false },
+    ...{ maxNumBatchedTokens: CHUNK, maxModelLen: Math.max(...PROMPTS) + 16 },
+  });
+  const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
+  const adapter = await useAdapter(config.adapter);
+  const base = clusterOptions(config, architecture, adapter.software);
+  const cluster = await EngineCluster.start(nodePlatform, {
+    ...base,
+    mode: 'unidirectional',
+    decode: { ...base.decode, enablePrefixCaching: false },
+  });
+  try {
+    // The first read between two engines shakes hands.
+    await measure(cluster, 2 * CHUNK, 0);
+    const cases: Case[] = [];
+    for (const link of LINKS) {
+      for (const promptTokens of PROMPTS) {
+        const chunks = Math.ceil(promptTokens / CHUNK);
+        const one: Case = { link, promptTokens, chunks, rounds: { pull: [], streamed: [] } };
+        for (let round = 0; round < options.rounds; round++) {
+          for (const handover of HANDOVERS) {
+            await cluster.configure({ handover, link: link === null ? null : parseLink(link) });
+            one.rounds[handover].push(await measure(cluster, promptTokens, round));
+          }
+        }
+        cases.push(one);
+      }
+    }
+    report(
+      options,
+      [
+        `${config.model} on ${cluster.info.adapter.name}, P computes ${CHUNK} tokens a step; medians of ${options.rounds} alternating rounds.`,
+        'read: the whole READ when D pulls. left: from the end of P’s last chunk until D has all',
+        'blocks. streamed is kvferry’s own hand-over; its share is what is left of the pulled READ’s time.',
+        '',
+        ...table(cases),
+      ],
+      { adapter: cluster.info.adapter, model: config.model, chunkTokens: CHUNK, cases },
+    );
+  } finally {
+    await cluster.close();
+  }
+});
+
+async function measure(cluster: EngineCluster, promptTokens: number, round: number): Promise<Measured> {
+  const { vocabSize } = cluster.info.model;
+  const promptTokenIds = Array.from(
+    { length: promptTokens },
+    (_, i) => 5 + ((i * 7919 + round * 104_729) % (vocabSize - 5)),
+  );
+  const spans: Span[] = [];
+  const unlisten = cluster.onSpan((span) => spans.push(span));
+  const sampling = { maxTokens: 1, ignoreEos: true };
+  let ttftMs = 0;
+  for await (const { final } of cluster.generate({ conversationId: null, promptTokenIds, sampling })) {
+    if (final) ttftMs = final.ttftMs;
+  }
+  unlisten();
+  return { ...handedOver(spans), ttftMs };
+}
+
+function handedOver(spans: readonly Span[]): Pick<Measured, 'readMs' | 'leftMs'> {
+  const ids = spans.flatMap(({ requestId }) => (requestId === null ? [] : [requestId]));
+  const { turnId } = turnOfRequest(ids[0]!);
+  const of = (id: string, wanted: string) =>
+    spans.filter(
+      ({ requestId, requestIds = [], name }) =>
+        name === wanted && (requestId === id || requestIds.includes(id)),
+    );
+  const lastEnd = (list: readonly Span[]) => Math.max(...list.map(({ endMs }) => endMs));
+  const prefillId = prefillRequestId(turnId);
+  const computedMs = lastEnd([...of(prefillId, 'forward'), ...of(prefillId, 'sampling')]);
+  const [transfer] = of(decodeRequestId(turnId), 'transfer');
+  return { readMs: transfer!.endMs - transfer!.startMs, leftMs: transfer!.endMs - computedMs };
+}
+
+function table(cases: readonly Case[]): string[] {
+  const columns = [
+    { head: 'link', align: 'left' as const },
+    { head: 'tokens' },
+    { head: 'chunks' },
+    { head: 'read ms' },
+    { head: 'left' },
+    { head: 'streamed' },
+    { head: 'share' },
+    { head: 'TTFT ms' },
+    { head: 'streamed' },
+  ];
+  const rows = cases.map(({ link, promptTokens, chunks, rounds: { pull, streamed } }) => {
+    const median = (list: readonly Measured[], key: keyof Measured) =>
+      quantile(
+        list.map((one) => one[key]),
+        0.5,
+      );
+    const readMs = median(pull, 'readMs');
+    const leftMs = median(streamed, 'leftMs');
+    return [
+      link ?? 'none',
+      String(promptTokens),
+      String(chunks),
+      formatMs(readMs),
+      formatMs(median(pull, 'leftMs')),
+      formatMs(leftMs),
+      `${((100 * leftMs) / readMs).toFixed(0)}%`,
+      formatMs(median(pull, 'ttftMs')),
+      formatMs(median(streamed, 'ttftMs')),
+    ];
+  });
+  return renderTable(columns, rows, plainStyle);
+}

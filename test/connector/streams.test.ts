@@ -1,0 +1,165 @@
+/** A READ of a sequence that is still computed: worker sides and transport as they are, memory instead of a GPU. */
+import { describe, expect, it } from 'vitest';
+import type { ManualClock } from '../transport/helpers.ts';
+import { TestMemory, turns } from '../transport/helpers.ts';
+import { LEASE_MS, lease, makeNodes, metadata, type Node, nextOutput } from './nodes.ts';
+
+const P_ID = 'r@prefill';
+
+/** D's local blocks 21, 22, ... for the sequence's blocks from `first` on. */
+function stream(d: Node, p: Node, numBlocks: number, first = 0) {
+  const pairs = Array.from({ length: numBlocks }, (_, i) => ({
+    group: 0,
+    remote: first + i,
+    local: 21 + first + i,
+  }));
+  const remote = { ...p.address, requestId: P_ID, blocksExpiryTime: null };
+  const recv = { remote, pairs, numTokens: numBlocks * 16, streamed: true as const };
+  d.worker.startLoadKv(metadata({ reqsToRecv: new Map([['r', recv]]) }));
+}
+
+const computed = (p: Node, blockIds: number[], numTokens: number) =>
+  p.worker.startLoadKv(
+    metadata({
+      computed: new Map([[P_ID, { blockIds: [blockIds], numTokens }]]),
+      reqsInBatch: new Set([P_ID]),
+    }),
+  );
+
+const hold = (p: Node, blockIds: number[], clock: ManualClock) =>
+  p.worker.startLoadKv(
+    metadata({ reqsToSend: new Map([[P_ID, { blockIds: [blockIds], ...lease(clock) }]]) }),
+  );
+
+/** Which of D's blocks have what P's had. */
+const arrived = (d: Node, p: Node, blockIds: readonly number[], first = 0) =>
+  blockIds.filter((id, i) => {
+    const want = p.memory.block(0, id);
+    return d.memory.block(0, 21 + first + i).every((byte, at) => byte === want[at]);
+  });
+
+describe('a streamed READ', () => {
+  it('that comes before its request gets each block when it is there, the last when the prompt is complete', async () => {
+    const { p, d, clock } = makeNodes();
+    stream(d, p, 3);
+    await turns();
+    computed(p, [], 0);
+    await turns();
+    expect(p.worker.streamStarves()).toBe(true);
+    expect(p.memory.gathers).toBe(0);
+    computed(p, [1, 2, 3], 40);
+    await turns();
+    expect(p.worker.streamStarves()).toBe(false);
+    expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2]);
+    expect(d.worker.getFinished().finishedRecving).toEqual([]);
+    hold(p, [1, 2, 3], clock);
+    expect((await nextOutput(d)).finishedRecving).toEqual(['r']);
+    expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2, 3]);
+    expect(d.transfers[0]!.result).toMatchObject({ outcome: 'done', blocks: 3 });
+    expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
+  });
+
+  it('that comes when P is done reads what is held, from where its own hit ends', async () => {
+    const { p, d, clock } = makeNodes();
+    computed(p, [4, 5, 6], 40);
+    hold(p, [4, 5, 6], clock);
+    stream(d, p, 2, 1);
+    expect((await nextOutput(d)).failedRecving).toEqual([]);
+    expect(arrived(d, p, [5, 6], 1)).toEqual([5, 6]);
+  });
+
+  it('never submits a gather of blocks that were given back, and takes the rest from where it is computed again', async () => {
+    let open = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    // One staging buffer: the second chunk's gather waits for the first's.
+    const memory = new TestMemory({ ring: 1 }).fillRandom(3);
+    const { p, d, clock } = makeNodes({ p: { memory } });
+    const gathered: number[] = [];
+    memory.onGather = async (_, ids) => {
+      gathered.push(...ids);
+      await gate;
+    };
+    stream(d, p, 5);
+    computed(p, [1, 2, 3, 4], 64);
+    await turns();
+    expect(gathered).toEqual([1, 2]);
+    for (const [from, to] of [
+      [1, 11],
+      [2, 12],
+      [3, 13],
+      [4, 14],
+    ] as const)
+      memory.block(0, to).set(memory.block(0, from));
+    computed(p, [], 0);
+    for (const id of [1, 2, 3, 4]) memory.block(0, id).fill(0xff);
+    open();
+    await turns();
+    computed(p, [11, 12, 13], 48);
+    await turns();
+    hold(p, [11, 12, 13, 14, 15], clock);
+    expect((await nextOutput(d)).failedRecving).toEqual([]);
+    expect(gathered).toEqual([1, 2, 13, 14, 15]);
+    expect(arrived(d, p, [11, 12, 13, 14, 15])).toEqual([11, 12, 13, 14, 15]);
+  });
+
+  it("is declined when P's request ends early, before or after it was heard of", async () => {
+    for (const heard of [true, false]) {
+      const { p, d } = makeNodes();
+      stream(d, p, 3);
+      if (heard) computed(p, [1, 2, 3], 20);
+      await turns();
+      p.worker.startLoadKv(metadata({ reqsNotProcessed: new Set([P_ID]) }));
+      const { failedRecving, finishedRecving } = await nextOutput(d);
+      expect(finishedRecving).toEqual(['r']);
+      expect(failedRecving[0]).toMatchObject({ outcome: 'declined', invalidBlockIds: [[21, 22, 23]] });
+      expect(d.worker.counters.numFailedTransfers).toBe(0);
+    }
+  });
+
+  it('of a request that nobody ever hears of fails after the lease', async () => {
+    const { p, d, clock } = makeNodes();
+    stream(d, p, 1);
+    await turns();
+    clock.advance(LEASE_MS - 1);
+    await turns();
+    expect(d.worker.getFinished().finishedRecving).toEqual([]);
+    clock.advance(1);
+    const { failedRecving } = await nextOutput(d);
+    expect(failedRecving[0]).toMatchObject({ outcome: 'failed' });
+    expect(failedRecving[0]!.message).toMatch(/nothing was heard of it/);
+  });
+
+  it('that nobody wants any more ends at once, and P frees what it would have held', async () => {
+    const { p, d, clock } = makeNodes();
+    stream(d, p, 3);
+    computed(p, [1, 2, 3], 20);
+    await turns();
+    d.worker.startLoadKv(metadata({ reqsToCancel: new Set(['r']) }));
+    expect((await nextOutput(d)).finishedRecving).toEqual(['r']);
+    expect(d.worker.counters.numFailedTransfers).toBe(0);
+    hold(p, [1, 2, 3], clock);
+    expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
+    expect(p.worker.holds()).toEqual([]);
+  });
+
+  it('that reaches beyond the sequence fails', async () => {
+    const { p, d, clock } = makeNodes();
+    computed(p, [1, 2], 20);
+    hold(p, [1, 2], clock);
+    stream(d, p, 3);
+    expect((await nextOutput(d)).failedRecving[0]!.message).toMatch(
+      /has 2 blocks, and block 2 was asked for/,
+    );
+  });
+
+  it("ends 'dead' with its holder", async () => {
+    const { p, d } = makeNodes();
+    stream(d, p, 3);
+    computed(p, [1, 2, 3], 20);
+    await turns();
+    p.transport.close();
+    expect((await nextOutput(d)).failedRecving[0]).toMatchObject({ outcome: 'dead' });
+  });
+});

@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import { EngineDeadError } from '../../src/errors.ts';
+import { parseLink } from '../../src/transport/link.ts';
+import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
+
+/** Steps of one block: a prompt takes several. */
+const streamed = { handover: 'streamed', maxNumBatchedTokens: 16, maxNumSeqs: 8 } as const;
+const long = { newTokens: 90, outputTokens: 8 };
+const ids = ['a', 'b', 'c', 'd'];
+
+const request = (conversationId: string, signal?: AbortSignal) => ({
+  conversationId,
+  promptTokenIds: Array.from({ length: 200 }, (_, i) => 10 + ((i * 31) % 400)),
+  sampling: { maxTokens: 4, ignoreEos: true },
+  ...(signal ? { signal } : {}),
+});
+
+const accounts = (answers: readonly Answer[]) =>
+  answers.map(({ result: { prompt, promptTokenIds } }) => [
+    prompt.localHitTokens + prompt.pulledTokens + prompt.computedTokens,
+    promptTokenIds.length,
+  ]);
+
+describe('a streamed hand-over', () => {
+  it('gives the tokens and logits of one engine alone, in each mode and by turns with pull', async () => {
+    await withCluster({ ...streamed, mode: 'monolithic' }, async (cluster) => {
+      const alone = fingerprint(await converse(cluster, 'c', 3, long));
+      for (const mode of ['unidirectional', 'bidirectional', 'decode-local'] as const) {
+        for (const handover of ['streamed', 'pull'] as const) {
+          await cluster.configure({ mode, handover });
+          const answers = await converse(cluster, 'c', 3, long);
+          expect(fingerprint(answers)).toEqual(alone);
+          for (const [accounted, length] of accounts(answers)) expect(accounted).toBe(length);
+          // 90 tokens are 6 blocks: streamed or not, the same bytes.
+          expect(answers[0]!.result.transfer.pToD).toMatchObject({ blocks: 6 });
+          const [, second] = answers;
+          if (mode === 'bidirectional') expect(second!.result.prompt.pulledTokens).toBe(97);
+          for (const { result } of answers) {
+            const sum = Object.values(result.stagesMs).reduce((a, b) => a + b, 0);
+            expect(sum).toBeCloseTo(result.ttftMs, 3);
+          }
+        }
+      }
+    });
+  });
+
+  it('notices damaged KV', async () => {
+    const right = await withCluster(streamed, (cluster) => converse(cluster, 'c', 1, long));
+    const damage = { fault: { engine: 'decode', kind: 'drop-block' }, poison: false } as const;
+    const wrong = await withCluster({ ...streamed, ...damage }, (cluster) => converse(cluster, 'c', 1, long));
+    expect(fingerprint(wrong)).not.toEqual(fingerprint(right));
+  });
+
+  it('through small pools and a slow link, several conversations at once: all end as alone', async () => {
+    const talk = async (options: object) =>
+      withCluster({ ...streamed, ...options }, async (cluster) =>
+        (
+          await Promise.all(
+            ids.map((id, i) =>
+              converse(cluster, id, 3, { seed: i + 1, newTokens: 40, outputTokens: 6, temperature: 1 }),
+            ),
+          )
+        ).map(fingerprint),
+      );
+    const alone = await talk({ mode: 'monolithic' });
+    const small = { numBlocks: 14, enablePrefixCaching: true };
+    expect(await talk({ prefill: small, decode: small, link: parseLink('2e6,1ms') })).toEqual(alone);
+  });
+
+  it('aborted at any time, it leaves no block in use on either side', async () => {
+    await withCluster(streamed, async (cluster) => {
+      const reference = fingerprint([await generate(cluster, request('reference'))]);
+      for (const afterMs of [0, 1, 5, 20, 50, 100]) {
+        const abort = new AbortController();
+        const turn = generate(cluster, request(`aborted-${afterMs}`, abort.signal));
+        setTimeout(() => abort.abort(new Error('enough')), afterMs);
+        await turn.catch((error: Error) => expect(error.message).toBe('enough'));
+      }
+      // Drains: it would not end while a block is in use.
+      await cluster.configure({});
+      await cluster.checkIntegrity();
+      const stats = await cluster.stats();
+      expect(stats.map(({ usedBlocks, heldRequests }) => [usedBlocks, heldRequests])).toEqual([
+        [0, 0],
+        [0, 0],
+      ]);
+      expect(fingerprint([await generate(cluster, request('after'))])).toEqual(reference);
+    });
+  });
+
+  it("P's end amid a stream is told as such, and with failover D serves the turn alone", async () => {
+    for (const failover of [false, true]) {
+      const alone = await withCluster({ ...streamed, mode: 'monolithic' }, (cluster) =>
+        generate(cluster, request('c')),
+      );
+      await withCluster(streamed, async (cluster) => {
+        const begun = new Promise<void>((resolve) => {
+          cluster.onSpan(({ name, requestId }) => {
+            if (name === 'scatter' && requestId?.endsWith('-d')) resolve();
+          });
+        });
+        const turn = generate(cluster, { ...request('c'), failover });
+        turn.catch(() => {});
+        await begun;
+        await cluster.engine('prefill').call((api) => api.loseDevice());
+        if (failover) expect(fingerprint([await turn])).toEqual(fingerprint([alone]));
+        else await expect(turn).rejects.toBeInstanceOf(EngineDeadError);
+      }).catch((error: unknown) => {
+        // The cluster's books cannot be asked of an engine that ended.
+        if (!(error instanceof EngineDeadError)) throw error;
+      });
+    }
+  });
+});
