@@ -36,7 +36,6 @@ export async function buildEngine(
   start: EngineStart,
   onSpan: SpanSink,
 ): Promise<EngineParts> {
-  const begun = systemClock.now();
   const { core } = start;
   const { blockSize, numBlocks, kvDtype } = core.cache;
   const files = await platform.openModel(start.model.name);
@@ -50,14 +49,14 @@ export async function buildEngine(
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
     ...{ numBlocks, kvDtype, layout: start.layout, keepLogits: start.keepLogits },
+    compileOrder: start.compileOrder,
     limits: { ...core.scheduler, blockSize },
     clock: systemClock,
     onSpan,
     engineId: core.engineId,
   });
   try {
-    const loadMs = systemClock.now() - begun;
-    const { compileMs, pipelines } = await runner.warmUp();
+    const { weightsMs, compileMs, pipelines } = await runner.warmUp();
     const factors = hashFactors(start, architecture);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
@@ -97,7 +96,7 @@ export async function buildEngine(
         memory: runner.memoryBudget(),
         blockBytes,
         parameters: countParameters(architecture),
-        loadMs,
+        loadMs: weightsMs,
         compileMs,
         pipelines,
       },

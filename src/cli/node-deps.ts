@@ -12,7 +12,6 @@ import { systemClock } from '../platform/clock.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
-import { checkPorts, startServer } from '../server/serve.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { nodeVerify } from './node-verify.ts';
@@ -59,8 +58,12 @@ export async function nodeDeps(): Promise<CliDeps> {
     exitNow: (code) => process.exit(code),
     backend,
     servers: {
-      checkPorts,
+      async checkPorts(host, ports) {
+        const { checkPorts } = await import('../server/serve.ts');
+        await checkPorts(host, ports);
+      },
       async start(options, server, prepare) {
+        const { startServer } = await import('../server/serve.ts');
         const cluster = await EngineCluster.start(nodePlatform, options);
         try {
           await prepare(cluster);

@@ -92,22 +92,25 @@ export class EngineCluster implements Cluster {
     clock: Clock = systemClock,
   ): Promise<EngineCluster> {
     const begun = clock.now();
-    const text = await loadTokenizer(options.model, await platform.openModel(options.model));
     const starts = (['prefill', 'decode'] as const).map((role) => ({
       role,
       start: engineStart(options, role, options.mode),
     }));
-    const settled = await Promise.allSettled(
+    const starting = Promise.allSettled(
       starts.map(({ role, start }) => EngineHandle.start(platform, start, role)),
     );
+    const reading = platform.openModel(options.model).then((files) => loadTokenizer(options.model, files));
+    const [read] = await Promise.allSettled([reading]);
+    const settled = await starting;
     const engines = settled.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     try {
-      for (const result of settled) if (result.status === 'rejected') throw result.reason;
+      for (const result of [read, ...settled]) if (result.status === 'rejected') throw result.reason;
       for (const [i, engine] of engines.entries()) await connect(engine, engines.slice(i + 1));
     } catch (error) {
       await Promise.all(engines.map((engine) => engine.shutdown()));
       throw error;
     }
+    const text = await reading;
     const info = describe(options, engines, text, clock.now() - begun);
     return new EngineCluster(platform, options, engines, text, info, clock);
   }

@@ -23,6 +23,8 @@ export interface EngineStart {
   core: EngineCoreConfig;
   model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
   layout: KvLayout;
+  /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
+  compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
   checksum: boolean;
   keepLogits: boolean;
@@ -36,7 +38,7 @@ export interface EngineStarted {
   memory: Record<string, number>;
   blockBytes: number;
   parameters: number;
-  /** Milliseconds. */
+  /** Milliseconds, side by side. */
   loadMs: number;
   compileMs: number;
   pipelines: number;

@@ -83,6 +83,11 @@ export class KernelLibrary {
     return this.#kernels.size;
   }
 
+  /** In the order in which they were asked for. */
+  all(): Promise<Kernel[]> {
+    return Promise.all(this.#kernels.values());
+  }
+
   /** Buffers in binding order. */
   bind(kernel: Kernel, label: string, buffers: readonly GPUBuffer[]): GPUBindGroup {
     return this.#gpu.device.createBindGroup({

@@ -8,7 +8,8 @@ import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
-import { type AdapterForm, attentionVariants, gemmFor, gemmVariants } from './kernel-variants.ts';
+import { type AdapterForm, gemmFor } from './kernel-variants.ts';
+import type { PassKernels } from './pass-kernels.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
 
@@ -46,20 +47,17 @@ export interface ForwardPassParts {
   form: AdapterForm;
   architecture: Architecture;
   weights: DeviceWeights;
-  weightsF32: boolean;
+  kernels: PassKernels;
   activations: Activations;
   kv: GpuKvMemory;
-  blockSize: number;
 }
 
-export async function createForwardPass(parts: ForwardPassParts): Promise<ForwardPass> {
-  const { gpu, library, form, architecture, weights, weightsF32, activations: act, kv, blockSize } = parts;
+export function createForwardPass(parts: ForwardPassParts): ForwardPass {
+  const { gpu, library, form, architecture, weights, activations: act, kv } = parts;
   const { numLayers, hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
-  const kvF32 = kv.kvDtype === 'f32';
   const group = numHeads / numKvHeads;
   const hidden4 = pad4(hiddenSize) / 4;
   const WORKGROUP = form.workgroup;
-  const WEIGHTS_F32 = Number(weightsF32);
   const uniforms: GPUBuffer[] = [];
 
   function uniform<N extends UniformName>(name: N, values: UniformValues<N>): GPUBuffer {
@@ -69,24 +67,7 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   }
 
   const step = uniform('step', { rows: 0, logit_rows: 0 });
-  const oddColumns = matricesOf(weights).some(({ columns4 }) => columns4 % 2 !== 0);
-  const gemm = await gemmVariants(library, form, weightsF32, oddColumns);
-  const attention = await attentionVariants(library, form, { headDim, blockSize, group, kvF32 });
-  const [embed, norm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
-    library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
-    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 0, GATHER: 0 }),
-    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 1, GATHER: 0 }),
-    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 1, GATHER: 1 }),
-    library.get('ropeKvWrite', {
-      WORKGROUP,
-      HEAD_DIM: headDim,
-      BLOCK_SIZE: blockSize,
-      KV_F32: Number(kvF32),
-      QK_NORM: Number(architecture.qkNorm),
-    }),
-    library.get('swiglu', { WORKGROUP }),
-    library.get('sample', { WORKGROUP }),
-  ]);
+  const { gemm, attention, embed, norm, addNorm, logitNorm, rope, swiglu, sample } = parts.kernels;
 
   const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {
     const bindGroup = library.bind(kernel, label, buffers);
@@ -272,8 +253,3 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
 type SizeOf = (piece: Piece) => { x: number; y: number; work: number };
 
 const matrixWork = ({ inputs4, columns4 }: DeviceMatrix): number => 16 * inputs4 * columns4;
-
-const matricesOf = ({ layers, lmHead }: DeviceWeights): DeviceMatrix[] => [
-  lmHead,
-  ...layers.slice(0, 1).flatMap(({ qkv, o, gateUp, down }) => [qkv, o, gateUp, down]),
-];

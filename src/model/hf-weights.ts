@@ -10,7 +10,10 @@ import { pathOf, readJson } from './json-file.ts';
 import { bfloatTable, SafetensorsFile, type TensorInfo } from './safetensors.ts';
 import { expectedTensors, ignoredTensor } from './tensor-names.ts';
 import {
+  type Allocate,
   type Architecture,
+  emptyMatrix,
+  inMemory,
   type LayerWeights,
   type Matrix,
   type ModelWeights,
@@ -75,24 +78,28 @@ export class CheckpointWeights implements ModelWeights {
     return new CheckpointWeights(architecture, dtype, tensors);
   }
 
-  embedding(): Promise<Matrix> {
-    return this.#matrix(['model.embed_tokens.weight']);
+  embedding(allocate: Allocate = inMemory): Promise<Matrix> {
+    return this.#matrix(allocate, ['model.embed_tokens.weight']);
   }
 
-  async lmHead(): Promise<Matrix | null> {
-    return this.architecture.tieWordEmbeddings ? null : this.#matrix(['lm_head.weight']);
+  async lmHead(allocate: Allocate = inMemory): Promise<Matrix | null> {
+    return this.architecture.tieWordEmbeddings ? null : this.#matrix(allocate, ['lm_head.weight']);
   }
 
   finalNorm(): Promise<Float32Array> {
     return this.#vector(['model.norm.weight']);
   }
 
-  async layer(index: number): Promise<LayerWeights> {
+  async layer(index: number, allocate: Allocate = inMemory): Promise<LayerWeights> {
     const { qkvBias, oBias, mlpBias, qkNorm } = this.architecture;
     const at = (part: string) => `model.layers.${index}.${part}`;
     const qkv = ['q', 'k', 'v'].map((p) => at(`self_attn.${p}_proj`));
     const gateUp = ['gate', 'up'].map((p) => at(`mlp.${p}_proj`));
-    const weights = (names: readonly string[]) => this.#matrix(names.map((name) => `${name}.weight`));
+    const weights = (names: readonly string[]) =>
+      this.#matrix(
+        allocate,
+        names.map((name) => `${name}.weight`),
+      );
     const biases = (names: readonly string[]) => this.#vector(names.map((name) => `${name}.bias`));
     return {
       inputNorm: await this.#vector([at('input_layernorm.weight')]),
@@ -122,15 +129,11 @@ export class CheckpointWeights implements ModelWeights {
   }
 
   /** [outputs][inputs] tensors, transposed and side by side. */
-  async #matrix(names: readonly string[]): Promise<Matrix> {
+  async #matrix(allocate: Allocate, names: readonly string[]): Promise<Matrix> {
     const parts = names.map((name) => this.#tensors.get(name)!);
     const rows = parts[0]!.tensor.shape[1]!;
     const columns = parts.reduce((sum, { tensor }) => sum + tensor.shape[0]!, 0);
-    const elements = pad4(rows) * pad4(columns);
-    const matrix: Matrix =
-      this.dtype === 'f16'
-        ? { dtype: 'f16', rows, columns, data: new Uint16Array(elements) }
-        : { dtype: 'f32', rows, columns, data: new Float32Array(elements) };
+    const matrix = emptyMatrix(allocate, names.join(' and '), this.dtype, rows, columns);
     let column = 0;
     for (const { file, tensor } of parts) {
       const outputs = tensor.shape[0]!;

@@ -16,6 +16,8 @@ export interface OnDeviceOptions {
   layout: 'contiguous' | 'layer-pieces';
   /** Read the logits of every sampled row back. */
   keepLogits: boolean;
+  /** Of the pipelines: engines that start together take one each. */
+  compileOrder?: 'forwards' | 'backwards';
   clock: Clock;
   onSpan?: SpanSink;
   /** For the lanes of spans. */
