@@ -49,7 +49,7 @@ export async function buildEngine(
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
     ...{ numBlocks, kvDtype, layout: start.layout, keepLogits: start.keepLogits },
-    compileOrder: start.compileOrder,
+    ...{ compileOrder: start.compileOrder, gemm: start.gemm },
     limits: { ...core.scheduler, blockSize },
     clock: systemClock,
     onSpan,

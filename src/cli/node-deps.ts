@@ -4,6 +4,7 @@ import { access, mkdir, open, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { EngineCluster } from '../cluster/cluster.ts';
+import type { ClusterOptions } from '../cluster/types.ts';
 import { ConfigError } from '../errors.ts';
 import { loadArchitecture, loadTokenizer, memorySource } from '../model/load.ts';
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
@@ -14,6 +15,7 @@ import { packageRoot } from '../platform/node/paths.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
+import { tuned } from './node-tuning.ts';
 import { nodeVerify } from './node-verify.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
@@ -64,7 +66,7 @@ export async function nodeDeps(): Promise<CliDeps> {
       },
       async start(options, server, prepare) {
         const { startServer } = await import('../server/serve.ts');
-        const cluster = await EngineCluster.start(nodePlatform, options);
+        const cluster = await startCluster(options);
         try {
           await prepare(cluster);
         } catch (error) {
@@ -97,13 +99,19 @@ async function createTextFile(file: string): Promise<TextFile> {
   };
 }
 
+/** Needs useAdapter. */
+async function startCluster(options: ClusterOptions): Promise<EngineCluster> {
+  const adapter = await useAdapter('auto');
+  return EngineCluster.start(nodePlatform, await tuned(options, adapter));
+}
+
 const backend: Backend = {
   architecture: async (model) => loadArchitecture(model, await nodePlatform.openModel(model)),
   useAdapter: async (choice) => {
     const { name, software } = await useAdapter(choice);
     return { name, software };
   },
-  startCluster: (options) => EngineCluster.start(nodePlatform, options),
+  startCluster,
   async tokenizer(model) {
     const { tokenizer, architecture } = await loadTokenizer(model, await nodePlatform.openModel(model));
     return {

@@ -38,6 +38,7 @@ export function clusterOptions(
     connector: connector(config),
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
+    autotune: config.autotune,
     keepLogits: false,
     poison: false,
     fault: null,

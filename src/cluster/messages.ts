@@ -13,6 +13,7 @@ import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { Span } from '../measure/spans.ts';
+import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { ByHandTimes } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -27,6 +28,8 @@ export interface EngineStart {
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
   checksum: boolean;
+  /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
+  gemm: GemmChoice | null;
   keepLogits: boolean;
   poison: boolean;
   fault: InjectedFault['kind'] | null;

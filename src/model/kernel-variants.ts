@@ -2,8 +2,16 @@
  * Which form of a kernel serves how many rows on this adapter. All forms of a kernel add in the same order, so the choice
  * changes speed and no bit. What is fast was measured on lavapipe (8 lanes) and SwiftShader (4 lanes).
  */
-import { ModelError } from '../errors.ts';
-import type { Kernel, KernelLibrary, KernelName, Overrides } from '../gpu/kernels.ts';
+import { invariant, ModelError } from '../errors.ts';
+import type { Kernel, KernelLibrary, Overrides } from '../gpu/kernels.ts';
+import {
+  defaultChoice,
+  type GemmChoice,
+  type GemmForm,
+  type GemmKernel,
+  mostRows,
+  ROW_CLASSES,
+} from './gemm-forms.ts';
 import type { Architecture } from './types.ts';
 
 /** A form of the matrix kernel. */
@@ -34,6 +42,8 @@ export interface AdapterForm {
 }
 
 const PORTABLE_COLUMNS = 32;
+/** Fixed in shaders/gemm_tiled.wgsl. */
+const TILED_COLUMNS = 16;
 /** Fixed in shaders/attention_portable.wgsl. */
 const PORTABLE_TILE_ROWS = 4;
 
@@ -52,41 +62,59 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
  */
 export async function gemmVariants(
   library: KernelLibrary,
-  { subgroup }: AdapterForm,
+  form: AdapterForm,
   weightsF32: boolean,
   oddColumns: boolean,
+  choice: GemmChoice = defaultChoice(form),
 ): Promise<GemmVariant[]> {
-  const WEIGHTS_F32 = Number(weightsF32);
-  const ALL = Number.POSITIVE_INFINITY;
-  const form = async (
-    name: KernelName,
-    overrides: Overrides,
-    size: Omit<GemmVariant, 'kernel'>,
-  ): Promise<GemmVariant> => ({
-    kernel: await library.get(name, { ...overrides, WEIGHTS_F32 }),
-    ...size,
+  const wanted = ROW_CLASSES.flatMap((rows) => {
+    const fallback = oddColumns ? withOddColumns(choice[rows]) : choice[rows];
+    return [...new Set([choice[rows], fallback])].map((chosen) => ({ chosen, upTo: mostRows(rows) }));
   });
-  const portable = (rows: number, upTo: number) =>
-    form(
-      'gemmPortable',
-      { WORKGROUP: PORTABLE_COLUMNS, ROWS: rows },
-      { rows, columns4: PORTABLE_COLUMNS, upTo, evenColumns: false },
-    );
-  if (subgroup === null) return Promise.all([portable(1, 1), portable(4, 4), portable(8, ALL)]);
-  const shuffled = (rows: number, upTo: number) =>
-    form('gemm', { SUBGROUP: subgroup, ROWS: rows }, { rows, columns4: subgroup, upTo, evenColumns: false });
-  const wide = (rows: number) =>
-    form(
-      'gemmWide',
-      { SUBGROUP: subgroup, ROWS: rows },
-      { rows, columns4: 2 * subgroup, upTo: rows, evenColumns: true },
-    );
-  return Promise.all([
-    wide(1),
-    wide(4),
-    ...(oddColumns ? [portable(1, 1), shuffled(4, 4)] : []),
-    shuffled(16, ALL),
-  ]);
+  return Promise.all(
+    wanted.map(async ({ chosen, upTo }) => ({
+      ...(await gemmVariant(library, form, weightsF32, chosen)),
+      upTo,
+    })),
+  );
+}
+
+/** One form, for any number of rows. Throws InternalError when the adapter cannot run it. */
+export async function gemmVariant(
+  library: KernelLibrary,
+  { subgroup }: AdapterForm,
+  weightsF32: boolean,
+  chosen: GemmForm,
+): Promise<GemmVariant> {
+  const [name, rowsText] = chosen.split(' ') as [GemmKernel, string];
+  const ROWS = Number(rowsText);
+  const lanes = subgroup ?? 0;
+  const needsLanes = name === 'gemm' || name === 'gemmWide';
+  invariant(!needsLanes || subgroup !== null, () => `${chosen} needs subgroups of one size`);
+  const sizes = {
+    gemm: lanes,
+    gemmWide: 2 * lanes,
+    gemmPortable: PORTABLE_COLUMNS,
+    gemmTiled: TILED_COLUMNS,
+  };
+  const own: Overrides = needsLanes
+    ? { SUBGROUP: lanes }
+    : name === 'gemmPortable'
+      ? { WORKGROUP: PORTABLE_COLUMNS }
+      : {};
+  return {
+    kernel: await library.get(name, { ...own, ROWS, WEIGHTS_F32: Number(weightsF32) }),
+    rows: ROWS,
+    columns4: sizes[name],
+    upTo: Number.POSITIVE_INFINITY,
+    evenColumns: name === 'gemmWide',
+  };
+}
+
+/** The form that takes its place where a matrix has an odd number of vec4 columns. */
+function withOddColumns(chosen: GemmForm): GemmForm {
+  if (chosen === 'gemmWide 1') return 'gemmPortable 1';
+  return chosen === 'gemmWide 4' ? 'gemm 4' : chosen;
 }
 
 /** The form for so many rows of a matrix. */

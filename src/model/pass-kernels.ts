@@ -4,6 +4,7 @@
  */
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Kernel, type KernelLibrary, kernels } from '../gpu/kernels.ts';
+import type { GemmChoice } from './gemm-forms.ts';
 import {
   type AdapterForm,
   type AttentionVariant,
@@ -32,13 +33,15 @@ export interface PassKernelShape {
   blockSize: number;
   weightsF32: boolean;
   kvF32: boolean;
+  /** null: the forms that the adapter takes unmeasured. */
+  gemm: GemmChoice | null;
 }
 
 /** Throws InternalError with the shader's line. */
 export async function createPassKernels(
   library: KernelLibrary,
   form: AdapterForm,
-  { architecture, blockSize, weightsF32, kvF32 }: PassKernelShape,
+  { architecture, blockSize, weightsF32, kvF32, gemm: choice }: PassKernelShape,
 ): Promise<PassKernels> {
   const { headDim, numHeads, numKvHeads } = architecture;
   const WORKGROUP = form.workgroup;
@@ -48,7 +51,7 @@ export async function createPassKernels(
   const norm = (ADD: number, GATHER: number) =>
     library.get('rmsNorm', { WORKGROUP: form.reducing, ADD, GATHER });
   const [gemm, attention, embed, plainNorm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
-    gemmVariants(library, form, weightsF32, hasOddColumns(architecture)),
+    gemmVariants(library, form, weightsF32, hasOddColumns(architecture), choice ?? undefined),
     attentionVariants(library, form, { headDim, blockSize, group, kvF32 }),
     library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
     norm(0, 0),

@@ -8,6 +8,7 @@ import type { SpanSink } from '../measure/spans.ts';
 import { type Activations, createActivations } from './activations.ts';
 import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass } from './forward-pass.ts';
+import type { GemmChoice } from './gemm-forms.ts';
 import { type AdapterForm, adapterForm, checkKernelsServe } from './kernel-variants.ts';
 import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
 import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
@@ -33,6 +34,8 @@ export interface ModelRunnerOptions {
   /** A submit's length is aimed at this, so that reads by peers wait no longer. */
   maxSubmitMs: number;
   clock: Clock;
+  /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  gemm?: GemmChoice | null;
   /** Of the pipelines: engines that start together take one each. */
   compileOrder?: 'forwards' | 'backwards';
   /** Weights uploaded, of all: layers and one for the rest. */
@@ -114,13 +117,13 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
 
 /** Made, and submitted for the first time. */
 async function compileKernels(
-  { gpu, weights, kv, limits, compileOrder = 'forwards' }: ModelRunnerOptions,
+  { gpu, weights, kv, limits, gemm = null, compileOrder = 'forwards' }: ModelRunnerOptions,
   library: KernelLibrary,
   form: AdapterForm,
 ): Promise<PassKernels> {
   const kernels = await createPassKernels(library, form, {
     ...{ architecture: weights.architecture, blockSize: limits.blockSize },
-    ...{ weightsF32: weights.dtype === 'f32', kvF32: kv.kvDtype === 'f32' },
+    ...{ weightsF32: weights.dtype === 'f32', kvF32: kv.kvDtype === 'f32', gemm },
   });
   await submitFirstDispatches(gpu, library, compileOrder);
   return kernels;
