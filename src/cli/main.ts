@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 /** The program: main() with a real process around it. */
-import { probeAhead } from '../platform/node/adapters.ts';
+import { beginAhead } from '../platform/node/ahead.ts';
 
 const args = process.argv.slice(2);
-probeAhead(args);
-// Loaded while the probe runs.
+beginAhead(args);
+// Loaded meanwhile.
 const { main } = await import('./app.ts');
 const { nodeDeps } = await import('./node-deps.ts');
 const code = await main(args, await nodeDeps());

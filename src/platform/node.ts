@@ -2,11 +2,11 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { directorySource } from './node/files.ts';
 import { createNodeGpu } from './node/gpu.ts';
 import { packageRoot } from './node/paths.ts';
-import type { EngineThread, Platform } from './types.ts';
+import { takeEngineThread } from './node/threads.ts';
+import type { Platform } from './types.ts';
 
 export { useAdapter } from './node/adapters.ts';
 
@@ -26,27 +26,5 @@ export const nodePlatform: Platform = {
     return existsSync(nameOrLocation) ? directorySource(path.resolve(nameOrLocation)) : null;
   },
 
-  async startEngineThread(name): Promise<EngineThread> {
-    // Workers run compiled code: Node 20 does not start TypeScript.
-    const entry = path.join(packageRoot, 'dist', 'workers', 'engine-node.js');
-    const { port1, port2 } = new MessageChannel();
-    const worker = new Worker(entry, {
-      name,
-      workerData: { port: port2 },
-      transferList: [port2 as unknown as import('node:worker_threads').MessagePort],
-    });
-    return {
-      port: port1,
-      onExit(listener) {
-        let reason: string | null = null;
-        worker.once('error', (error) => {
-          reason = error.message;
-        });
-        worker.once('exit', (code) => {
-          port1.close();
-          listener(reason ?? (code === 0 ? 'it was closed' : `its thread ended with code ${code}`));
-        });
-      },
-    };
-  },
+  startEngineThread: async () => takeEngineThread(),
 };

@@ -42,7 +42,7 @@ await runBench(async () => {
     limits: { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: tokens, blockSize: BLOCK_SIZE },
   });
   try {
-    const { compileMs, pipelines } = await runner.warmUp();
+    const { weightsMs, compileMs, pipelines } = await runner.warmUp();
     const startMs = systemClock.now() - begun;
 
     const ids = Array.from({ length: tokens }, (_, i) => (i * 7919 + 13) % architecture.vocabSize);
@@ -88,7 +88,7 @@ await runBench(async () => {
       options,
       [
         `${options.model} alone on ${adapter.name}`,
-        `start ${formatMs(startMs)} ms, ${formatMs(compileMs)} ms of it ${pipelines} pipelines (warm if the driver had them cached)`,
+        `start ${formatMs(startMs)} ms; weights ${formatMs(weightsMs)} ms, and beside them ${pipelines} pipelines ${formatMs(compileMs)} ms (warm if the driver had them cached)`,
         '',
         ...renderTable(
           columns,
@@ -107,6 +107,7 @@ await runBench(async () => {
         adapter: gpu.report,
         model: options.model,
         startMs,
+        weightsMs,
         compileMs,
         pipelines,
         promptTokens: PROMPT,

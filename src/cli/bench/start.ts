@@ -113,17 +113,11 @@ function table(cold: readonly Start[], warm: readonly Start[]): string[] {
   return renderTable(columns, rows, plainStyle);
 }
 
-const middle = (ms: readonly number[]): string =>
-  `${formatMs(quantile(ms, 0.5))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
+function middle(ms: readonly number[]): string {
+  return `${formatMs(quantile(ms, 0.5))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
+}
 
-const inside = (starts: readonly Start[], what: 'loadMs' | 'compileMs'): string =>
-  [0, 1]
-    .map((engine) =>
-      formatMs(
-        quantile(
-          starts.map((start) => start[what][engine]!),
-          0.5,
-        ),
-      ),
-    )
-    .join(' and ');
+function inside(starts: readonly Start[], what: 'loadMs' | 'compileMs'): string {
+  const ofEngine = (engine: number) => starts.map((start) => start[what][engine]!);
+  return [0, 1].map((engine) => formatMs(quantile(ofEngine(engine), 0.5))).join(' and ');
+}

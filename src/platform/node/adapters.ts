@@ -38,19 +38,6 @@ export function probeDriver(driver: Driver, name: string | null = null): Promise
   return known;
 }
 
-/** Commands that choose an adapter at once, unless told otherwise. */
-const COMPUTING = ['run', 'serve', 'bench', 'sweep', 'calibrate', 'doctor'];
-
-/** Begins to probe what such a command line will ask for, while its modules load. A wrong guess costs a child process. */
-export function probeAhead(args: readonly string[]): void {
-  const [command = ''] = args;
-  if (!COMPUTING.includes(command) || args.some((arg) => arg === '--help' || arg === '-h')) return;
-  const option = args.findIndex((arg) => arg === '--adapter');
-  const choice = option < 0 ? 'auto' : args[option + 1];
-  if (choice === 'lavapipe' || choice === 'swiftshader') probeDriver(choice);
-  else if (choice === 'auto' || choice === 'gpu') probeDriver('system');
-}
-
 /** Asks a child process. */
 async function probe(driver: Driver, name: string | null): Promise<ProbeResult> {
   if (!driverPresent(driver)) {

@@ -1,10 +1,10 @@
 /** What main.ts does, for the arguments of `kvferry run`, telling when it was how far. What it prints is kept back. */
 import { performance } from 'node:perf_hooks';
-import { probeAhead } from '../../../platform/node/adapters.ts';
+import { beginAhead } from '../../../platform/node/ahead.ts';
 import type { StartTimes } from './times.ts';
 
 const args = process.argv.slice(2);
-probeAhead(args);
+beginAhead(args);
 const { main } = await import('../../app.ts');
 const { nodeDeps } = await import('../../node-deps.ts');
 const { systemClock } = await import('../../../platform/clock.ts');
