@@ -36,7 +36,6 @@ export async function buildEngine(
   start: EngineStart,
   onSpan: SpanSink,
 ): Promise<EngineParts> {
-  const begun = systemClock.now();
   const { core } = start;
   const { blockSize, numBlocks, kvDtype } = core.cache;
   const files = await platform.openModel(start.model.name);
@@ -50,6 +49,7 @@ export async function buildEngine(
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
     ...{ numBlocks, kvDtype, layout: start.layout, keepLogits: start.keepLogits },
+    ...{ compileOrder: start.compileOrder, gemm: start.gemm },
     limits: { ...core.scheduler, blockSize },
     clock: systemClock,
     onSpan,
@@ -57,8 +57,7 @@ export async function buildEngine(
   });
   if (gpu.report.software) platform.easePolling();
   try {
-    const loadMs = systemClock.now() - begun;
-    const { compileMs, pipelines } = await runner.warmUp();
+    const { weightsMs, compileMs, pipelines } = await runner.warmUp();
     const factors = hashFactors(start, architecture);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
@@ -98,7 +97,7 @@ export async function buildEngine(
         memory: memoryOf(runner, gpu, transport),
         blockBytes,
         parameters: countParameters(architecture),
-        loadMs,
+        loadMs: weightsMs,
         compileMs,
         pipelines,
       },

@@ -1,6 +1,8 @@
 /** What `kvferry doctor` prints, and the advice it gives. */
 import type pc from 'picocolors';
 import type { ClusterInfo } from '../cluster/types.ts';
+import { defaultChoice, describeChoice, type GemmTuning } from '../model/gemm-forms.ts';
+import { adapterForm } from '../model/kernel-variants.ts';
 import { adapterName } from '../report/verdict.ts';
 import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
 import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds, WIDTH, wrap } from './format.ts';
@@ -82,7 +84,10 @@ function adapterLines({ driver, adapter, error }: AdapterFinding, c: Colors): st
   ];
 }
 
-function engineLines({ adapter, engines }: ClusterInfo, title: (text: string) => string[]): string[] {
+function engineLines(
+  { adapter, engines, gemm = null }: ClusterInfo,
+  title: (text: string) => string[],
+): string[] {
   const features = ['shader-f16', 'subgroups', 'timestamp-query'].map(
     (feature) => `${feature} ${adapter.features.includes(feature) ? 'yes' : 'no'}`,
   );
@@ -101,8 +106,18 @@ function engineLines({ adapter, engines }: ClusterInfo, title: (text: string) =>
     `limits    buffer ${formatBytes(limits.maxBufferSize)}, storage binding ${formatBytes(limits.maxStorageBufferBindingSize)},`,
     `          workgroup ${formatCount(limits.maxComputeInvocationsPerWorkgroup)} threads, ${formatBytes(limits.maxComputeWorkgroupStorageSize)}`,
     `kernels   ${kernels}`,
+    ...wrap(`matrices  ${matrixForms(adapter, gemm)}`, WIDTH, ' '.repeat(10)),
     `compiled  ${compile.join(', ')}`,
   ];
+}
+
+const SOURCES = { measured: 'measured just now', cached: 'measured earlier, from the cache' } as const;
+
+/** Which form of the matrix kernel serves how many rows, and how that was found. */
+function matrixForms({ subgroupSize, software }: ClusterInfo['adapter'], gemm: GemmTuning | null): string {
+  const choice = gemm?.choice ?? defaultChoice(adapterForm(subgroupSize, software));
+  const source = gemm ? SOURCES[gemm.source] : 'not measured here: --autotune on';
+  return `${describeChoice(choice)}; ${source}`;
 }
 
 function copyRateLines(rates: readonly CopyRateFinding[]): string[] {

@@ -1,8 +1,12 @@
 #!/usr/bin/env node
 /** The program: main() with a real process around it. */
-import { main } from './app.ts';
-import { nodeDeps } from './node-deps.ts';
+import { beginAhead } from '../platform/node/ahead.ts';
 
-const code = await main(process.argv.slice(2), await nodeDeps());
+const args = process.argv.slice(2);
+beginAhead(args);
+// Loaded meanwhile.
+const { main } = await import('./app.ts');
+const { nodeDeps } = await import('./node-deps.ts');
+const code = await main(args, await nodeDeps());
 // Streams may still hold what was written: the process ends when they are empty.
 process.exitCode = code;

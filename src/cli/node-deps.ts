@@ -4,6 +4,7 @@ import { access, mkdir, open, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { EngineCluster } from '../cluster/cluster.ts';
+import type { ClusterOptions } from '../cluster/types.ts';
 import { ConfigError } from '../errors.ts';
 import { loadArchitecture, loadTokenizer, memorySource } from '../model/load.ts';
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
@@ -12,9 +13,9 @@ import { systemClock } from '../platform/clock.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
-import { checkPorts, startServer } from '../server/serve.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
+import { tuned } from './node-tuning.ts';
 import { nodeVerify } from './node-verify.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
@@ -59,9 +60,13 @@ export async function nodeDeps(): Promise<CliDeps> {
     exitNow: (code) => process.exit(code),
     backend,
     servers: {
-      checkPorts,
+      async checkPorts(host, ports) {
+        const { checkPorts } = await import('../server/serve.ts');
+        await checkPorts(host, ports);
+      },
       async start(options, server, prepare) {
-        const cluster = await EngineCluster.start(nodePlatform, options);
+        const { startServer } = await import('../server/serve.ts');
+        const cluster = await startCluster(options);
         try {
           await prepare(cluster);
         } catch (error) {
@@ -94,13 +99,19 @@ async function createTextFile(file: string): Promise<TextFile> {
   };
 }
 
+/** Needs useAdapter. */
+async function startCluster(options: ClusterOptions): Promise<EngineCluster> {
+  const adapter = await useAdapter('auto');
+  return EngineCluster.start(nodePlatform, await tuned(options, adapter));
+}
+
 const backend: Backend = {
   architecture: async (model) => loadArchitecture(model, await nodePlatform.openModel(model)),
   useAdapter: async (choice) => {
     const { name, software } = await useAdapter(choice);
     return { name, software };
   },
-  startCluster: (options) => EngineCluster.start(nodePlatform, options),
+  startCluster,
   async tokenizer(model) {
     const { tokenizer, architecture } = await loadTokenizer(model, await nodePlatform.openModel(model));
     return {

@@ -7,6 +7,7 @@ import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
+import { loadArchitecture } from '../model/load-weights.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
@@ -93,23 +94,27 @@ export class EngineCluster implements Cluster {
     clock: Clock = systemClock,
   ): Promise<EngineCluster> {
     const begun = clock.now();
-    const text = await loadTokenizer(options.model, await platform.openModel(options.model));
-    checkMemory(options, text.architecture, platform.freeMemory());
+    const files = await platform.openModel(options.model);
+    checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
     const starts = (['prefill', 'decode'] as const).map((role) => ({
       role,
       start: engineStart(options, role, options.mode),
     }));
-    const settled = await Promise.allSettled(
+    const starting = Promise.allSettled(
       starts.map(({ role, start }) => EngineHandle.start(platform, start, role)),
     );
+    const reading = loadTokenizer(options.model, files);
+    const [read] = await Promise.allSettled([reading]);
+    const settled = await starting;
     const engines = settled.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     try {
-      for (const result of settled) if (result.status === 'rejected') throw result.reason;
+      for (const result of [read, ...settled]) if (result.status === 'rejected') throw result.reason;
       for (const [i, engine] of engines.entries()) await connect(engine, engines.slice(i + 1));
     } catch (error) {
       await Promise.all(engines.map((engine) => engine.shutdown()));
       throw error;
     }
+    const text = await reading;
     const info = describe(options, engines, text, clock.now() - begun);
     return new EngineCluster(platform, options, engines, text, info, clock);
   }

@@ -14,6 +14,7 @@ export function describe(
   const first = engines[0]!.started;
   return {
     adapter: first.adapter,
+    gemm: options.gemm ?? null,
     model: {
       name: architecture.name,
       parameters: first.parameters,

@@ -39,6 +39,7 @@ export function clusterOptions(
     handover: config.handover,
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
+    autotune: config.autotune,
     keepLogits: false,
     poison: false,
     fault: null,

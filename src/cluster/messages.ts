@@ -13,6 +13,7 @@ import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { Span } from '../measure/spans.ts';
+import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -23,8 +24,12 @@ export interface EngineStart {
   core: EngineCoreConfig;
   model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
   layout: KvLayout;
+  /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
+  compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
   checksum: boolean;
+  /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
+  gemm: GemmChoice | null;
   keepLogits: boolean;
   poison: boolean;
   fault: InjectedFault['kind'] | null;
@@ -36,7 +41,7 @@ export interface EngineStarted {
   memory: Record<string, number>;
   blockBytes: number;
   parameters: number;
-  /** Milliseconds. */
+  /** Milliseconds, side by side. */
   loadMs: number;
   compileMs: number;
   pipelines: number;

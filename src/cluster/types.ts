@@ -12,6 +12,7 @@ import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
+import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -63,6 +64,10 @@ export interface ClusterOptions {
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
+  /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
+  autotune?: 'auto' | 'on' | 'off' | 'again';
+  /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  gemm?: GemmTuning | null;
   /** Returns each token's logits row. */
   keepLogits: boolean;
   /** Fills new blocks with NaN, so that reading what was never written shows. */
@@ -102,6 +107,8 @@ export interface EngineInfo {
 
 export interface ClusterInfo {
   adapter: AdapterReport;
+  /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  gemm?: GemmTuning | null;
   model: {
     name: string;
     parameters: number;

@@ -35,6 +35,11 @@ const machine = {
       'auto takes a real GPU, else lavapipe, else SwiftShader. Or gpu, lavapipe, swiftshader, or part of a name.',
     value: 'NAME',
   }),
+  autotune: oneOf(['auto', 'on', 'off', 'again']).default('auto').meta({
+    description:
+      'Measures once, before the first start, which forms of the matrix kernel are fastest, and keeps that in the user cache folder; no result changes by it. auto: on GPUs. again: measures anew.',
+    value: 'auto|on|off|again',
+  }),
   kvDtype: oneOf(['f16', 'f32'])
     .default('f16')
     .meta({ description: 'What K and V are kept as.', value: 'f16|f32' }),

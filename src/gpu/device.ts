@@ -43,6 +43,8 @@ const raisedLimits = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
 
 /** Of an expected time. What is too long here is never noticed, what is too short costs a little polling. */
 const QUIET_SHARE = 0.85;
+/** Between two questions to a software adapter that compiles. */
+const SLEEP_MS = 8;
 /** However long an estimate is: a wrong one must not cost more. Most of a submit of the wanted length. */
 const LONGEST_QUIET_MS = 20;
 /** Who finds the device done so soon after asking may have asked long after it was. */
@@ -153,6 +155,24 @@ export class GpuDevice {
     const asked = performance.now();
     await done();
     return { overslept: quietMs >= 1 && performance.now() - asked < AT_ONCE_MS };
+  }
+
+  /**
+   * Resolves when all that was submitted is done, for work that may take seconds: with a software adapter this thread
+   * sleeps meanwhile, so that asking takes no processor from it.
+   */
+  async finish(): Promise<void> {
+    let done = false;
+    const finished = this.run([]).finally(() => {
+      done = true;
+    });
+    finished.catch(() => {});
+    const never = this.report.software ? new Int32Array(new SharedArrayBuffer(4)) : null;
+    while (never && !done) {
+      Atomics.wait(never, 0, 0, SLEEP_MS);
+      await new Promise((resolve) => setTimeout(resolve, 0));
+    }
+    await finished;
   }
 
   /** Resolves when the piece in flight (see run) is done; at once when there is none. Never rejects. */

@@ -22,6 +22,7 @@ export const kernels = {
   gemm: { shader: 'gemm', bindings: gemm },
   gemmWide: { shader: 'gemm_wide', bindings: gemm },
   gemmPortable: { shader: 'gemm_portable', bindings: gemm },
+  gemmTiled: { shader: 'gemm_tiled', bindings: gemm },
   ropeKvWrite: {
     shader: 'rope_kv_write',
     bindings: ['read', 'read', 'read', 'read', 'write', 'write', 'uniform', 'uniform'],
@@ -87,6 +88,11 @@ export class KernelLibrary {
 
   get count(): number {
     return this.#kernels.size;
+  }
+
+  /** In the order in which they were asked for. */
+  all(): Promise<Kernel[]> {
+    return Promise.all(this.#kernels.values());
   }
 
   /** Buffers in binding order. */

@@ -1,5 +1,4 @@
 /** Attention's dispatches in a layer: which form serves a piece, in one go or in parts that are added up afterwards. */
-import type { GpuDevice } from '../gpu/device.ts';
 import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
@@ -8,8 +7,8 @@ import type { Stage } from './forward-pass.ts';
 import {
   type AdapterForm,
   type AttentionVariant,
+  type AttentionVariants,
   attentionParts,
-  attentionVariants,
 } from './kernel-variants.ts';
 import type { Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
@@ -23,27 +22,22 @@ export interface AttentionStages {
   manyKernel: Kernel;
 }
 
-export async function createAttention(parts: {
-  gpu: GpuDevice;
+export function createAttention(parts: {
   library: KernelLibrary;
   form: AdapterForm;
   architecture: Architecture;
   activations: Activations;
   kv: GpuKvMemory;
-  blockSize: number;
-  maxModelLen: number;
+  variants: AttentionVariants;
   uniform: <N extends UniformName>(name: N, values: UniformValues<N>) => GPUBuffer;
   stepUniform: GPUBuffer;
-}): Promise<AttentionStages> {
-  const { gpu, library, form, architecture, activations: act, kv, uniform } = parts;
+}): AttentionStages {
+  const { library, form, architecture, activations: act, kv, uniform } = parts;
   const { numLayers, numHeads, numKvHeads, headDim } = architecture;
   const group = numHeads / numKvHeads;
   const pairWork = 2 * numHeads * headDim;
   const width = (numHeads * headDim) / 4;
-  const { few, many, split } = await attentionVariants(library, form, {
-    ...{ headDim, group, kvF32: kv.kvDtype === 'f32' },
-    ...{ blockSize: parts.blockSize, maxModelLen: parts.maxModelLen },
-  });
+  const { few, many, split } = parts.variants;
 
   const tilesOf = (piece: Piece, { tileRows }: AttentionVariant): number =>
     piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
@@ -53,7 +47,7 @@ export async function createAttention(parts: {
     if (!split || !isFew(piece)) return 1;
     const { numRows: rows, longestContext } = piece;
     const workgroups = tilesOf(piece, split) * numKvHeads;
-    return attentionParts({ rows, longestContext, workgroups }, numHeads, gpu.report.software);
+    return attentionParts({ rows, longestContext, workgroups }, numHeads, form);
   };
 
   const attend = (layer: number): Stage => {

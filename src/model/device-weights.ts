@@ -1,7 +1,7 @@
-/** Weights on the device, uploaded layer by layer so that only one layer is in memory twice. */
+/** Weights on the device: matrices are made where the device takes them from, layer by layer; no other copy exists. */
 import { AdapterError } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import { type Matrix, type ModelWeights, pad4 } from './types.ts';
+import { type Allocate, type Matrix, type ModelWeights, pad4 } from './types.ts';
 
 /** A matrix [inputs][columns] in a buffer, both padded to vec4s. */
 export interface DeviceMatrix {
@@ -41,8 +41,20 @@ export async function uploadWeights(
   onProgress: (done: number, total: number) => void,
 ): Promise<DeviceWeights> {
   const buffers: GPUBuffer[] = [];
+  /** Mapped buffers by the views on them that are being filled. */
+  const filling = new Map<Float32Array | Uint16Array, GPUBuffer>();
+  const allocate: Allocate = (name, dtype, elements) => {
+    const buffer = mappedBuffer(gpu, name, elements * (dtype === 'f16' ? 2 : 4), dtype);
+    const range = buffer.getMappedRange();
+    const view = dtype === 'f16' ? new Uint16Array(range, 0, elements) : new Float32Array(range, 0, elements);
+    filling.set(view, buffer);
+    return view;
+  };
   const upload = (label: string, values: Float32Array | Uint16Array): GPUBuffer => {
-    const buffer = uploadArray(gpu, label, values, weights.dtype);
+    const buffer = filling.get(values) ?? filledBuffer(gpu, label, values, weights.dtype);
+    filling.delete(values);
+    buffer.label = label;
+    buffer.unmap();
     buffers.push(buffer);
     return buffer;
   };
@@ -54,15 +66,16 @@ export async function uploadWeights(
   });
   const { numLayers } = weights.architecture;
   const total = numLayers + 1;
-  const embedding = matrix('embedding', await weights.embedding());
-  const head = await weights.lmHead();
+  const embedding = matrix('embedding', await weights.embedding(allocate));
+  const head = await weights.lmHead(allocate);
   const lmHead = head ? matrix('lm head', head) : embedding;
   const finalNorm = upload('final norm', await weights.finalNorm());
   onProgress(1, total);
   const layers: DeviceLayer[] = [];
   for (let index = 0; index < numLayers; index++) {
+    await nextTurn();
     gpu.assertAlive();
-    const layer = await weights.layer(index);
+    const layer = await weights.layer(index, allocate);
     const name = (tensor: string) => `layer ${index} ${tensor}`;
     layers.push({
       inputNorm: upload(name('input norm'), layer.inputNorm),
@@ -90,14 +103,12 @@ export async function uploadWeights(
   };
 }
 
-/** Values padded with zeros to 16 bytes. */
-function uploadArray(
-  gpu: GpuDevice,
-  label: string,
-  values: Float32Array | Uint16Array,
-  dtype: string,
-): GPUBuffer {
-  const size = Math.max(16, (values.byteLength + 15) & ~15);
+/** Lets what came meanwhile be answered: pipelines that are made beside this. */
+const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
+
+/** Zeros, a multiple of 16 bytes, mapped. Throws AdapterError when the adapter binds no such buffer. */
+function mappedBuffer(gpu: GpuDevice, label: string, bytes: number, dtype: string): GPUBuffer {
+  const size = Math.max(16, (bytes + 15) & ~15);
   const limit = gpu.device.limits.maxStorageBufferBindingSize;
   if (size > limit) {
     throw new AdapterError(
@@ -105,14 +116,18 @@ function uploadArray(
         '(maxStorageBufferBindingSize): use a smaller model, f16 weights, or another adapter (--adapter)',
     );
   }
-  const buffer = gpu.device.createBuffer({
-    label,
-    size,
-    usage: GPUBufferUsage.STORAGE,
-    mappedAtCreation: true,
-  });
+  return gpu.device.createBuffer({ label, size, usage: GPUBufferUsage.STORAGE, mappedAtCreation: true });
+}
+
+/** Values in a buffer that is still mapped. */
+function filledBuffer(
+  gpu: GpuDevice,
+  label: string,
+  values: Float32Array | Uint16Array,
+  dtype: string,
+): GPUBuffer {
+  const buffer = mappedBuffer(gpu, label, values.byteLength, dtype);
   const bytes = new Uint8Array(buffer.getMappedRange());
   bytes.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
-  buffer.unmap();
   return buffer;
 }

@@ -9,7 +9,8 @@ import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/unif
 import type { Activations } from './activations.ts';
 import { createAttention } from './attention-stages.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
-import { type AdapterForm, gemmFor, gemmVariants } from './kernel-variants.ts';
+import { type AdapterForm, gemmFor } from './kernel-variants.ts';
+import type { PassKernels } from './pass-kernels.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
 
@@ -47,22 +48,17 @@ export interface ForwardPassParts {
   form: AdapterForm;
   architecture: Architecture;
   weights: DeviceWeights;
-  weightsF32: boolean;
+  kernels: PassKernels;
   activations: Activations;
   kv: GpuKvMemory;
-  blockSize: number;
-  maxModelLen: number;
 }
 
-export async function createForwardPass(parts: ForwardPassParts): Promise<ForwardPass> {
-  const { gpu, library, form, architecture, weights, weightsF32, activations: act, kv } = parts;
-  const { blockSize, maxModelLen } = parts;
+export function createForwardPass(parts: ForwardPassParts): ForwardPass {
+  const { gpu, library, form, architecture, weights, activations: act, kv } = parts;
   const { numLayers, hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
-  const kvF32 = kv.kvDtype === 'f32';
   const group = numHeads / numKvHeads;
   const hidden4 = pad4(hiddenSize) / 4;
   const WORKGROUP = form.workgroup;
-  const WEIGHTS_F32 = Number(weightsF32);
   const uniforms: GPUBuffer[] = [];
 
   function uniform<N extends UniformName>(name: N, values: UniformValues<N>): GPUBuffer {
@@ -72,27 +68,11 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
   }
 
   const step = uniform('step', { rows: 0, logit_rows: 0 });
-  const oddColumns = matricesOf(weights).some(({ columns4 }) => columns4 % 2 !== 0);
-  const gemm = await gemmVariants(library, form, weightsF32, oddColumns);
-  const attention = await createAttention({
-    ...{ gpu, library, form, architecture, activations: act, kv, blockSize, maxModelLen },
+  const { gemm, embed, norm, addNorm, logitNorm, rope, swiglu, sample } = parts.kernels;
+  const attention = createAttention({
+    ...{ library, form, architecture, activations: act, kv, variants: parts.kernels.attention },
     ...{ uniform, stepUniform: step },
   });
-  const [embed, norm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
-    library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
-    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 0, GATHER: 0 }),
-    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 1, GATHER: 0 }),
-    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD: 1, GATHER: 1 }),
-    library.get('ropeKvWrite', {
-      WORKGROUP,
-      HEAD_DIM: headDim,
-      BLOCK_SIZE: blockSize,
-      KV_F32: Number(kvF32),
-      QK_NORM: Number(architecture.qkNorm),
-    }),
-    library.get('swiglu', { WORKGROUP }),
-    library.get('sample', { WORKGROUP }),
-  ]);
 
   const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {
     const bindGroup = library.bind(kernel, label, buffers);
@@ -261,8 +241,3 @@ export async function createForwardPass(parts: ForwardPassParts): Promise<Forwar
 type SizeOf = (piece: Piece) => { x: number; y: number; work: number };
 
 const matrixWork = ({ inputs4, columns4 }: DeviceMatrix): number => 16 * inputs4 * columns4;
-
-const matricesOf = ({ layers, lmHead }: DeviceWeights): DeviceMatrix[] => [
-  lmHead,
-  ...layers.slice(0, 1).flatMap(({ qkv, o, gateUp, down }) => [qkv, o, gateUp, down]),
-];

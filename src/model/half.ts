@@ -43,5 +43,5 @@ export function halfTable(): Float32Array {
 }
 
 export function halfToFloat(bits: number): number {
-  return halfTable()[bits & 0xffff]!;
+  return table ? table[bits & 0xffff]! : decodeHalf(bits & 0xffff);
 }

@@ -5,26 +5,23 @@
 import { z } from 'zod';
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
-import { floatToHalf, halfTable } from './half.ts';
 import { pathOf, readJson } from './json-file.ts';
-import { bfloatTable, SafetensorsFile, type TensorInfo } from './safetensors.ts';
+import { SafetensorsFile, type TensorInfo } from './safetensors.ts';
+import { convert, TILE, transposeInto } from './tensor-layout.ts';
 import { expectedTensors, ignoredTensor } from './tensor-names.ts';
 import {
+  type Allocate,
   type Architecture,
+  emptyMatrix,
+  inMemory,
   type LayerWeights,
   type Matrix,
   type ModelWeights,
-  pad4,
   type WeightDtype,
 } from './types.ts';
 
 /** Elements read and converted at once. */
-const CHUNK_ELEMENTS = 4 * 1024 * 1024;
-/** Rows and columns of a tile while a matrix is transposed: its lines stay in the cache. */
-const TILE = 32;
-/** All ones: infinity or NaN. */
-const HALF_EXPONENT = 0x7c00;
-
+const CHUNK_ELEMENTS = 1024 * 1024;
 const indexSchema = z.looseObject({ weight_map: z.record(z.string(), z.string()) });
 
 interface Located {
@@ -75,24 +72,28 @@ export class CheckpointWeights implements ModelWeights {
     return new CheckpointWeights(architecture, dtype, tensors);
   }
 
-  embedding(): Promise<Matrix> {
-    return this.#matrix(['model.embed_tokens.weight']);
+  embedding(allocate: Allocate = inMemory): Promise<Matrix> {
+    return this.#matrix(allocate, ['model.embed_tokens.weight']);
   }
 
-  async lmHead(): Promise<Matrix | null> {
-    return this.architecture.tieWordEmbeddings ? null : this.#matrix(['lm_head.weight']);
+  async lmHead(allocate: Allocate = inMemory): Promise<Matrix | null> {
+    return this.architecture.tieWordEmbeddings ? null : this.#matrix(allocate, ['lm_head.weight']);
   }
 
   finalNorm(): Promise<Float32Array> {
     return this.#vector(['model.norm.weight']);
   }
 
-  async layer(index: number): Promise<LayerWeights> {
+  async layer(index: number, allocate: Allocate = inMemory): Promise<LayerWeights> {
     const { qkvBias, oBias, mlpBias, qkNorm } = this.architecture;
     const at = (part: string) => `model.layers.${index}.${part}`;
     const qkv = ['q', 'k', 'v'].map((p) => at(`self_attn.${p}_proj`));
     const gateUp = ['gate', 'up'].map((p) => at(`mlp.${p}_proj`));
-    const weights = (names: readonly string[]) => this.#matrix(names.map((name) => `${name}.weight`));
+    const weights = (names: readonly string[]) =>
+      this.#matrix(
+        allocate,
+        names.map((name) => `${name}.weight`),
+      );
     const biases = (names: readonly string[]) => this.#vector(names.map((name) => `${name}.bias`));
     return {
       inputNorm: await this.#vector([at('input_layernorm.weight')]),
@@ -122,23 +123,27 @@ export class CheckpointWeights implements ModelWeights {
   }
 
   /** [outputs][inputs] tensors, transposed and side by side. */
-  async #matrix(names: readonly string[]): Promise<Matrix> {
+  async #matrix(allocate: Allocate, names: readonly string[]): Promise<Matrix> {
     const parts = names.map((name) => this.#tensors.get(name)!);
     const rows = parts[0]!.tensor.shape[1]!;
     const columns = parts.reduce((sum, { tensor }) => sum + tensor.shape[0]!, 0);
-    const elements = pad4(rows) * pad4(columns);
-    const matrix: Matrix =
-      this.dtype === 'f16'
-        ? { dtype: 'f16', rows, columns, data: new Uint16Array(elements) }
-        : { dtype: 'f32', rows, columns, data: new Float32Array(elements) };
+    const matrix = emptyMatrix(allocate, names.join(' and '), this.dtype, rows, columns);
     let column = 0;
     for (const { file, tensor } of parts) {
       const outputs = tensor.shape[0]!;
-      const step = Math.max(TILE, Math.floor(CHUNK_ELEMENTS / rows));
+      const step = Math.max(TILE, Math.floor(CHUNK_ELEMENTS / rows / TILE) * TILE);
+      const read = (first: number) => file.read(tensor, first * rows, Math.min(step, outputs - first) * rows);
+      let ahead = read(0);
       for (let first = 0; first < outputs; first += step) {
         const count = Math.min(step, outputs - first);
-        const data = await file.read(tensor, first * rows, count * rows);
-        transposeInto(matrix, column + first, convert(data, tensor, this.dtype, file.path), count);
+        const data = await ahead;
+        if (first + step < outputs) {
+          // Read while this one is converted; a failure is thrown when it is awaited.
+          ahead = read(first + step);
+          ahead.catch(() => {});
+        }
+        const converted = convert(data, tensor, this.dtype, file.path);
+        transposeInto(matrix, column + first, converted, count);
       }
       column += outputs;
     }
@@ -176,84 +181,4 @@ async function locateTensors(files: FileSource): Promise<ReadonlyMap<string, Loc
     located.set(name, { file, tensor: file.tensor(name) });
   }
   return located;
-}
-
-/** Stored elements in the wanted dtype. Throws ModelError for a value that is not finite there. */
-function convert(
-  data: Uint16Array | Float32Array,
-  tensor: TensorInfo,
-  dtype: WeightDtype,
-  path: string,
-): Uint16Array | Float32Array {
-  const values = tensor.dtype === 'F16' ? halfTable() : tensor.dtype === 'BF16' ? bfloatTable() : null;
-  const converted = dtype === 'f16' ? toHalves(data, tensor.dtype) : toFloats(data, values);
-  const bad = firstNotFinite(converted);
-  if (bad === null) return converted;
-  throw badValue(values ? values[data[bad]!]! : data[bad]!, tensor, dtype, path);
-}
-
-function toHalves(data: Uint16Array | Float32Array, stored: string): Uint16Array {
-  if (stored === 'F16') return data as Uint16Array;
-  const out = new Uint16Array(data.length);
-  if (stored === 'BF16') {
-    bfloatHalves ??= Uint16Array.from(bfloatTable(), floatToHalf);
-    for (let i = 0; i < out.length; i++) out[i] = bfloatHalves[data[i]!]!;
-  } else {
-    for (let i = 0; i < out.length; i++) out[i] = floatToHalf(data[i]!);
-  }
-  return out;
-}
-
-/** The half of each bfloat16 pattern. */
-let bfloatHalves: Uint16Array | null = null;
-
-function toFloats(data: Uint16Array | Float32Array, values: Float32Array | null): Float32Array {
-  if (values === null) return data as Float32Array;
-  const out = new Float32Array(data.length);
-  for (let i = 0; i < out.length; i++) out[i] = values[data[i]!]!;
-  return out;
-}
-
-function firstNotFinite(data: Uint16Array | Float32Array): number | null {
-  if (data instanceof Float32Array) {
-    for (let i = 0; i < data.length; i++) if (!Number.isFinite(data[i])) return i;
-  } else {
-    for (let i = 0; i < data.length; i++) if ((data[i]! & HALF_EXPONENT) === HALF_EXPONENT) return i;
-  }
-  return null;
-}
-
-function badValue(value: number, tensor: TensorInfo, dtype: WeightDtype, path: string): ModelError {
-  return Number.isFinite(value)
-    ? new ModelError(
-        `${path}: tensor ${tensor.name} has the value ${value}, beyond what ${dtype} holds (65,504): load the model with f32 weights (--weight-dtype f32)`,
-      )
-    : new ModelError(
-        `${path}: tensor ${tensor.name} has the value ${value}: wanted finite numbers; copy the file again`,
-      );
-}
-
-/** `source` is [count][matrix.rows]: each of its rows becomes a column, the first one `column`. */
-function transposeInto(
-  matrix: Matrix,
-  column: number,
-  source: Uint16Array | Float32Array,
-  count: number,
-): void {
-  const { rows, data } = matrix;
-  const stride = pad4(matrix.columns);
-  for (let tile = 0; tile < count; tile += TILE) {
-    const end = Math.min(tile + TILE, count);
-    for (let band = 0; band < rows; band += TILE) {
-      const bandEnd = Math.min(band + TILE, rows);
-      for (let row = band; row < bandEnd; row++) {
-        const at = row * stride + column;
-        let from = tile * rows + row;
-        for (let n = tile; n < end; n++) {
-          data[at + n] = source[from]!;
-          from += rows;
-        }
-      }
-    }
-  }
 }

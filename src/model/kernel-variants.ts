@@ -2,8 +2,16 @@
  * Which form of a kernel serves how many rows on this adapter. All forms of a kernel add in the same order, so the choice
  * changes speed and no bit. What is fast was measured on lavapipe (8 lanes) and SwiftShader (4 lanes).
  */
-import { ModelError } from '../errors.ts';
-import type { Kernel, KernelLibrary, KernelName, Overrides } from '../gpu/kernels.ts';
+import { invariant, ModelError } from '../errors.ts';
+import type { Kernel, KernelLibrary, Overrides } from '../gpu/kernels.ts';
+import {
+  defaultChoice,
+  type GemmChoice,
+  type GemmForm,
+  type GemmKernel,
+  mostRows,
+  ROW_CLASSES,
+} from './gemm-forms.ts';
 import type { Architecture } from './types.ts';
 
 /** A form of the matrix kernel. */
@@ -42,9 +50,13 @@ export interface AdapterForm {
   workgroup: number;
   /** The same where threads wait for each other, which costs a software adapter time. */
   reducing: number;
+  /** With so many workgroups of attention the adapter is busy: splitting contexts would only add work. */
+  enoughWorkgroups: number;
 }
 
 const PORTABLE_COLUMNS = 32;
+/** Fixed in shaders/gemm_tiled.wgsl. */
+const TILED_COLUMNS = 16;
 /** Fixed in shaders/attention_portable.wgsl. */
 const PORTABLE_TILE_ROWS = 4;
 
@@ -54,6 +66,7 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
     subgroup: subgroupSize !== null && subgroupSize >= 8 && subgroupSize <= 64 ? subgroupSize : null,
     workgroup: software ? 64 : 256,
     reducing: software ? 16 : 256,
+    enoughWorkgroups: software ? 2 : 256,
   };
 }
 
@@ -63,41 +76,59 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
  */
 export async function gemmVariants(
   library: KernelLibrary,
-  { subgroup }: AdapterForm,
+  form: AdapterForm,
   weightsF32: boolean,
   oddColumns: boolean,
+  choice: GemmChoice = defaultChoice(form),
 ): Promise<GemmVariant[]> {
-  const WEIGHTS_F32 = Number(weightsF32);
-  const ALL = Number.POSITIVE_INFINITY;
-  const form = async (
-    name: KernelName,
-    overrides: Overrides,
-    size: Omit<GemmVariant, 'kernel'>,
-  ): Promise<GemmVariant> => ({
-    kernel: await library.get(name, { ...overrides, WEIGHTS_F32 }),
-    ...size,
+  const wanted = ROW_CLASSES.flatMap((rows) => {
+    const fallback = oddColumns ? withOddColumns(choice[rows]) : choice[rows];
+    return [...new Set([choice[rows], fallback])].map((chosen) => ({ chosen, upTo: mostRows(rows) }));
   });
-  const portable = (rows: number, upTo: number) =>
-    form(
-      'gemmPortable',
-      { WORKGROUP: PORTABLE_COLUMNS, ROWS: rows },
-      { rows, columns4: PORTABLE_COLUMNS, upTo, evenColumns: false },
-    );
-  if (subgroup === null) return Promise.all([portable(1, 1), portable(4, 4), portable(8, ALL)]);
-  const shuffled = (rows: number, upTo: number) =>
-    form('gemm', { SUBGROUP: subgroup, ROWS: rows }, { rows, columns4: subgroup, upTo, evenColumns: false });
-  const wide = (rows: number) =>
-    form(
-      'gemmWide',
-      { SUBGROUP: subgroup, ROWS: rows },
-      { rows, columns4: 2 * subgroup, upTo: rows, evenColumns: true },
-    );
-  return Promise.all([
-    wide(1),
-    wide(4),
-    ...(oddColumns ? [portable(1, 1), shuffled(4, 4)] : []),
-    shuffled(16, ALL),
-  ]);
+  return Promise.all(
+    wanted.map(async ({ chosen, upTo }) => ({
+      ...(await gemmVariant(library, form, weightsF32, chosen)),
+      upTo,
+    })),
+  );
+}
+
+/** One form, for any number of rows. Throws InternalError when the adapter cannot run it. */
+export async function gemmVariant(
+  library: KernelLibrary,
+  { subgroup }: AdapterForm,
+  weightsF32: boolean,
+  chosen: GemmForm,
+): Promise<GemmVariant> {
+  const [name, rowsText] = chosen.split(' ') as [GemmKernel, string];
+  const ROWS = Number(rowsText);
+  const lanes = subgroup ?? 0;
+  const needsLanes = name === 'gemm' || name === 'gemmWide';
+  invariant(!needsLanes || subgroup !== null, () => `${chosen} needs subgroups of one size`);
+  const sizes = {
+    gemm: lanes,
+    gemmWide: 2 * lanes,
+    gemmPortable: PORTABLE_COLUMNS,
+    gemmTiled: TILED_COLUMNS,
+  };
+  const own: Overrides = needsLanes
+    ? { SUBGROUP: lanes }
+    : name === 'gemmPortable'
+      ? { WORKGROUP: PORTABLE_COLUMNS }
+      : {};
+  return {
+    kernel: await library.get(name, { ...own, ROWS, WEIGHTS_F32: Number(weightsF32) }),
+    rows: ROWS,
+    columns4: sizes[name],
+    upTo: Number.POSITIVE_INFINITY,
+    evenColumns: name === 'gemmWide',
+  };
+}
+
+/** The form that takes its place where a matrix has an odd number of vec4 columns. */
+function withOddColumns(chosen: GemmForm): GemmForm {
+  if (chosen === 'gemmWide 1') return 'gemmPortable 1';
+  return chosen === 'gemmWide 4' ? 'gemm 4' : chosen;
 }
 
 /** The form for so many rows of a matrix. */
@@ -109,13 +140,14 @@ export interface AttentionVariants {
   /** For pieces of one row a request. */
   few: AttentionVariant;
   many: AttentionVariant;
-  /** In place of `few` where that has too few workgroups; null: no context is longer than a part. */
+  /** In place of `few` where that has too few workgroups; null: it never has. */
   split: SplitAttention | null;
 }
 
 export interface AttentionShape {
   headDim: number;
   blockSize: number;
+  kvHeads: number;
   /** Query heads a KV head. */
   group: number;
   kvF32: boolean;
@@ -124,8 +156,8 @@ export interface AttentionShape {
 
 export async function attentionVariants(
   library: KernelLibrary,
-  { subgroup, workgroup }: AdapterForm,
-  { headDim, blockSize, group, kvF32, maxModelLen }: AttentionShape,
+  { subgroup, workgroup, enoughWorkgroups }: AdapterForm,
+  { headDim, blockSize, kvHeads, group, kvF32, maxModelLen }: AttentionShape,
 ): Promise<AttentionVariants> {
   const overrides = { HEAD_DIM: headDim, BLOCK_SIZE: blockSize, KV_F32: Number(kvF32), PART: ATTENTION_PART };
   const variant = async (tileRows: number, SPLIT: 0 | 1): Promise<AttentionVariant> => ({
@@ -144,28 +176,28 @@ export async function attentionVariants(
     ]);
     return { ...part, combine };
   };
+  const workgroups = kvHeads * Math.ceil(group / fewRows);
+  const splits = maxModelLen > ATTENTION_PART && workgroups < enoughWorkgroups;
   const [few, many, split] = await Promise.all([
     variant(fewRows, 0),
     variant(manyRows, 0),
-    maxModelLen > ATTENTION_PART ? splitVariant() : null,
+    splits ? splitVariant() : null,
   ]);
   return { few, many, split };
 }
 
 /** Parts of contexts, one a query head, that the device has room for: a bound on memory, whatever the context. */
 export const MOST_ATTENTION_PARTS = 16_384;
-/** With so many workgroups an adapter is busy without splitting: then its one order of work is the quicker. */
-const ENOUGH_WORKGROUPS = { software: 2, gpu: 256 };
 
 /** Parts to split into; 1: not worth it, or no room for them. */
 export function attentionParts(
   step: { rows: number; longestContext: number; workgroups: number },
   heads: number,
-  software: boolean,
+  { enoughWorkgroups }: AdapterForm,
 ): number {
   const parts = Math.ceil(step.longestContext / ATTENTION_PART);
-  const enough = ENOUGH_WORKGROUPS[software ? 'software' : 'gpu'];
-  return step.workgroups < enough && step.rows * heads * parts <= MOST_ATTENTION_PARTS ? parts : 1;
+  const fit = step.rows * heads * parts <= MOST_ATTENTION_PARTS;
+  return step.workgroups < enoughWorkgroups && fit ? parts : 1;
 }
 
 /** Throws ModelError for a shape that no form of the kernels serves. */

@@ -4,6 +4,7 @@ import { GpuDevice } from '../gpu/device.ts';
 import { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
+import type { GemmChoice } from './gemm-forms.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
 import { kvBlockBytes, type ModelWeights } from './types.ts';
@@ -17,6 +18,10 @@ export interface OnDeviceOptions {
   layout: 'contiguous' | 'layer-pieces';
   /** Read the logits of every sampled row back. */
   keepLogits: boolean;
+  /** Of the pipelines: engines that start together take one each. */
+  compileOrder?: 'forwards' | 'backwards';
+  /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  gemm?: GemmChoice | null;
   clock: Clock;
   onSpan?: SpanSink;
   /** For the lanes of spans. */

@@ -8,7 +8,9 @@ import type { SpanSink } from '../measure/spans.ts';
 import { type Activations, createActivations } from './activations.ts';
 import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass } from './forward-pass.ts';
-import { adapterForm, checkKernelsServe } from './kernel-variants.ts';
+import type { GemmChoice } from './gemm-forms.ts';
+import { type AdapterForm, adapterForm, checkKernelsServe } from './kernel-variants.ts';
+import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
 import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
 import { kvBlockBytes, type ModelWeights } from './types.ts';
 
@@ -32,6 +34,10 @@ export interface ModelRunnerOptions {
   /** A submit's length is aimed at this, so that reads by peers wait no longer. */
   maxSubmitMs: number;
   clock: Clock;
+  /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  gemm?: GemmChoice | null;
+  /** Of the pipelines: engines that start together take one each. */
+  compileOrder?: 'forwards' | 'backwards';
   /** Weights uploaded, of all: layers and one for the rest. */
   onProgress?: (done: number, total: number) => void;
   onSpan?: SpanSink;
@@ -50,11 +56,12 @@ export interface RunnerParts {
   pass: ForwardPass;
   pieceRows: number;
   logitRows: number;
-  /** What making the pipelines took. */
-  pipelineMs: number;
+  /** Side by side: loading the weights, and making the pipelines and dispatching each for the first time. */
+  weightsMs: number;
+  compileMs: number;
 }
 
-/** Uploads the weights and makes every pipeline. Throws AdapterError or ConfigError. */
+/** Uploads the weights and compiles every pipeline meanwhile. Throws AdapterError or ConfigError. */
 export async function createRunnerParts(options: ModelRunnerOptions): Promise<RunnerParts> {
   const { gpu, weights, kv, limits } = options;
   const { architecture } = weights;
@@ -68,7 +75,19 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     limits.maxNumSeqs > 0 && limits.maxNumBatchedTokens > 0,
     () => 'a step must have room for a request',
   );
-  const deviceWeights = await uploadWeights(gpu, weights, options.onProgress ?? (() => {}));
+  const library = new KernelLibrary(gpu, options.readShader);
+  const form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
+  const begun = options.clock.now();
+  let weightsMs = 0;
+  const compiling = compileKernels(options, library, form);
+  const loading = uploadWeights(gpu, weights, options.onProgress ?? (() => {})).finally(() => {
+    weightsMs = options.clock.now() - begun;
+  });
+  // Both: nothing may be under way when a failure makes the caller destroy the device.
+  await Promise.allSettled([loading, compiling]);
+  const [deviceWeights, kernels] = await Promise.all([loading, compiling]);
+  await gpu.finish();
+  const compileMs = options.clock.now() - begun;
   const pieceRows = Math.min(limits.maxNumBatchedTokens, MAX_PIECE_ROWS);
   const logitRows = Math.min(limits.maxNumSeqs, pieceRows, MAX_LOGIT_ROWS);
   const requests = Math.min(limits.maxNumSeqs, pieceRows);
@@ -80,19 +99,8 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     forbidden: logitRows * FORBIDDEN_PER_ROW,
     maxModelLen: limits.maxModelLen,
   });
-  const library = new KernelLibrary(gpu, options.readShader);
-  const begun = options.clock.now();
-  const pass = await createForwardPass({
-    gpu,
-    library,
-    form: adapterForm(gpu.report.subgroupSize, gpu.report.software),
-    architecture,
-    weights: deviceWeights,
-    weightsF32: weights.dtype === 'f32',
-    activations,
-    kv,
-    blockSize: limits.blockSize,
-    maxModelLen: limits.maxModelLen,
+  const pass = createForwardPass({
+    ...{ gpu, library, form, architecture, weights: deviceWeights, kernels, activations, kv },
   });
   return {
     options,
@@ -102,6 +110,22 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     pass,
     pieceRows,
     logitRows,
-    pipelineMs: options.clock.now() - begun,
+    weightsMs,
+    compileMs,
   };
+}
+
+/** Made, and submitted for the first time. */
+async function compileKernels(
+  { gpu, weights, kv, limits, gemm = null, compileOrder = 'forwards' }: ModelRunnerOptions,
+  library: KernelLibrary,
+  form: AdapterForm,
+): Promise<PassKernels> {
+  const kernels = await createPassKernels(library, form, {
+    ...{ architecture: weights.architecture, blockSize: limits.blockSize },
+    maxModelLen: limits.maxModelLen,
+    ...{ weightsF32: weights.dtype === 'f32', kvF32: kv.kvDtype === 'f32', gemm },
+  });
+  await submitFirstDispatches(gpu, library, compileOrder);
+  return kernels;
 }

@@ -112,7 +112,8 @@ export class SafetensorsFile {
       tensor.fileOffset + first * width,
       elements * width,
     );
-    const aligned = bytes.byteOffset % width === 0 ? bytes : bytes.slice();
+    // Halves too are looked at two at once.
+    const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
     return width === 4
       ? new Float32Array(aligned.buffer, aligned.byteOffset, elements)
       : new Uint16Array(aligned.buffer, aligned.byteOffset, elements);

@@ -6,9 +6,12 @@
  *   context changes the output;
  * - final norm gains of either sign, so that tied embeddings do not make a token its own likeliest successor.
  */
-import { floatToHalf, halfTable } from './half.ts';
+import { floatToHalf, halfTable, halfToFloat } from './half.ts';
 import {
+  type Allocate,
   type Architecture,
+  emptyMatrix,
+  inMemory,
   type LayerWeights,
   type Matrix,
   type ModelWeights,
@@ -46,10 +49,19 @@ function mix(x: number): number {
 /** From 16 random bits to half bits, uniform around 0 with this standard deviation. */
 function uniformTable(deviation: number): Uint16Array {
   const span = deviation * Math.sqrt(3);
-  return Uint16Array.from({ length: 65536 }, (_, i) => {
-    const value = ((i - 32767.5) / 32768) * span;
-    return Math.abs(value) < SMALLEST_NORMAL ? 0 : floatToHalf(value);
-  });
+  const table = new Uint16Array(65536);
+  for (let i = 0; i < 32768; i++) {
+    const bits = uniformBits(32768 + i, span);
+    table[32768 + i] = bits;
+    table[32767 - i] = bits === 0 ? 0 : bits | 0x8000;
+  }
+  return table;
+}
+
+/** The half for 16 random bits: from -span to span. */
+function uniformBits(random: number, span: number): number {
+  const value = ((random - 32767.5) / 32768) * span;
+  return Math.abs(value) < SMALLEST_NORMAL ? 0 : floatToHalf(value);
 }
 
 function fillHalf(
@@ -101,15 +113,15 @@ export class SeededWeights implements ModelWeights {
     this.dtype = dtype;
   }
 
-  async embedding(): Promise<Matrix> {
-    return this.#matrix('embedding', this.architecture.hiddenSize, [
+  async embedding(allocate: Allocate = inMemory): Promise<Matrix> {
+    return this.#matrix(allocate, 'embedding', this.architecture.hiddenSize, [
       { columns: this.architecture.vocabSize, deviation: 1 },
     ]);
   }
 
-  async lmHead(): Promise<Matrix | null> {
+  async lmHead(allocate: Allocate = inMemory): Promise<Matrix | null> {
     if (this.architecture.tieWordEmbeddings) return null;
-    return this.#matrix('lmHead', this.architecture.hiddenSize, [
+    return this.#matrix(allocate, 'lmHead', this.architecture.hiddenSize, [
       { columns: this.architecture.vocabSize, deviation: 1 },
     ]);
   }
@@ -119,7 +131,7 @@ export class SeededWeights implements ModelWeights {
     return this.#vector('finalNorm', hiddenSize, 0, LOGIT_DEVIATION / Math.sqrt(hiddenSize));
   }
 
-  async layer(index: number): Promise<LayerWeights> {
+  async layer(index: number, allocate: Allocate = inMemory): Promise<LayerWeights> {
     const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, qkvBias, oBias, mlpBias, qkNorm } =
       this.architecture;
     const name = (tensor: string) => `layers.${index}.${tensor}`;
@@ -130,21 +142,23 @@ export class SeededWeights implements ModelWeights {
     const headNorm = (tensor: string) => (qkNorm ? this.#vector(name(tensor), headDim, qkScale, 0.2) : null);
     return {
       inputNorm: this.#vector(name('inputNorm'), hiddenSize, 1, 0.15),
-      qkv: this.#matrix(name('qkv'), hiddenSize, [
+      qkv: this.#matrix(allocate, name('qkv'), hiddenSize, [
         { columns: qWidth + kvWidth, deviation: qkScale * unit },
         { columns: kvWidth, deviation: unit },
       ]),
       qkvBias: qkvBias ? this.#vector(name('qkvBias'), qWidth + 2 * kvWidth, 0, 0.3) : null,
       qNorm: headNorm('qNorm'),
       kNorm: headNorm('kNorm'),
-      o: this.#matrix(name('o'), qWidth, [{ columns: hiddenSize, deviation: 2 / Math.sqrt(qWidth) }]),
+      o: this.#matrix(allocate, name('o'), qWidth, [
+        { columns: hiddenSize, deviation: 2 / Math.sqrt(qWidth) },
+      ]),
       oBias: oBias ? this.#vector(name('oBias'), hiddenSize, 0, 0.1) : null,
       postAttentionNorm: this.#vector(name('postAttentionNorm'), hiddenSize, 1, 0.15),
-      gateUp: this.#matrix(name('gateUp'), hiddenSize, [
+      gateUp: this.#matrix(allocate, name('gateUp'), hiddenSize, [
         { columns: 2 * intermediateSize, deviation: 1.5 * unit },
       ]),
       gateUpBias: mlpBias ? this.#vector(name('gateUpBias'), 2 * intermediateSize, 0, 0.1) : null,
-      down: this.#matrix(name('down'), intermediateSize, [
+      down: this.#matrix(allocate, name('down'), intermediateSize, [
         { columns: hiddenSize, deviation: 0.7 / Math.sqrt(intermediateSize) },
       ]),
       downBias: mlpBias ? this.#vector(name('downBias'), hiddenSize, 0, 0.1) : null,
@@ -176,20 +190,19 @@ export class SeededWeights implements ModelWeights {
 
   /** Values around `mean`, each a half widened to float32. */
   #vector(tensor: string, length: number, mean: number, deviation: number): Float32Array {
-    const values = new Float32Array(length + (length & 1));
-    fillFloat(values, 0, values.length, 0, this.#key(tensor), this.#floatTable(deviation));
-    const widen = halfTable();
-    return values.subarray(0, length).map((value) => widen[floatToHalf(mean + value)]!);
+    const key = this.#key(tensor);
+    const span = deviation * Math.sqrt(3);
+    return new Float32Array(length).map((_, i) => {
+      const random = (mix((i >>> 1) ^ key) >>> (16 * (i & 1))) & 0xffff;
+      return halfToFloat(floatToHalf(mean + halfToFloat(uniformBits(random, span))));
+    });
   }
 
-  #matrix(tensor: string, rows: number, ranges: readonly ColumnRange[]): Matrix {
+  #matrix(allocate: Allocate, tensor: string, rows: number, ranges: readonly ColumnRange[]): Matrix {
     const columns = ranges.reduce((sum, range) => sum + range.columns, 0);
     const stride = pad4(columns);
     const key = this.#key(tensor);
-    const result: Matrix =
-      this.dtype === 'f16'
-        ? { dtype: 'f16', rows, columns, data: new Uint16Array(pad4(rows) * stride) }
-        : { dtype: 'f32', rows, columns, data: new Float32Array(pad4(rows) * stride) };
+    const result = emptyMatrix(allocate, tensor, this.dtype, rows, columns);
     if (ranges.length === 1 && stride === columns) {
       this.#fill(result, 0, rows * columns, key, ranges[0]!.deviation);
       return result;

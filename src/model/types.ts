@@ -62,16 +62,36 @@ export interface LayerWeights {
   downBias: Float32Array | null;
 }
 
+/**
+ * Zeros for a matrix's elements: in memory, or in a device's mapped buffer, so that no second copy is made.
+ */
+export type Allocate = (name: string, dtype: WeightDtype, elements: number) => Uint16Array | Float32Array;
+
+export const inMemory: Allocate = (_, dtype, elements) =>
+  dtype === 'f16' ? new Uint16Array(elements) : new Float32Array(elements);
+
 /** Weights, produced layer by layer so that no second whole copy exists in memory. */
 export interface ModelWeights {
   architecture: Architecture;
   dtype: WeightDtype;
   /** [hidden][vocab]: the embedding reads a column; with tied embeddings it is the LM head as well. */
-  embedding(): Promise<Matrix>;
+  embedding(allocate?: Allocate): Promise<Matrix>;
   /** null when tied. */
-  lmHead(): Promise<Matrix | null>;
+  lmHead(allocate?: Allocate): Promise<Matrix | null>;
   finalNorm(): Promise<Float32Array>;
-  layer(index: number): Promise<LayerWeights>;
+  layer(index: number, allocate?: Allocate): Promise<LayerWeights>;
+}
+
+/** A matrix of zeros. */
+export function emptyMatrix(
+  allocate: Allocate,
+  name: string,
+  dtype: WeightDtype,
+  rows: number,
+  columns: number,
+): Matrix {
+  const data = allocate(name, dtype, pad4(rows) * pad4(columns));
+  return { dtype, rows, columns, data } as Matrix;
 }
 
 export const pad4 = (n: number): number => (n + 3) & ~3;

@@ -2,14 +2,14 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { adapterInUse } from './node/adapters.ts';
 import { directorySource } from './node/files.ts';
 import { createNodeGpu } from './node/gpu.ts';
 import { freeMemory } from './node/machine.ts';
 import { packageRoot } from './node/paths.ts';
 import { easePolling } from './node/polling.ts';
-import type { EngineThread, Platform } from './types.ts';
+import { takeEngineThread } from './node/threads.ts';
+import type { Platform } from './types.ts';
 
 export { useAdapter } from './node/adapters.ts';
 
@@ -33,27 +33,5 @@ export const nodePlatform: Platform = {
 
   freeMemory: () => (adapterInUse()?.software ? freeMemory() : null),
 
-  async startEngineThread(name): Promise<EngineThread> {
-    // Workers run compiled code: Node 20 does not start TypeScript.
-    const entry = path.join(packageRoot, 'dist', 'workers', 'engine-node.js');
-    const { port1, port2 } = new MessageChannel();
-    const worker = new Worker(entry, {
-      name,
-      workerData: { port: port2 },
-      transferList: [port2 as unknown as import('node:worker_threads').MessagePort],
-    });
-    return {
-      port: port1,
-      onExit(listener) {
-        let reason: string | null = null;
-        worker.once('error', (error) => {
-          reason = error.message;
-        });
-        worker.once('exit', (code) => {
-          port1.close();
-          listener(reason ?? (code === 0 ? 'it was closed' : `its thread ended with code ${code}`));
-        });
-      },
-    };
-  },
+  startEngineThread: async () => takeEngineThread(),
 };

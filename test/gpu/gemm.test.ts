@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
@@ -19,7 +20,11 @@ interface Form {
   columns4: number;
 }
 
+/** Every form that some adapter may choose, as far as this one runs it. */
 function forms(): Form[] {
+  const tiled = [32, 64].map((rows) => ({
+    ...{ kernel: 'gemmTiled' as const, overrides: { ROWS: rows }, rows, columns4: 16 },
+  }));
   const portable = [1, 4, 8].map((rows) => ({
     kernel: 'gemmPortable' as const,
     overrides: { WORKGROUP: 32, ROWS: rows },
@@ -27,8 +32,8 @@ function forms(): Form[] {
     columns4: 32,
   }));
   const lanes = gpu.report.subgroupSize;
-  if (lanes === null) return portable;
-  const shuffled = [1, 4, 16].map((rows) => ({
+  if (lanes === null) return [...portable, ...tiled];
+  const shuffled = [1, 4, 8, 16].map((rows) => ({
     kernel: 'gemm' as const,
     overrides: { SUBGROUP: lanes, ROWS: rows },
     rows,
@@ -40,7 +45,7 @@ function forms(): Form[] {
     rows,
     columns4: 2 * lanes,
   }));
-  return [...portable, ...shuffled, ...wide];
+  return [...portable, ...tiled, ...shuffled, ...wide];
 }
 
 async function multiply(form: Form, dtype: 'f16' | 'f32', m: number, k: number, n: number, useBias: boolean) {
@@ -83,8 +88,17 @@ describe('gemm', () => {
     },
   );
 
-  it('gives a row the same bits in every form', async () => {
-    const results = await Promise.all(forms().map((form) => multiply(form, 'f16', 21, 52, 40, true)));
-    for (const { out } of results) expect(out).toEqual(results[0]!.out);
+  it('gives a row the same bits in every form, for any shape', async () => {
+    const size = (most: number) => fc.integer({ min: 1, max: most });
+    const shape = fc.tuple(size(70), size(40), size(20), fc.boolean(), fc.constantFrom('f16', 'f32'));
+    await fc.assert(
+      fc.asyncProperty(shape, async ([m, k4, n8, useBias, dtype]) => {
+        const results = await Promise.all(
+          forms().map((form) => multiply(form, dtype as 'f16', m, 4 * k4, 8 * n8, useBias)),
+        );
+        for (const { out } of results) expect(out).toEqual(results[0]!.out);
+      }),
+      { numRuns: 8 },
+    );
   });
 });

@@ -9,6 +9,7 @@ const uniformOf = {
   rmsNorm: 'rmsNorm',
   gemm: 'gemm',
   gemmPortable: 'gemm',
+  gemmTiled: 'gemm',
   gemmWide: 'gemm',
   ceilingMultiplyAdd: 'ceilingMultiplyAdd',
   ceilingRead: 'ceilingRead',

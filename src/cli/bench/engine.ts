@@ -61,7 +61,7 @@ await runBench(async () => {
     limits: { ...limits, blockSize: BLOCK_SIZE },
   });
   try {
-    const { compileMs, pipelines } = await runner.warmUp();
+    const { weightsMs, compileMs, pipelines } = await runner.warmUp();
     const startMs = systemClock.now() - begun;
     const busy = busyTime(gpu);
     const core = new EngineCore({
@@ -98,7 +98,7 @@ await runBench(async () => {
       options,
       [
         `${options.model} alone on ${adapter.name}`,
-        `start ${formatMs(startMs)} ms, ${formatMs(compileMs)} ms of it ${pipelines} pipelines (warm if the driver had them cached)`,
+        `start ${formatMs(startMs)} ms; weights ${formatMs(weightsMs)} ms, and beside them ${pipelines} pipelines ${formatMs(compileMs)} ms (warm if the driver had them cached)`,
         '',
         ...table([
           [`prefill of ${PROMPT} tokens`, prefillMs],
@@ -113,7 +113,7 @@ await runBench(async () => {
         `pipelines first used after the warm-up: ${runner.firstUseCompilations()}`,
       ],
       {
-        ...{ adapter: gpu.report, model: options.model, startMs, compileMs, pipelines },
+        ...{ adapter: gpu.report, model: options.model, startMs, weightsMs, compileMs, pipelines },
         ...{ promptTokens: PROMPT, prefillMs, kernelsMs, decode: decodes },
       },
     );

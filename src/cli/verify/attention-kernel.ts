@@ -33,8 +33,10 @@ export const attention = (name: string, kernelName: KernelName, form: AdapterFor
     for (const shape of shapes) {
       const { headDim, numHeads, numKvHeads } = shape.architecture;
       for (const kvDtype of DTYPES) {
-        const { few, many, split } = await attentionVariants(bench.library, form, {
-          ...{ headDim, blockSize: shape.blockSize, group: numHeads / numKvHeads },
+        // Also split where this adapter would not.
+        const splitting = { ...form, enoughWorkgroups: Number.POSITIVE_INFINITY };
+        const { few, many, split } = await attentionVariants(bench.library, splitting, {
+          ...{ headDim, blockSize: shape.blockSize, kvHeads: numKvHeads, group: numHeads / numKvHeads },
           maxModelLen: 2 * ATTENTION_PART,
           kvF32: kvDtype === 'f32',
         });

@@ -27,8 +27,19 @@ export type ProbeResult =
 
 const run = promisify(execFile);
 
-/** Asks a child process what Dawn finds with this driver. Never rejects. */
-export async function probeDriver(driver: Driver, name: string | null = null): Promise<ProbeResult> {
+/** Probes of the default adapter, by driver: of one process each. */
+const probes = new Map<Driver, Promise<ProbeResult>>();
+
+/** What Dawn finds with this driver; `name`: only an adapter with this in its name. Never rejects. */
+export function probeDriver(driver: Driver, name: string | null = null): Promise<ProbeResult> {
+  if (name !== null) return probe(driver, name);
+  const known = probes.get(driver) ?? probe(driver, null);
+  probes.set(driver, known);
+  return known;
+}
+
+/** Asks a child process. */
+async function probe(driver: Driver, name: string | null): Promise<ProbeResult> {
   if (!driverPresent(driver)) {
     return { driver, adapter: null, error: 'not installed' };
   }
@@ -87,11 +98,17 @@ async function choose(choice: string): Promise<ProbeResult> {
   if (choice !== 'auto') return probeDriver('system', choice);
   const system = await probeDriver('system');
   if (system.adapter && !system.adapter.software) return system;
+  // Alone as well: then the loader opens no other driver.
+  if (system.adapter && isLavapipe(system.adapter) && driverPresent('lavapipe')) {
+    return { driver: 'lavapipe', adapter: { ...system.adapter, driver: 'lavapipe' }, error: null };
+  }
   const lavapipe = await probeDriver('lavapipe');
   if (lavapipe.adapter) return lavapipe;
   const swiftshader = await probeDriver('swiftshader');
   return swiftshader.adapter || !system.adapter ? swiftshader : system;
 }
+
+const isLavapipe = ({ name }: ProbedAdapter): boolean => name.startsWith('lavapipe');
 
 function explain(choice: string, error: string): string {
   const meant = ['auto', 'gpu', 'lavapipe', 'swiftshader'].find(

@@ -41,14 +41,11 @@ export async function measureAttention(
   const { rows, context, headDim, heads, kvHeads } = shape;
   const group = heads / kvHeads;
   const variants = await attentionVariants(bench.library, form, {
-    ...{ headDim, blockSize: BLOCK_SIZE, group, kvF32: false, maxModelLen: context },
+    ...{ headDim, blockSize: BLOCK_SIZE, kvHeads, group, kvF32: false, maxModelLen: context },
   });
   const few = variants.few;
   const workgroups = Math.ceil(group / few.tileRows) * kvHeads;
-  const parts =
-    rows === 1
-      ? attentionParts({ rows, longestContext: context, workgroups }, heads, bench.gpu.report.software)
-      : 1;
+  const parts = rows === 1 ? attentionParts({ rows, longestContext: context, workgroups }, heads, form) : 1;
   const split = parts > 1 ? variants.split : null;
   const { kernel, tileRows } = split ?? (rows === 1 ? few : variants.many);
   const blocks = Math.ceil(context / BLOCK_SIZE);

@@ -1,0 +1,77 @@
+// out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
+// are of no one size, or where the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
+// One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS.
+
+struct Params {
+  inputs4: u32,  // K / 4, vec4s
+  columns4: u32, // N / 4, vec4s
+  use_bias: u32, // 1: add bias
+  count: u32,    // which of step's counts: 0 rows, 1 logit rows
+}
+
+struct Step {
+  rows: u32,       // token rows of this piece
+  logit_rows: u32, // rows that get logits
+}
+
+override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; its columns are 16 vec4s
+override WEIGHTS_F32: bool = false; // else two halves a u32
+override each: u32 = ROWS / 8;      // rows a thread computes
+
+@group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
+@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [4 * inputs4][columns4]; f32: two vec2 a vec4
+@group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
+@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
+@group(0) @binding(4) var<uniform> params: Params;
+@group(0) @binding(5) var<uniform> step: Step;
+
+var<workgroup> a_tile: array<vec4f, 256>;      // [ROWS][4 vec4s of k]
+var<workgroup> weight_tile: array<vec4f, 256>; // [16 of k][16 columns]
+
+fn weight(index: u32) -> vec4f {
+  if (WEIGHTS_F32) {
+    return bitcast<vec4f>(vec4<u32>(weights[2 * index], weights[2 * index + 1]));
+  }
+  let halves = weights[index];
+  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
+}
+
+@compute @workgroup_size(16, 8)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_id) thread: vec3<u32>,
+  @builtin(local_invocation_index) index: u32,
+) {
+  let rows = select(step.rows, step.logit_rows, params.count == 1);
+  let first = group.y * ROWS;
+  var sum: array<vec4f, 8>;
+  for (var k = 0u; k < params.inputs4; k += 4) {
+    // Past an end the last is read again, and not used.
+    for (var i = index; i < 4 * ROWS; i += 128) {
+      a_tile[i] = a[min(first + i / 4, rows - 1) * params.inputs4 + min(k + i % 4, params.inputs4 - 1)];
+    }
+    for (var i = index; i < 256; i += 128) {
+      let row = min(4 * k + i / 16, 4 * params.inputs4 - 1);
+      weight_tile[i] = weight(row * params.columns4 + min(16 * group.x + i % 16, params.columns4 - 1));
+    }
+    workgroupBarrier();
+    for (var j = 0u; j < min(4, params.inputs4 - k); j++) {
+      let w0 = weight_tile[64 * j + thread.x];
+      let w1 = weight_tile[64 * j + 16 + thread.x];
+      let w2 = weight_tile[64 * j + 32 + thread.x];
+      let w3 = weight_tile[64 * j + 48 + thread.x];
+      for (var r = 0u; r < each; r++) {
+        let x = a_tile[4 * (8 * r + thread.y) + j];
+        sum[r] = fma(vec4f(x.w), w3, fma(vec4f(x.z), w2, fma(vec4f(x.y), w1, fma(vec4f(x.x), w0, sum[r]))));
+      }
+    }
+    workgroupBarrier();
+  }
+  let n = 16 * group.x + thread.x;
+  for (var r = 0u; r < each; r++) {
+    let row = first + 8 * r + thread.y;
+    if (n < params.columns4 && row < rows) {
+      out[row * params.columns4 + n] = select(sum[r], sum[r] + bias[n], params.use_bias == 1);
+    }
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * `npm run bench:start`: from the start of the process to the first token of `kvferry run`, stage by stage: cold, with
+ * nothing in the driver's cache, and warm. A new process each, the command itself.
+ */
+import { fork } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { InternalError } from '../../errors.ts';
+import { quantile } from '../../measure/statistics.ts';
+import { systemClock } from '../../platform/clock.ts';
+import { useAdapter } from '../../platform/node.ts';
+import { formatMs } from '../format.ts';
+import { plainStyle, renderTable } from '../table.ts';
+import { benchOptions, report, runBench } from './options.ts';
+import type { FromChild, StartTimes } from './start/times.ts';
+
+const STAGES = ['process', 'modules', 'adapter', 'engines', 'first token'] as const;
+type Stage = (typeof STAGES)[number];
+
+interface Start extends Record<Stage, number> {
+  total: number;
+  loadMs: number[];
+  compileMs: number[];
+}
+
+const COLD_ROUNDS = 2;
+
+await runBench(async () => {
+  const options = benchOptions('bench:start', 'from the start of the process to the first token', {
+    model: 'tiny',
+    rounds: 7,
+  });
+  const adapter = await useAdapter(options.adapter);
+  const command = ['run', '--model', options.model, '--adapter', options.adapter, '--mode', 'bidirectional'];
+  const args = [...command, '--turns', '1', '--output-tokens', '2'];
+  const say = (what: string) => process.stderr.write(`${what}\n`);
+  const cold: Start[] = [];
+  const warm: Start[] = [];
+  for (let round = 0; round < Math.min(options.rounds, COLD_ROUNDS); round++) {
+    say(`cold ${round + 1}`);
+    cold.push(await coldStart(args));
+  }
+  // The first fills the driver's cache.
+  for (let round = 0; round <= options.rounds; round++) {
+    say(round === 0 ? 'warming up' : `warm ${round}`);
+    const start = await timeStart(args, {});
+    if (round > 0) warm.push(start);
+  }
+  report(
+    options,
+    [
+      `${options.model} on ${adapter.name}: ms to the first token of a prompt of 128 tokens`,
+      `medians of ${cold.length} cold and ${warm.length} warm starts [least, most]; cold: nothing in Mesa's cache`,
+      '',
+      ...table(cold, warm),
+      '',
+      `inside 'engines', warm, P and D: weights ${inside(warm, 'loadMs')} ms, pipelines beside them ${inside(warm, 'compileMs')} ms`,
+    ],
+    { adapter: adapter.name, model: options.model, cold, warm },
+  );
+});
+
+async function coldStart(args: readonly string[]): Promise<Start> {
+  const empty = mkdtempSync(path.join(os.tmpdir(), 'kvferry-cold-'));
+  try {
+    return await timeStart(args, { MESA_SHADER_CACHE_DIR: empty });
+  } finally {
+    rmSync(empty, { recursive: true, force: true });
+  }
+}
+
+/** Throws InternalError with what the command printed when it failed. */
+async function timeStart(args: readonly string[], environment: Record<string, string>): Promise<Start> {
+  const begun = systemClock.now();
+  const child = fork(fileURLToPath(new URL('start/child.js', import.meta.url)), args, {
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    env: { ...process.env, ...environment },
+  });
+  const answer = await new Promise<FromChild>((resolve) => {
+    let last: FromChild = { kind: 'failed', why: 'it ended without an answer' };
+    child.on('message', (message) => {
+      last = message as FromChild;
+    });
+    // A start begins when the one before has ended.
+    child.once('exit', () => resolve(last));
+  });
+  if (answer.kind === 'failed') throw new InternalError(`the start failed: ${answer.why}`);
+  return stages(begun, answer.times);
+}
+
+function stages(begun: number, times: StartTimes): Start {
+  const { booted, loaded, adapter, engines, firstToken, loadMs, compileMs } = times;
+  return {
+    process: booted - begun,
+    modules: loaded - booted,
+    adapter: adapter - loaded,
+    engines: engines - adapter,
+    'first token': firstToken - engines,
+    total: firstToken - begun,
+    loadMs,
+    compileMs,
+  };
+}
+
+function table(cold: readonly Start[], warm: readonly Start[]): string[] {
+  const columns = [{ head: 'stage', align: 'left' as const }, { head: 'cold' }, { head: 'warm' }];
+  const rows = [...STAGES, 'total' as const].map((stage) => [
+    stage,
+    ...[cold, warm].map((starts) => middle(starts.map((start) => start[stage]))),
+  ]);
+  return renderTable(columns, rows, plainStyle);
+}
+
+function middle(ms: readonly number[]): string {
+  return `${formatMs(quantile(ms, 0.5))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
+}
+
+function inside(starts: readonly Start[], what: 'loadMs' | 'compileMs'): string {
+  const ofEngine = (engine: number) => starts.map((start) => start[what][engine]!);
+  return [0, 1].map((engine) => formatMs(quantile(ofEngine(engine), 0.5))).join(' and ');
+}

@@ -1,0 +1,60 @@
+/** What main.ts does, for the arguments of `kvferry run`, telling when it was how far. What it prints is kept back. */
+import { performance } from 'node:perf_hooks';
+import { beginAhead } from '../../../platform/node/ahead.ts';
+import type { StartTimes } from './times.ts';
+
+const args = process.argv.slice(2);
+beginAhead(args);
+const { main } = await import('../../app.ts');
+const { nodeDeps } = await import('../../node-deps.ts');
+const { systemClock } = await import('../../../platform/clock.ts');
+
+const times: StartTimes = {
+  booted: performance.timeOrigin + performance.nodeTiming.bootstrapComplete,
+  loaded: systemClock.now(),
+  adapter: 0,
+  engines: 0,
+  firstToken: 0,
+  loadMs: [],
+  compileMs: [],
+};
+let said = '';
+const deps = await nodeDeps();
+const { backend } = deps;
+const keep = {
+  ...deps.stderr,
+  write(text: string) {
+    said += text;
+  },
+};
+
+const code = await main(args, {
+  ...deps,
+  stdout: keep,
+  stderr: keep,
+  progressStream: null,
+  backend: {
+    ...backend,
+    async useAdapter(choice) {
+      const adapter = await backend.useAdapter(choice);
+      times.adapter = systemClock.now();
+      return adapter;
+    },
+    async startCluster(options) {
+      const cluster = await backend.startCluster(options);
+      times.engines = systemClock.now();
+      times.loadMs = cluster.info.engines.map((engine) => engine.loadMs);
+      times.compileMs = cluster.info.engines.map((engine) => engine.compileMs);
+      const generate = cluster.generate.bind(cluster);
+      cluster.generate = async function* (request) {
+        for await (const token of generate(request)) {
+          times.firstToken ||= systemClock.now();
+          yield token;
+        }
+      };
+      return cluster;
+    },
+  },
+});
+process.send!(code === 0 ? { kind: 'times', times } : { kind: 'failed', why: said });
+process.disconnect();

@@ -1,0 +1,50 @@
+/** The forms of the matrix kernel for this machine's adapter: from the cache, or measured before the engines start. */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import type { ClusterOptions } from '../cluster/types.ts';
+import { GpuDevice } from '../gpu/device.ts';
+import { tunedMatrix, tuneGemm } from '../model/autotune.ts';
+import type { GemmTuning } from '../model/gemm-forms.ts';
+import { loadArchitecture } from '../model/load-weights.ts';
+import { weightSizes } from '../model/weight-sizes.ts';
+import { systemClock } from '../platform/clock.ts';
+import type { ProbedAdapter } from '../platform/node/adapters.ts';
+import { nodePlatform } from '../platform/node.ts';
+import { readTuning, tuningFile, writeTuning } from './tuning-cache.ts';
+
+const GEMM_SHADERS = ['gemm', 'gemm_wide', 'gemm_portable', 'gemm_tiled'];
+
+/** Options with what was measured. What the forms for software adapters are is known, so 'auto' leaves those out. */
+export async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<ClusterOptions> {
+  const { autotune = 'off' } = options;
+  if (autotune === 'off' || (autotune === 'auto' && adapter.software)) return options;
+  return { ...options, gemm: await tuning(options, adapter, autotune === 'again') };
+}
+
+async function tuning(options: ClusterOptions, adapter: ProbedAdapter, again: boolean): Promise<GemmTuning> {
+  const { model, weightDtype } = options;
+  const architecture = await loadArchitecture(model, await nodePlatform.openModel(model));
+  const { k, n } = tunedMatrix(architecture);
+  const { name, subgroupMinSize, subgroupMaxSize } = adapter;
+  const lanes = `${subgroupMinSize ?? 'no'} to ${subgroupMaxSize ?? 'no'} lanes`;
+  const key = `${name}, ${lanes}, ${weightDtype} ${k} x ${n}, kernels ${await kernelVersion()}`;
+  const file = tuningFile();
+  const known = again ? null : await readTuning(file, key);
+  if (known) return { choice: known, source: 'cached' };
+  const bufferBytes = weightSizes(architecture, weightDtype).largest.bytes;
+  const gpu = await GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes }, nodePlatform.backend);
+  try {
+    const choice = await tuneGemm(gpu, nodePlatform.readShader, architecture, weightDtype, systemClock);
+    await writeTuning(file, key, choice);
+    return { choice, source: 'measured' };
+  } finally {
+    gpu.destroy('the autotune has ended');
+    await gpu.settled();
+  }
+}
+
+/** Changes with the kernels: what was measured of others is worth nothing. */
+async function kernelVersion(): Promise<string> {
+  const texts = await Promise.all(GEMM_SHADERS.map((shader) => nodePlatform.readShader(shader)));
+  return bytesToHex(sha256(utf8ToBytes(texts.join('\n')))).slice(0, 12);
+}

@@ -1,0 +1,62 @@
+/**
+ * The forms of the matrix kernel that can be chosen between, by how many rows there are. All add in one order, so that a
+ * choice changes speed and no bit. What is fast on an adapter is measured by autotune.ts; here is what can be measured.
+ */
+import type { AdapterForm } from './kernel-variants.ts';
+
+/** Up to 1, 4 or 16 rows, or more. */
+export const ROW_CLASSES = ['1', '4', '16', 'more'] as const;
+export type RowClass = (typeof ROW_CLASSES)[number];
+
+export type GemmKernel = 'gemmWide' | 'gemm' | 'gemmPortable' | 'gemmTiled';
+
+/** A kernel and the rows it computes at once. */
+export const GEMM_FORMS = [
+  ...['gemmWide 1', 'gemmWide 4', 'gemm 4', 'gemm 8', 'gemm 16'],
+  ...['gemmPortable 1', 'gemmPortable 4', 'gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
+] as const satisfies readonly `${GemmKernel} ${number}`[];
+export type GemmForm = (typeof GEMM_FORMS)[number];
+
+export type GemmChoice = Readonly<Record<RowClass, GemmForm>>;
+
+/** Where a choice comes from. */
+export interface GemmTuning {
+  choice: GemmChoice;
+  source: 'measured' | 'cached';
+}
+
+/** What an adapter can run for each number of rows; the first is what it takes unmeasured. */
+export function gemmCandidates({ subgroup }: AdapterForm): Readonly<Record<RowClass, readonly GemmForm[]>> {
+  return subgroup === null
+    ? {
+        1: ['gemmPortable 1'],
+        4: ['gemmPortable 4'],
+        16: ['gemmPortable 8', 'gemmTiled 32'],
+        more: ['gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
+      }
+    : {
+        1: ['gemmWide 1', 'gemmPortable 1'],
+        4: ['gemmWide 4', 'gemm 4', 'gemmPortable 4'],
+        16: ['gemm 16', 'gemm 8', 'gemmPortable 8', 'gemmTiled 32'],
+        more: ['gemm 16', 'gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
+      };
+}
+
+export function defaultChoice(form: AdapterForm): GemmChoice {
+  return choiceOf((rows) => gemmCandidates(form)[rows][0]!);
+}
+
+export function choiceOf(pick: (rows: RowClass) => GemmForm): GemmChoice {
+  return { 1: pick('1'), 4: pick('4'), 16: pick('16'), more: pick('more') };
+}
+
+/** The most rows of a class. */
+export const mostRows = (rows: RowClass): number =>
+  rows === 'more' ? Number.POSITIVE_INFINITY : Number(rows);
+
+/** For people: 'gemmWide 1 for 1 row, ...'. */
+export function describeChoice(choice: GemmChoice): string {
+  return ROW_CLASSES.map(
+    (rows) => `${choice[rows]} (${rows === 'more' ? 'more' : rows === '1' ? '1 row' : `to ${rows}`})`,
+  ).join(', ');
+}

@@ -1,0 +1,119 @@
+/**
+ * The pipelines of a forward pass. They follow from the model's shape and the adapter, not from weights, and are made and
+ * compiled while weights load.
+ */
+import type { GpuDevice } from '../gpu/device.ts';
+import { type Kernel, type KernelLibrary, kernels } from '../gpu/kernels.ts';
+import type { GemmChoice } from './gemm-forms.ts';
+import {
+  type AdapterForm,
+  type AttentionVariants,
+  attentionVariants,
+  type GemmVariant,
+  gemmVariants,
+} from './kernel-variants.ts';
+import { type Architecture, pad4 } from './types.ts';
+
+export interface PassKernels {
+  gemm: readonly GemmVariant[];
+  attention: AttentionVariants;
+  embed: Kernel;
+  norm: Kernel;
+  /** With the residual added first. */
+  addNorm: Kernel;
+  /** The same, of rows that get logits. */
+  logitNorm: Kernel;
+  rope: Kernel;
+  swiglu: Kernel;
+  sample: Kernel;
+}
+
+export interface PassKernelShape {
+  architecture: Architecture;
+  blockSize: number;
+  maxModelLen: number;
+  weightsF32: boolean;
+  kvF32: boolean;
+  /** null: the forms that the adapter takes unmeasured. */
+  gemm: GemmChoice | null;
+}
+
+/** Throws InternalError with the shader's line. */
+export async function createPassKernels(
+  library: KernelLibrary,
+  form: AdapterForm,
+  { architecture, blockSize, maxModelLen, weightsF32, kvF32, gemm: choice }: PassKernelShape,
+): Promise<PassKernels> {
+  const { headDim, numHeads, numKvHeads } = architecture;
+  const WORKGROUP = form.workgroup;
+  const WEIGHTS_F32 = Number(weightsF32);
+  const KV_F32 = Number(kvF32);
+  const group = numHeads / numKvHeads;
+  const norm = (ADD: number, GATHER: number) =>
+    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD, GATHER });
+  const [gemm, attention, embed, plainNorm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
+    gemmVariants(library, form, weightsF32, hasOddColumns(architecture), choice ?? undefined),
+    attentionVariants(library, form, {
+      ...{ headDim, blockSize, kvHeads: numKvHeads, group, kvF32, maxModelLen },
+    }),
+    library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
+    norm(0, 0),
+    norm(1, 0),
+    norm(1, 1),
+    library.get('ropeKvWrite', {
+      WORKGROUP,
+      HEAD_DIM: headDim,
+      BLOCK_SIZE: blockSize,
+      KV_F32,
+      QK_NORM: Number(architecture.qkNorm),
+    }),
+    library.get('swiglu', { WORKGROUP }),
+    library.get('sample', { WORKGROUP }),
+  ]);
+  return { gemm, attention, embed, norm: plainNorm, addNorm, logitNorm, rope, swiglu, sample };
+}
+
+/** Columns of every matrix that the GEMM reads. */
+export function matrixColumns(a: Architecture): number[] {
+  const qkv = (a.numHeads + 2 * a.numKvHeads) * a.headDim;
+  return [qkv, a.hiddenSize, 2 * a.intermediateSize, a.vocabSize];
+}
+
+const hasOddColumns = (architecture: Architecture): boolean =>
+  matrixColumns(architecture).some((columns) => (pad4(columns) / 4) % 2 !== 0);
+
+/** Enough for any kernel's uniforms, and for what it reads when all of them are 1. */
+const SCRATCH_BYTES = 256;
+const MOST_BINDINGS = 8;
+
+/**
+ * Submits a dispatch of each pipeline, on buffers full of ones, since drivers compile at the first dispatch. Two engines
+ * that go through them from opposite ends compile half each, where the driver keeps what it compiled on disk.
+ */
+export async function submitFirstDispatches(
+  { device }: GpuDevice,
+  library: KernelLibrary,
+  order: 'forwards' | 'backwards',
+): Promise<void> {
+  const all = await library.all();
+  const scratch = Array.from({ length: MOST_BINDINGS }, (_, i) => onesBuffer(device, `compile ${i}`));
+  for (const kernel of order === 'forwards' ? all : all.toReversed()) {
+    const bindings = kernels[kernel.name].bindings.length;
+    const bindGroup = library.bind(kernel, 'compile', scratch.slice(0, bindings));
+    const encoder = device.createCommandEncoder({ label: 'compile' });
+    const pass = encoder.beginComputePass({ label: 'compile' });
+    library.encode(pass, { kernel, bindGroup, x: 1, y: 1 });
+    pass.end();
+    // One by one: what one engine has compiled is on disk before the next begins.
+    device.queue.submit([encoder.finish()]);
+  }
+  for (const buffer of scratch) buffer.destroy();
+}
+
+function onesBuffer(device: GPUDevice, label: string): GPUBuffer {
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.UNIFORM;
+  const buffer = device.createBuffer({ label, size: SCRATCH_BYTES, usage, mappedAtCreation: true });
+  new Uint32Array(buffer.getMappedRange()).fill(1);
+  buffer.unmap();
+  return buffer;
+}

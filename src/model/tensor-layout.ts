@@ -1,0 +1,157 @@
+/** From the elements of a stored tensor to a matrix as the kernels read it: converted, checked, transposed. */
+import { ModelError } from '../errors.ts';
+import { floatToHalf, halfTable } from './half.ts';
+import { bfloatTable, type TensorInfo } from './safetensors.ts';
+import { type Matrix, pad4, type WeightDtype } from './types.ts';
+
+/** A tile while a matrix is transposed: rows of it, and columns, each row of them written in one go. */
+const TILE_ROWS = 32;
+export const TILE = 128;
+/** All ones: infinity or NaN. */
+const HALF_EXPONENT = 0x7c00;
+const LOWEST_EXPONENT = 0x0400;
+/** The same of two halves in a word. */
+const BOTH_EXPONENTS = 0x7c007c00;
+const BOTH_LOWEST = 0x04000400;
+const SIGNS = 0x80008000 | 0;
+
+/** Stored elements in the wanted dtype. Throws ModelError for a value that is not finite there. */
+export function convert(
+  data: Uint16Array | Float32Array,
+  tensor: TensorInfo,
+  dtype: WeightDtype,
+  path: string,
+): Uint16Array | Float32Array {
+  const values = tensor.dtype === 'F16' ? halfTable() : tensor.dtype === 'BF16' ? bfloatTable() : null;
+  const converted = dtype === 'f16' ? toHalves(data, tensor.dtype) : toFloats(data, values);
+  const bad = firstNotFinite(converted);
+  if (bad === null) return converted;
+  throw badValue(values ? values[data[bad]!]! : data[bad]!, tensor, dtype, path);
+}
+
+function toHalves(data: Uint16Array | Float32Array, stored: string): Uint16Array {
+  if (stored === 'F16') return data as Uint16Array;
+  const out = new Uint16Array(data.length);
+  if (stored === 'BF16') {
+    bfloatHalves ??= Uint16Array.from(bfloatTable(), floatToHalf);
+    const halves = bfloatHalves;
+    const even = data.length & ~1;
+    const from = new Uint32Array(data.buffer, data.byteOffset, even / 2);
+    const to = new Uint32Array(out.buffer, 0, even / 2);
+    for (let i = 0; i < to.length; i++) {
+      const pair = from[i]!;
+      to[i] = halves[pair & 0xffff]! | (halves[pair >>> 16]! << 16);
+    }
+    if (even < data.length) out[even] = halves[data[even]!]!;
+  } else {
+    for (let i = 0; i < out.length; i++) out[i] = floatToHalf(data[i]!);
+  }
+  return out;
+}
+
+/** The half of each bfloat16 pattern. */
+let bfloatHalves: Uint16Array | null = null;
+
+function toFloats(data: Uint16Array | Float32Array, values: Float32Array | null): Float32Array {
+  if (values === null) return data as Float32Array;
+  const out = new Float32Array(data.length);
+  for (let i = 0; i < out.length; i++) out[i] = values[data[i]!]!;
+  return out;
+}
+
+function firstNotFinite(data: Uint16Array | Float32Array): number | null {
+  if (data instanceof Float32Array) {
+    for (let i = 0; i < data.length; i++) if (!Number.isFinite(data[i])) return i;
+  } else {
+    if (allFinite(data)) return null;
+    return data.findIndex((bits) => (bits & HALF_EXPONENT) === HALF_EXPONENT);
+  }
+  return null;
+}
+
+/** Whether no half is infinity or NaN; two at once. */
+function allFinite(data: Uint16Array): boolean {
+  const even = data.length & ~1;
+  const pairs = new Uint32Array(data.buffer, data.byteOffset, even / 2);
+  let carries = even < data.length ? (data[even]! & HALF_EXPONENT) + LOWEST_EXPONENT : 0;
+  // An exponent of all ones carries into the sign's place.
+  for (let i = 0; i < pairs.length; i++) carries |= (pairs[i]! & BOTH_EXPONENTS) + BOTH_LOWEST;
+  return (carries & SIGNS) === 0;
+}
+
+function badValue(value: number, tensor: TensorInfo, dtype: WeightDtype, path: string): ModelError {
+  return Number.isFinite(value)
+    ? new ModelError(
+        `${path}: tensor ${tensor.name} has the value ${value}, beyond what ${dtype} holds (65,504): load the model with f32 weights (--weight-dtype f32)`,
+      )
+    : new ModelError(
+        `${path}: tensor ${tensor.name} has the value ${value}: wanted finite numbers; copy the file again`,
+      );
+}
+
+/** `source` is [count][matrix.rows]: each of its rows becomes a column, the first one `column`. */
+export function transposeInto(
+  matrix: Matrix,
+  column: number,
+  source: Uint16Array | Float32Array,
+  count: number,
+): void {
+  if (source instanceof Uint16Array && (matrix.rows | column | count) % 2 === 0) {
+    transposePairs(matrix, column, source, count);
+  } else transposeEach(matrix, column, source, count);
+}
+
+function transposeEach(
+  matrix: Matrix,
+  column: number,
+  source: Uint16Array | Float32Array,
+  count: number,
+): void {
+  const { rows, data } = matrix;
+  const stride = pad4(matrix.columns);
+  for (let tile = 0; tile < count; tile += TILE) {
+    const end = Math.min(tile + TILE, count);
+    for (let band = 0; band < rows; band += TILE_ROWS) {
+      const bandEnd = Math.min(band + TILE_ROWS, rows);
+      for (let row = band; row < bandEnd; row++) {
+        const at = row * stride + column;
+        let from = tile * rows + row;
+        for (let n = tile; n < end; n++) {
+          data[at + n] = source[from]!;
+          from += rows;
+        }
+      }
+    }
+  }
+}
+
+/** Of halves, with even rows, column and count, four at once: two of two rows are two of two columns. */
+function transposePairs(
+  { rows, columns, data }: Matrix,
+  column: number,
+  source: Uint16Array,
+  count: number,
+): void {
+  const pairs = new Uint32Array(source.buffer, source.byteOffset, source.length / 2);
+  const out = new Uint32Array(data.buffer, data.byteOffset, data.length / 2);
+  const stride = pad4(columns) / 2;
+  const length = rows / 2;
+  for (let tile = 0; tile < count; tile += TILE) {
+    const end = Math.min(tile + TILE, count);
+    for (let band = 0; band < length; band += TILE_ROWS / 2) {
+      const bandEnd = Math.min(band + TILE_ROWS / 2, length);
+      for (let row = band; row < bandEnd; row++) {
+        let at = 2 * row * stride + (column + tile) / 2;
+        let from = tile * length + row;
+        for (let n = tile; n < end; n += 2) {
+          const even = pairs[from]!;
+          const odd = pairs[from + length]!;
+          out[at] = (even & 0xffff) | (odd << 16);
+          out[at + stride] = (even >>> 16) | (odd & 0xffff0000);
+          from += 2 * length;
+          at++;
+        }
+      }
+    }
+  }
+}

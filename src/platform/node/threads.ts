@@ -1,0 +1,60 @@
+/** Engines' threads in Node. Some may be started before they are asked for: their modules then load beside others. */
+import path from 'node:path';
+import { MessageChannel, type MessagePort as NodePort, SHARE_ENV, Worker } from 'node:worker_threads';
+import type { EngineThread } from '../types.ts';
+import { packageRoot } from './paths.ts';
+
+interface Started {
+  worker: Worker;
+  port: NodePort;
+  /** How it ended; null while it runs. */
+  ended: string | null;
+}
+
+const ahead: Started[] = [];
+
+/** Threads that load their modules and wait. They keep no process alive, and touch no device before they are used. */
+export function startThreadsAhead(count: number): void {
+  for (let i = 0; i < count; i++) {
+    const started = start();
+    started.worker.unref();
+    ahead.push(started);
+  }
+}
+
+export function takeEngineThread(): EngineThread {
+  const started = ahead.shift() ?? start();
+  const { worker, port } = started;
+  worker.ref();
+  return {
+    port: port as unknown as MessagePort,
+    onExit(listener) {
+      const tell = () => {
+        port.close();
+        listener(started.ended!);
+      };
+      if (started.ended === null) worker.once('exit', tell);
+      else tell();
+    },
+  };
+}
+
+function start(): Started {
+  // Workers run compiled code: Node 20 does not start TypeScript.
+  const entry = path.join(packageRoot, 'dist', 'workers', 'engine-node.js');
+  const { port1, port2 } = new MessageChannel();
+  // The adapter may be chosen later, by environment variables.
+  const worker = new Worker(entry, {
+    ...{ name: 'engine', env: SHARE_ENV },
+    ...{ workerData: { port: port2 }, transferList: [port2] },
+  });
+  const started: Started = { worker, port: port1, ended: null };
+  let reason: string | null = null;
+  worker.once('error', (error) => {
+    reason = error.message;
+  });
+  worker.once('exit', (code) => {
+    started.ended = reason ?? (code === 0 ? 'it was closed' : `its thread ended with code ${code}`);
+  });
+  return started;
+}

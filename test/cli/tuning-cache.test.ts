@@ -1,0 +1,46 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readTuning, writeTuning } from '../../src/cli/tuning-cache.ts';
+import { defaultChoice } from '../../src/model/gemm-forms.ts';
+import { adapterForm } from '../../src/model/kernel-variants.ts';
+
+const choice = defaultChoice(adapterForm(null, false));
+const other = defaultChoice(adapterForm(32, false));
+let folder: string;
+let file: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-tuning-'));
+  file = path.join(folder, 'deeper', 'tuning.json');
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('what was tuned', () => {
+  it('is kept by adapter and shape', async () => {
+    expect(await readTuning(file, 'a')).toBeNull();
+    expect(await writeTuning(file, 'a', choice)).toBe(true);
+    expect(await writeTuning(file, 'b', other)).toBe(true);
+    expect(await readTuning(file, 'a')).toEqual(choice);
+    expect(await readTuning(file, 'b')).toEqual(other);
+    expect(await readTuning(file, 'constructor')).toBeNull();
+  });
+
+  it.each(['no JSON', '{"version":2,"gemm":{}}', '{"version":1,"gemm":{"a":{"1":"gemm 3"}}}'])(
+    'is measured again when the file holds %s, which is then rewritten',
+    async (content) => {
+      await writeTuning(file, 'a', choice);
+      writeFileSync(file, content);
+      expect(await readTuning(file, 'a')).toBeNull();
+      expect(await writeTuning(file, 'a', other)).toBe(true);
+      expect(await readTuning(file, 'a')).toEqual(other);
+      expect(JSON.parse(readFileSync(file, 'utf8')).version).toBe(1);
+    },
+  );
+
+  it('is measured each time where the folder cannot be written', async () => {
+    writeFileSync(path.join(folder, 'deeper'), 'a file in the way');
+    expect(await writeTuning(file, 'a', choice)).toBe(false);
+    expect(await readTuning(file, 'a')).toBeNull();
+  });
+});
