@@ -55,7 +55,6 @@ export async function buildEngine(
     onSpan,
     engineId: core.engineId,
   });
-  if (gpu.report.software) platform.easePolling();
   try {
     const { weightsMs, compileMs, pipelines } = await runner.warmUp();
     const factors = hashFactors(start, architecture);

@@ -85,25 +85,20 @@ export async function timeRounds(
   clock: Clock,
   rounds: number,
 ): Promise<number[]> {
-  const round = async (repeats: number, expectedMs: number): Promise<number> => {
+  const round = async (repeats: number): Promise<number> => {
     const encoder = gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     for (let i = 0; i < repeats; i++) for (const work of works) library.encode(pass, work);
     pass.end();
     const commands = encoder.finish();
     const start = clock.now();
-    await gpu.run([commands], { expectedMs });
+    await gpu.run([commands]);
     return clock.now() - start;
   };
-  await round(1, 0);
-  const once = await round(1, 0);
+  await round(1);
+  const once = await round(1);
   const repeats = Math.max(1, Math.min(1000, Math.ceil(ROUND_MS / Math.max(once, 0.01))));
   const times: number[] = [];
-  let expectedMs = 0;
-  for (let i = 0; i < rounds; i++) {
-    const ms = await round(repeats, expectedMs);
-    expectedMs = expectedMs === 0 ? ms : Math.min(expectedMs, ms);
-    times.push(ms / repeats);
-  }
+  for (let i = 0; i < rounds; i++) times.push((await round(repeats)) / repeats);
   return times;
 }

@@ -41,22 +41,6 @@ const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
 /** Only sizes are asked for: kernels keep to the default 8 storage buffers, workgroup storage and invocations. */
 const raisedLimits = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
 
-/** Of an expected time. What is too long here is never noticed, what is too short costs a little polling. */
-const QUIET_SHARE = 0.85;
-/** Between two questions to a software adapter that compiles. */
-const SLEEP_MS = 8;
-/** However long an estimate is: a wrong one must not cost more. Most of a submit of the wanted length. */
-const LONGEST_QUIET_MS = 20;
-/** Who finds the device done so soon after asking may have asked long after it was. */
-const AT_ONCE_MS = 0.2;
-
-export interface RunOptions {
-  /** An estimate; most of it passes before the device is asked, see run(). */
-  expectedMs?: number;
-  /** What tells that the work is done, asked after it was submitted: the map of a buffer that it writes, for one. */
-  done?: () => Promise<unknown>;
-}
-
 export class GpuDevice {
   readonly device: GPUDevice;
   readonly report: AdapterReport;
@@ -127,52 +111,21 @@ export class GpuDevice {
   /**
    * Submits and resolves when the device has done it. Rejects with EngineDeadError when the device ends first. Callers
    * that submit step after step wait for each, so that what others submit between waits for one piece at most.
-   * Most of expectedMs passes before the device is asked, because Dawn in Node polls without pause while a promise of
-   * its own is pending, and takes a processor from a software adapter. `overslept`: it was done by then, maybe long ago.
+   * `done`, asked after the submit, tells that the work is done: the map of a buffer that it writes, for one.
    */
   run(
     commands: readonly GPUCommandBuffer[],
-    { expectedMs = 0, done = () => this.device.queue.onSubmittedWorkDone() }: RunOptions = {},
-  ): Promise<{ overslept: boolean }> {
+    done: () => Promise<unknown> = () => this.device.queue.onSubmittedWorkDone(),
+  ): Promise<void> {
     this.assertAlive();
     this.device.queue.submit(commands);
-    const ended = this.guard(this.#ended(expectedMs, done));
-    const inFlight = ended.then(() => {});
-    this.#inFlight = inFlight;
+    const ended = this.guard(done()).then(() => {});
+    this.#inFlight = ended;
     const clear = () => {
-      if (this.#inFlight === inFlight) this.#inFlight = null;
+      if (this.#inFlight === ended) this.#inFlight = null;
     };
-    inFlight.then(clear, clear);
+    ended.then(clear, clear);
     return ended;
-  }
-
-  async #ended(expectedMs: number, done: () => Promise<unknown>): Promise<{ overslept: boolean }> {
-    const quietMs = this.report.software
-      ? Math.floor(Math.min(expectedMs * QUIET_SHARE, LONGEST_QUIET_MS))
-      : 0;
-    if (quietMs >= 1) await new Promise((resolve) => setTimeout(resolve, quietMs));
-    this.assertAlive();
-    const asked = performance.now();
-    await done();
-    return { overslept: quietMs >= 1 && performance.now() - asked < AT_ONCE_MS };
-  }
-
-  /**
-   * Resolves when all that was submitted is done, for work that may take seconds: with a software adapter this thread
-   * sleeps meanwhile, so that asking takes no processor from it.
-   */
-  async finish(): Promise<void> {
-    let done = false;
-    const finished = this.run([]).finally(() => {
-      done = true;
-    });
-    finished.catch(() => {});
-    const never = this.report.software ? new Int32Array(new SharedArrayBuffer(4)) : null;
-    while (never && !done) {
-      Atomics.wait(never, 0, 0, SLEEP_MS);
-      await new Promise((resolve) => setTimeout(resolve, 0));
-    }
-    await finished;
   }
 
   /** Resolves when the piece in flight (see run) is done; at once when there is none. Never rejects. */

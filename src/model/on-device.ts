@@ -39,7 +39,7 @@ const MAX_SUBMIT_MS = 30;
 
 /** Throws AdapterError or ConfigError, before any weight is loaded where the adapter is too small; the device is destroyed then. */
 export async function putOnDevice(
-  platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader'>,
+  platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling'>,
   weights: ModelWeights,
   { numBlocks, layout, ...options }: OnDeviceOptions,
 ): Promise<ModelOnDevice> {
@@ -48,6 +48,7 @@ export async function putOnDevice(
   const blockBytes = kvBlockBytes(architecture, limits.blockSize, kvDtype);
   const bufferBytes = numBlocks * blockBytes;
   const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes }, platform.backend);
+  if (gpu.report.software) platform.easePolling();
   try {
     checkLargestWeight(architecture, dtype, gpu.report);
     const pieces = layout === 'contiguous' ? 1 : architecture.numLayers;

@@ -86,7 +86,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
   // Both: nothing may be under way when a failure makes the caller destroy the device.
   await Promise.allSettled([loading, compiling]);
   const [deviceWeights, kernels] = await Promise.all([loading, compiling]);
-  await gpu.finish();
+  await gpu.run([]);
   const compileMs = options.clock.now() - begun;
   const pieceRows = Math.min(limits.maxNumBatchedTokens, MAX_PIECE_ROWS);
   const logitRows = Math.min(limits.maxNumSeqs, pieceRows, MAX_LOGIT_ROWS);

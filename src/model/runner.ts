@@ -72,7 +72,7 @@ export class ModelRunner implements ModelExecutor {
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
       await this.#readback.read(piece, async (copy, done) => {
-        await this.#gpu.run([this.#encode(pass.firstLayer(piece)), this.#encodeCopy(copy)], { done });
+        await this.#gpu.run([this.#encode(pass.firstLayer(piece)), this.#encodeCopy(copy)], done);
       });
     }
     for (const piece of pieces) {
@@ -210,18 +210,16 @@ export class ModelRunner implements ModelExecutor {
   /** Runs a part of a piece, and learns from how long it took. */
   async #submit(part: readonly Work[], piece: Piece, last: LastPart = {}): Promise<void> {
     const { clock } = this.#parts.options;
-    const works = part.map(estimated);
-    const expectedMs = works.reduce((ms, work) => ms + this.#estimate.milliseconds(work), 0);
     const commands = [this.#takeEncoded(part) ?? this.#encode(part)];
     if (last.copy) commands.push(this.#encodeCopy(last.copy));
     // A peer's copy may be ahead in the queue: its time is not this part's.
     await this.#gpu.idle();
     const start = clock.now();
-    const running = this.#gpu.run(commands, { expectedMs, ...last });
+    const running = this.#gpu.run(commands, last.done);
     if (piece.numRows <= ONE_SUBMIT_ROWS && !this.#timing)
       this.#ahead = { part, commands: this.#encode(part) };
-    const { overslept } = await running;
-    this.#estimate.learn(works, clock.now() - start, overslept);
+    await running;
+    this.#estimate.learn(part.map(estimated), clock.now() - start);
     await this.#timing?.collect(part, piece, start);
   }
 

@@ -23,11 +23,9 @@ const MEASURABLE_MS = 2;
 const SUBMIT_MS = 1;
 /** A rate never falls below this: a submit that cost nothing but its way tells only that work is cheap. */
 const LOWEST_RATE = 1e-12;
-/** How far one submit moves the rates; down at once, since who waits for an estimate cannot be early. */
+/** How far one submit moves the rates: down at once, since what made one slow may pass. */
 const LEARNING_UP = 0.3;
 const LEARNING_DOWN = 1;
-/** By how much an estimate falls that was waited for while the work was done already: how long ago, nobody knows. */
-const OVERSLEPT = 0.5;
 
 export class WorkEstimate {
   readonly #rates = new Map<object, number>();
@@ -46,13 +44,12 @@ export class WorkEstimate {
     if (work > 0 && ms >= MEASURABLE_MS) this.#rates.set(key, ms / work);
   }
 
-  /** Corrects the rates of what a submit held, each by its share of the estimate. overslept: it took ms at most. */
-  learn(submit: readonly EstimatedWork[], ms: number, overslept = false): void {
+  /** Corrects the rates of what a submit held, each by its share of the estimate. */
+  learn(submit: readonly EstimatedWork[], ms: number): void {
     const estimates = submit.map((part) => this.milliseconds(part));
     const total = estimates.reduce((sum, estimate) => sum + estimate, 0);
     if (total <= 0 || ms <= 0) return;
-    const seen = Math.min(Math.max((ms - SUBMIT_MS) / total, 0.1), 10);
-    const ratio = overslept ? Math.min(seen, OVERSLEPT) : seen;
+    const ratio = Math.min(Math.max((ms - SUBMIT_MS) / total, 0.1), 10);
     const learning = ratio < 1 ? LEARNING_DOWN : LEARNING_UP;
     const shares = new Map<object, number>();
     for (const [i, { key }] of submit.entries()) {

@@ -2,11 +2,12 @@
  * The holder's half towards one reader: answers its handshake with a slab, and serves its READs: gather on the device,
  * copy into a slab slot, message. Which READs may be served is the gate's business; serving never waits for own reads.
  */
-import type { BlockId, Clock, TransferOutcome } from '../engine/types.ts';
+import type { Clock, TransferOutcome } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import { checksum } from './checksum.ts';
 import { type ChunkPlan, cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
+import { impossibleRead } from './impossible-read.ts';
 import { LinkQueue, type LinkSpec } from './link.ts';
 import type {
   HelloMessage,
@@ -144,7 +145,10 @@ export class HolderHalf {
   }
 
   async #serve(connection: Connection, read: ReadMessage | StreamMessage): Promise<void> {
-    const wrong = this.#impossible(read);
+    const underWay = connection.transfers.has(read.transferId);
+    const wrong = underWay
+      ? `transfer ${read.transferId} is under way.`
+      : impossibleRead(read, this.#deps.memory.numBlocks);
     if (wrong) return this.#end(read, 'failed', wrong);
     let opened: OpenedRead | StreamEnd;
     try {
@@ -286,28 +290,6 @@ export class HolderHalf {
     } finally {
       gathered.release();
     }
-  }
-
-  /** Why a READ cannot be meant, in one sentence; null when it can. */
-  #impossible(read: ReadMessage | StreamMessage): string | null {
-    const { numBlocks } = this.#deps.memory;
-    if (this.#connection?.transfers.has(read.transferId)) return `transfer ${read.transferId} is under way.`;
-    const groups = (read.kind === 'stream' ? read.blockIndexes : read.blockIds).length;
-    if (groups > numBlocks.length) {
-      return `the READ names KV cache group ${groups - 1}; the holder has ${numBlocks.length} group(s).`;
-    }
-    if (read.kind === 'stream') {
-      const ascending = (list: readonly number[]) =>
-        list.every((place, i) => Number.isInteger(place) && place > (list[i - 1] ?? -1));
-      return read.blockIndexes.every(ascending) ? null : 'the READ names blocks out of their order.';
-    }
-    for (const [group, ids] of read.blockIds.entries()) {
-      const wrong = ids.find((id: BlockId) => !(Number.isInteger(id) && id > 0 && id < numBlocks[group]!));
-      if (wrong !== undefined) {
-        return `the READ names block ${wrong} of group ${group}; the holder's blocks are 1 to ${numBlocks[group]! - 1}.`;
-      }
-    }
-    return null;
   }
 
   #end(read: { epoch: number; transferId: string }, outcome: TransferOutcome, message: string): void {

@@ -1,0 +1,26 @@
+/** What is wrong with a READ as it stands, whatever the gate thinks of it. */
+import type { BlockId } from '../engine/types.ts';
+import type { ReadMessage, StreamMessage } from './messages.ts';
+
+/** Why a READ cannot be meant, in one sentence; null when it can. numBlocks: of the holder, by KV cache group. */
+export function impossibleRead(
+  read: ReadMessage | StreamMessage,
+  numBlocks: readonly number[],
+): string | null {
+  const groups = (read.kind === 'stream' ? read.blockIndexes : read.blockIds).length;
+  if (groups > numBlocks.length) {
+    return `the READ names KV cache group ${groups - 1}; the holder has ${numBlocks.length} group(s).`;
+  }
+  if (read.kind === 'stream') {
+    const ascending = (list: readonly number[]) =>
+      list.every((place, i) => Number.isInteger(place) && place > (list[i - 1] ?? -1));
+    return read.blockIndexes.every(ascending) ? null : 'the READ names blocks out of their order.';
+  }
+  for (const [group, ids] of read.blockIds.entries()) {
+    const wrong = ids.find((id: BlockId) => !(Number.isInteger(id) && id > 0 && id < numBlocks[group]!));
+    if (wrong !== undefined) {
+      return `the READ names block ${wrong} of group ${group}; the holder's blocks are 1 to ${numBlocks[group]! - 1}.`;
+    }
+  }
+  return null;
+}
