@@ -31,6 +31,7 @@ async function tuning(options: ClusterOptions, adapter: ProbedAdapter, again: bo
   const file = tuningFile();
   const known = again ? null : await readTuning(file, key);
   if (known) return { choice: known, source: 'cached' };
+  process.stderr.write(`measuring which forms of the matrix kernel are fast on ${name} (once, then kept)\n`);
   const bufferBytes = weightSizes(architecture, weightDtype).largest.bytes;
   const gpu = await GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes }, nodePlatform.backend);
   try {

@@ -30,7 +30,7 @@ function checksFor(forms: KernelBench['forms']): KernelCheck[] {
     rms,
     ...forms.flatMap((form) =>
       form.subgroup === null
-        ? [gemm('gemm_portable', 'gemmPortable', form)]
+        ? [gemm('gemm_portable', 'gemmPortable', form), gemm('gemm_tiled', 'gemmTiled', form)]
         : [gemm('gemm', 'gemm', form), gemm('gemm_wide', 'gemmWide', form)],
     ),
     rope,

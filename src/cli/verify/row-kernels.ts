@@ -1,7 +1,8 @@
 /** Embedding, RMSNorm, GEMM and SwiGLU against float64: kernels that treat every row alone. */
 import type { KernelName } from '../../gpu/kernels.ts';
 import { packUniform } from '../../gpu/uniforms.ts';
-import { type AdapterForm, gemmVariants } from '../../model/kernel-variants.ts';
+import { GEMM_FORMS } from '../../model/gemm-forms.ts';
+import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
 import { denseMatrix, linear, rmsNorm, swiglu } from '../../model/oracle-math.ts';
 import { type Architecture, type Matrix, pad4 } from '../../model/types.ts';
 import type { KernelBench } from './kernel-bench.ts';
@@ -132,7 +133,7 @@ function matrices(a: Architecture): { inputs: number; outputs: number; bias: boo
   ];
 }
 
-/** `form`: its kernels of this name, whatever number of rows the runner takes them for. */
+/** `form`: every form of this name that may be chosen, whatever number of rows it is for. */
 export const gemm = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
   name,
   async measure(bench, shapes, random) {
@@ -165,10 +166,13 @@ async function gemmError(
   const bias = random.values(columns);
   const all = linear(Float64Array.from(a), MOST_ROWS, denseMatrix(matrix), useBias ? bias : null);
   const columns4 = pad4(columns) / 4;
-  const variants = await gemmVariants(bench.library, form, matrix.dtype === 'f32', true);
+  const forms = GEMM_FORMS.filter((chosen) => chosen.startsWith(`${kernelName} `));
+  const variants = await Promise.all(
+    forms.map((chosen) => gemmVariant(bench.library, form, matrix.dtype === 'f32', chosen)),
+  );
   let error = 0;
   for (const { kernel, rows: tileRows, columns4: tileColumns4, evenColumns } of variants) {
-    if (kernel.name !== kernelName || (evenColumns && columns4 % 2 !== 0)) continue;
+    if (evenColumns && columns4 % 2 !== 0) continue;
     for (const rows of ROW_COUNTS) {
       const [out] = await bench.run(
         kernel,
