@@ -96,10 +96,13 @@ export async function submitFirstDispatches(
   order: 'forwards' | 'backwards',
 ): Promise<void> {
   const all = await library.all();
-  const scratch = Array.from({ length: MOST_BINDINGS }, (_, i) => onesBuffer(device, `compile ${i}`));
+  // What one kernel writes no other reads: it could be the bound of a loop.
+  const [read, written] = ['read', 'written'].map((what) =>
+    Array.from({ length: MOST_BINDINGS }, (_, i) => onesBuffer(device, `compile ${what} ${i}`)),
+  ) as [GPUBuffer[], GPUBuffer[]];
   for (const kernel of order === 'forwards' ? all : all.toReversed()) {
-    const bindings = kernels[kernel.name].bindings.length;
-    const bindGroup = library.bind(kernel, 'compile', scratch.slice(0, bindings));
+    const buffers = kernels[kernel.name].bindings.map((kind, i) => (kind === 'write' ? written : read)[i]!);
+    const bindGroup = library.bind(kernel, 'compile', buffers);
     const encoder = device.createCommandEncoder({ label: 'compile' });
     const pass = encoder.beginComputePass({ label: 'compile' });
     library.encode(pass, { kernel, bindGroup, x: 1, y: 1 });
@@ -107,7 +110,7 @@ export async function submitFirstDispatches(
     // One by one: what one engine has compiled is on disk before the next begins.
     device.queue.submit([encoder.finish()]);
   }
-  for (const buffer of scratch) buffer.destroy();
+  for (const buffer of [...read, ...written]) buffer.destroy();
 }
 
 function onesBuffer(device: GPUDevice, label: string): GPUBuffer {
