@@ -1,6 +1,5 @@
 /** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
 import type { GpuDevice } from '../gpu/device.ts';
-import { ATTENTION_PART, MOST_ATTENTION_PARTS } from './kernel-variants.ts';
 import { ropeFrequencies } from './rope.ts';
 import { SAMPLE_ROW_WORDS } from './sampling.ts';
 import { type Architecture, pad4 } from './types.ts';
@@ -17,6 +16,8 @@ export interface ActivationLimits {
   /** Forbidden token ids of a piece. */
   forbidden: number;
   maxModelLen: number;
+  /** Parts of query heads' contexts that attention has at once; 0: it is never split. */
+  attentionParts: number;
 }
 
 export type Activations = ReturnType<typeof createActivations>;
@@ -45,8 +46,8 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
     qkv: rows('qkv', (numHeads + 2 * numKvHeads) * headDim),
     q: rows('q', numHeads * headDim),
     attended: rows('attended', numHeads * headDim),
-    /** Sum, highest score and total weight of a part of a query head's context; next to nothing where there is one part only. */
-    parts: create('attention parts', 4 * mostParts(architecture, limits) * (headDim + 4)),
+    /** Sum, highest score and total weight of each part. */
+    parts: create('attention parts', 4 * limits.attentionParts * (headDim + 4)),
     gateUp: rows('gate up', 2 * intermediateSize),
     activated: rows('activated', intermediateSize),
     logitNormed: output('logit normed', limits.logitRows * pad4(hiddenSize)),
@@ -68,12 +69,6 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
       for (const buffer of all) buffer.destroy();
     },
   };
-}
-
-/** Parts of attention at once: see attentionParts. */
-function mostParts({ numHeads }: Architecture, { rows, maxModelLen }: ActivationLimits): number {
-  const parts = Math.ceil(maxModelLen / ATTENTION_PART);
-  return parts > 1 ? Math.min(MOST_ATTENTION_PARTS, rows * numHeads * parts) : 0;
 }
 
 /** [position][cos, sin][headDim / 2], computed in float64. */

@@ -187,7 +187,16 @@ export async function attentionVariants(
 }
 
 /** Parts of contexts, one a query head, that the device has room for: a bound on memory, whatever the context. */
-export const MOST_ATTENTION_PARTS = 16_384;
+const MOST_ATTENTION_PARTS = 16_384;
+
+/** The most parts at once, of so many rows of the longest contexts; 0: attention is never split. */
+export function mostAttentionParts(
+  { split }: AttentionVariants,
+  heads: number,
+  { rows, maxModelLen }: { rows: number; maxModelLen: number },
+): number {
+  return split ? Math.min(MOST_ATTENTION_PARTS, rows * heads * Math.ceil(maxModelLen / ATTENTION_PART)) : 0;
+}
 
 /** Parts to split into; 1: not worth it, or no room for them. */
 export function attentionParts(

@@ -9,7 +9,7 @@ import { type Activations, createActivations } from './activations.ts';
 import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass } from './forward-pass.ts';
 import type { GemmChoice } from './gemm-forms.ts';
-import { type AdapterForm, adapterForm, checkKernelsServe } from './kernel-variants.ts';
+import { type AdapterForm, adapterForm, checkKernelsServe, mostAttentionParts } from './kernel-variants.ts';
 import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
 import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
 import { kvBlockBytes, type ModelWeights } from './types.ts';
@@ -98,6 +98,10 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     tiles: pieceRows * Math.ceil(architecture.numHeads / architecture.numKvHeads) + requests,
     forbidden: logitRows * FORBIDDEN_PER_ROW,
     maxModelLen: limits.maxModelLen,
+    attentionParts: mostAttentionParts(kernels.attention, architecture.numHeads, {
+      rows: requests,
+      maxModelLen: limits.maxModelLen,
+    }),
   });
   const pass = createForwardPass({
     ...{ gpu, library, form, architecture, weights: deviceWeights, kernels, activations, kv },
