@@ -88,31 +88,37 @@ describe('a streamed hand-over', () => {
     });
   });
 
-  it("P's end amid a stream is told as such, and with failover D serves the turn alone", async () => {
-    // Some 250 steps of P's: its first block arrives long before it has computed the last.
-    const size = { numBlocks: 280, enablePrefixCaching: false };
-    const options = { ...streamed, maxModelLen: 4096, prefill: size, decode: size };
-    const asked = { ...request('c'), promptTokenIds: Array.from({ length: 4000 }, (_, i) => 10 + (i % 401)) };
-    for (const failover of [false, true]) {
-      const alone = await withCluster({ ...options, mode: 'monolithic' }, (cluster) =>
-        generate(cluster, asked),
-      );
-      await withCluster(options, async (cluster) => {
-        const begun = new Promise<void>((resolve) => {
-          cluster.onSpan(({ name, requestId }) => {
-            if (name === 'scatter' && requestId?.endsWith('-d')) resolve();
+  it.each(['prefill', 'decode'] as const)(
+    "%s's end amid a stream is told as such, and with failover the other serves the turn alone",
+    async (role) => {
+      // Some 250 steps of P's: its first block arrives long before it has computed the last.
+      const size = { numBlocks: 280, enablePrefixCaching: false };
+      const options = { ...streamed, maxModelLen: 4096, prefill: size, decode: size };
+      const asked = {
+        ...request('c'),
+        promptTokenIds: Array.from({ length: 4000 }, (_, i) => 10 + (i % 401)),
+      };
+      for (const failover of [false, true]) {
+        const alone = await withCluster({ ...options, mode: 'monolithic' }, (cluster) =>
+          generate(cluster, asked),
+        );
+        await withCluster(options, async (cluster) => {
+          const begun = new Promise<void>((resolve) => {
+            cluster.onSpan(({ name, requestId }) => {
+              if (name === 'scatter' && requestId?.endsWith('-d')) resolve();
+            });
           });
+          const turn = generate(cluster, { ...asked, failover });
+          turn.catch(() => {});
+          await begun;
+          await cluster.engine(role).call((api) => api.loseDevice());
+          if (failover) expect(fingerprint([await turn])).toEqual(fingerprint([alone]));
+          else await expect(turn).rejects.toBeInstanceOf(EngineDeadError);
+        }).catch((error: unknown) => {
+          // The cluster's books cannot be asked of an engine that ended.
+          if (!(error instanceof EngineDeadError)) throw error;
         });
-        const turn = generate(cluster, { ...asked, failover });
-        turn.catch(() => {});
-        await begun;
-        await cluster.engine('prefill').call((api) => api.loseDevice());
-        if (failover) expect(fingerprint([await turn])).toEqual(fingerprint([alone]));
-        else await expect(turn).rejects.toBeInstanceOf(EngineDeadError);
-      }).catch((error: unknown) => {
-        // The cluster's books cannot be asked of an engine that ended.
-        if (!(error instanceof EngineDeadError)) throw error;
-      });
-    }
-  });
+      }
+    },
+  );
 });
