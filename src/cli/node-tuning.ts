@@ -3,16 +3,15 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { ClusterOptions } from '../cluster/types.ts';
 import { GpuDevice } from '../gpu/device.ts';
+import { kernels } from '../gpu/kernels.ts';
 import { tunedMatrix, tuneGemm } from '../model/autotune.ts';
-import type { GemmTuning } from '../model/gemm-forms.ts';
+import { formOf, GEMM_FORMS, type GemmTuning } from '../model/gemm-forms.ts';
 import { loadArchitecture } from '../model/load-weights.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { ProbedAdapter } from '../platform/node/adapters.ts';
 import { nodePlatform } from '../platform/node.ts';
 import { readTuning, tuningFile, writeTuning } from './tuning-cache.ts';
-
-const GEMM_SHADERS = ['gemm', 'gemm_wide', 'gemm_portable', 'gemm_tiled'];
 
 /** Options with what was measured. What the forms for software adapters are is known, so 'auto' leaves those out. */
 export async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<ClusterOptions> {
@@ -46,6 +45,7 @@ async function tuning(options: ClusterOptions, adapter: ProbedAdapter, again: bo
 
 /** Changes with the kernels: what was measured of others is worth nothing. */
 async function kernelVersion(): Promise<string> {
-  const texts = await Promise.all(GEMM_SHADERS.map((shader) => nodePlatform.readShader(shader)));
+  const shaders = new Set(GEMM_FORMS.map((form) => kernels[formOf(form).name].shader));
+  const texts = await Promise.all([...shaders].map((shader) => nodePlatform.readShader(shader)));
   return bytesToHex(sha256(utf8ToBytes(texts.join('\n')))).slice(0, 12);
 }

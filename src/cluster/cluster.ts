@@ -96,27 +96,23 @@ export class EngineCluster implements Cluster {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
     checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
-    const starts = (['prefill', 'decode'] as const).map((role) => ({
-      role,
-      start: engineStart(options, role, options.mode),
-    }));
-    const starting = Promise.allSettled(
-      starts.map(({ role, start }) => EngineHandle.start(platform, start, role)),
-    );
-    const reading = loadTokenizer(options.model, files);
-    const [read] = await Promise.allSettled([reading]);
-    const settled = await starting;
-    const engines = settled.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    const [read, ...started] = await Promise.allSettled([
+      loadTokenizer(options.model, files),
+      ...(['prefill', 'decode'] as const).map((role) =>
+        EngineHandle.start(platform, engineStart(options, role, options.mode), role),
+      ),
+    ]);
+    const engines = started.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     try {
-      for (const result of [read, ...settled]) if (result.status === 'rejected') throw result.reason;
+      if (read.status === 'rejected') throw read.reason;
+      for (const result of started) if (result.status === 'rejected') throw result.reason;
       for (const [i, engine] of engines.entries()) await connect(engine, engines.slice(i + 1));
+      const info = describe(options, engines, read.value, clock.now() - begun);
+      return new EngineCluster(platform, options, engines, read.value, info, clock);
     } catch (error) {
       await Promise.all(engines.map((engine) => engine.shutdown()));
       throw error;
     }
-    const text = await reading;
-    const info = describe(options, engines, text, clock.now() - begun);
-    return new EngineCluster(platform, options, engines, text, info, clock);
   }
 
   get info(): ClusterInfo {

@@ -5,6 +5,7 @@
 import type { BlockPair } from '../engine/types.ts';
 import { TransferError } from '../errors.ts';
 import { type CopyHalf, copiesBeside, type HandCopy } from '../transport/by-hand.ts';
+import { createSlab, slotBytesFor } from '../transport/slab.ts';
 import { DEFAULT_SLOTS } from '../transport/transport.ts';
 import type { EngineHandle } from './engine-handle.ts';
 
@@ -49,12 +50,12 @@ export async function measureCopyRate(
   const blockIds = Array.from({ length: count }, (_, i) => i + 1);
   const pairs: BlockPair[] = blockIds.map((id) => ({ group: 0, remote: id, local: id }));
   await holder.call((api) => api.serveAnyBlock());
-  const slab = new SharedArrayBuffer(DEFAULT_SLOTS * Math.max(chunkBytes, blockBytes));
+  const slab = createSlab({ slots: DEFAULT_SLOTS, slotBytes: slotBytesFor(chunkBytes, [blockBytes]) });
   const halves = new Halves(holder, reader, { slab, blockIds, chunkBytes });
   const rate = { pipelinedMs: [] as number[], byHandMs: [] as number[], descriptors: 0 };
   const alone = { out: [] as HandCopy[], in: [] as HandCopy[] };
   const beside = { out: [] as HandCopy[], in: [] as HandCopy[] };
-  // Round 0 grows the staging rings and is not counted.
+  // Round 0 makes the handshake, touches memory for the first time, and is not counted.
   for (let round = 0; round <= options.rounds; round++) {
     const moved = await reader.call((api) => api.measureRead(holder.address, pairs));
     if (moved.outcome !== 'done')

@@ -60,7 +60,7 @@ export interface SweepHooks {
 
 /** Ids below this one mark turns and their ends in the presets' vocabularies. */
 const LOWEST_TOKEN_ID = 8;
-/** Each way once before the rounds: staging rings grow, and the handshake is made. */
+/** Each way once before the rounds: memory is touched for the first time, and the handshake is made. */
 const WARM_UPS = 1;
 
 /** Turns that a plan serves, for whoever shows progress over several clusters. */

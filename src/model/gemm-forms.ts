@@ -17,6 +17,12 @@ export const GEMM_FORMS = [
 ] as const satisfies readonly `${GemmKernel} ${number}`[];
 export type GemmForm = (typeof GEMM_FORMS)[number];
 
+/** A form's kernel, and the rows it computes at once. */
+export function formOf(form: GemmForm): { name: GemmKernel; rows: number } {
+  const [name, rows] = form.split(' ') as [GemmKernel, string];
+  return { name, rows: Number(rows) };
+}
+
 export type GemmChoice = Readonly<Record<RowClass, GemmForm>>;
 
 /** Where a choice comes from. */

@@ -6,9 +6,9 @@ import { invariant, ModelError } from '../errors.ts';
 import type { Kernel, KernelLibrary, Overrides } from '../gpu/kernels.ts';
 import {
   defaultChoice,
+  formOf,
   type GemmChoice,
   type GemmForm,
-  type GemmKernel,
   mostRows,
   ROW_CLASSES,
 } from './gemm-forms.ts';
@@ -100,8 +100,7 @@ export async function gemmVariant(
   weightsF32: boolean,
   chosen: GemmForm,
 ): Promise<GemmVariant> {
-  const [name, rowsText] = chosen.split(' ') as [GemmKernel, string];
-  const ROWS = Number(rowsText);
+  const { name, rows } = formOf(chosen);
   const lanes = subgroup ?? 0;
   const needsLanes = name === 'gemm' || name === 'gemmWide';
   invariant(!needsLanes || subgroup !== null, () => `${chosen} needs subgroups of one size`);
@@ -117,8 +116,8 @@ export async function gemmVariant(
       ? { WORKGROUP: PORTABLE_COLUMNS }
       : {};
   return {
-    kernel: await library.get(name, { ...own, ROWS, WEIGHTS_F32: Number(weightsF32) }),
-    rows: ROWS,
+    kernel: await library.get(name, { ...own, ROWS: rows, WEIGHTS_F32: Number(weightsF32) }),
+    rows,
     columns4: sizes[name],
     upTo: Number.POSITIVE_INFINITY,
     evenColumns: name === 'gemmWide',

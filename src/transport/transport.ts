@@ -178,12 +178,11 @@ class MessagePortTransport implements PeerTransport {
   }
 
   get sharedBytes(): number {
-    const shapes = [...this.#peers.values()].map((peer) => peer.holder.slabShape);
-    return shapes.reduce((sum, { slots, slotBytes }) => sum + slots * slotBytes, 0);
+    return this.#slabShapes().reduce((sum, { slots, slotBytes }) => sum + slots * slotBytes, 0);
   }
 
   slab(): { slotsInUse: number; slots: number; slotBytes: number } {
-    const shapes = [...this.#peers.values()].map((peer) => peer.holder.slabShape);
+    const shapes = this.#slabShapes();
     return {
       slotsInUse: this.slotsInUse(),
       slots: shapes.reduce((sum, { slots }) => sum + slots, 0),
@@ -227,6 +226,10 @@ class MessagePortTransport implements PeerTransport {
     const result = await this.#connect(remote);
     if (result.ok) return result.connected.clockOffsetMs / 1000;
     throw result.outcome === 'dead' ? new EngineDeadError(result.message) : new TransferError(result.message);
+  }
+
+  #slabShapes() {
+    return [...this.#peers.values()].map((peer) => peer.holder.slabShape);
   }
 
   #halves() {

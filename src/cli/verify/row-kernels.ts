@@ -1,7 +1,7 @@
 /** Embedding, RMSNorm, GEMM and SwiGLU against float64: kernels that treat every row alone. */
 import type { KernelName } from '../../gpu/kernels.ts';
 import { packUniform } from '../../gpu/uniforms.ts';
-import { GEMM_FORMS } from '../../model/gemm-forms.ts';
+import { formOf, GEMM_FORMS } from '../../model/gemm-forms.ts';
 import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
 import { denseMatrix, linear, rmsNorm, swiglu } from '../../model/oracle-math.ts';
 import { type Architecture, type Matrix, pad4 } from '../../model/types.ts';
@@ -166,7 +166,7 @@ async function gemmError(
   const bias = random.values(columns);
   const all = linear(Float64Array.from(a), MOST_ROWS, denseMatrix(matrix), useBias ? bias : null);
   const columns4 = pad4(columns) / 4;
-  const forms = GEMM_FORMS.filter((chosen) => chosen.startsWith(`${kernelName} `));
+  const forms = GEMM_FORMS.filter((chosen) => formOf(chosen).name === kernelName);
   const variants = await Promise.all(
     forms.map((chosen) => gemmVariant(bench.library, form, matrix.dtype === 'f32', chosen)),
   );
