@@ -40,6 +40,10 @@ export const kvTransferParamsSchema = z.looseObject({
 
 export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
 
+/** P's side of a streamed hand-over. */
+export const isStreamedPrefill = (params: KvTransferParams | null): boolean =>
+  params?.streamed === true && params.do_remote_decode;
+
 const vllmFlag = z.union([
   z.boolean(),
   z.enum(['True', 'False', 'true', 'false']).transform((s) => /true/i.test(s)),

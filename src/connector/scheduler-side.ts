@@ -3,7 +3,7 @@
  * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
  * and never changes a request's parameters: what was used of them is remembered here.
  */
-import type { ConnectorConfig, KvTransferParams } from '../config/kv-transfer.ts';
+import { type ConnectorConfig, isStreamedPrefill, type KvTransferParams } from '../config/kv-transfer.ts';
 import type {
   BlockIds,
   Clock,
@@ -44,10 +44,6 @@ export interface NixlSchedulerDeps {
 type Match = { tokens: number; async: boolean; noPullReason: string | null };
 
 const NOTHING_COMPUTED: ComputedBlocks = { blockIds: [], numTokens: 0 };
-
-/** P's side of a streamed hand-over. */
-const isStreamedPrefill = (params: KvTransferParams | null): boolean =>
-  params?.streamed === true && roleOf(params) === 'prefill';
 
 const noPull = (noPullReason: string | null): Match => ({ tokens: 0, async: false, noPullReason });
 

@@ -4,6 +4,7 @@
  * Moves no bytes and runs no model; what follows from results is in outcomes.ts.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
+import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
 import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
 import type { Request } from './request.ts';
@@ -21,6 +22,9 @@ export interface SchedulerDeps {
   /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
   onLookup?: { now: () => number; tell: (requestId: string, startMs: number, endMs: number) => void };
 }
+
+/** A streamed prompt's last step: a quarter of a full one, which still computes a row about as fast. */
+const STREAMED_LAST_STEP = 1 / 4;
 
 interface StepPlan {
   tokenBudget: number;
@@ -57,7 +61,7 @@ export class Scheduler {
     const before = this.counters.preemptions;
     for (let i = 0; i < this.#queues.running.length && plan.tokenBudget > 0; i++) {
       const request = this.#queues.running[i]!;
-      const numNewTokens = Math.min(request.numTokens - request.numComputedTokens, plan.tokenBudget);
+      const numNewTokens = this.#chunk(request, request.numComputedTokens, plan);
       if (!this.#growRunning(request, request.numComputedTokens + numNewTokens)) break;
       this.#plan(request, numNewTokens, plan);
     }
@@ -80,8 +84,8 @@ export class Scheduler {
   #scheduleLoaded(plan: StepPlan): boolean {
     while (this.#queues.loaded.length > 0 && plan.tokenBudget > 0) {
       const request = this.#queues.loaded[0]!;
-      const { numTokens, numComputedTokens } = request;
-      const numNewTokens = Math.min(numTokens - numComputedTokens, plan.tokenBudget);
+      const { numComputedTokens } = request;
+      const numNewTokens = this.#chunk(request, numComputedTokens, plan);
       if (!this.#deps.cache.allocateSlots(request, numComputedTokens + numNewTokens, null)) {
         if (this.#makeRoom()) continue;
         return false;
@@ -117,7 +121,7 @@ export class Scheduler {
       const load = match.tokens > 0;
       invariant(!load || match.async, () => `${request.requestId}: a synchronous load is not supported`);
       const computed = hit.numTokens + match.tokens;
-      const numNewTokens = load ? 0 : Math.min(request.numTokens - computed, plan.tokenBudget);
+      const numNewTokens = load ? 0 : this.#chunk(request, computed, plan);
       if (!this.#wholeFits(request, hit)) {
         if (this.#makeRoom()) continue;
         return;
@@ -131,6 +135,20 @@ export class Scheduler {
       if (load) this.#load(request);
       else this.#run(request, numNewTokens, plan);
     }
+  }
+
+  /**
+   * Tokens of a request's next step. A prompt that is read while it is computed ends in a small step, at a block's
+   * start, so that little is left to read after it.
+   */
+  #chunk({ numTokens, kvTransferParams }: Request, computed: number, { tokenBudget }: StepPlan): number {
+    const whole = Math.min(numTokens - computed, tokenBudget);
+    if (!isStreamedPrefill(kvTransferParams)) return whole;
+    const { blockSize } = this.#deps.cache;
+    const { maxNumBatchedTokens } = this.#deps.config.scheduler;
+    const lastStep = Math.max(blockSize, Math.floor(maxNumBatchedTokens * STREAMED_LAST_STEP));
+    if (numTokens - computed <= lastStep) return whole;
+    return Math.min(whole, Math.ceil((numTokens - lastStep) / blockSize) * blockSize - computed);
   }
 
   #lookup(request: Request) {

@@ -17,6 +17,32 @@ describe('batching', () => {
     expect(engine.promptOf('a')).toMatchObject({ computedTokens: 50 });
   });
 
+  it('ends a prompt that is read while it is computed in a small step, at the start of a block', async () => {
+    const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 128 }));
+    const stepsOf = (id: string) =>
+      engine.model.batches
+        .flatMap(({ requests }) => requests.filter(({ requestId }) => requestId === id))
+        .map(({ tokenIds }) => tokenIds.length);
+    const streamed = { do_remote_decode: true, do_remote_prefill: false, streamed: true };
+    for (const [id, length] of Object.entries({ a: 256, b: 250, c: 129, d: 32, e: 33 })) {
+      engine.add({ ...request(id, tokens(length, length), { maxTokens: 1 }), kvTransferParams: streamed });
+      await engine.settle();
+    }
+    engine.add({
+      ...request('pulled', tokens(256), { maxTokens: 1 }),
+      kvTransferParams: { ...streamed, streamed: false },
+    });
+    await engine.settle();
+    expect(['a', 'b', 'c', 'd', 'e', 'pulled'].map(stepsOf)).toEqual([
+      [128, 96, 32],
+      [128, 96, 26],
+      [112, 17],
+      [32],
+      [16, 17],
+      [128, 128],
+    ]);
+  });
+
   it('lets decodes go first and gives what is left of the budget to prompts', async () => {
     const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 20 }));
     engine.add(request('a', tokens(10, 1), { maxTokens: 4 }));
