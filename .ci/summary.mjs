@@ -22,5 +22,6 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')))
 }
 const skippedNote = path.join(folder, 'skipped');
 if (existsSync(skippedNote)) console.log(`skipped: ${readFileSync(skippedNote, 'utf8').trim()}`);
-console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+if (total.skipped > 0) console.log(`${total.skipped} skipped`);
+console.log(`${total.passed} passed, ${total.failed} failed`);
 process.exit(total.failed === 0 && total.passed > 0 ? 0 : 1);

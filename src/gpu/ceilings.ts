@@ -4,8 +4,8 @@
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from './device.ts';
-import { type Dispatch, KernelLibrary, type KernelName } from './kernels.ts';
-import { type UniformName, type UniformValues, uniformBuffer } from './uniforms.ts';
+import { type Dispatch, KernelLibrary } from './kernels.ts';
+import { type UniformValues, uniformBuffer } from './uniforms.ts';
 
 export interface Ceilings {
   /** GFLOP/s, a multiply-add counted as two. */
@@ -18,6 +18,13 @@ const ROUNDS = 5;
 /** A round is made this long, so that its way to the device and back does not count. */
 const ROUND_MS = 23;
 const READ_BYTES = 32 * 2 ** 20;
+/** Of both kernels here. */
+const WORKGROUP = 64;
+/** Fixed in shaders/ceiling_read.wgsl: vec4s that a thread reads in a turn. */
+const READS_A_TURN = 8;
+
+/** A software adapter has a thread a core; a GPU wants very many. */
+const enoughThreads = ({ report }: GpuDevice): number => (report.software ? 4096 : 262_144);
 
 /** The best of some rounds. Takes about a second. */
 export async function measureCeilings(
@@ -26,52 +33,59 @@ export async function measureCeilings(
   clock: Clock,
 ): Promise<Ceilings> {
   const library = new KernelLibrary(gpu, readShader);
-  const buffers: GPUBuffer[] = [];
-  const storage = (size: number): GPUBuffer => {
-    const buffer = gpu.device.createBuffer({ size, usage: GPUBufferUsage.STORAGE });
-    buffers.push(buffer);
-    return buffer;
+  const threads = enoughThreads(gpu);
+  const turns = 256;
+  const [addMs] = await bestMs(
+    { gpu, library, clock, rounds: ROUNDS },
+    { name: 'ceilingMultiplyAdd', inputBytes: 16, threads, values: [{ turns }] },
+  );
+  return {
+    gflops: (threads * turns * 48 * 2) / addMs! / 1e6,
+    readGbps: await readRate({ gpu, library, clock, rounds: ROUNDS }, READ_BYTES),
   };
-  const uniform = <N extends UniformName>(name: N, values: UniformValues<N>): GPUBuffer => {
-    const buffer = uniformBuffer(gpu.device, name, values);
-    buffers.push(buffer);
-    return buffer;
-  };
-  const dispatch = async (name: KernelName, inputs: GPUBuffer[], threads: number): Promise<Dispatch> => {
-    const kernel = await library.get(name, { WORKGROUP: 64 });
-    return { kernel, bindGroup: library.bind(kernel, 'ceiling', inputs), x: threads / 64, y: 1 };
-  };
-  const bestMs = async (work: Dispatch) =>
-    Math.min(...(await timeRounds(gpu, library, [work], clock, ROUNDS)));
+}
+
+interface Bench {
+  gpu: GpuDevice;
+  library: KernelLibrary;
+  clock: Clock;
+  rounds: number;
+}
+
+/** GB/s at which one dispatch reads so many bytes (rounded up to what all its threads read) and does nothing else. */
+export async function readRate(bench: Bench, bytes: number): Promise<number> {
+  const turns = bytes / 16 / READS_A_TURN;
+  const count = READS_A_TURN * Math.ceil(turns / enoughThreads(bench.gpu));
+  const threads = WORKGROUP * Math.ceil(bytes / 16 / count / WORKGROUP);
+  // Side by side, as a GPU likes it; and each thread a stretch of its own.
+  const values = [
+    { count, stride: threads, offset: 1 },
+    { count, stride: 1, offset: count },
+  ];
+  const read = 16 * count * threads;
+  const ms = await bestMs(bench, { name: 'ceilingRead', inputBytes: read, threads, values });
+  return read / Math.min(...ms) / 1e6;
+}
+
+/** The best round with each of the uniform's values. */
+async function bestMs<N extends 'ceilingMultiplyAdd' | 'ceilingRead'>(
+  { gpu, library, clock, rounds }: Bench,
+  work: { name: N; inputBytes: number; threads: number; values: UniformValues<N>[] },
+): Promise<number[]> {
+  const { name, inputBytes, threads, values } = work;
+  const storage = (size: number) => gpu.device.createBuffer({ size, usage: GPUBufferUsage.STORAGE });
+  const buffers = [storage(inputBytes), storage(16 * threads)];
   try {
-    // A software adapter has a thread a core; a GPU wants very many.
-    const threads = gpu.report.software ? 4096 : 262_144;
-    const turns = 256;
-    const addMs = await bestMs(
-      await dispatch(
-        'ceilingMultiplyAdd',
-        [storage(16), storage(16 * threads), uniform('ceilingMultiplyAdd', { turns })],
-        threads,
-      ),
-    );
-    const large = storage(READ_BYTES);
-    const sums = storage(16 * threads);
-    const count = READ_BYTES / 16 / threads;
-    // Side by side, as a GPU likes it; and each thread a stretch of its own.
-    const ways = [
-      { count, stride: threads, offset: 1 },
-      { count, stride: 1, offset: count },
-    ];
-    const readMs: number[] = [];
-    for (const way of ways) {
-      readMs.push(
-        await bestMs(await dispatch('ceilingRead', [large, sums, uniform('ceilingRead', way)], threads)),
-      );
+    const kernel = await library.get(name, { WORKGROUP });
+    const best: number[] = [];
+    for (const value of values) {
+      const uniform = uniformBuffer(gpu.device, name, value);
+      const bindGroup = library.bind(kernel, 'ceiling', [buffers[0]!, buffers[1]!, uniform]);
+      const dispatch = { kernel, bindGroup, x: threads / WORKGROUP, y: 1 };
+      best.push(Math.min(...(await timeRounds(gpu, library, [dispatch], clock, rounds))));
+      uniform.destroy();
     }
-    return {
-      gflops: (threads * turns * 48 * 2) / addMs / 1e6,
-      readGbps: READ_BYTES / Math.min(...readMs) / 1e6,
-    };
+    return best;
   } finally {
     for (const buffer of buffers) buffer.destroy();
   }

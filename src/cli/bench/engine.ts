@@ -24,8 +24,10 @@ const PROMPT = 1024;
 const BLOCK_SIZE = 16;
 /** Steps of a case in a round; the first, which prefills, is not counted. */
 const DECODE_STEPS = 12;
-/** Prompts as long as a context, in tokens, and how many at once. */
+/** Prompts as long as a context, in tokens, and how many at once. At 64 tokens a step is little but matrices. */
 const CASES = [
+  { context: 64, sequences: 1 },
+  { context: 64, sequences: 4 },
   { context: 512, sequences: 1 },
   { context: 512, sequences: 4 },
   { context: 4096, sequences: 1 },
@@ -109,6 +111,7 @@ await runBench(async () => {
           ]),
         ]),
         '',
+        ...stepRatios(decodes),
         `prefill runs at ${(100 * share).toFixed(0)}% of the rate of its matrices and attention alone (median of rounds)`,
         `pipelines first used after the warm-up: ${runner.firstUseCompilations()}`,
       ],
@@ -121,6 +124,22 @@ await runBench(async () => {
     gpu.destroy();
   }
 });
+
+/** How many times longer a step gets with more sequences, and with a longer context. */
+function stepRatios(decodes: readonly { context: number; sequences: number; steps: StepTime[] }[]): string[] {
+  const step = (sequences: number, context: number): number => {
+    const found = decodes.find((each) => each.sequences === sequences && each.context === context)!;
+    return quantile(
+      found.steps.map(({ ms }) => ms),
+      0.5,
+    );
+  };
+  const times = (a: number, b: number) => `${(a / b).toFixed(2)} times`;
+  return [
+    `a step of 4 sequences takes ${times(step(4, 64), step(1, 64))} one of 1 at 64 tokens, ${times(step(4, 512), step(1, 512))} at 512`,
+    `a step at 4,096 tokens takes ${times(step(1, 4096), step(1, 512))} one at 512`,
+  ];
+}
 
 /** Milliseconds, so far, from submits to the word that they are done. */
 function busyTime(gpu: GpuDevice): () => number {

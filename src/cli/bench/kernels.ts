@@ -63,7 +63,8 @@ await runBench(async () => {
       [
         `kernels in the shapes of ${options.model} on ${adapter.name}`,
         `at most ${ceilings.gflops.toFixed(1)} GFLOP/s (multiply-adds in registers) and ${ceilings.readGbps.toFixed(2)} GB/s (plain reads)`,
-        `the best of ${options.rounds} rounds, [the median in ms]; error against float64`,
+        `the best of ${options.rounds} rounds, [the median in ms]; error against float64;`,
+        'of read: of the rate at which one dispatch reads the same bytes and does nothing else',
         '',
         ...matrixTable(matrices, ceilings),
         '',
@@ -104,14 +105,15 @@ function matrixTable(figures: readonly MatrixFigure[], ceilings: Ceilings): stri
     { head: 'matrix', align: 'left' },
     { head: 'M x K x N', align: 'left' },
     { head: 'kernel, rows', align: 'left' },
-    ...SPEED_COLUMNS,
+    ...SPEED_COLUMNS.slice(0, -1),
+    { head: 'of read' },
+    SPEED_COLUMNS.at(-1)!,
   ];
-  const rows = figures.map((f) => [
-    f.name,
-    `${f.m} x ${f.k} x ${f.n}`,
-    f.kernel,
-    ...speed(f, f.weightGbps, ceilings),
-  ]);
+  const rows = figures.map((f) => {
+    const cells = speed(f, f.weightGbps, ceilings);
+    const ofRead = f.readGbps === null ? '' : percent(f.weightGbps, f.readGbps);
+    return [f.name, `${f.m} x ${f.k} x ${f.n}`, f.kernel, ...cells.slice(0, -1), ofRead, cells.at(-1)!];
+  });
   return renderTable(columns, rows, plainStyle);
 }
 

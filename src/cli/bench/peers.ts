@@ -1,6 +1,7 @@
 /**
  * `npm run bench:peers`: one matrix product, ours against other libraries on the same adapter. A process each, rounds in
- * turn, the same f32 inputs, transfers to the device and back counted for all, products compared with float64.
+ * turn while the others stand still, the same f32 inputs, transfers to the device and back counted for all, products
+ * compared with float64.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -67,8 +68,28 @@ await runBench(async () => {
 });
 
 async function compare(shape: Shape, adapter: string, rounds: number): Promise<Figure[]> {
-  const expected = product(shape);
   const figures: (Figure & { child: ChildProcess })[] = [];
+  try {
+    await measure(figures, shape, adapter, rounds);
+  } finally {
+    for (const { child } of figures) child.kill('SIGKILL');
+  }
+  const ours = figures.find(({ contender }) => contender === 'kvferry')!.ms;
+  if (!ours) throw new InternalError(`our own product failed: ${figures[0]!.why}`);
+  return figures.map(({ child: _, ...figure }) => {
+    const ratios = figure.ms?.map((ms, i) => ms / ours[i]!) ?? null;
+    return { ...figure, ratio: ratios && quantile(ratios, 0.5) };
+  });
+}
+
+/** Fills in a figure for each contender. */
+async function measure(
+  figures: (Figure & { child: ChildProcess })[],
+  shape: Shape,
+  adapter: string,
+  rounds: number,
+): Promise<void> {
+  const expected = product(shape);
   for (const contender of Object.keys(contenders) as ContenderName[]) {
     const child = fork(fileURLToPath(new URL('peers/child.js', import.meta.url)), {
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
@@ -80,6 +101,7 @@ async function compare(shape: Shape, adapter: string, rounds: number): Promise<F
   for (let round = 0; round < rounds; round++) {
     for (const figure of figures) {
       if (figure.ms === null) continue;
+      standStill(figures, figure);
       const answer = await ask(figure.child, { kind: 'round' });
       if (answer.kind !== 'done') {
         figure.ms = null;
@@ -94,13 +116,12 @@ async function compare(shape: Shape, adapter: string, rounds: number): Promise<F
       });
     }
   }
-  const ours = figures.find(({ contender }) => contender === 'kvferry')!.ms;
-  if (!ours) throw new InternalError(`our own product failed: ${figures[0]!.why}`);
-  return figures.map(({ child, ...figure }) => {
-    child.kill();
-    const ratios = figure.ms?.map((ms, i) => ms / ours[i]!) ?? null;
-    return { ...figure, ratio: ratios && quantile(ratios, 0.5) };
-  });
+}
+
+/** All but one: some libraries' threads go on spinning after their turn. */
+function standStill(figures: readonly { child: ChildProcess }[], but: { child: ChildProcess }): void {
+  if (process.platform === 'win32') return;
+  for (const { child } of figures) child.kill(child === but.child ? 'SIGCONT' : 'SIGSTOP');
 }
 
 function ask(child: ChildProcess, message: ToContender): Promise<FromContender> {

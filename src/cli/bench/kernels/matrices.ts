@@ -1,8 +1,10 @@
 /** The matrix kernels: shapes of a model at several numbers of rows, and squares to compare with other libraries. */
+import { readRate } from '../../../gpu/ceilings.ts';
 import { packUniform } from '../../../gpu/uniforms.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
 import { type AdapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
 import { type Architecture, pad4 } from '../../../model/types.ts';
+import { systemClock } from '../../../platform/clock.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
 
 export interface MatrixShape {
@@ -19,12 +21,16 @@ export interface MatrixFigure extends MatrixShape {
   gflops: number;
   /** Bytes of weights a second, 10^9. */
   weightGbps: number;
+  /** GB/s of a dispatch that only reads as many bytes; null: more rows than decode has, which reading does not bound. */
+  readGbps: number | null;
   /** Largest difference from float64, as a part of the larger of 1 and the value. */
   error: number;
 }
 
 const ROWS = [1, 4, 16, 64, 256, 1024];
 const SQUARES = [512, 1024];
+/** Rows for which reading the weights is most of the work. */
+const FEW_ROWS = 4;
 
 export function matricesOf(a: Architecture): Omit<MatrixShape, 'm'>[] {
   const heads = a.numHeads * a.headDim;
@@ -92,6 +98,7 @@ export async function measureMatrix(
     ms,
     gflops: (2 * m * k * n) / best / 1e6,
     weightGbps: (2 * k * n) / best / 1e6,
+    readGbps: m <= FEW_ROWS ? await readRate({ ...bench, clock: systemClock }, 2 * k * n) : null,
     error,
   };
 }
