@@ -62,8 +62,14 @@ fn main(
   let my_head = (token * params.kv_heads + kv_head) * params.group + flat % params.group;
   let my_position = tokens[token].y;
   var position: array<u32, 8>;
+  // A row's q is spread over the lanes, in order: for every key it comes from there, not from memory.
+  var query: array<vec4f, 64>;
   for (var r = 0u; r < ROWS; r++) {
     position[r] = subgroupShuffle(my_position, r);
+    let q_at = subgroupShuffle(my_head, r) * dims4;
+    for (var i = 0u; i < lane_dims4; i++) {
+      query[r * lane_dims4 + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
+    }
   }
   let last = tokens[tile.y + (tile.z + tile.w - 1) / params.group].y;
   if (SPLIT && workgroup.z * PART > last) {
@@ -94,12 +100,15 @@ fn main(
       let v_at = k_at + params.kv_heads * BLOCK_SIZE * dims4;
 
       var score = array<f32, 8>();
-      for (var d = 0u; d < params.dims4; d++) {
-        let k = load(k_at + d);
-        let mine = q[my_head * dims4 + d];
-        for (var r = 0u; r < ROWS; r++) {
-          let x = subgroupShuffle(mine, r);
-          score[r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[r]))));
+      for (var j = 0u; j < (params.dims4 + lane_dims4 - 1) / lane_dims4; j++) {
+        for (var i = 0u; i < lane_dims4; i++) {
+          if (dims4 % lane_dims4 == 0 || j * lane_dims4 + i < dims4) {
+            let k = load(k_at + j * lane_dims4 + i);
+            for (var r = 0u; r < ROWS; r++) {
+              let x = subgroupShuffle(query[r * lane_dims4 + i], j);
+              score[r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[r]))));
+            }
+          }
         }
       }
       for (var r = 0u; r < ROWS; r++) {
