@@ -15,7 +15,7 @@ const BOTH_EXPONENTS = 0x7c007c00;
 const BOTH_LOWEST = 0x04000400;
 const SIGNS = 0x80008000 | 0;
 
-/** Stored elements in the wanted dtype. Throws ModelError for a value that is not finite there. */
+/** Stored elements in the wanted dtype, good until the next call. Throws ModelError for a value that is not finite there. */
 export function convert(
   data: Uint16Array | Float32Array,
   tensor: TensorInfo,
@@ -31,7 +31,8 @@ export function convert(
 
 function toHalves(data: Uint16Array | Float32Array, stored: string): Uint16Array {
   if (stored === 'F16') return data as Uint16Array;
-  const out = new Uint16Array(data.length);
+  if (scratch.length < data.length) scratch = new Uint16Array(data.length);
+  const out = scratch.subarray(0, data.length);
   if (stored === 'BF16') {
     bfloatHalves ??= Uint16Array.from(bfloatTable(), floatToHalf);
     const halves = bfloatHalves;
@@ -48,6 +49,9 @@ function toHalves(data: Uint16Array | Float32Array, stored: string): Uint16Array
   }
   return out;
 }
+
+/** Fresh memory would be cleared page by page for every chunk. */
+let scratch = new Uint16Array(0);
 
 /** The half of each bfloat16 pattern. */
 let bfloatHalves: Uint16Array | null = null;
