@@ -15,7 +15,7 @@ export interface DecodeBeside {
   sequences: number;
   bytes: number;
   rounds: DecodeRound[];
-  /** The holder's stages for the same blocks, alone, milliseconds of each round. */
+  /** The holder's stages for the same blocks, alone, milliseconds of some rounds after each pull. */
   holderMs: number[];
 }
 
@@ -37,6 +37,8 @@ interface PullPlan {
 const PROMPT_TOKENS = 64;
 /** Before the pull begins, and again after it has ended. */
 const QUIET_STEPS = 12;
+/** Of the holder's stages alone, after each pull. */
+const ALONE_ROUNDS = 3;
 /** The first steps after a prefill are no decode steps, or are slowed by what it left. */
 const SETTLING_STEPS = 3;
 
@@ -76,7 +78,7 @@ async function holderAlone(
   numBlocks: number,
   bytes: number,
 ): Promise<number[]> {
-  const copy = { bytes, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: 1 };
+  const copy = { bytes, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: ALONE_ROUNDS };
   const rate = await measureCopyRate(holder, reader, numBlocks, copy);
   return rate.alone.out.map(halfMs);
 }
@@ -171,9 +173,13 @@ export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): 
     { head: 'holder alone' },
     { head: 'ratio' },
   ];
-  const rows = pulls.map(({ sequences, rounds, holderMs }) => {
+  // The same, whatever was decoded.
+  const alone = quantile(
+    pulls.flatMap(({ holderMs }) => holderMs),
+    0.5,
+  );
+  const rows = pulls.map(({ sequences, rounds }) => {
     const of = (value: (round: DecodeRound) => number): number => quantile(rounds.map(value), 0.5);
-    const alone = quantile(holderMs, 0.5);
     return [
       String(sequences),
       formatMs(of(({ pullMs }) => pullMs)),
