@@ -9,11 +9,19 @@ import {
   formatSeconds,
   plural,
 } from '../measure/format.ts';
+import { outcomeOf, TIE, within } from '../measure/outcome.ts';
 import type { Report, RunReport, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
-import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
+import {
+  type FiguresPiece,
+  type Piece,
+  type ReportDocument,
+  type Section,
+  type TablePiece,
+  TONE_OF,
+} from './document.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
 import { adapterName, isStreamed, STREAMED, savings, THROTTLED } from './verdict.ts';
@@ -76,9 +84,11 @@ function headline(report: Report): string {
   if (!gain || gain.ratio === null) return `${report.runs.map(({ mode }) => mode).join(', ')}: how it went`;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0))
     return 'Nothing was pulled: both ways did the same work';
-  return gain.ratio >= 1
-    ? `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`
-    : `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`;
+  return {
+    ahead: `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`,
+    behind: `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`,
+    tie: `Pulling KV back from D makes ${TIE} to the first token here`,
+  }[outcomeOf({ ratio: gain.ratio })];
 }
 
 function sideBySide(report: Report): Section {
@@ -91,37 +101,37 @@ function sideBySide(report: Report): Section {
   };
 }
 
+/** Both modes decode alike, so a mean TPOT that moves by less has not moved. */
+const TPOT_NOISE = 0.05;
+
 function keyFigures(report: Report): FiguresPiece | null {
   const { comparison } = report;
   const gain = comparison?.ttft_later_turns_ms;
   const without = find(report, 'unidirectional')?.summary;
   const pulling = find(report, 'bidirectional')?.summary;
   if (!gain || gain.mean.ratio === null || !without || !pulling) return null;
-  const [before, after] = [gain.mean, gain.p50];
-  const tone = (ratio: number | null) => (ratio === null ? 'plain' : ratio >= 1 ? 'good' : 'bad');
+  const ttft = (label: string, { reference, candidate, ratio }: typeof gain.mean) => {
+    const outcome = ratio === null ? null : outcomeOf({ ratio });
+    return {
+      label,
+      value: ratio === null ? '-' : `${ratio.toFixed(2)}x`,
+      note: `${formatMs(reference)} → ${formatMs(candidate)} ms${outcome === 'tie' ? `: ${TIE}` : ''}`,
+      ...(outcome ? { tone: TONE_OF[outcome] } : {}),
+    };
+  };
   const tpot = (pulling.tpot_ms?.mean ?? 0) / (without.tpot_ms?.mean ?? 0);
-  const tpotTone: Tone = Math.abs(tpot - 1) < 0.05 ? 'plain' : tpot < 1 ? 'good' : 'bad';
+  const tpotOutcome = outcomeOf(within(1 / tpot, TPOT_NOISE));
   const saved = comparison.computed_tokens_saved ?? 0;
   return {
     kind: 'figures',
     figures: [
-      {
-        label: 'mean TTFT, turns 2+',
-        value: `${gain.mean.ratio.toFixed(2)}x`,
-        note: `${formatMs(before.reference)} → ${formatMs(before.candidate)} ms`,
-        tone: tone(before.ratio),
-      },
-      {
-        label: 'median TTFT, turns 2+',
-        value: after.ratio === null ? '-' : `${after.ratio.toFixed(2)}x`,
-        note: `${formatMs(after.reference)} → ${formatMs(after.candidate)} ms`,
-        tone: tone(after.ratio),
-      },
+      ttft('mean TTFT, turns 2+', gain.mean),
+      ttft('median TTFT, turns 2+', gain.p50),
       {
         label: 'tokens computed',
         value: `${saved > 0 ? '−' : ''}${formatCount(Math.abs(saved))}`,
         note: `${formatCount(without.computed_tokens)} → ${formatCount(pulling.computed_tokens)}`,
-        tone: saved >= 0 ? 'good' : 'bad',
+        tone: saved === 0 ? 'plain' : saved > 0 ? 'good' : 'bad',
       },
       {
         label: 'KV pulled back',
@@ -133,8 +143,8 @@ function keyFigures(report: Report): FiguresPiece | null {
             {
               label: 'time per later token',
               value: `${tpot >= 1 ? '+' : '−'}${Math.abs((tpot - 1) * 100).toFixed(0)}%`,
-              tone: tpotTone,
-              note: `${formatMs(without.tpot_ms!.mean)} → ${formatMs(pulling.tpot_ms!.mean)} ms`,
+              tone: TONE_OF[tpotOutcome],
+              note: `${formatMs(without.tpot_ms!.mean)} → ${formatMs(pulling.tpot_ms!.mean)} ms${tpotOutcome === 'tie' ? `: ${TIE}` : ''}`,
             },
           ]
         : []),

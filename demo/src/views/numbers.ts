@@ -4,6 +4,7 @@ import { crossover as crossing } from './crossover-math.ts';
 import { ms, rate, times } from './format.ts';
 import { measured } from './measured.ts';
 import { isConversation } from './story.ts';
+import { verdictOf } from './verdict.ts';
 
 export interface NumberRow {
   what: string;
@@ -50,7 +51,10 @@ export function numberRows({ machine, turns, transfers, race, crossover }: Numbe
     },
     {
       what: 'computed again / pulled back',
-      value: ratio === null ? null : times(ratio),
+      value:
+        ratio === null
+          ? null
+          : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no difference' : ''}`,
       how: 'race the next turn',
     },
     {

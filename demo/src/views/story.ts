@@ -174,7 +174,7 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
     tone: 'p',
     headline:
       verdict.winner === 'neither'
-        ? 'Pulling and computing took the same'
+        ? 'No difference between pulling and computing'
         : `Pulling back cost ${ms(verdict.marginMs)} here`,
     detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again. On this machine, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
   };
