@@ -233,11 +233,17 @@ export class Recorder {
         break;
       }
       case 'pull': {
-        const { requestId, pairs, bytes, atMs } = event;
+        const { requestId, pairs, bytes, streamed, atMs } = event;
         this.#emit({
           ...{ kind: 'transfer_started', atMs: atMs - this.#originMs, requestId, direction, pairs, bytes },
+          ...(streamed ? { streamed } : {}),
         });
         void this.poll();
+        break;
+      }
+      case 'chunk': {
+        const { requestId, pairs, atMs } = event;
+        this.#emit({ kind: 'transfer_chunk', atMs: atMs - this.#originMs, requestId, direction, pairs });
         break;
       }
       case 'transfer': {

@@ -62,6 +62,8 @@ export interface ReadRequest {
   requestId: string;
   /** The pairs' `remote` are indexes of blocks in the holder's sequence, which may still be computed; ascending by group. */
   streamed?: boolean;
+  /** Of a streamed READ: told the holder's ids of what a chunk brings, before its bytes are taken. */
+  onChunk?: (pairs: readonly BlockPair[]) => void;
   /** Ends the READ as 'failed'. */
   signal?: AbortSignal;
 }

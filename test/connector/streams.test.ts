@@ -101,6 +101,14 @@ describe('a streamed READ', () => {
     hold(p, [11, 12, 13, 14, 15], clock);
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(gathered).toEqual([1, 2, 13, 14, 15]);
+    // As they were read, not where the rest was first computed.
+    expect(d.chunks.flat()).toEqual([
+      [1, 21],
+      [2, 22],
+      [13, 23],
+      [14, 24],
+      [15, 25],
+    ]);
     expect(arrived(d, p, [11, 12, 13, 14, 15])).toEqual([11, 12, 13, 14, 15]);
   });
 

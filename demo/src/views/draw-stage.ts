@@ -199,9 +199,10 @@ function drawRate(
 
 export function rateLines(transfer: TransferView | null): readonly string[] {
   if (!transfer) return ['nothing yet'];
-  const { pairs, bytes, bytesDone, startMs, endMs, outcome, throttled } = transfer;
+  const { pairs, chunks, bytes, bytesDone, startMs, endMs, outcome, throttled } = transfer;
   const blocks = format.plural(pairs.length, 'block');
-  if (endMs === null) return [blocks, `${format.bytes(bytesDone)} of ${format.bytes(bytes)}`];
+  if (endMs === null)
+    return [chunks ? `${blocks} so far` : blocks, `${format.bytes(bytesDone)} of ${format.bytes(bytes)}`];
   if (outcome !== 'done') return [blocks, outcome ?? 'ended'];
   const took = endMs - startMs;
   return [`${blocks} in ${format.ms(took)}`, `${format.rate(bytes, took)}${throttled ? ', modelled' : ''}`];

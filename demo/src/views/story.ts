@@ -72,11 +72,13 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
         : 'Each token leaves its KV in D. P does not have it: remember that for the next turn.',
     };
   }
-  if (over) {
+  if (over && over.pairs.length > 0) {
     return {
       tone: 'p',
       headline: `P hands ${plural(over.pairs.length, 'block')} over to D`,
-      detail: 'The prompt is computed once; D goes on from its KV.',
+      detail: over.chunks
+        ? 'D reads each block as soon as P has computed it.'
+        : 'The prompt is computed once; D goes on from its KV.',
     };
   }
   if (pull) {
