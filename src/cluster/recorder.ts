@@ -247,10 +247,11 @@ export class Recorder {
         break;
       }
       case 'transfer': {
-        const { outcome, message, bytes, blocks, wallMs, stages } = event.result;
+        const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
         this.#emit({
           ...{ kind: 'transfer_ended', atMs: event.atMs - this.#originMs, requestId: event.requestId },
           ...{ direction, outcome, message, bytes, blocks, ms: wallMs, stagesMs: { ...stages } },
+          ...(movingMs === null ? {} : { movingMs }),
           throttled: this.#cluster.info.link !== null,
         });
         void this.poll();

@@ -219,6 +219,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     bytes: count,
     blocks: count,
     ms: z.number(),
+    movingMs: z.number().exactOptional().describe('Of a streamed one: the part of ms in which bytes moved.'),
     stagesMs: z.record(z.string(), z.number()),
     throttled: z.boolean().describe('A modelled link slowed it down.'),
   }),

@@ -94,6 +94,11 @@ export interface TransferResult {
   /** Copies on the holder's device: runs of neighbouring blocks, or layers' pieces of blocks. */
   descriptors: number;
   wallMs: number;
+  /**
+   * Of a streamed READ, null otherwise: the part of wallMs in which bytes of it were under way, from a chunk's gather to its
+   * scatter; in the rest it waited for blocks to be computed, or for the device.
+   */
+  movingMs: number | null;
   /** What it took to post the READ, milliseconds: vLLM's post time. */
   postMs: number;
   stages: TransferStages;

@@ -193,10 +193,10 @@ function withTransfer(
     transfer.direction === event.direction &&
     transfer.endMs === null;
   if (event.kind === 'transfer_ended') {
-    const { outcome, message, stagesMs, throttled, bytes, atMs } = event;
+    const { outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
     return before.map((transfer) =>
       same(transfer)
-        ? { ...transfer, outcome, message, stagesMs, throttled, bytesDone: bytes, endMs: atMs }
+        ? { ...transfer, outcome, message, stagesMs, throttled, movingMs, bytesDone: bytes, endMs: atMs }
         : transfer,
     );
   }
@@ -224,7 +224,7 @@ function withTransfer(
       startMs: atMs,
       endMs: null,
     },
-    ...{ outcome: null, message: '', stagesMs: {}, throttled: false },
+    ...{ outcome: null, message: '', stagesMs: {}, throttled: false, movingMs: null },
   };
   return [...before, fresh].slice(-MOST_TRANSFERS);
 }

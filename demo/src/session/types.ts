@@ -79,6 +79,8 @@ export interface TransferView {
   /** Milliseconds by stage, summed over chunks; empty while it runs. */
   stagesMs: Readonly<Record<string, number>>;
   throttled: boolean;
+  /** Of a streamed one that ended: the time in which its bytes moved; null otherwise. */
+  movingMs: number | null;
 }
 
 export interface SlabView {

@@ -16,7 +16,7 @@ const transfer = (change: Partial<TransferView> = {}): TransferView => ({
     endMs: null,
     outcome: null,
   },
-  ...{ message: '', stagesMs: {}, throttled: false, chunks: null },
+  ...{ message: '', stagesMs: {}, throttled: false, chunks: null, movingMs: null },
   pairs: [
     [1, 5],
     [2, 6],
