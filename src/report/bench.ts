@@ -12,6 +12,7 @@ import {
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
 import { outcomeOf, TIE } from '../measure/outcome.ts';
 import { groupStages } from '../measure/stages.ts';
+import { auditTable, benchAuditSentence } from './audit.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import {
@@ -96,7 +97,7 @@ function headline(comparison: BenchComparison | null): string {
 }
 
 function experimentSection(experiment: Experiment): Section {
-  const { title, comparison, modes, rounds } = experiment;
+  const { title, comparison, modes, rounds, audit } = experiment;
   const list = Object.values(modes);
   return {
     title,
@@ -117,6 +118,8 @@ function experimentSection(experiment: Experiment): Section {
       },
       ...stagePieces(modes),
       costTable(list),
+      ...(audit ? [{ kind: 'text', text: benchAuditSentence(audit) } as const] : []),
+      ...(audit?.turns.length ? [auditTable(audit.turns)] : []),
       ...list.map(vllmTable),
     ],
   };

@@ -9,19 +9,15 @@ import {
   formatSeconds,
   plural,
 } from '../measure/format.ts';
-import { outcomeOf, TIE, within } from '../measure/outcome.ts';
-import type { Report, RunReport, TurnReport } from '../measure/report.ts';
+import { outcomeOf, TIE } from '../measure/outcome.ts';
+import type { Report, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
+import { auditSentence, auditTable, auditTotals } from './audit.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
-import {
-  type FiguresPiece,
-  type Piece,
-  type ReportDocument,
-  type Section,
-  type TablePiece,
-  TONE_OF,
-} from './document.ts';
+import type { Piece, ReportDocument, Section, TablePiece } from './document.ts';
+import { keyFigures } from './key-figures.ts';
+import { profileSection } from './profile.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
 import { adapterName, isStreamed, STREAMED, savings, THROTTLED } from './verdict.ts';
@@ -48,6 +44,8 @@ export function runDocument(
       ttftSection(report),
       ...(report.timeline ? [timelineSection(report.timeline)] : []),
       turnsSection(report),
+      ...auditSection(report),
+      ...(report.profile ? [profileSection(report.profile)] : []),
       ...(baseline ? [baselineSection(baseline)] : []),
       checksSection(checks),
       setUpSection(report, [
@@ -74,9 +72,6 @@ export function runDocument(
   };
 }
 
-const find = (report: Report, mode: string): RunReport | undefined =>
-  report.runs.find((run) => run.mode === mode);
-
 function headline(report: Report): string {
   const { comparison } = report;
   if (comparison && !comparison.logits_identical) return 'The modes disagree: the figures below do not count';
@@ -98,57 +93,6 @@ function sideBySide(report: Report): Section {
     title: 'Side by side',
     ...(sentence ? { intro: sentence } : {}),
     pieces: [...(figures ? [figures] : []), summaryTable(report)],
-  };
-}
-
-/** Both modes decode alike, so a mean TPOT that moves by less has not moved. */
-const TPOT_NOISE = 0.05;
-
-function keyFigures(report: Report): FiguresPiece | null {
-  const { comparison } = report;
-  const gain = comparison?.ttft_later_turns_ms;
-  const without = find(report, 'unidirectional')?.summary;
-  const pulling = find(report, 'bidirectional')?.summary;
-  if (!gain || gain.mean.ratio === null || !without || !pulling) return null;
-  const ttft = (label: string, { reference, candidate, ratio }: typeof gain.mean) => {
-    const outcome = ratio === null ? null : outcomeOf({ ratio });
-    return {
-      label,
-      value: ratio === null ? '-' : `${ratio.toFixed(2)}x`,
-      note: `${formatMs(reference)} → ${formatMs(candidate)} ms${outcome === 'tie' ? `: ${TIE}` : ''}`,
-      ...(outcome ? { tone: TONE_OF[outcome] } : {}),
-    };
-  };
-  const tpot = (pulling.tpot_ms?.mean ?? 0) / (without.tpot_ms?.mean ?? 0);
-  const tpotOutcome = outcomeOf(within(1 / tpot, TPOT_NOISE));
-  const saved = comparison.computed_tokens_saved ?? 0;
-  return {
-    kind: 'figures',
-    figures: [
-      ttft('mean TTFT, turns 2+', gain.mean),
-      ttft('median TTFT, turns 2+', gain.p50),
-      {
-        label: 'tokens computed',
-        value: `${saved > 0 ? '−' : ''}${formatCount(Math.abs(saved))}`,
-        note: `${formatCount(without.computed_tokens)} → ${formatCount(pulling.computed_tokens)}`,
-        tone: saved === 0 ? 'plain' : saved > 0 ? 'good' : 'bad',
-      },
-      {
-        label: 'KV pulled back',
-        value: formatBytes(pulling.bytes_d_to_p),
-        note: `${formatCount(pulling.pulled_tokens)} tokens of D`,
-      },
-      ...(Number.isFinite(tpot)
-        ? [
-            {
-              label: 'time per later token',
-              value: `${tpot >= 1 ? '+' : '−'}${Math.abs((tpot - 1) * 100).toFixed(0)}%`,
-              tone: TONE_OF[tpotOutcome],
-              note: `${formatMs(without.tpot_ms!.mean)} → ${formatMs(pulling.tpot_ms!.mean)} ms${tpotOutcome === 'tie' ? `: ${TIE}` : ''}`,
-            },
-          ]
-        : []),
-    ],
   };
 }
 
@@ -263,6 +207,20 @@ function ttftSection({ runs }: Report): Section {
         : []),
     ],
   };
+}
+
+function auditSection({ runs, config }: Report): Section[] {
+  const turns = runs.flatMap((run) =>
+    run.turns.flatMap(({ audit, ...turn }) => (audit ? [{ ...turn, ...audit }] : [])),
+  );
+  if (turns.length === 0) return [];
+  return [
+    {
+      title: 'Audit',
+      intro: `${auditSentence(auditTotals(turns), String(config.pullPolicy))} They are left out of the times of every mode.`,
+      pieces: [auditTable(turns)],
+    },
+  ];
 }
 
 const MOST_ROWS = 200;

@@ -130,6 +130,34 @@ describe('Markdown', () => {
   });
 });
 
+describe('what was asked beside the modes', () => {
+  test('a profile: kernels and layers of each engine', async () => {
+    const report = await runReport();
+    const layers = [{ layer: 0, calls: 2, ms: 3 }];
+    const kernel = {
+      ...{ kernel: 'gate and up', calls: 2, ms: 3, share: 0.75, gflops: 12, gbps: 3 },
+      ...{ bound: 'arithmetic' as const, of_ceiling: 0.5, layers },
+    };
+    const ceilings = { gflops: 24, gbps: 9 };
+    const engines = [{ engine_id: 'prefill-0', clock_step_ns: 1, ceilings, kernels: [kernel] }];
+    const text = renderMarkdown(documentFor({ ...report, profile: { mode: 'bidirectional', engines } }));
+    expect(text).toContain('### Kernels');
+    expect(text).toContain('| **gate and up** | 2 | 3.00 | 75.0% | 12.0 GFLOP/s | 50% |');
+    expect(text).toContain('| gate and up | 0 | 2 | 3.00 |');
+  });
+
+  test('audits: both times of each turn, and no loss where there is no difference', async () => {
+    const report = await runReport();
+    const [, , both] = report.runs;
+    both!.turns[1]!.audit = { chose: 'pull', chosen_ttft_ms: 80, other_ttft_ms: 50, regret_ms: 30 };
+    both!.turns[2]!.audit = { chose: 'pull', chosen_ttft_ms: 80.1, other_ttft_ms: 80, regret_ms: 0.1 };
+    const text = renderMarkdown(documentFor(report));
+    expect(text).toContain('2 turns served both ways; threshold took the slower way in 1, and lost 30.1 ms');
+    expect(text).toContain('| made-1, 2 | pull | 80.0 | 50.0 | 30.0 |');
+    expect(text).toContain('| made-1, 3 | pull | 80.1 | 80.0 | no difference |');
+  });
+});
+
 describe('JUnit', () => {
   test('has each check as a case, and a failure with its message', async () => {
     const report = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'token' } });

@@ -2,9 +2,9 @@
 import pc from 'picocolors';
 import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
+import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdict.ts';
-import { auditSentence } from '../audit.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { styleOf, type TableStyle } from '../table.ts';
@@ -96,20 +96,8 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(costTable(modes, style));
   }
   if (audit) {
-    const { turns, slower_choices, regret_ms, better_ttft_ms } = audit;
-    const totals = {
-      turns: turns.length,
-      slowerChoices: slower_choices,
-      regretMs: regret_ms,
-      betterTtftMs: better_ttft_ms,
-    };
     print(['']);
-    say(
-      turns.length === 0
-        ? 'Audit: no turn had something to pull, so nothing was decided.'
-        : `${auditSentence(totals, 'cost-aware')} It ran in rounds of its own, which are in no time above.`,
-      c.yellow,
-    );
+    say(benchAuditSentence(audit), c.yellow);
   }
   if (published && comparison) {
     print(['', c.bold(`beside ${published.source}`)]);
