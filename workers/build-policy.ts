@@ -5,6 +5,7 @@ import { CostAwarePolicy } from '../src/connector/cost-aware.ts';
 import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
 import { NixlWorkerSide } from '../src/connector/worker-side.ts';
 import { EngineCore } from '../src/engine/engine-core.ts';
+import type { BlockPair } from '../src/engine/types.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { EngineParts } from './build-engine.ts';
 import type { EngineSpans } from './engine-spans.ts';
@@ -48,10 +49,13 @@ export function buildPolicy(
         kind: 'pull',
         requestId,
         remoteEngineId: remote.engineId,
-        pairs: streamed ? [] : pairs.map(({ remote, local }) => [remote, local]),
+        pairs: streamed ? [] : idsOf(pairs),
+        streamed,
         bytes: pairs.reduce((sum, { group }) => sum + parts.transport.identity.blockBytes[group]!, 0),
         atMs: systemClock.now(),
       }),
+    onChunk: ({ requestId, pairs }) =>
+      send({ kind: 'chunk', requestId, pairs: idsOf(pairs), atMs: systemClock.now() }),
     onTransfer(info) {
       const { requestId, remote, result, endedMs } = info;
       spans.transferred(info);
@@ -86,3 +90,6 @@ function costAwarePolicy({ connector, cache, scheduler }: EngineCoreConfig): Cos
   const { blockSize } = cache;
   return new CostAwarePolicy({ profile, blockSize, maxNumBatchedTokens: scheduler.maxNumBatchedTokens });
 }
+
+const idsOf = (pairs: readonly BlockPair[]): [remote: number, local: number][] =>
+  pairs.map(({ remote, local }) => [remote, local]);

@@ -85,14 +85,17 @@ export class EngineSpans {
       endMs: checkedMs,
       args: { from: remote.engineId },
     });
-    const { bytes, blocks, descriptors, outcome } = result;
+    const { bytes, blocks, descriptors, outcome, movingMs } = result;
     this.add({
       ...shared,
       name: 'transfer',
       lane: linkLane(remote.engineId, this.#engineId),
       startMs: startedMs,
       endMs: endedMs,
-      args: { bytes, blocks, descriptors, tokens: numTokens, outcome },
+      args: {
+        ...{ bytes, blocks, descriptors, tokens: numTokens, outcome },
+        ...(movingMs === null ? {} : { movingMs }),
+      },
     });
   }
 }

@@ -211,6 +211,8 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     serving: 'Server',
     workload: 'Conversation',
     verify: 'Checks',
+    pages: 'Report',
+    junit: 'Report',
     outputs: 'Report',
     recording: 'Recording',
     sweep: 'Sweep',
@@ -220,6 +222,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     audit: 'Audit',
     general: 'General',
   };
+  let title = '';
   for (const group of spec.groups) {
     const keys = runKeys.filter((key) => fieldMeta(key).group === group);
     const rows = keys.map((key) => [optionSyntax(key), describeKey(key, spec)] as const);
@@ -228,7 +231,9 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
         ['--config <FILE>', 'Settings from a JSON file; options win over it.'],
         ['-h, --help', 'Show this help.'],
       );
-    lines.push('', `${titles[group]}:`, ...definitions(rows));
+    if (titles[group] === title) lines.push(...definitions(rows));
+    else lines.push('', `${titles[group]}:`, ...definitions(rows));
+    title = titles[group];
   }
   lines.push('', 'Examples:', ...spec.examples.map((example) => `  ${example}`));
   return lines.join('\n');

@@ -3,7 +3,6 @@ import type { Cluster, GenerateRequest, TurnResult } from '../cluster/types.ts';
 import { isRefusal } from '../connector/pull-policy.ts';
 import { InternalError } from '../errors.ts';
 import type { TurnAudit } from '../measure/report.ts';
-import { plural } from './format.ts';
 
 /** Picks turns evenly: the first that has something to pull, and from then on so many of all. */
 export class Auditor {
@@ -54,34 +53,3 @@ export class Auditor {
 
 /** '5%' as 0.05. */
 export const shareOf = (text: string): number => Number.parseFloat(text) / 100;
-
-/** What audits come to. */
-export interface AuditTotals {
-  turns: number;
-  /** Where the choice was the slower way. */
-  slowerChoices: number;
-  /** Milliseconds of TTFT lost by them. */
-  regretMs: number;
-  /** TTFT of the better choice, summed. */
-  betterTtftMs: number;
-}
-
-export function auditTotals(audits: readonly TurnAudit[]): AuditTotals {
-  const sum = (value: (audit: TurnAudit) => number): number => audits.reduce((n, each) => n + value(each), 0);
-  return {
-    turns: audits.length,
-    slowerChoices: audits.filter(({ regret_ms }) => regret_ms > 0).length,
-    regretMs: sum((a) => a.regret_ms),
-    betterTtftMs: sum((a) => Math.min(a.chosen_ttft_ms, a.other_ttft_ms)),
-  };
-}
-
-/** The same in a sentence. */
-export function auditSentence(totals: AuditTotals, policy: string): string {
-  const { turns, slowerChoices, regretMs, betterTtftMs } = totals;
-  const share = betterTtftMs > 0 ? (100 * regretMs) / betterTtftMs : 0;
-  return (
-    `Audit: ${plural(turns, 'turn')} served both ways; ${policy} took the slower way in ${slowerChoices}, and lost ` +
-    `${regretMs.toFixed(1)} ms against the better choice (${share.toFixed(1)}% of their TTFT).`
-  );
-}

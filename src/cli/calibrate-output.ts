@@ -2,8 +2,9 @@
 import type { ExpectedRegret } from '../cluster/fit-costs.ts';
 import type { PolicyCheck } from '../cluster/policy-check.ts';
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { Verdict } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
-import { formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';
+import { fill, formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
 export function calibrationLines(
@@ -12,40 +13,60 @@ export function calibrationLines(
   check: PolicyCheck | null,
   style: TableStyle,
 ): string[] {
-  const { model, adapter, link, block_size, fit } = profile;
   return [
-    ...wrap(
-      `${model} on ${adapter}, ${link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link'}, blocks of ${block_size} tokens; ${plural(fit.samples, 'turn')} of ${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)} reusable tokens.`,
-      WIDTH,
-    ),
+    ...wrap(measuredOn(profile), WIDTH),
     '',
-    ...costLines(profile),
+    ...costRows(profile).map(([name, text]) => `${fill(name, 11)}${text}`),
     '',
-    ...wrap(recommendation(profile), WIDTH),
+    ...wrap(`${recommendation(profile)}.`, WIDTH),
     '',
     ...regretLines(profile, regret, style),
-    ...(check ? ['', ...checkLines(check, link !== null, style)] : []),
+    ...(check ? ['', ...checkLines(check, profile.link !== null, style)] : []),
   ];
 }
 
-function costLines({ pull, prefill, fit, block_bytes, block_size }: CostProfile): string[] {
+export const measuredOn = ({ model, adapter, link, block_size, fit }: CostProfile): string =>
+  `${model} on ${adapter}, ${link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link'}, blocks of ${block_size} tokens; ${plural(fit.samples, 'turn')} of ${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)} reusable tokens.`;
+
+/** What was fitted, a name and a sentence each. */
+export function costRows({ pull, prefill, fit, block_bytes, block_size }: CostProfile): [string, string][] {
   const perToken = (pull.ms_per_byte * block_bytes) / block_size;
   const rate =
     pull.ms_per_byte > 0 ? `${(1 / pull.ms_per_byte / 1000).toPrecision(3)} MB/s` : 'too quick to tell';
   const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
   return [
-    `a pull     ${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${perToken.toPrecision(3)} ms a token (${rate})`,
-    `a prefill  ${prefill.ms_per_token.toPrecision(3)} ms a token, ${(1000 * prefill.ms_per_token_context).toPrecision(3)} ms more for each 1,000 before it`,
-    `a turn     ${formatMs(prefill.fixed_ms)} ms besides (hand-over to D, its first step)`,
-    `fit        TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${percent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${percent(fit.transfer_median_error)}`,
+    [
+      'a pull',
+      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${perToken.toPrecision(3)} ms a token (${rate})`,
+    ],
+    [
+      'a prefill',
+      `${prefill.ms_per_token.toPrecision(3)} ms a token, ${(1000 * prefill.ms_per_token_context).toPrecision(3)} ms more for each 1,000 before it`,
+    ],
+    ['a turn', `${formatMs(prefill.fixed_ms)} ms besides (hand-over to D, its first step)`],
+    [
+      'fit',
+      `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${percent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${percent(fit.transfer_median_error)}`,
+    ],
   ];
 }
 
-function recommendation({ recommended_threshold: threshold, fit }: CostProfile): string {
+export function recommendation({ recommended_threshold: threshold, fit }: CostProfile): string {
   if (threshold === null)
-    return `Recommended: do not pull; up to ${formatCount(2 * fit.most_tokens)} tokens computing again is predicted to be quicker.`;
-  if (threshold === 0) return 'Recommended kv_recompute_threshold: 0, always pull.';
-  return `Recommended kv_recompute_threshold: ${threshold}. Below it computing again is predicted to be quicker, from it on pulling.`;
+    return `Recommended: do not pull; up to ${formatCount(2 * fit.most_tokens)} tokens computing again is predicted to be quicker`;
+  if (threshold === 0) return 'Recommended kv_recompute_threshold: 0, always pull';
+  return `Recommended kv_recompute_threshold: ${threshold}. Below it computing again is predicted to be quicker, from it on pulling`;
+}
+
+/** '64, vLLM's default, recommended'. */
+export function thresholdName(threshold: number | null, recommended: number | null): string {
+  const names = [
+    ...(threshold === null ? ['never pull'] : [String(threshold)]),
+    ...(threshold === 0 ? ['always pull'] : []),
+    ...(threshold === 64 ? ["vLLM's default"] : []),
+    ...(threshold === recommended ? ['recommended'] : []),
+  ];
+  return names.join(', ');
 }
 
 function regretLines(
@@ -54,21 +75,12 @@ function regretLines(
   style: TableStyle,
 ) {
   const range = `${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)}`;
-  const name = (threshold: number | null): string => {
-    const names = [
-      ...(threshold === null ? ['never pull'] : [String(threshold)]),
-      ...(threshold === 0 ? ['always pull'] : []),
-      ...(threshold === 64 ? ["vLLM's default"] : []),
-      ...(threshold === recommended_threshold ? ['recommended'] : []),
-    ];
-    return names.join(', ');
-  };
   return [
     `Expected loss a turn, for reusable lengths spread evenly (log) over ${range}:`,
     ...renderTable(
       [{ head: 'threshold', align: 'left' }, { head: 'ms' }, { head: '%' }],
       regret.map(({ threshold, regretMs, regretShare }) => [
-        name(threshold),
+        thresholdName(threshold, recommended_threshold),
         formatMs(regretMs),
         (100 * regretShare).toFixed(1),
       ]),
@@ -77,18 +89,27 @@ function regretLines(
   ];
 }
 
-function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): string[] {
-  const names = {
-    always: 'always pull',
-    never: 'never pull',
-    threshold: `threshold ${check.threshold}`,
-    'cost-aware': 'cost-aware',
+export const POLICY_NAMES = {
+  always: () => 'always pull',
+  never: () => 'never pull',
+  threshold: (threshold: number) => `threshold ${threshold}`,
+  'cost-aware': () => 'cost-aware',
+} as const;
+
+/** How near the cost-aware policy came to the better choice. */
+export function checkVerdict({ totals }: PolicyCheck): Verdict {
+  const { regretShare, choiceRegretShare } = totals.find(({ policy }) => policy === 'cost-aware')!;
+  const within = regretShare <= 0.05;
+  return {
+    tone: within ? 'good' : 'bad',
+    text: `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice: ${(100 * regretShare).toFixed(1)}% measured, ${(100 * choiceRegretShare).toFixed(1)}% by its choices`,
   };
+}
+
+function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): string[] {
   const lengths = check.turns.map(({ contextTokens }) => contextTokens).sort((a, b) => a - b);
   const served = check.turns.length * check.rounds;
-  const costAware = check.totals.find(({ policy }) => policy === 'cost-aware')!;
   const best = formatMs(check.bestMs);
-  const within = costAware.regretShare <= 0.05;
   return [
     ...wrap(
       `Measured: the same ${plural(check.turns.length, 'turn')} (${lengths.join(', ')} reusable tokens) by each policy, in ${plural(check.rounds, 'alternating round')}${throttled ? `, ${THROTTLED}` : ''}. Sums of median TTFT, ms [least, most of the rounds' sums]; what that lost against the better of always and never at each turn; and the same by its choices alone, priced at those two's medians.`,
@@ -104,7 +125,7 @@ function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): 
       ],
       [
         ...check.totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare, choiceRegretShare }) => [
-          names[policy],
+          POLICY_NAMES[policy](check.threshold),
           `${formatMs(totalMs)} [${formatMs(leastMs)}, ${formatMs(mostMs)}]`,
           `${(100 * regretShare).toFixed(1)}%`,
           `${(100 * choiceRegretShare).toFixed(1)}%`,
@@ -114,9 +135,6 @@ function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): 
       ],
       style,
     ),
-    ...wrap(
-      `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice: ${(100 * costAware.regretShare).toFixed(1)}% measured, ${(100 * costAware.choiceRegretShare).toFixed(1)}% by its choices.`,
-      WIDTH,
-    ),
+    ...wrap(`${checkVerdict(check).text}.`, WIDTH),
   ];
 }

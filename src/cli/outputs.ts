@@ -10,6 +10,7 @@ import { compareWithBaseline, refuseOther } from '../measure/baseline.ts';
 import type { ReportKind } from '../measure/report-head.ts';
 import { type AnyReport, parseReport, schemaOf } from '../measure/report-kinds.ts';
 import { checksOf } from '../report/checks.ts';
+import type { ReportDocument } from '../report/document.ts';
 import { renderHtml } from '../report/html/page.ts';
 import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
@@ -73,18 +74,23 @@ export async function prepareOutputs(
         const xml = renderJunit(checks, { suite: `kvferry ${kind}`, created: report.created, properties });
         await deps.writeTextFile(config.junit, xml);
       }
-      if (config.html !== null || config.markdown !== null) {
-        const document = documentOf(report, checks, baseline);
-        if (config.html !== null) await deps.writeTextFile(config.html, renderHtml(document));
-        if (config.markdown !== null) await deps.writeTextFile(config.markdown, renderMarkdown(document));
-      }
+      await writePages(documentOf(report, checks, baseline), config, deps);
       return results.every(({ passed }) => passed) ? EXIT.good : EXIT.assertion;
     },
   };
 }
 
+export async function writePages(
+  document: ReportDocument,
+  { html, markdown }: Pick<RunConfig, 'html' | 'markdown'>,
+  deps: Pick<CliDeps, 'writeTextFile'>,
+): Promise<void> {
+  if (html !== null) await deps.writeTextFile(html, renderHtml(document));
+  if (markdown !== null) await deps.writeTextFile(markdown, renderMarkdown(document));
+}
+
 /** Two outputs to one file would lose the first. */
-async function checkFiles(config: RunConfig, deps: CliDeps): Promise<void> {
+export async function checkFiles(config: RunConfig, deps: CliDeps): Promise<void> {
   const taken = new Map<string, string>();
   if (typeof config.json === 'string') taken.set(config.json, '--json');
   for (const name of FILES) {

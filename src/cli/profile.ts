@@ -1,6 +1,7 @@
 /** `run --profile`: one more run of the last mode with each kernel timed by the device, and its table. */
 import type { Cluster } from '../cluster/types.ts';
 import { engineProfile, type ProfileReport } from '../measure/profile.ts';
+import { ceilingsSentence, kernelRate, RATE_LEGEND } from '../report/profile.ts';
 import { formatMs, WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
@@ -28,16 +29,14 @@ export function profileLines({ mode, engines }: ProfileReport, style: TableStyle
     `Kernels of ${mode}, run once more with each kernel in a pass of its own: slower, and in no figure above. Times are the device's clock.`,
     WIDTH,
   );
-  for (const { engine_id, clock_step_ns, ceilings, kernels } of engines) {
-    const step = clock_step_ns === null ? 'unknown' : `${clock_step_ns} ns`;
-    const about = `${engine_id}: smallest step of its clock ${step}; ceilings, measured just now: ${ceilings.gflops.toPrecision(3)} GFLOP/s of multiply-adds, ${ceilings.gbps.toPrecision(3)} GB/s of reads`;
-    const rows = kernels.map(({ kernel, calls, ms, share, gflops, gbps, bound, of_ceiling }) => [
-      kernel,
-      String(calls),
-      formatMs(ms),
-      `${(100 * share).toFixed(1)}%`,
-      bound === 'arithmetic' ? `${gflops.toPrecision(3)} GFLOP/s` : `${gbps.toPrecision(3)} GB/s`,
-      `${(100 * of_ceiling).toFixed(0)}%`,
+  for (const engine of engines) {
+    const rows = engine.kernels.map((kernel) => [
+      kernel.kernel,
+      String(kernel.calls),
+      formatMs(kernel.ms),
+      `${(100 * kernel.share).toFixed(1)}%`,
+      kernelRate(kernel),
+      `${(100 * kernel.of_ceiling).toFixed(0)}%`,
     ]);
     const columns = [
       { head: 'kernel', align: 'left' as const },
@@ -47,11 +46,8 @@ export function profileLines({ mode, engines }: ProfileReport, style: TableStyle
       { head: 'rate' },
       { head: 'of ceiling' },
     ];
-    lines.push('', ...wrap(about, WIDTH), ...renderTable(columns, rows, style));
+    lines.push('', ...wrap(ceilingsSentence(engine), WIDTH), ...renderTable(columns, rows, style));
   }
   lines.push('', ...wrap(RATE_LEGEND, WIDTH));
   return lines;
 }
-
-const RATE_LEGEND =
-  'rate: GFLOP/s where arithmetic would be the limit, else GB/s, each operand read and each result written once.';

@@ -2,9 +2,9 @@
 
 import pc from 'picocolors';
 import type { Report } from '../measure/report.ts';
+import { auditSentence, auditTotals } from '../report/audit.ts';
 import { adapterName, agreement, isStreamed, STREAMED, savings, THROTTLED } from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
-import { auditSentence, auditTotals } from './audit.ts';
 import type { Output } from './deps.ts';
 import {
   clip,

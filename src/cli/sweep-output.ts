@@ -1,5 +1,10 @@
 /** A sweep as a terminal shows it: one table a series, the two curves, where they cross, and what thresholds come to. */
-import type { SweepPointReport, SweepReport, SweepSeriesReport } from '../measure/sweep-report.ts';
+import {
+  noWinner,
+  type SweepPointReport,
+  type SweepReport,
+  type SweepSeriesReport,
+} from '../measure/sweep-report.ts';
 import { THROTTLED } from '../report/verdict.ts';
 import { fill, fillLeft, formatCount, formatMb, formatMs, plural, WIDTH, wrap } from './format.ts';
 import { type Column, renderTable, type TableStyle } from './table.ts';
@@ -101,6 +106,8 @@ export function crossoverSentence({ crossover, points, link }: SweepSeriesReport
   const [least, most] = [Math.min(...tokens), Math.max(...tokens)];
   const range = `${formatCount(least)} to ${formatCount(most)} tokens`;
   const label = link ? ` (${THROTTLED}: ${link.name})` : '';
+  if (noWinner(points))
+    return `Pulling makes no difference in the range measured, ${range}${label}: there is no crossover in it.`;
   switch (crossover.kind) {
     case 'pull_always_wins':
       return `Pulling always wins in the range measured, ${range}${label}: there is no crossover in it.`;

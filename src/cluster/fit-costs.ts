@@ -68,7 +68,8 @@ export function predictTtft(
   };
 }
 
-const NEW_TOKENS = 17;
+/** Of a predicted turn: the user's, computed either way. */
+export const NEW_TOKENS = 17;
 const GRID = 200;
 
 /** Lengths from least to most, evenly on a logarithmic scale. */

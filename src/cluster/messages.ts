@@ -109,15 +109,18 @@ export interface EngineApi {
 
 export type EngineEvent =
   | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
-  /** A pull begins: block ids at the holder and here; none of a streamed one, for the holder may still choose its blocks. */
+  /** A pull begins: block ids at the holder and here; of a streamed one they come with its chunks. */
   | {
       kind: 'pull';
       requestId: string;
       remoteEngineId: string;
       pairs: [remote: number, local: number][];
+      streamed: boolean;
       bytes: number;
       atMs: number;
     }
+  /** Of a streamed pull: so many blocks are in the slab. */
+  | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
   | { kind: 'spans'; spans: Span[] }
   /** What changed in the prefix cache since the last one. */

@@ -233,18 +233,25 @@ export class Recorder {
         break;
       }
       case 'pull': {
-        const { requestId, pairs, bytes, atMs } = event;
+        const { requestId, pairs, bytes, streamed, atMs } = event;
         this.#emit({
           ...{ kind: 'transfer_started', atMs: atMs - this.#originMs, requestId, direction, pairs, bytes },
+          ...(streamed ? { streamed } : {}),
         });
         void this.poll();
         break;
       }
+      case 'chunk': {
+        const { requestId, pairs, atMs } = event;
+        this.#emit({ kind: 'transfer_chunk', atMs: atMs - this.#originMs, requestId, direction, pairs });
+        break;
+      }
       case 'transfer': {
-        const { outcome, message, bytes, blocks, wallMs, stages } = event.result;
+        const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
         this.#emit({
           ...{ kind: 'transfer_ended', atMs: event.atMs - this.#originMs, requestId: event.requestId },
           ...{ direction, outcome, message, bytes, blocks, ms: wallMs, stagesMs: { ...stages } },
+          ...(movingMs === null ? {} : { movingMs }),
           throttled: this.#cluster.info.link !== null,
         });
         void this.poll();

@@ -117,12 +117,15 @@ function summarise(transfers: readonly ObservedTransfer[], throttled: boolean): 
   const stages = noStages();
   for (const key of Object.keys(stages) as (keyof TransferStages)[]) stages[key] = sum((r) => r.stages[key]);
   const bytes = sum((r) => r.bytes);
-  const ms = sum((r) => r.wallMs);
+  // A streamed READ lasts as long as P's prefill: a rate over all of it would say nothing of the copying.
+  const movedMs = sum((r) => r.movingMs ?? r.wallMs);
+  const streamed = done.some(({ movingMs }) => movingMs !== null);
   return {
     bytes,
     blocks: sum((r) => r.blocks),
-    ms,
-    gbps: ms > 0 ? bytes / ms / 1e6 : 0,
+    ms: sum((r) => r.wallMs),
+    ...(streamed ? { movingMs: movedMs } : {}),
+    gbps: movedMs > 0 ? bytes / movedMs / 1e6 : 0,
     descriptors: sum((r) => r.descriptors),
     throttled,
     stages,

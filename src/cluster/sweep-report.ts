@@ -1,6 +1,7 @@
 /** From what a sweep measured to its report: medians, who won, the crossover, and what thresholds come to. */
 import type { KvLayout } from '../config/run.ts';
 import { type CurvePoint, crossover, median, thresholdCost } from '../measure/crossover.ts';
+import { outcomeOf } from '../measure/outcome.ts';
 import { quantile } from '../measure/statistics.ts';
 import type { SweepPointReport, SweepSeriesReport } from '../measure/sweep-report.ts';
 import type { SweepPoint, SweepSample, SweepSeries } from './sweep.ts';
@@ -54,6 +55,8 @@ function thresholdCostOf(curve: readonly CurvePoint[], threshold: number | null)
   return { total_ttft_ms: totalMs, regret_ms: regretMs };
 }
 
+const WINNER = { ahead: 'pull', behind: 'recompute', tie: 'neither' } as const;
+
 function pointReport({ contextTokens, promptTokens, samples }: SweepPoint): SweepPointReport {
   const { pull, recompute, monolithic } = samples;
   const both = pull.length > 0 && recompute.length > 0;
@@ -64,9 +67,9 @@ function pointReport({ contextTokens, promptTokens, samples }: SweepPoint): Swee
     pull: pull.length > 0 ? { ...times(pull), ...moved(pull) } : null,
     recompute: recompute.length > 0 ? times(recompute) : null,
     monolithic: monolithic.length > 0 ? times(monolithic) : null,
-    winner: both ? (middle(pull) <= middle(recompute) ? 'pull' : 'recompute') : null,
+    winner: both ? WINNER[outcomeOf({ ratio: middle(recompute) / middle(pull) })] : null,
     rounds_won_by_pull: both
-      ? pull.filter(({ ttftMs }, round) => ttftMs <= recompute[round]!.ttftMs).length
+      ? pull.filter(({ ttftMs }, round) => ttftMs < recompute[round]!.ttftMs).length
       : null,
   };
 }

@@ -14,8 +14,9 @@ export function turnReport(
   const { prompt, transfer } = result;
   const moved = (summary: TurnResult['transfer']['pToD']): TransferReport => {
     if (!summary) return nothing;
-    const { bytes, blocks, ms, gbps, descriptors, throttled } = summary;
-    return { bytes, blocks, ms, gbps, descriptors, throttled };
+    const { bytes, blocks, ms, movingMs, gbps, descriptors, throttled } = summary;
+    const moving = movingMs === undefined ? {} : { moving_ms: movingMs };
+    return { bytes, blocks, ms, ...moving, gbps, descriptors, throttled };
   };
   return {
     conversation_id: conversationId,

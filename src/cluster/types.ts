@@ -163,7 +163,9 @@ export interface TransferSummary {
   bytes: number;
   blocks: number;
   ms: number;
-  /** Gigabytes a second, 10^9. */
+  /** Of a streamed hand-over: the part of ms in which its bytes were under way. */
+  movingMs?: number;
+  /** Gigabytes a second, 10^9: of movingMs where there is one. */
   gbps: number;
   descriptors: number;
   /** A modelled link slowed it down. */

@@ -17,6 +17,8 @@ export type FieldGroup =
   | 'endpoint'
   | 'serving'
   | 'verify'
+  | 'pages'
+  | 'junit'
   | 'outputs'
   | 'recording'
   | 'sweep'

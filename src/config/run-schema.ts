@@ -110,8 +110,8 @@ const verify = {
   }),
 };
 
-/** Files that a report is written to, and what is asked of it. */
-const outputs = {
+/** Files for eyes that a report is written to. */
+const pages = {
   html: text('a file').nullable().default(null).meta({
     description: 'Write the report as one page of HTML, with charts; it needs no network.',
     value: 'FILE',
@@ -120,10 +120,17 @@ const outputs = {
     description: "Write the report as Markdown, such as a CI job's summary.",
     value: 'FILE',
   }),
+};
+
+const junit = {
   junit: text('a file').nullable().default(null).meta({
     description: 'Write the checks (assertions, equal tokens, integrity) as JUnit XML.',
     value: 'FILE',
   }),
+};
+
+/** What is asked of a report. */
+const outputs = {
   assert: z
     .preprocess(
       (value) => (typeof value === 'string' ? [value] : value),
@@ -180,6 +187,8 @@ export const fieldGroups = {
   costs,
   audit,
   verify,
+  pages,
+  junit,
   outputs,
   recording,
   tracing,
@@ -202,6 +211,8 @@ export const runConfigSchema = z.strictObject({
   ...costs,
   ...audit,
   ...verify,
+  ...pages,
+  ...junit,
   ...outputs,
   ...recording,
   ...tracing,

@@ -16,7 +16,7 @@ import type {
 } from '../engine/types.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import { emptyResult } from '../transport/transfer.ts';
-import type { PeerNotification, ServingTransport, TransferResult } from '../transport/types.ts';
+import type { PeerNotification, ReadRequest, ServingTransport, TransferResult } from '../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
 import { type HeldCheck, HoldTable } from './holds.ts';
 import { StreamTable } from './streams.ts';
@@ -56,6 +56,8 @@ export interface WorkerSideDeps {
   clock: Clock;
   /** Called when a pull that has blocks to fetch begins. */
   onPull?: (info: PullInfo) => void;
+  /** Called as a streamed pull learns which blocks it reads: the pairs of a chunk, with the holder's ids. */
+  onChunk?: (info: { requestId: string; pairs: RecvRequest['pairs'] }) => void;
   /** Called once for every pull that had blocks to fetch, however it ended, before its request is reported. */
   onTransfer?: (info: TransferInfo) => void;
 }
@@ -81,6 +83,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
   readonly #transport: ServingTransport;
   readonly #clock: Clock;
   readonly #onPull: (info: PullInfo) => void;
+  readonly #onChunk: NonNullable<WorkerSideDeps['onChunk']>;
   readonly #onTransfer: (info: TransferInfo) => void;
   readonly #holds: HoldTable;
   readonly #streams: StreamTable;
@@ -96,6 +99,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
     this.#transport = deps.transport;
     this.#clock = deps.clock;
     this.#onPull = deps.onPull ?? (() => {});
+    this.#onChunk = deps.onChunk ?? (() => {});
     this.#onTransfer = deps.onTransfer ?? (() => {});
     this.#holds = new HoldTable({
       clock: deps.clock,
@@ -264,7 +268,8 @@ export class NixlWorkerSide implements KvConnectorWorker {
     const read = { remote, remoteRequestId: remote.requestId, pairs, requestId };
     if (!streamed) return this.#transport.read(read);
     const { signal } = this.#cancels.get(requestId)!;
-    return this.#transport.read({ ...read, streamed, signal });
+    const onChunk: ReadRequest['onChunk'] = (pairs) => this.#onChunk({ requestId, pairs });
+    return this.#transport.read({ ...read, streamed, signal, onChunk });
   }
 
   /** Why the pull must not begin: its blocks may be reused before it is over. null when it may. */

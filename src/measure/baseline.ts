@@ -8,6 +8,7 @@ import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { mean } from 'simple-statistics';
 import { ConfigError } from '../errors.ts';
 import { type Figure, figuresOf } from './baseline-figures.ts';
+import { outcomeOf } from './outcome.ts';
 import type { AnyReport } from './report-kinds.ts';
 import { quantile } from './statistics.ts';
 
@@ -146,7 +147,8 @@ function moved(now: Figure, then: Figure, sameMachine: boolean): MovedFigure {
   const [low, high] = interval;
   if (!sameMachine && now.needsSameMachine) return { ...figure, low, high, movement: 'not judged' };
   const beyond = Math.abs(Math.log(ratio)) > Math.log1p(Math.max(noiseOf(now), noiseOf(then)));
-  if (!beyond || (low <= 1 && high >= 1)) return { ...figure, low, high, movement: 'noise' };
+  if (!beyond || outcomeOf({ ratio, low, high }) === 'tie')
+    return { ...figure, low, high, movement: 'noise' };
   return { ...figure, low, high, movement: ratio < 1 === (now.better === 'lower') ? 'better' : 'worse' };
 }
 

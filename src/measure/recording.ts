@@ -146,6 +146,7 @@ export const crossoverSchema = z.strictObject({
 });
 
 const at = { atMs: z.number() };
+const blockPairs = z.array(z.tuple([count, count])).describe('Block ids, holder and reader.');
 /** Names a turn among all events; a turn that was tried again has another. */
 const turnId = z.string();
 
@@ -194,8 +195,19 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     ...at,
     requestId: z.string().describe("The reader's request."),
     direction,
-    pairs: z.array(z.tuple([count, count])).describe('Block ids, holder and reader.'),
+    pairs: blockPairs,
     bytes: count.describe('That will move.'),
+    streamed: z
+      .literal(true)
+      .exactOptional()
+      .describe('Its blocks come as they are computed: see its chunks.'),
+  }),
+  z.strictObject({
+    kind: z.literal('transfer_chunk'),
+    ...at,
+    requestId: z.string(),
+    direction,
+    pairs: blockPairs.describe('Of a streamed transfer: what came into the slab.'),
   }),
   z.strictObject({
     kind: z.literal('transfer_ended'),
@@ -207,6 +219,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     bytes: count,
     blocks: count,
     ms: z.number(),
+    movingMs: z.number().exactOptional().describe('Of a streamed one: the part of ms in which bytes moved.'),
     stagesMs: z.record(z.string(), z.number()),
     throttled: z.boolean().describe('A modelled link slowed it down.'),
   }),

@@ -18,11 +18,16 @@ const transferSchema = z
     ms: ms.describe(
       "From the READ's posting to the notification, milliseconds; of a streamed hand-over P's prefill lies within.",
     ),
+    moving_ms: ms
+      .optional()
+      .describe('Of a streamed hand-over: the part of ms in which bytes of it were under way.'),
     gbps: z
       .number()
       .nonnegative()
       .nullable()
-      .describe('Gigabytes (10^9 bytes) a second; null when nothing was moved.'),
+      .describe(
+        'Gigabytes (10^9 bytes) a second, of moving_ms where there is one; null when nothing was moved.',
+      ),
     descriptors: count.describe('Runs of neighbouring blocks that the holder copied as one.'),
     throttled: z
       .boolean()

@@ -29,7 +29,10 @@ const pointSchema = z.strictObject({
     .describe('bidirectional; null when not asked for.'),
   recompute: timesSchema.nullable().describe('unidirectional; null when not asked for.'),
   monolithic: timesSchema.nullable().describe('One engine that kept the KV; null when not asked for.'),
-  winner: z.enum(['pull', 'recompute']).nullable().describe('By medians; null unless both were measured.'),
+  winner: z
+    .enum(['pull', 'recompute', 'neither'])
+    .nullable()
+    .describe('By medians; neither where these differ by less than shows; null unless both were measured.'),
   rounds_won_by_pull: count.nullable(),
 });
 
@@ -90,4 +93,10 @@ export type SweepPointReport = z.infer<typeof pointSchema>;
 export function seriesName({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
   const hit = local_hit_tokens > 0 ? `, ${local_hit_tokens} tokens hit on P` : '';
   return `${link ? link.name : 'no link'}, blocks of ${block_size}, ${layout}${hit}`;
+}
+
+/** Pulling and computing again took the same wherever both were measured. */
+export function noWinner(points: readonly SweepPointReport[]): boolean {
+  const decided = points.filter(({ winner }) => winner !== null);
+  return decided.length > 0 && decided.every(({ winner }) => winner === 'neither');
 }

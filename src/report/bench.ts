@@ -10,10 +10,21 @@ import {
   type Ratio,
 } from '../measure/bench-report.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
+import { outcomeOf, TIE } from '../measure/outcome.ts';
 import { groupStages } from '../measure/stages.ts';
+import { auditTable, benchAuditSentence } from './audit.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
-import type { Cell, FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
+import {
+  type Cell,
+  type FiguresPiece,
+  type Piece,
+  type ReportDocument,
+  type Section,
+  type TablePiece,
+  TONE_OF,
+  type Tone,
+} from './document.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED } from './verdict.ts';
 
@@ -75,18 +86,18 @@ export function benchDocument(
 function headline(comparison: BenchComparison | null): string {
   if (!comparison) return 'One mode was measured';
   if (!comparison.tokens_identical) return 'The modes disagree: the figures below do not count';
-  const { ratio, low, high } = comparison.ttft_ms.mean;
-  if (ratio === null) return `${comparison.candidate} beside ${comparison.reference}`;
-  const certain = low !== null && high !== null && (low > 1 || high < 1);
-  if (!certain)
-    return `${comparison.candidate} and ${comparison.reference} cannot be told apart: mean TTFT ${ratio.toFixed(2)}x`;
-  return ratio >= 1
-    ? `${comparison.candidate}: mean time to the first token ${ratio.toFixed(2)}x shorter`
-    : `${comparison.candidate} loses here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`;
+  const { reference, candidate, ttft_ms } = comparison;
+  const { ratio, low, high } = ttft_ms.mean;
+  if (ratio === null) return `${candidate} beside ${reference}`;
+  return {
+    ahead: `${candidate}: mean time to the first token ${ratio.toFixed(2)}x shorter`,
+    behind: `${candidate} loses here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`,
+    tie: `${candidate} makes ${TIE} to ${reference}: mean TTFT ${ratio.toFixed(2)}x`,
+  }[outcomeOf({ ratio, low, high })];
 }
 
 function experimentSection(experiment: Experiment): Section {
-  const { title, comparison, modes, rounds } = experiment;
+  const { title, comparison, modes, rounds, audit } = experiment;
   const list = Object.values(modes);
   return {
     title,
@@ -107,19 +118,24 @@ function experimentSection(experiment: Experiment): Section {
       },
       ...stagePieces(modes),
       costTable(list),
+      ...(audit ? [{ kind: 'text', text: benchAuditSentence(audit) } as const] : []),
+      ...(audit?.turns.length ? [auditTable(audit.turns)] : []),
       ...list.map(vllmTable),
     ],
   };
 }
 
-const interval = ({ low, high }: Ratio): string =>
-  low === null || high === null ? '' : `${low.toFixed(2)} to ${high.toFixed(2)}`;
+const isTie = ({ ratio, low, high }: Ratio): boolean =>
+  ratio !== null && outcomeOf({ ratio, low, high }) === 'tie';
 
-function toneOf({ low, high }: Ratio): Tone {
-  if (low === null || high === null) return 'plain';
-  if (low > 1) return 'good';
-  return high < 1 ? 'bad' : 'plain';
-}
+const interval = (ratio: Ratio): string => {
+  const { low, high } = ratio;
+  const range = low === null || high === null ? [] : [`${low.toFixed(2)} to ${high.toFixed(2)}`];
+  return [...range, ...(isTie(ratio) ? [TIE] : [])].join(': ');
+};
+
+const toneOf = ({ ratio, low, high }: Ratio): Tone =>
+  ratio === null ? 'plain' : TONE_OF[outcomeOf({ ratio, low, high })];
 
 const times = ({ ratio }: Ratio): string => (ratio === null ? '-' : `${ratio.toFixed(2)}x`);
 

@@ -2,8 +2,11 @@
  * A report as sections of neutral pieces, between what was measured and how it is shown: run.ts and its like make them,
  * html/ and markdown.ts draw them. Texts are plain; whoever draws escapes them.
  */
+import type { Outcome } from '../measure/outcome.ts';
 
 export type Tone = 'good' | 'bad' | 'plain';
+
+export const TONE_OF: Readonly<Record<Outcome, Tone>> = { ahead: 'good', behind: 'bad', tie: 'plain' };
 
 export type Cell = string | { text: string; tone?: Tone; strong?: boolean };
 

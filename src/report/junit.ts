@@ -9,14 +9,20 @@ export interface JunitOptions {
   properties: readonly (readonly [name: string, value: string])[];
 }
 
-export function renderJunit(checks: readonly Check[], { suite, created, properties }: JunitOptions): string {
+/** A check of any group; one that was skipped has passed nothing. */
+export type JunitCase = Omit<Check, 'group'> & { group: string; skipped?: boolean };
+
+export function renderJunit(
+  checks: readonly JunitCase[],
+  { suite, created, properties }: JunitOptions,
+): string {
   const groups = [...new Set(checks.map(({ group }) => group))];
-  const failed = (list: readonly Check[]): number => list.filter(({ passed }) => !passed).length;
+  const failed = (list: readonly JunitCase[]): number => list.filter(({ passed }) => !passed).length;
   const lines = groups.flatMap((group) => {
     const cases = checks.filter((check) => check.group === group);
     const time = cases.reduce((sum, { seconds }) => sum + (seconds ?? 0), 0);
     return [
-      `  <testsuite name=${quoted(`${suite}: ${group}`)} tests="${cases.length}" failures="${failed(cases)}" errors="0" skipped="0" time="${time.toFixed(3)}" timestamp=${quoted(created.slice(0, 19))}>`,
+      `  <testsuite name=${quoted(`${suite}: ${group}`)} tests="${cases.length}" failures="${failed(cases)}" errors="0" skipped="${cases.filter(({ skipped }) => skipped).length}" time="${time.toFixed(3)}" timestamp=${quoted(created.slice(0, 19))}>`,
       '    <properties>',
       ...properties.map(([name, value]) => `      <property name=${quoted(name)} value=${quoted(value)}/>`),
       '    </properties>',
@@ -33,8 +39,9 @@ export function renderJunit(checks: readonly Check[], { suite, created, properti
   ].join('\n');
 }
 
-function testCase({ name, passed, message, seconds }: Check, className: string): string {
+function testCase({ name, passed, skipped, message, seconds }: JunitCase, className: string): string {
   const open = `    <testcase classname=${quoted(className)} name=${quoted(name)} time="${(seconds ?? 0).toFixed(3)}"`;
+  if (skipped) return `${open}>\n      <skipped message=${quoted(message)}/>\n    </testcase>`;
   if (passed) return `${open}/>`;
   return `${open}>\n      <failure message=${quoted(message)} type="failed">${escapeXml(`${name}: ${message}`)}</failure>\n    </testcase>`;
 }

@@ -9,11 +9,15 @@ import {
   formatSeconds,
   plural,
 } from '../measure/format.ts';
-import type { Report, RunReport, TurnReport } from '../measure/report.ts';
+import { outcomeOf, TIE } from '../measure/outcome.ts';
+import type { Report, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
+import { auditSentence, auditTable, auditTotals } from './audit.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
-import type { FiguresPiece, Piece, ReportDocument, Section, TablePiece, Tone } from './document.ts';
+import type { Piece, ReportDocument, Section, TablePiece } from './document.ts';
+import { keyFigures } from './key-figures.ts';
+import { profileSection } from './profile.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
 import { adapterName, isStreamed, STREAMED, savings, THROTTLED } from './verdict.ts';
@@ -40,6 +44,8 @@ export function runDocument(
       ttftSection(report),
       ...(report.timeline ? [timelineSection(report.timeline)] : []),
       turnsSection(report),
+      ...auditSection(report),
+      ...(report.profile ? [profileSection(report.profile)] : []),
       ...(baseline ? [baselineSection(baseline)] : []),
       checksSection(checks),
       setUpSection(report, [
@@ -66,9 +72,6 @@ export function runDocument(
   };
 }
 
-const find = (report: Report, mode: string): RunReport | undefined =>
-  report.runs.find((run) => run.mode === mode);
-
 function headline(report: Report): string {
   const { comparison } = report;
   if (comparison && !comparison.logits_identical) return 'The modes disagree: the figures below do not count';
@@ -76,9 +79,11 @@ function headline(report: Report): string {
   if (!gain || gain.ratio === null) return `${report.runs.map(({ mode }) => mode).join(', ')}: how it went`;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0))
     return 'Nothing was pulled: both ways did the same work';
-  return gain.ratio >= 1
-    ? `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`
-    : `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`;
+  return {
+    ahead: `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`,
+    behind: `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`,
+    tie: `Pulling KV back from D makes ${TIE} to the first token here`,
+  }[outcomeOf({ ratio: gain.ratio })];
 }
 
 function sideBySide(report: Report): Section {
@@ -88,57 +93,6 @@ function sideBySide(report: Report): Section {
     title: 'Side by side',
     ...(sentence ? { intro: sentence } : {}),
     pieces: [...(figures ? [figures] : []), summaryTable(report)],
-  };
-}
-
-function keyFigures(report: Report): FiguresPiece | null {
-  const { comparison } = report;
-  const gain = comparison?.ttft_later_turns_ms;
-  const without = find(report, 'unidirectional')?.summary;
-  const pulling = find(report, 'bidirectional')?.summary;
-  if (!gain || gain.mean.ratio === null || !without || !pulling) return null;
-  const [before, after] = [gain.mean, gain.p50];
-  const tone = (ratio: number | null) => (ratio === null ? 'plain' : ratio >= 1 ? 'good' : 'bad');
-  const tpot = (pulling.tpot_ms?.mean ?? 0) / (without.tpot_ms?.mean ?? 0);
-  const tpotTone: Tone = Math.abs(tpot - 1) < 0.05 ? 'plain' : tpot < 1 ? 'good' : 'bad';
-  const saved = comparison.computed_tokens_saved ?? 0;
-  return {
-    kind: 'figures',
-    figures: [
-      {
-        label: 'mean TTFT, turns 2+',
-        value: `${gain.mean.ratio.toFixed(2)}x`,
-        note: `${formatMs(before.reference)} → ${formatMs(before.candidate)} ms`,
-        tone: tone(before.ratio),
-      },
-      {
-        label: 'median TTFT, turns 2+',
-        value: after.ratio === null ? '-' : `${after.ratio.toFixed(2)}x`,
-        note: `${formatMs(after.reference)} → ${formatMs(after.candidate)} ms`,
-        tone: tone(after.ratio),
-      },
-      {
-        label: 'tokens computed',
-        value: `${saved > 0 ? '−' : ''}${formatCount(Math.abs(saved))}`,
-        note: `${formatCount(without.computed_tokens)} → ${formatCount(pulling.computed_tokens)}`,
-        tone: saved >= 0 ? 'good' : 'bad',
-      },
-      {
-        label: 'KV pulled back',
-        value: formatBytes(pulling.bytes_d_to_p),
-        note: `${formatCount(pulling.pulled_tokens)} tokens of D`,
-      },
-      ...(Number.isFinite(tpot)
-        ? [
-            {
-              label: 'time per later token',
-              value: `${tpot >= 1 ? '+' : '−'}${Math.abs((tpot - 1) * 100).toFixed(0)}%`,
-              tone: tpotTone,
-              note: `${formatMs(without.tpot_ms!.mean)} → ${formatMs(pulling.tpot_ms!.mean)} ms`,
-            },
-          ]
-        : []),
-    ],
   };
 }
 
@@ -253,6 +207,20 @@ function ttftSection({ runs }: Report): Section {
         : []),
     ],
   };
+}
+
+function auditSection({ runs, config }: Report): Section[] {
+  const turns = runs.flatMap((run) =>
+    run.turns.flatMap(({ audit, ...turn }) => (audit ? [{ ...turn, ...audit }] : [])),
+  );
+  if (turns.length === 0) return [];
+  return [
+    {
+      title: 'Audit',
+      intro: `${auditSentence(auditTotals(turns), String(config.pullPolicy))} They are left out of the times of every mode.`,
+      pieces: [auditTable(turns)],
+    },
+  ];
 }
 
 const MOST_ROWS = 200;

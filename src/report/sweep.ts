@@ -9,7 +9,8 @@ import {
   formatParameters,
   plural,
 } from '../measure/format.ts';
-import { type SweepReport, type SweepSeriesReport, seriesName } from '../measure/sweep-report.ts';
+import { TIE } from '../measure/outcome.ts';
+import { noWinner, type SweepReport, type SweepSeriesReport, seriesName } from '../measure/sweep-report.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import type { CurvePiece, Piece, ReportDocument, Section, TablePiece } from './document.ts';
@@ -52,8 +53,9 @@ export function sweepDocument(
 }
 
 /** 'Pulling wins from 85 tokens on'. */
-function verdictOf({ crossover }: SweepSeriesReport): string {
+function verdictOf({ crossover, points }: SweepSeriesReport): string {
   if (!crossover) return 'Only one way was measured';
+  if (noWinner(points)) return 'Pulling makes no difference at any length measured';
   if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every length measured';
   if (crossover.kind !== 'crosses') return 'Pulling loses at every length measured';
   const { tokens, low, high } = crossover;
@@ -188,7 +190,7 @@ const pointsTable = ({ points }: SweepSeriesReport): TablePiece => ({
     formatCount(context_tokens),
     { text: formatMs(pull?.median ?? null), strong: winner === 'pull' },
     { text: formatMs(recompute?.median ?? null), strong: winner === 'recompute' },
-    winner ?? '',
+    winner === 'neither' ? TIE : (winner ?? ''),
     rounds_won_by_pull === null || !pull ? '' : `${rounds_won_by_pull} of ${pull.ttft_ms.length}`,
     pull ? formatMb(pull.bytes) : '-',
     formatGbps(pull?.gbps ?? null),

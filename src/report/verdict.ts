@@ -1,6 +1,7 @@
 /** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
 
 import { formatCount, formatMs, plural } from '../measure/format.ts';
+import { outcomeOf, TIE } from '../measure/outcome.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
@@ -33,10 +34,11 @@ export function savings(report: Report): string | null {
   }
   const before = formatMs(mean('unidirectional'));
   const after = formatMs(mean('bidirectional'));
-  const verdict =
-    speedup.mean >= 1
-      ? `${speedup.mean.toFixed(2)}x faster`
-      : `${(1 / speedup.mean).toFixed(2)}x slower: here, computing again was cheaper`;
+  const verdict = {
+    ahead: `${speedup.mean.toFixed(2)}x faster`,
+    behind: `${(1 / speedup.mean).toFixed(2)}x slower: here, computing again was cheaper`,
+    tie: TIE,
+  }[outcomeOf({ ratio: speedup.mean })];
   return (
     `Pulling D's KV back spared P ${formatCount(saved)} of ${formatCount(total)} prompt tokens: from turn 2 on, mean TTFT ` +
     `${after} ms instead of ${before} ms (${verdict}), on ${adapterName(report)}` +

@@ -42,9 +42,9 @@ export class EngineMetrics {
         this.#outputs(event.outputs, event.atMs);
         break;
       case 'transfer': {
-        const { outcome, wallMs, postMs, bytes, descriptors } = event.result;
+        const { outcome, wallMs, movingMs, postMs, bytes, descriptors } = event.result;
         if (outcome !== 'done') break;
-        this.#m.xferTime.observe(wallMs / 1000);
+        this.#m.xferTime.observe((movingMs ?? wallMs) / 1000);
         this.#m.postTime.observe(postMs / 1000);
         this.#m.bytes.observe(bytes);
         this.#m.descriptors.observe(descriptors);

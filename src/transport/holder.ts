@@ -250,6 +250,7 @@ export class HolderHalf {
         kind: 'chunk',
         ...{ epoch: connection.epoch, transferId, index, slot, byteLength: bytes },
         ...{ group: chunk.group, first: chunk.first, count: chunk.blockIds.length },
+        ...(read.kind === 'stream' ? { blockIds: chunk.blockIds } : {}),
         times: { ...times, link: linkTimes },
         ...{ checksum: sum, descriptors: gathered.descriptors },
       });

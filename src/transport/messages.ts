@@ -78,6 +78,8 @@ export interface ChunkMessage {
   group: number;
   first: number;
   count: number;
+  /** The holder's, of a streamed READ, which named none. */
+  blockIds?: readonly BlockId[];
   times: HolderTimes;
   /** Of the bytes before they went into the slab; null when checksums are off. */
   checksum: number | null;

@@ -114,6 +114,11 @@ export class ReaderHalf {
       this.#fail(transfer, `what the holder sent cannot be meant: ${place.wrong}.`);
       return;
     }
+    const { group, blockIds } = chunk;
+    if (blockIds) {
+      const pairs = blockIds.map((remote, i) => ({ group, remote, local: place.localIds[i]! }));
+      transfer.request.onChunk?.(pairs);
+    }
     const ends = { holderId: connected.identity.engineId, readerId: this.#deps.own.identity.engineId };
     emitHolderStages(this.#deps.onSpan, chunk, { ...ends, requestId: transfer.request.requestId });
     let committed = false;

@@ -19,6 +19,7 @@ export function emptyResult(outcome: TransferOutcome, message: string, wallMs: n
     chunks: 0,
     descriptors: 0,
     wallMs,
+    movingMs: null,
     postMs: 0,
     stages: noStages(),
   };
@@ -39,6 +40,8 @@ export class Transfer {
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #seen = new Set<number>();
+  /** Of a streamed READ, by chunk: when its bytes were under way. */
+  readonly #moving: [startMs: number, endMs: number][] = [];
   #blocks = 0;
   #descriptors = 0;
   #chunksInWork = 0;
@@ -110,6 +113,7 @@ export class Transfer {
       this.#descriptors += chunk.descriptors;
       const { waitStart, gatherStart, submitted, readbackStart, mapped, slabInStart, slabInEnd, link } =
         chunk.times;
+      if (this.request.streamed) this.#moving.push([gatherStart, submitted], [readbackStart, this.#now()]);
       if (chunk.index === 0) this.stages.waitMs += gatherStart - waitStart + (readbackStart - submitted);
       this.stages.gatherMs += submitted - gatherStart;
       this.stages.readbackMs += mapped - readbackStart;
@@ -136,8 +140,20 @@ export class Transfer {
       chunks: this.#seen.size,
       descriptors: this.#descriptors,
       wallMs: this.#now() - this.#startedAt,
+      movingMs: this.request.streamed ? coveredMs(this.#moving) : null,
       postMs: this.postMs,
       stages: this.stages,
     });
   }
+}
+
+/** Milliseconds that lie in any of the intervals. */
+export function coveredMs(intervals: readonly (readonly [startMs: number, endMs: number])[]): number {
+  let covered = 0;
+  let until = Number.NEGATIVE_INFINITY;
+  for (const [startMs, endMs] of intervals.toSorted(([a], [b]) => a - b)) {
+    covered += Math.max(0, endMs - Math.max(startMs, until));
+    until = Math.max(until, endMs);
+  }
+  return covered;
 }

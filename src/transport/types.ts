@@ -62,6 +62,8 @@ export interface ReadRequest {
   requestId: string;
   /** The pairs' `remote` are indexes of blocks in the holder's sequence, which may still be computed; ascending by group. */
   streamed?: boolean;
+  /** Of a streamed READ: told the holder's ids of what a chunk brings, before its bytes are taken. */
+  onChunk?: (pairs: readonly BlockPair[]) => void;
   /** Ends the READ as 'failed'. */
   signal?: AbortSignal;
 }
@@ -92,6 +94,11 @@ export interface TransferResult {
   /** Copies on the holder's device: runs of neighbouring blocks, or layers' pieces of blocks. */
   descriptors: number;
   wallMs: number;
+  /**
+   * Of a streamed READ, null otherwise: the part of wallMs in which bytes of it were under way, from a chunk's gather to its
+   * scatter; in the rest it waited for blocks to be computed, or for the device.
+   */
+  movingMs: number | null;
   /** What it took to post the READ, milliseconds: vLLM's post time. */
   postMs: number;
   stages: TransferStages;

@@ -42,10 +42,24 @@ describe('kvferry calibrate', () => {
     expect(world.out()).toContain('cost-aware ended within 5% of the better choice');
   });
 
+  it('writes it as a page and as Markdown', async () => {
+    const { code, world } = await kvferry('calibrate --check --rounds 2 --html c.html --markdown c.md');
+    expect(code).toBe(0);
+    const text = world.files.get('c.md')!;
+    expect(text).toContain('## kvferry calibrate: Recommended kv\\_recompute\\_threshold');
+    expect(text).toContain('cost-aware ended within 5% of the better choice');
+    expect(text).toContain('### Policies side by side');
+    const page = world.files.get('c.html')!;
+    expect(page).toContain('as the fitted costs predict it');
+    for (const wrong of ['NaN', 'undefined', 'Infinity']) expect(page).not.toContain(wrong);
+  });
+
   it('refuses a file that cannot be written before anything starts', async () => {
-    const { code, world } = await kvferry('calibrate /read-only/c.json');
-    expect(code).toBe(2);
-    expect(world.clusters).toHaveLength(0);
+    for (const argv of ['calibrate /read-only/c.json', 'calibrate --html /read-only/c.html']) {
+      const { code, world } = await kvferry(argv);
+      expect(code).toBe(2);
+      expect(world.clusters).toHaveLength(0);
+    }
   });
 });
 

@@ -276,4 +276,19 @@ describe('kvferry verify', () => {
     expect(world.out()).toContain('block 3 is lost');
     expect(world.out()).toContain('2 checks passed, 12 failed, 1 skipped');
   });
+
+  test('its checks as a page, Markdown and JUnit', async () => {
+    const world = fakeWorld({ wrong: { mode: 'unidirectional', what: 'logits' } });
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    const files = ['--html', 'v.html', '--markdown', 'v.md', '--junit', 'v.xml'];
+    expect(await main(['verify', '--model', 'nano', ...files], world.deps)).toBe(1);
+    expect(world.files.get('v.md')).toMatch(
+      /\| greedy, P keeps nothing, every turn pulls \|.*\*\*✗ failed\*\* \|/,
+    );
+    expect(world.files.get('v.html')).toContain('1 skipped</h1>');
+    const xml = world.files.get('v.xml')!;
+    expect(xml).toMatch(/<failure message="[^"]*unidirectional parts from monolithic/);
+    expect(xml).toContain('<skipped message="give --fixture DIR to check one"/>');
+    expect(xml).toMatch(/skipped="1"/);
+  });
 });

@@ -36,6 +36,8 @@ const config: ConnectorConfig = {
 export interface Node extends TestEngine {
   worker: NixlWorkerSide;
   transfers: TransferInfo[];
+  /** Of streamed pulls, holder and reader. */
+  chunks: (readonly [number, number])[][];
 }
 
 const open: TestEngine[] = [];
@@ -52,14 +54,16 @@ export function makeNode(
   const memory = new TestMemory().fillRandom(name.length);
   const engine = makeEngine(name, { memory, clock, ...options });
   const transfers: TransferInfo[] = [];
+  const chunks: Node['chunks'] = [];
   const worker = new NixlWorkerSide({
     config: { ...config, ...changes },
     transport: engine.transport,
     clock,
+    onChunk: ({ pairs }) => chunks.push(pairs.map(({ remote, local }) => [remote, local] as const)),
     onTransfer: (info) => transfers.push(info),
   });
   open.push(engine);
-  return { ...engine, worker, transfers };
+  return { ...engine, worker, transfers, chunks };
 }
 
 /** P and D with one clock, connected. */

@@ -59,6 +59,20 @@ describe('a streamed READ', () => {
     expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
   });
 
+  it('counts as moving the time of its chunks, not that in which it waits for blocks', async () => {
+    const { p, d, clock } = makeNodes();
+    d.memory.onCommit = () => clock.advance(5);
+    stream(d, p, 3);
+    clock.advance(100);
+    computed(p, [1, 2, 3], 40);
+    await turns();
+    clock.advance(400);
+    hold(p, [1, 2, 3], clock);
+    await nextOutput(d);
+    const { wallMs, movingMs } = d.transfers[0]!.result;
+    expect({ wallMs, movingMs }).toEqual({ wallMs: 510, movingMs: 10 });
+  });
+
   it('that comes when P is done reads what is held, from where its own hit ends', async () => {
     const { p, d, clock } = makeNodes();
     computed(p, [4, 5, 6], 40);
@@ -101,6 +115,14 @@ describe('a streamed READ', () => {
     hold(p, [11, 12, 13, 14, 15], clock);
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(gathered).toEqual([1, 2, 13, 14, 15]);
+    // As they were read, not where the rest was first computed.
+    expect(d.chunks.flat()).toEqual([
+      [1, 21],
+      [2, 22],
+      [13, 23],
+      [14, 24],
+      [15, 25],
+    ]);
     expect(arrived(d, p, [11, 12, 13, 14, 15])).toEqual([11, 12, 13, 14, 15]);
   });
 

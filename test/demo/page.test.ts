@@ -163,6 +163,34 @@ describe('the address', () => {
   });
 });
 
+describe('a streamed hand-over', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  }, 120_000);
+  afterAll(() => browser.close());
+
+  test('is chosen by a control or the address, and its blocks are known as they come', async () => {
+    const { page, errors } = await openPage(browser, `${served.url}#turns=0`);
+    await untilReady(page);
+    await page.getByLabel('Hand-over from P to D').selectOption('streamed');
+    await until(page, "state.settings.value.handover === 'streamed' && state.status.value.phase === 'ready'");
+    expect(new URL(page.url()).hash).toContain('handover=streamed');
+    const turn = await ask(page, 'Tell me a story about Gus and a bear.');
+    expect(turn).toMatchObject({ error: null });
+    expect(turn.answer).toContain('The end.');
+    const { pulls } = await readState(page);
+    const over = pulls.find(({ direction }) => direction === 'p_to_d')!;
+    expect(over).toMatchObject({ outcome: 'done', bytesDone: over.bytes });
+    expect(over.pairs).toHaveLength(turn.result!.transfer.p_to_d.blocks);
+    expect(over.chunks!.flat()).toEqual(over.pairs);
+    const { page: second } = await openPage(browser, page.url());
+    await untilReady(second);
+    expect((await readState(second)).settings).toMatchObject({ handover: 'streamed' });
+    expect(errors).toEqual([]);
+  });
+});
+
 describe('without WebGPU', () => {
   let browser: Browser;
   beforeAll(async () => {

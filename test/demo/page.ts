@@ -108,7 +108,14 @@ export interface PageState {
     result: RecordedTurn | null;
   }[];
   alive: { prefill: boolean; decode: boolean };
-  pulls: { direction: string; outcome: string | null; bytes: number; bytesDone: number }[];
+  pulls: {
+    direction: string;
+    outcome: string | null;
+    bytes: number;
+    bytesDone: number;
+    pairs: [number, number][];
+    chunks: [number, number][][] | null;
+  }[];
   blockStates: { prefill: string[]; decode: string[] };
   replay: { atMs: number; lengthMs: number; playing: boolean } | null;
   race: {

@@ -44,6 +44,24 @@ describe('a streamed hand-over', () => {
     });
   });
 
+  it('has a rate over the time in which its bytes moved, not over the prefill', async () => {
+    const size = { numBlocks: 280, enablePrefixCaching: false };
+    await withCluster(
+      { ...streamed, mode: 'unidirectional', maxModelLen: 4096, prefill: size, decode: size },
+      async (cluster) => {
+        const promptTokenIds = Array.from({ length: 960 }, (_, i) => 10 + (i % 401));
+        const { result } = await generate(cluster, { ...request('c'), promptTokenIds });
+        const { bytes, ms, movingMs, gbps } = result.transfer.pToD!;
+        expect(movingMs).toBeGreaterThan(0);
+        expect(movingMs).toBeLessThan(ms);
+        expect(gbps).toBeCloseTo(bytes / movingMs! / 1e6, 9);
+        await cluster.configure({ handover: 'pull' });
+        const pulled = await generate(cluster, { ...request('d'), promptTokenIds });
+        expect(pulled.result.transfer.pToD).not.toHaveProperty('movingMs');
+      },
+    );
+  });
+
   it('notices damaged KV', async () => {
     const right = await withCluster(streamed, (cluster) => converse(cluster, 'c', 1, long));
     const damage = { fault: { engine: 'decode', kind: 'drop-block' }, poison: false } as const;

@@ -6,6 +6,7 @@ import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
 import { documentOf } from '../../src/report/render.ts';
+import { savings } from '../../src/report/verdict.ts';
 import { benchReport, runReport } from './reports.ts';
 
 const EVIL = `<script>alert("x")</script><img src="https://e.vil/x.png" onerror='x'> | \`a\` *b*`;
@@ -62,17 +63,40 @@ describe('the page', () => {
     expect(documentFor(slow).headline).toBe(
       'bidirectional loses here: mean time to the first token 2.25x longer',
     );
-    const close = benchReport({
-      rounds: 3,
-      requests: 9,
-      ttft: (mode, _, i) => 50 + ((i * 7 + mode.length) % 5),
-    });
-    expect(documentFor(close).headline).toContain('cannot be told apart');
     const run = await runReport(undefined, { pullsNothing: true });
     expect(documentFor(run).headline).toBe('Nothing was pulled: both ways did the same work');
     const wrong = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'logits' } });
     expect(documentFor(wrong).headline).toBe('The modes disagree: the figures below do not count');
     expect(documentFor(wrong).verdicts[0]).toMatchObject({ tone: 'bad' });
+  });
+
+  test('a tie is no win and no loss, in words and in colour', async () => {
+    const close = benchReport({
+      rounds: 3,
+      requests: 9,
+      ttft: (mode, _, i) => 50 + ((i * 7 + mode.length) % 5),
+    });
+    expect(documentFor(close).headline).toContain('bidirectional makes no difference to unidirectional');
+    const even = await runReport();
+    const gain = even.comparison!.ttft_later_turns_ms!;
+    gain.mean = { reference: 50, candidate: 49.9, ratio: 50 / 49.9 };
+    gain.p50 = { reference: 50, candidate: 50.1, ratio: 50 / 50.1 };
+    even.comparison!.ttft_speedup = { mean: 50 / 49.9, p50: 50 / 50.1 };
+    expect(documentFor(even).headline).toBe(
+      'Pulling KV back from D makes no difference to the first token here',
+    );
+    expect(savings(even)).toContain('(no difference)');
+    for (const report of [close, even]) {
+      const figures = documentFor(report)
+        .sections.flatMap(({ pieces }) => pieces)
+        .flatMap((piece) => (piece.kind === 'figures' ? piece.figures : []))
+        .filter(({ label }) => label.includes('TTFT'));
+      expect(figures).toHaveLength(2);
+      for (const { note, tone } of figures) {
+        expect(note).toMatch(/: no difference$/);
+        expect(tone).toBe('plain');
+      }
+    }
   });
 
   test('what a waterfall saves and adds leads from one total to the other', async () => {
@@ -103,6 +127,34 @@ describe('Markdown', () => {
       if (/^\|( :?-+:? \|)+$/.test(rows[i + 1] ?? '')) columns = count;
       expect(count, row).toBe(columns);
     }
+  });
+});
+
+describe('what was asked beside the modes', () => {
+  test('a profile: kernels and layers of each engine', async () => {
+    const report = await runReport();
+    const layers = [{ layer: 0, calls: 2, ms: 3 }];
+    const kernel = {
+      ...{ kernel: 'gate and up', calls: 2, ms: 3, share: 0.75, gflops: 12, gbps: 3 },
+      ...{ bound: 'arithmetic' as const, of_ceiling: 0.5, layers },
+    };
+    const ceilings = { gflops: 24, gbps: 9 };
+    const engines = [{ engine_id: 'prefill-0', clock_step_ns: 1, ceilings, kernels: [kernel] }];
+    const text = renderMarkdown(documentFor({ ...report, profile: { mode: 'bidirectional', engines } }));
+    expect(text).toContain('### Kernels');
+    expect(text).toContain('| **gate and up** | 2 | 3.00 | 75.0% | 12.0 GFLOP/s | 50% |');
+    expect(text).toContain('| gate and up | 0 | 2 | 3.00 |');
+  });
+
+  test('audits: both times of each turn, and no loss where there is no difference', async () => {
+    const report = await runReport();
+    const [, , both] = report.runs;
+    both!.turns[1]!.audit = { chose: 'pull', chosen_ttft_ms: 80, other_ttft_ms: 50, regret_ms: 30 };
+    both!.turns[2]!.audit = { chose: 'pull', chosen_ttft_ms: 80.1, other_ttft_ms: 80, regret_ms: 0.1 };
+    const text = renderMarkdown(documentFor(report));
+    expect(text).toContain('2 turns served both ways; threshold took the slower way in 1, and lost 30.1 ms');
+    expect(text).toContain('| made-1, 2 | pull | 80.0 | 50.0 | 30.0 |');
+    expect(text).toContain('| made-1, 3 | pull | 80.1 | 80.0 | no difference |');
   });
 });
 

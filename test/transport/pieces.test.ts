@@ -8,8 +8,24 @@ import { compatibilityHash } from '../../src/transport/compatibility.ts';
 import { LINK_PRESETS, LinkQueue, parseLink } from '../../src/transport/link.ts';
 import { mergeRuns } from '../../src/transport/merge-runs.ts';
 import { SlotRing } from '../../src/transport/slab.ts';
+import { coveredMs } from '../../src/transport/transfer.ts';
 import { createTransport } from '../../src/transport/transport.ts';
 import { FACTORS, ManualClock, makeEngine, TestMemory } from './helpers.ts';
+
+describe('coveredMs', () => {
+  it('counts each moment once, whatever the order', () => {
+    expect(coveredMs([])).toBe(0);
+    const intervals = [
+      [20, 30],
+      [0, 5],
+      [4, 8],
+      [22, 25],
+      [30, 31],
+    ] as const;
+    expect(coveredMs(intervals)).toBe(8 + 11);
+    expect(coveredMs(intervals.toReversed())).toBe(19);
+  });
+});
 
 describe('mergeRuns', () => {
   it('joins ids that ascend by one, and only those', () => {

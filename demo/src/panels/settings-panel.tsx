@@ -51,6 +51,16 @@ export function SettingsPanel({ session }: { session: Session }) {
           choices={LINKS}
           onChange={(link) => set({ link: link === 'off' ? null : link })}
         />
+        <ChoiceField
+          label="Hand-over from P to D"
+          help="Streamed is kvferry's own, not vLLM's: D is asked at once, and reads blocks while P still computes."
+          value={settings.handover}
+          choices={[
+            ['pull', "when P is done, as vLLM's"],
+            ['streamed', "streamed, kvferry's own"],
+          ]}
+          onChange={(handover) => set({ handover: handover as Settings['handover'] })}
+        />
         <SwitchField
           label="Prefix caching on P"
           help="P keeps the blocks of earlier turns and finds them again."

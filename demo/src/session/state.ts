@@ -125,6 +125,7 @@ function apply(state: WritableState, event: SessionEvent): void {
       countBytes(state, event.spans);
       break;
     case 'transfer_started':
+    case 'transfer_chunk':
     case 'transfer_ended':
       state.transfers.value = withTransfer(state.transfers.value, event);
       break;
@@ -180,25 +181,50 @@ function withBlocks(
 }
 
 type Started = Extract<SessionEvent, { kind: 'transfer_started' }>;
+type Chunk = Extract<SessionEvent, { kind: 'transfer_chunk' }>;
 type Ended = Extract<SessionEvent, { kind: 'transfer_ended' }>;
 
-function withTransfer(before: readonly TransferView[], event: Started | Ended): readonly TransferView[] {
+function withTransfer(
+  before: readonly TransferView[],
+  event: Started | Chunk | Ended,
+): readonly TransferView[] {
   const same = (transfer: TransferView) =>
     transfer.requestId === event.requestId &&
     transfer.direction === event.direction &&
     transfer.endMs === null;
   if (event.kind === 'transfer_ended') {
-    const { outcome, message, stagesMs, throttled, bytes, atMs } = event;
+    const { outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
     return before.map((transfer) =>
       same(transfer)
-        ? { ...transfer, outcome, message, stagesMs, throttled, bytesDone: bytes, endMs: atMs }
+        ? { ...transfer, outcome, message, stagesMs, throttled, movingMs, bytesDone: bytes, endMs: atMs }
         : transfer,
     );
   }
-  const { requestId, direction, pairs, bytes, atMs } = event;
+  if (event.kind === 'transfer_chunk') {
+    const { pairs } = event;
+    return before.map((transfer) =>
+      same(transfer)
+        ? {
+            ...transfer,
+            pairs: [...transfer.pairs, ...pairs],
+            chunks: [...(transfer.chunks ?? []), pairs],
+          }
+        : transfer,
+    );
+  }
+  const { requestId, direction, pairs, bytes, streamed, atMs } = event;
   const fresh: TransferView = {
-    ...{ requestId, direction, pairs, bytes, bytesDone: 0, startMs: atMs, endMs: null },
-    ...{ outcome: null, message: '', stagesMs: {}, throttled: false },
+    ...{
+      requestId,
+      direction,
+      pairs,
+      chunks: streamed ? [] : null,
+      bytes,
+      bytesDone: 0,
+      startMs: atMs,
+      endMs: null,
+    },
+    ...{ outcome: null, message: '', stagesMs: {}, throttled: false, movingMs: null },
   };
   return [...before, fresh].slice(-MOST_TRANSFERS);
 }

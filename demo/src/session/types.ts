@@ -56,13 +56,18 @@ export interface EngineState {
   blocks: ReadonlySignal<readonly BlockView[]>;
 }
 
+/** Block ids at the holder and at the reader. */
+export type BlockPairs = readonly (readonly [number, number])[];
+
 /** A transfer under way, or one of the last that ended. */
 export interface TransferView {
   /** The reader's request: with the direction it names the transfer. */
   requestId: string;
   direction: Direction;
-  /** Block ids at the holder and at the reader, in the order of the sequence. */
-  pairs: readonly (readonly [number, number])[];
+  /** In the order of the sequence. */
+  pairs: BlockPairs;
+  /** Of a streamed hand-over: the pairs by chunk, as far as they came. null: all were known at the start. */
+  chunks: readonly BlockPairs[] | null;
   bytes: number;
   /** Of bytes, copied out of the slab so far (from the spans of its chunks). */
   bytesDone: number;
@@ -74,6 +79,8 @@ export interface TransferView {
   /** Milliseconds by stage, summed over chunks; empty while it runs. */
   stagesMs: Readonly<Record<string, number>>;
   throttled: boolean;
+  /** Of a streamed one that ended: the time in which its bytes moved; null otherwise. */
+  movingMs: number | null;
 }
 
 export interface SlabView {

@@ -2,6 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { outcomeOf } from '../../../src/measure/outcome.ts';
 import type { Session } from '../session/types.ts';
 import { CrossoverChart } from './crossover-chart.ts';
 import {
@@ -133,8 +134,12 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
 export function inWords(points: readonly CrossoverPoint[], threshold: number): string {
   const at = crossing(points);
   if (at === null) return '';
-  const wins =
-    at === 'always'
+  const even = points.every(
+    ({ pullMs, recomputeMs }) => outcomeOf({ ratio: recomputeMs / pullMs }) === 'tie',
+  );
+  const wins = even
+    ? 'No difference at any length measured.'
+    : at === 'always'
       ? 'Pulling wins at every length measured.'
       : at === 'never'
         ? 'Pulling loses at every length measured.'

@@ -33,12 +33,13 @@ export function describeSpan(span: Span): SpanWords {
     tokens === null ? null : plural(tokens, 'token'),
     chunk === null ? null : `chunk ${chunk + 1}`,
   ];
+  const movingMs = typeof span.args.movingMs === 'number' ? span.args.movingMs : took;
   return {
     title: span.name,
     meaning: SPAN_NAMES[span.name as SpanName] ?? null,
     where: lane === null ? span.lane : LANE_LABELS[lane],
     took: ms(took),
-    moved: moved === null ? null : `${bytes(moved)}, ${rate(moved, took)}`,
+    moved: moved === null ? null : `${bytes(moved)}, ${rate(moved, movingMs)}`,
     clock: CLOCKS[span.clock],
     more: more.filter(Boolean).join(', ') || null,
   };

@@ -4,6 +4,7 @@ import { type BlockLook, drawBlock, roundRect } from './draw-block.ts';
 import { type Flight, pointOnWay, progressOf } from './flights.ts';
 import * as format from './format.ts';
 import { type Box, cellBox, type StageLayout } from './geometry.ts';
+import { movedMs } from './measured.ts';
 import type { Palette } from './palette.ts';
 
 export interface Focus {
@@ -199,12 +200,14 @@ function drawRate(
 
 export function rateLines(transfer: TransferView | null): readonly string[] {
   if (!transfer) return ['nothing yet'];
-  const { pairs, bytes, bytesDone, startMs, endMs, outcome, throttled } = transfer;
+  const { pairs, chunks, bytes, bytesDone, endMs, outcome, throttled } = transfer;
   const blocks = format.plural(pairs.length, 'block');
-  if (endMs === null) return [blocks, `${format.bytes(bytesDone)} of ${format.bytes(bytes)}`];
+  if (endMs === null)
+    return [chunks ? `${blocks} so far` : blocks, `${format.bytes(bytesDone)} of ${format.bytes(bytes)}`];
   if (outcome !== 'done') return [blocks, outcome ?? 'ended'];
-  const took = endMs - startMs;
-  return [`${blocks} in ${format.ms(took)}`, `${format.rate(bytes, took)}${throttled ? ', modelled' : ''}`];
+  const took = movedMs(transfer);
+  const how = throttled ? ', modelled' : chunks ? ', streamed' : '';
+  return [`${blocks} in ${format.ms(took)}`, `${format.rate(bytes, took)}${how}`];
 }
 
 function drawFlight(

@@ -1,8 +1,9 @@
 /**
  * Copies on their way between the grids, for the eye: a copy that took milliseconds is shown for about a second, one that
- * took longer (a slow link) keeps the pace of its bytes. Knows transfers and elapsed time; draws nothing.
+ * took longer (a slow link) keeps the pace of its bytes. Of a streamed hand-over each chunk flies by itself. Knows
+ * transfers and elapsed time; draws nothing.
  */
-import type { Direction, TransferView } from '../session/types.ts';
+import type { BlockPairs, Direction, TransferView } from '../session/types.ts';
 import { type Box, centre, clamp, type Point } from './geometry.ts';
 
 /** The shortest time that a copy is shown for. */
@@ -15,7 +16,7 @@ const BLOCK_SHARE = 0.45;
 export interface Flight {
   key: string;
   direction: Direction;
-  pairs: readonly (readonly [number, number])[];
+  pairs: BlockPairs;
   /** 0 to 1: how far the picture is. Never ahead of the bytes. */
   shown: number;
   /** Copied share of the bytes, 0 to 1. */
@@ -40,7 +41,7 @@ export class Flights {
     elapsedMs: number,
     onDeparture: (flight: Flight) => void = () => {},
   ): boolean {
-    const keys = new Set(transfers.map(keyOf));
+    const keys = new Set(transfers.flatMap((transfer) => piecesOf(transfer).map(({ key }) => key)));
     for (const key of this.#seen) if (!keys.has(key)) this.#seen.delete(key);
     for (const transfer of transfers) this.#take(transfer, nowMs, onDeparture);
     for (const flight of [...this.#flights.values()]) {
@@ -52,21 +53,21 @@ export class Flights {
   }
 
   #take(transfer: TransferView, nowMs: number, onDeparture: (flight: Flight) => void): void {
-    const key = keyOf(transfer);
-    const known = this.#flights.get(key);
-    const done = transfer.bytes === 0 ? 1 : clamp(transfer.bytesDone / transfer.bytes, 0, 1);
-    const realMs = transfer.endMs === null ? null : transfer.endMs - transfer.startMs;
-    const failed = transfer.outcome !== null && transfer.outcome !== 'done';
-    if (known) {
-      Object.assign(known, { done: Math.max(known.done, done), realMs, failed });
-    } else if (!this.#seen.has(key)) {
-      this.#seen.add(key);
-      const stale = transfer.endMs !== null && Math.abs(nowMs - transfer.endMs) > STALE_MS;
-      if (stale || transfer.pairs.length === 0) return;
-      const { direction, pairs } = transfer;
-      const flight = { key, direction, pairs, shown: 0, done, realMs, failed };
-      this.#flights.set(key, flight);
-      onDeparture(flight);
+    const { direction, startMs, endMs, outcome } = transfer;
+    const realMs = endMs === null ? null : endMs - startMs;
+    const failed = outcome !== null && outcome !== 'done';
+    const stale = endMs !== null && Math.abs(nowMs - endMs) > STALE_MS;
+    for (const { key, pairs, done } of piecesOf(transfer)) {
+      const known = this.#flights.get(key);
+      if (known) {
+        Object.assign(known, { done: Math.max(known.done, done), realMs, failed });
+      } else if (!this.#seen.has(key)) {
+        this.#seen.add(key);
+        if (stale || pairs.length === 0) continue;
+        const flight = { key, direction, pairs, shown: 0, done, realMs, failed };
+        this.#flights.set(key, flight);
+        onDeparture(flight);
+      }
     }
   }
 
@@ -93,8 +94,13 @@ export class Flights {
   }
 }
 
-const keyOf = ({ requestId, direction, startMs }: TransferView): string =>
-  `${direction} ${requestId} ${startMs}`;
+/** What flies as one: a transfer, or a chunk of a streamed one, which is told when its bytes are in the slab. */
+function piecesOf(transfer: TransferView): Pick<Flight, 'key' | 'pairs' | 'done'>[] {
+  const { requestId, direction, startMs, pairs, chunks, bytes, bytesDone } = transfer;
+  const key = `${direction} ${requestId} ${startMs}`;
+  if (chunks) return chunks.map((chunk, i) => ({ key: `${key} ${i}`, pairs: chunk, done: 1 }));
+  return [{ key, pairs, done: bytes === 0 ? 1 : clamp(bytesDone / bytes, 0, 1) }];
+}
 
 /** More blocks take a little longer, so that they can be told apart. */
 const shownMs = (blocks: number): number => LEAST_SHOWN_MS + Math.min(blocks * 25, 900);

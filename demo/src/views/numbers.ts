@@ -2,8 +2,9 @@
 import type { Crossover, Machine, Race, TransferView, TurnView } from '../session/types.ts';
 import { crossover as crossing } from './crossover-math.ts';
 import { ms, rate, times } from './format.ts';
-import { measured } from './measured.ts';
+import { measured, movedMs } from './measured.ts';
 import { isConversation } from './story.ts';
+import { verdictOf } from './verdict.ts';
 
 export interface NumberRow {
   what: string;
@@ -50,7 +51,10 @@ export function numberRows({ machine, turns, transfers, race, crossover }: Numbe
     },
     {
       what: 'computed again / pulled back',
-      value: ratio === null ? null : times(ratio),
+      value:
+        ratio === null
+          ? null
+          : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no difference' : ''}`,
       how: 'race the next turn',
     },
     {
@@ -73,8 +77,8 @@ function speedOf(transfers: readonly TransferView[], direction: TransferView['di
     (transfer) => transfer.direction === direction && transfer.outcome === 'done' && transfer.bytes > 0,
   );
   if (!last || last.endMs === null) return null;
-  const took = last.endMs - last.startMs;
-  return `${rate(last.bytes, took)} (${last.pairs.length} blocks in ${ms(took)}${last.throttled ? ', modelled link' : ''})`;
+  const took = movedMs(last);
+  return `${rate(last.bytes, took)} (${last.pairs.length} blocks in ${ms(took)}${last.chunks ? ', streamed' : ''}${last.throttled ? ', modelled link' : ''})`;
 }
 
 /** For a document or a mail. */

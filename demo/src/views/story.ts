@@ -72,11 +72,13 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
         : 'Each token leaves its KV in D. P does not have it: remember that for the next turn.',
     };
   }
-  if (over) {
+  if (over && over.pairs.length > 0) {
     return {
       tone: 'p',
       headline: `P hands ${plural(over.pairs.length, 'block')} over to D`,
-      detail: 'The prompt is computed once; D goes on from its KV.',
+      detail: over.chunks
+        ? 'D reads each block as soon as P has computed it.'
+        : 'The prompt is computed once; D goes on from its KV.',
     };
   }
   if (pull) {
@@ -174,7 +176,7 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
     tone: 'p',
     headline:
       verdict.winner === 'neither'
-        ? 'Pulling and computing took the same'
+        ? 'No difference between pulling and computing'
         : `Pulling back cost ${ms(verdict.marginMs)} here`,
     detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again. On this machine, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
   };

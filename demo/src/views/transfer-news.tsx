@@ -1,12 +1,13 @@
 /** Says each finished copy once, for screen readers. */
 import type { SessionState, TransferView } from '../session/types.ts';
 import { ms, plural, rate } from './format.ts';
+import { movedMs } from './measured.ts';
 
 function transferInWords(transfer: TransferView): string {
   const [reader, holder] = transfer.direction === 'd_to_p' ? ['P', 'D'] : ['D', 'P'];
   const blocks = plural(transfer.pairs.length, 'block');
   if (transfer.endMs === null) return `${reader} is copying ${blocks} from ${holder}.`;
-  const took = transfer.endMs - transfer.startMs;
+  const took = movedMs(transfer);
   if (transfer.outcome !== 'done')
     return `${reader} got nothing from ${holder}: ${transfer.message || transfer.outcome}.`;
   return `${reader} copied ${blocks} from ${holder} in ${ms(took)}, ${rate(transfer.bytes, took)}.`;

@@ -1,4 +1,5 @@
 /** What a race showed, as a plain sentence, whoever won. No DOM. */
+import { outcomeOf, within } from '../../../src/measure/outcome.ts';
 import type { Race } from '../session/types.ts';
 import { ms, times } from './format.ts';
 
@@ -9,24 +10,24 @@ export interface Verdict {
   sentence: string;
 }
 
-/** Closer than this share of the slower is called even: one measurement cannot tell more. */
+/** Closer than this share of the slower is no difference: one measurement cannot tell more. */
 const EVEN = 0.03;
 
 /** null until both have finished. */
 export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): Verdict | null {
   if (pull.ttftMs === null || recompute.ttftMs === null) return null;
-  const lead = recompute.ttftMs - pull.ttftMs;
   const slower = Math.max(pull.ttftMs, recompute.ttftMs);
-  const marginMs = Math.abs(lead);
-  if (marginMs <= slower * EVEN) {
+  const marginMs = Math.abs(recompute.ttftMs - pull.ttftMs);
+  const outcome = outcomeOf(within(recompute.ttftMs / pull.ttftMs, EVEN));
+  if (outcome === 'tie') {
     return {
       winner: 'neither',
       marginMs,
-      sentence: `Even: ${ms(pull.ttftMs)} against ${ms(recompute.ttftMs)}.`,
+      sentence: `No difference: ${ms(pull.ttftMs)} against ${ms(recompute.ttftMs)}.`,
     };
   }
   const ratio = times(slower / Math.min(pull.ttftMs, recompute.ttftMs));
-  return lead > 0
+  return outcome === 'ahead'
     ? {
         winner: 'pull',
         marginMs,

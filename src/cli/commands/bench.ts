@@ -24,6 +24,8 @@ export const benchSpec: CommandSpec = {
     'audit',
     'sampling',
     'endpoint',
+    'pages',
+    'junit',
     'outputs',
     'general',
   ],

@@ -7,10 +7,12 @@ import type { Cluster } from '../../cluster/types.ts';
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { CommandSpec } from '../arguments.ts';
+import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
+import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
@@ -19,12 +21,12 @@ export const calibrateSpec: CommandSpec = {
   usage: 'calibrate [file]',
   description:
     'Measure what a pull and what a prefill cost on this machine, model and link; recommend a kv_recompute_threshold; write the profile that --pull-policy cost-aware reads.',
-  groups: ['calibration', 'measuring', 'machine', 'cluster', 'general'],
+  groups: ['calibration', 'measuring', 'machine', 'cluster', 'pages', 'general'],
   // Not what the shipped conversation is run with.
   defaults: () => ({ threshold: 64 }),
   examples: [
     'kvferry calibrate costs.json --link 10e6,40ms',
-    'kvferry calibrate --link 10e6,40ms --check',
+    'kvferry calibrate --link 10e6,40ms --check --html costs.html',
     'kvferry run --link 10e6,40ms --pull-policy cost-aware --cost-profile costs.json',
   ],
 };
@@ -46,6 +48,7 @@ export async function calibrateCommand(
 ): Promise<ExitCode> {
   const [file] = args;
   if (file !== undefined) await deps.checkWritable(file);
+  await checkFiles(config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const options = {
@@ -83,6 +86,7 @@ export async function calibrateCommand(
     }
     const report: CalibrationReport = { profile, expected_regret: regret.map(snake), check };
     await writeJson(report, config, deps);
+    await writePages(calibrationDocument(profile, regret, check), config, deps);
     return EXIT.good;
   } finally {
     progress.end();

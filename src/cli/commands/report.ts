@@ -15,7 +15,7 @@ export const reportSpec: CommandSpec = {
   usage: 'report <file>',
   description:
     'Show a report that --json wrote as HTML, Markdown or JUnit, and assert on it; nothing is run.',
-  groups: ['outputs', 'general'],
+  groups: ['pages', 'junit', 'outputs', 'general'],
   examples: [
     'kvferry report out.json --html out.html',
     "kvferry report out.json --baseline before.json --assert 'baseline.changed_counts == 0'",

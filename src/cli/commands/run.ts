@@ -39,6 +39,8 @@ export const runSpec: CommandSpec = {
     'sampling',
     'machine',
     'cluster',
+    'pages',
+    'junit',
     'outputs',
     'tracing',
     'costs',

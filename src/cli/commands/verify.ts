@@ -3,9 +3,11 @@ import pc from 'picocolors';
 import type { RunConfig } from '../../config/run.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
+import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
+import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
+import { totalOf, verifyDocument, verifyJunit } from '../verify/document.ts';
 import { modeChecks } from '../verify/modes.ts';
 import { negativeControls } from '../verify/negative.ts';
 import { runChecks, type Verdict } from '../verify/runner.ts';
@@ -15,15 +17,16 @@ export const verifySpec: CommandSpec = {
   usage: 'verify',
   description:
     'Check kernels, transfers and modes against each other and against an oracle, with damaged KV that must be noticed.',
-  groups: ['verify', 'machine', 'general'],
+  groups: ['verify', 'machine', 'pages', 'junit', 'general'],
   examples: [
     'kvferry verify',
-    'kvferry verify --model nano --seed 7',
+    'kvferry verify --model nano --seed 7 --markdown verify.md --junit verify.xml',
     'kvferry verify --fixture ./my-fixture',
   ],
 };
 
 export async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  await checkFiles(config, deps);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const progress = createProgress(deps);
   progress.line(`verifying ${config.model} on ${adapter.name}`);
@@ -75,6 +78,9 @@ export async function verify(config: RunConfig, { deps, signal }: CommandContext
     checks: verdicts,
   };
   await writeJson(report, config, deps);
+  const about = { kvferry: deps.version, created: deps.today(), adapter: adapter.name, model: config.model };
+  await writePages(verifyDocument(verdicts, about), config, deps);
+  if (config.junit !== null) await deps.writeTextFile(config.junit, verifyJunit(verdicts, about));
   return failed === 0 ? EXIT.good : EXIT.failed;
 }
 
@@ -95,6 +101,6 @@ function lines(verdicts: readonly Verdict[], color: boolean): string[] {
   }
   const count = (status: Verdict['status']): number =>
     verdicts.filter((verdict) => verdict.status === status).length;
-  const total = `${plural(count('passed'), 'check')} passed, ${count('failed')} failed, ${count('skipped')} skipped`;
+  const total = totalOf(verdicts);
   return [...out, '', count('failed') === 0 ? c.green(total) : c.red(total)];
 }

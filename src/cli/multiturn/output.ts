@@ -1,8 +1,10 @@
 /** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
 import pc from 'picocolors';
 import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
+import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
+import { benchAuditSentence } from '../../report/audit.ts';
+import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdict.ts';
-import { auditSentence } from '../audit.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { styleOf, type TableStyle } from '../table.ts';
@@ -39,11 +41,12 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
       `Recording where the time went took ${recorder.toPrecision(2)}% of the time (an upper bound, timed after it).`,
       c.dim,
     );
-  for (const line of verdicts(report)) say(line.text, line.good ? c.green : c.red);
+  const paints = { good: c.green, bad: c.red, plain: undefined };
+  for (const { text, tone } of verdicts(report)) say(text, paints[tone]);
 }
 
 const LEGEND =
-  'TTFT: ms to the first token. TPOT: ms a token after it. Ratios are reference / mode, paired by request: above 1 the mode is faster. Blocks held: kept on D for the next turn, mean and peak; MB·s: how much for how long.';
+  'TTFT: ms to the first token. TPOT: ms a token after it. Ratios are reference / mode, paired by request: above 1 the mode is faster; an interval with 1 in it: no difference. Blocks held: kept on D for the next turn, mean and peak; MB·s: how much for how long.';
 
 const WHAT_DIFFERS =
   'Differs from a cluster: one machine computes for P, for D and for the clients, and KV is copied through shared memory where a cluster has RDMA.';
@@ -93,20 +96,8 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(costTable(modes, style));
   }
   if (audit) {
-    const { turns, slower_choices, regret_ms, better_ttft_ms } = audit;
-    const totals = {
-      turns: turns.length,
-      slowerChoices: slower_choices,
-      regretMs: regret_ms,
-      betterTtftMs: better_ttft_ms,
-    };
     print(['']);
-    say(
-      turns.length === 0
-        ? 'Audit: no turn had something to pull, so nothing was decided.'
-        : `${auditSentence(totals, 'cost-aware')} It ran in rounds of its own, which are in no time above.`,
-      c.yellow,
-    );
+    say(benchAuditSentence(audit), c.yellow);
   }
   if (published && comparison) {
     print(['', c.bold(`beside ${published.source}`)]);
@@ -115,11 +106,14 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
 }
 
 /** In words, what the interval of the mean's ratio says. */
-function howSure({ low, high }: Ratio): string {
+function howSure(outcome: Outcome, { low, high }: Ratio): string {
   if (low === null || high === null) return 'nobody knows how sure that is';
   const range = `between ${low.toFixed(2)} and ${high.toFixed(2)}`;
-  if (low > 1) return `faster, ${range}`;
-  return high < 1 ? `slower, ${range}: here computing again was cheaper` : `${range}: not told apart`;
+  return {
+    ahead: `faster, ${range}`,
+    behind: `slower, ${range}: here computing again was cheaper`,
+    tie: `${TIE}, ${range}`,
+  }[outcome];
 }
 
 const howToPull = ({ config }: BenchReport): string =>
@@ -127,9 +121,9 @@ const howToPull = ({ config }: BenchReport): string =>
     ? 'pulling is dearer here by what cost-aware knows'
     : 'lower --threshold to pull';
 
-function verdicts(report: BenchReport): { text: string; good: boolean }[] {
+function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
-  const lines = compared.flatMap((experiment) => {
+  const lines = compared.flatMap((experiment): { text: string; tone: Tone }[] => {
     const { title, comparison, modes } = experiment;
     const { mean, p50 } = comparison!.ttft_ms;
     if (mean.ratio === null) return [];
@@ -141,28 +135,29 @@ function verdicts(report: BenchReport): { text: string; good: boolean }[] {
       return [
         {
           text: `${title}: nothing was pulled, so the modes did the same work; ${howToPull(report)}.`,
-          good: false,
+          tone: 'plain',
         },
       ];
+    const outcome = outcomeOf({ ratio: mean.ratio, low: mean.low, high: mean.high });
     const text =
       `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${comparison!.reference}: ` +
-      `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(mean)}.`;
-    return [{ text, good: mean.ratio >= 1 }];
+      `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(outcome, mean)}.`;
+    return [{ text, tone: TONE_OF[outcome] }];
   });
   const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical)?.comparison
     ?.first_difference;
   if (wrong) {
     const { mode, round, conversation_id, turn, token_index } = wrong;
     const text = `THE MODES DISAGREE: ${mode}, round ${round}, conversation ${conversation_id}, turn ${turn}, output token ${token_index + 1} differs.`;
-    lines.push({ text, good: false });
+    lines.push({ text, tone: 'bad' });
   } else if (compared.length > 0) {
-    lines.push({ text: 'All modes and rounds gave the same tokens to every request.', good: true });
+    lines.push({ text: 'All modes and rounds gave the same tokens to every request.', tone: 'good' });
   }
   if (report.integrity && !report.integrity.ok) {
     const { leftover_blocks, problem } = report.integrity;
     lines.push({
       text: `Blocks do not add up: ${problem ?? `${leftover_blocks} are left in use`}.`,
-      good: false,
+      tone: 'bad',
     });
   }
   return lines;

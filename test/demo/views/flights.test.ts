@@ -16,7 +16,7 @@ const transfer = (change: Partial<TransferView> = {}): TransferView => ({
     endMs: null,
     outcome: null,
   },
-  ...{ message: '', stagesMs: {}, throttled: false },
+  ...{ message: '', stagesMs: {}, throttled: false, chunks: null, movingMs: null },
   pairs: [
     [1, 5],
     [2, 6],
@@ -53,6 +53,28 @@ describe('copies in the air', () => {
     expect(flights.advance([done], 9100, 16, note)).toBe(false);
     expect(departed).toHaveLength(1);
     expect(new Flights().advance([done], 60_000, 16)).toBe(false);
+  });
+
+  it('show each chunk of a streamed copy as it comes', () => {
+    const flights = new Flights();
+    const departed: number[][] = [];
+    const note = ({ pairs }: { pairs: readonly (readonly [number, number])[] }) =>
+      departed.push(pairs.map(([from]) => from));
+    const begun = transfer({ direction: 'p_to_d', pairs: [], chunks: [] });
+    expect(flights.advance([begun], 1000, 16, note)).toBe(false);
+    const first = { ...begun, pairs: [[1, 5]] as const, chunks: [[[1, 5]]] as const };
+    flights.advance([first], 1100, 16, note);
+    expect([...flights.awaited('decode')]).toEqual([5]);
+    const ended = {
+      ...{ ...begun, endMs: 1300, outcome: 'done' },
+      pairs: [...first.pairs, [2, 6] as const],
+      chunks: [...first.chunks, [[2, 6]] as const],
+    };
+    flights.advance([ended], 1300, 300, note);
+    expect([...flights.awaited('decode')]).toEqual([5, 6]);
+    expect(flights.advance([ended], 9000, 9000, note)).toBe(false);
+    expect(departed).toEqual([[1], [2]]);
+    expect(new Flights().advance([ended], 9000, 16)).toBe(false);
   });
 
   it('go from cell over slab to cell', () => {

@@ -84,8 +84,11 @@ describe('the verdict', () => {
     expect(verdictOf(withTimes(136, 38))!.sentence).toContain('Pulling lost by 98 ms');
   });
 
-  it('calls even what one measurement cannot tell apart, and nothing before both ended', () => {
-    expect(verdictOf(withTimes(100, 102))!.winner).toBe('neither');
+  it('calls no difference what one measurement cannot tell apart, and nothing before both ended', () => {
+    expect(verdictOf(withTimes(100, 102))).toMatchObject({
+      winner: 'neither',
+      sentence: 'No difference: 100 ms against 102 ms.',
+    });
     expect(verdictOf({ ...race, pull: { ...race.pull, ttftMs: null } })).toBeNull();
   });
 

@@ -1,0 +1,127 @@
+/** A calibration as a document, for --html and --markdown: the two curves, what thresholds lose, policies side by side. */
+import { type ExpectedRegret, logGrid, NEW_TOKENS, predictTtft } from '../cluster/fit-costs.ts';
+import type { PolicyCheck } from '../cluster/policy-check.ts';
+import type { CostProfile } from '../config/cost-profile.ts';
+import type { CurvePiece, ReportDocument, Section, TablePiece } from '../report/document.ts';
+import { THROTTLED } from '../report/verdict.ts';
+import {
+  checkVerdict,
+  costRows,
+  measuredOn,
+  POLICY_NAMES,
+  recommendation,
+  thresholdName,
+} from './calibrate-output.ts';
+import { formatBytes, formatCount, formatMs, plural } from './format.ts';
+
+export function calibrationDocument(
+  profile: CostProfile,
+  regret: readonly ExpectedRegret[],
+  check: PolicyCheck | null,
+): ReportDocument {
+  const { kvferry, date, model, weight_dtype, adapter, link, block_size, block_bytes, layout, fit } = profile;
+  return {
+    command: 'kvferry calibrate',
+    headline: recommendation(profile),
+    subtitle: measuredOn(profile),
+    verdicts: [
+      ...(check ? [checkVerdict(check)] : []),
+      ...(link ? [{ tone: 'plain', text: `${THROTTLED}: ${link.name}` } as const] : []),
+    ],
+    sections: [
+      {
+        title: 'What pulling and computing cost',
+        pieces: [
+          curve(profile),
+          { kind: 'facts', title: 'The costs that were fitted', facts: costRows(profile) },
+        ],
+      },
+      { title: 'What thresholds are expected to lose', pieces: [regretTable(profile, regret)] },
+      ...(check ? [checkSection(check)] : []),
+      {
+        title: 'Machine and settings',
+        pieces: [
+          {
+            kind: 'facts',
+            title: 'Measured with',
+            facts: [
+              ['model', `${model}, ${weight_dtype}`],
+              ['adapter', adapter],
+              ['link', link ? `${link.name}, ${THROTTLED}` : 'none modelled'],
+              ['blocks', `${block_size} tokens, ${formatBytes(block_bytes)}, ${layout}`],
+              ['rounds', formatCount(fit.rounds)],
+            ],
+          },
+        ],
+      },
+    ],
+    footer: `kvferry ${kvferry} calibrate, ${date.slice(0, 19).replace('T', ' ')} UTC. A profile is good only where it was measured.`,
+  };
+}
+
+const POINTS = 40;
+
+function curve(profile: CostProfile): CurvePiece {
+  const { fit, recommended_threshold: threshold } = profile;
+  const tokens = [...new Set(logGrid(fit.least_tokens, fit.most_tokens, POINTS))];
+  const both = tokens.map((x) => ({ x, ...predictTtft(profile, x, NEW_TOKENS) }));
+  const inside = threshold !== null && threshold >= fit.least_tokens && threshold <= fit.most_tokens;
+  return {
+    kind: 'curve',
+    title: 'Time to the first token, as the fitted costs predict it',
+    x: { label: 'tokens that D holds and P has not, logarithmic', log: true },
+    y: { label: 'TTFT, ms' },
+    series: [
+      { name: 'recompute', points: both.map(({ x, recomputeMs }) => ({ x, y: recomputeMs })) },
+      { name: 'pull', points: both.map(({ x, pullMs }) => ({ x, y: pullMs })) },
+    ],
+    ...(inside ? { marks: [{ x: threshold, label: `recommended: ${threshold}` }] } : {}),
+  };
+}
+
+const regretTable = (profile: CostProfile, regret: readonly ExpectedRegret[]): TablePiece => ({
+  kind: 'table',
+  title: 'A turn, against the better choice',
+  columns: [{ head: 'threshold', align: 'left' }, { head: 'ms' }, { head: '%' }],
+  rows: regret.map(({ threshold, regretMs, regretShare }) => [
+    thresholdName(threshold, profile.recommended_threshold),
+    formatMs(regretMs),
+    (100 * regretShare).toFixed(1),
+  ]),
+  note: `Reusable lengths spread evenly (log) over ${formatCount(profile.fit.least_tokens)} to ${formatCount(profile.fit.most_tokens)}.`,
+});
+
+function checkSection({ turns, rounds, threshold, bestMs, totals }: PolicyCheck): Section {
+  return {
+    title: 'Policies side by side',
+    intro: `The same ${plural(turns.length, 'turn')} served by each policy, in ${plural(rounds, 'alternating round')}.`,
+    pieces: [
+      {
+        kind: 'table',
+        title: 'Sums of median TTFT',
+        columns: [
+          { head: 'policy', align: 'left' },
+          { head: 'total, ms' },
+          { head: 'least', group: "the rounds' sums" },
+          { head: 'most', group: "the rounds' sums" },
+          { head: 'lost' },
+          { head: 'by choice' },
+          { head: 'pulled' },
+        ],
+        rows: [
+          ...totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare, choiceRegretShare }) => [
+            { text: POLICY_NAMES[policy](threshold), strong: true },
+            formatMs(totalMs),
+            formatMs(leastMs),
+            formatMs(mostMs),
+            `${(100 * regretShare).toFixed(1)}%`,
+            `${(100 * choiceRegretShare).toFixed(1)}%`,
+            `${pulls} of ${turns.length * rounds}`,
+          ]),
+          ['the better of both, each turn', formatMs(bestMs), '', '', '-', '-', '-'],
+        ],
+        note: 'Lost: against the better of always and never at each turn; by choice: the same, priced at the medians of those two.',
+      },
+    ],
+  };
+}

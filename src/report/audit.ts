@@ -1,0 +1,79 @@
+/** What audits come to: turns that were served both ways, and what the policy's choice lost. */
+import type { BenchAudit } from '../measure/bench-report.ts';
+import { formatMs, plural } from '../measure/format.ts';
+import { outcomeOf, TIE } from '../measure/outcome.ts';
+import type { TurnAudit } from '../measure/report.ts';
+import { type Cell, type TablePiece, TONE_OF } from './document.ts';
+
+export interface AuditTotals {
+  turns: number;
+  /** Where the choice was the slower way. */
+  slowerChoices: number;
+  /** Milliseconds of TTFT lost by choices. */
+  regretMs: number;
+  /** TTFT of the better choice, summed. */
+  betterTtftMs: number;
+}
+
+const outcome = ({ chosen_ttft_ms, other_ttft_ms }: TurnAudit) =>
+  outcomeOf({ ratio: other_ttft_ms / chosen_ttft_ms });
+
+export function auditTotals(audits: readonly TurnAudit[]): AuditTotals {
+  const sum = (value: (audit: TurnAudit) => number): number => audits.reduce((n, each) => n + value(each), 0);
+  return {
+    turns: audits.length,
+    slowerChoices: audits.filter((audit) => outcome(audit) === 'behind').length,
+    regretMs: sum((a) => a.regret_ms),
+    betterTtftMs: sum((a) => Math.min(a.chosen_ttft_ms, a.other_ttft_ms)),
+  };
+}
+
+/** The same in a sentence. */
+export function auditSentence(totals: AuditTotals, policy: string): string {
+  const { turns, slowerChoices, regretMs, betterTtftMs } = totals;
+  const share = betterTtftMs > 0 ? (100 * regretMs) / betterTtftMs : 0;
+  return (
+    `Audit: ${plural(turns, 'turn')} served both ways; ${policy} took the slower way in ${slowerChoices}, and lost ` +
+    `${regretMs.toFixed(1)} ms against the better choice (${share.toFixed(1)}% of their TTFT).`
+  );
+}
+
+/** Of a benchmark's rounds. */
+export function benchAuditSentence({ turns, slower_choices, regret_ms, better_ttft_ms }: BenchAudit): string {
+  if (turns.length === 0) return 'Audit: no turn had something to pull, so nothing was decided.';
+  const totals = {
+    turns: turns.length,
+    slowerChoices: slower_choices,
+    regretMs: regret_ms,
+    betterTtftMs: better_ttft_ms,
+  };
+  return `${auditSentence(totals, 'cost-aware')} It ran in rounds of its own, which are in no time above.`;
+}
+
+export const auditTable = (
+  turns: readonly (TurnAudit & { conversation_id: string; turn: number })[],
+): TablePiece => ({
+  kind: 'table',
+  title: 'Turns that were served both ways',
+  folded: true,
+  columns: [
+    { head: 'turn', align: 'left' },
+    { head: 'chose', align: 'left' },
+    { head: 'chosen', group: 'TTFT, ms' },
+    { head: 'other way', group: 'TTFT, ms' },
+    { head: 'lost, ms' },
+  ],
+  rows: turns.map((audit): Cell[] => {
+    const found = outcome(audit);
+    return [
+      `${audit.conversation_id}, ${audit.turn}`,
+      audit.chose,
+      formatMs(audit.chosen_ttft_ms),
+      formatMs(audit.other_ttft_ms),
+      {
+        text: found === 'tie' ? TIE : formatMs(audit.regret_ms),
+        tone: TONE_OF[found],
+      },
+    ];
+  }),
+});

@@ -1,0 +1,67 @@
+/** `run --profile` as a section: each engine's kernels, and each kernel's layers. */
+import { formatCount, formatMs } from '../measure/format.ts';
+import type { EngineProfileReport, ProfileReport } from '../measure/profile.ts';
+import type { Piece, Section, TablePiece } from './document.ts';
+
+export const RATE_LEGEND =
+  'rate: GFLOP/s where arithmetic would be the limit, else GB/s, each operand read and each result written once.';
+
+type Kernel = EngineProfileReport['kernels'][number];
+
+/** What the engine's figures are held against. */
+export function ceilingsSentence({ engine_id, clock_step_ns, ceilings }: EngineProfileReport): string {
+  const step = clock_step_ns === null ? 'unknown' : `${clock_step_ns} ns`;
+  return `${engine_id}: smallest step of its clock ${step}; ceilings, measured just after: ${ceilings.gflops.toPrecision(3)} GFLOP/s of multiply-adds, ${ceilings.gbps.toPrecision(3)} GB/s of reads`;
+}
+
+export const kernelRate = ({ bound, gflops, gbps }: Kernel): string =>
+  bound === 'arithmetic' ? `${gflops.toPrecision(3)} GFLOP/s` : `${gbps.toPrecision(3)} GB/s`;
+
+export function profileSection({ mode, engines }: ProfileReport): Section {
+  return {
+    title: 'Kernels',
+    intro: `${mode}, run once more with each kernel in a pass of its own: slower, and in no other figure. Times are the device's clock.`,
+    pieces: engines.flatMap((engine): Piece[] => [
+      { kind: 'text', text: `${ceilingsSentence(engine)}.` },
+      kernelTable(engine),
+      layerTable(engine),
+    ]),
+  };
+}
+
+const kernelTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece => ({
+  kind: 'table',
+  title: `${engine_id}: kernels, the longest first`,
+  columns: [
+    { head: 'kernel', align: 'left' },
+    { head: 'calls' },
+    { head: 'ms' },
+    { head: 'share' },
+    { head: 'rate' },
+    { head: 'of ceiling' },
+  ],
+  rows: kernels.map((kernel) => [
+    { text: kernel.kernel, strong: true },
+    formatCount(kernel.calls),
+    formatMs(kernel.ms),
+    `${(100 * kernel.share).toFixed(1)}%`,
+    kernelRate(kernel),
+    `${(100 * kernel.of_ceiling).toFixed(0)}%`,
+  ]),
+  note: RATE_LEGEND,
+});
+
+const layerTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece => ({
+  kind: 'table',
+  title: `${engine_id}: each layer`,
+  folded: true,
+  columns: [{ head: 'kernel', align: 'left' }, { head: 'layer' }, { head: 'calls' }, { head: 'ms' }],
+  rows: kernels.flatMap(({ kernel, layers }) =>
+    layers.map(({ layer, calls, ms }) => [
+      kernel,
+      layer === null ? '-' : String(layer),
+      formatCount(calls),
+      formatMs(ms),
+    ]),
+  ),
+});

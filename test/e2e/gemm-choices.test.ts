@@ -1,0 +1,88 @@
+/** P and D with other forms of the matrix kernel than each other and than one engine alone: same tokens, same bits. */
+import { describe, expect, it } from 'vitest';
+import { connect, EngineHandle } from '../../src/cluster/engine-handle.ts';
+import { engineStart } from '../../src/cluster/options.ts';
+import type { TimedOutput } from '../../src/cluster/output-stream.ts';
+import { disaggregatedTurn, monolithicTurn, type Turn, type TurnTrace } from '../../src/cluster/router.ts';
+import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
+import { choiceOf, defaultChoice, type GemmChoice, gemmCandidates } from '../../src/model/gemm-forms.ts';
+import { adapterForm } from '../../src/model/kernel-variants.ts';
+import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import { testOptions } from './cluster-fixture.ts';
+
+const TURNS = 3;
+
+/** Prefills of more rows than the largest form takes at once, and steps of one row. */
+const options = { ...testOptions, maxNumBatchedTokens: 128 };
+
+async function withEngines<T>(
+  gemm: { prefill: GemmChoice | null; decode: GemmChoice | null },
+  use: (prefill: EngineHandle, decode: EngineHandle) => Promise<T>,
+): Promise<T> {
+  const engines: EngineHandle[] = [];
+  try {
+    for (const role of ['prefill', 'decode'] as const) {
+      const start = { ...engineStart(options, role, 'bidirectional'), gemm: gemm[role] };
+      engines.push(await EngineHandle.start(nodePlatform, start, role));
+    }
+    const [prefill, decode] = engines as [EngineHandle, EngineHandle];
+    await connect(prefill, [decode]);
+    return await use(prefill, decode);
+  } finally {
+    await Promise.all(engines.map((engine) => engine.shutdown()));
+  }
+}
+
+/** Turn by turn, the history growing: `token:digest` of each. */
+async function converse(
+  serve: (turn: Turn, trace: TurnTrace) => AsyncGenerator<TimedOutput>,
+): Promise<{ tokens: string[]; pulled: number }> {
+  const tokens: string[] = [];
+  let [pulled, remote]: [number, KvTransferParams | null] = [0, null];
+  let history: number[] = [];
+  for (let number = 0; number < TURNS; number++) {
+    history = [...history, ...Array.from({ length: 100 }, (_, i) => 10 + ((number * 97 + i * 31) % 400))];
+    const turn: Turn = {
+      ...{ requestId: `turn-${number}`, promptTokenIds: history, cacheSalt: null, remote },
+      ...{ pull: null, signal: null, stopped: null },
+      sampling: { ...DEFAULT_SAMPLING, maxTokens: 6, ignoreEos: true },
+    };
+    const trace: TurnTrace = {
+      ...{ acceptedMs: 0, prefillDoneMs: null, prefillAccount: null, decodeHitTokens: 0, decodeParams: null },
+    };
+    for await (const { output } of serve(turn, trace)) {
+      for (const { tokenId, logitsDigest } of output.tokens) {
+        tokens.push(`${tokenId}:${logitsDigest}`);
+        history = [...history, tokenId];
+      }
+    }
+    pulled += trace.prefillAccount!.pulledTokens;
+    remote = trace.decodeParams;
+  }
+  return { tokens, pulled };
+}
+
+describe('forms of the matrix kernel', () => {
+  it('of P and of D may differ: their tokens and logits are those of one engine with the default ones', async () => {
+    const { name } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+    const none = { prefill: null, decode: null };
+    const { alone, form } = await withEngines(none, async (prefill) => ({
+      alone: await converse((turn, trace) => monolithicTurn(prefill, { ...turn, remote: null }, trace)),
+      form: adapterForm(prefill.started.adapter.subgroupSize, prefill.started.adapter.software),
+    }));
+    const usual = defaultChoice(form);
+    const other = choiceOf((rows) => gemmCandidates(form)[rows].at(-1)!);
+    expect(other, `${name} can run one choice only`).not.toEqual(usual);
+    for (const gemm of [
+      { prefill: usual, decode: other },
+      { prefill: other, decode: usual },
+    ]) {
+      const both = await withEngines(gemm, (prefill, decode) =>
+        converse((turn, trace) => disaggregatedTurn(prefill, decode, turn, trace)),
+      );
+      expect(both.tokens).toEqual(alone.tokens);
+      expect(both.pulled).toBeGreaterThan(0);
+    }
+  });
+});
