@@ -1,5 +1,6 @@
 /** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
 import type { GpuDevice } from '../gpu/device.ts';
+import { matricesOf } from './matrices.ts';
 import { ropeFrequencies } from './rope.ts';
 import { SAMPLE_ROW_WORDS } from './sampling.ts';
 import { type Architecture, pad4 } from './types.ts';
@@ -24,7 +25,8 @@ export type Activations = ReturnType<typeof createActivations>;
 
 /** Activations are f32, [rows][width padded to 4]. */
 export function createActivations(gpu: GpuDevice, architecture: Architecture, limits: ActivationLimits) {
-  const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const { hiddenSize, numHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const matrices = matricesOf(architecture);
   const all: GPUBuffer[] = [];
   const create = (label: string, bytes: number, usage: GPUBufferUsageFlags = 0): GPUBuffer => {
     const buffer = gpu.device.createBuffer({
@@ -43,12 +45,12 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
     x: rows('x', hiddenSize),
     delta: rows('delta', hiddenSize),
     normed: rows('normed', hiddenSize),
-    qkv: rows('qkv', (numHeads + 2 * numKvHeads) * headDim),
+    qkv: rows('qkv', matrices.qkv.outputs),
     q: rows('q', numHeads * headDim),
     attended: rows('attended', numHeads * headDim),
     /** Sum, highest score and total weight of each part. */
     parts: create('attention parts', 4 * limits.attentionParts * (headDim + 4)),
-    gateUp: rows('gate up', 2 * intermediateSize),
+    gateUp: rows('gate up', matrices['gate up'].outputs),
     activated: rows('activated', intermediateSize),
     logitNormed: output('logit normed', limits.logitRows * pad4(hiddenSize)),
     logits: output('logits', limits.logitRows * pad4(vocabSize)),

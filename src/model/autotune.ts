@@ -16,6 +16,7 @@ import {
   type RowClass,
 } from './gemm-forms.ts';
 import { adapterForm, gemmVariant } from './kernel-variants.ts';
+import { matricesOf } from './matrices.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
 
 /** Rows that each class is measured at. */
@@ -28,8 +29,9 @@ const MOST_ROUNDS = 15;
 const WORTH_IT = 0.95;
 
 /** Inputs and outputs of the matrix that forms are measured on. */
-export function tunedMatrix({ hiddenSize, intermediateSize }: Architecture): { k: number; n: number } {
-  return { k: pad4(hiddenSize), n: pad4(2 * intermediateSize) };
+export function tunedMatrix(architecture: Architecture): { k: number; n: number } {
+  const { inputs, outputs } = matricesOf(architecture)['gate up'];
+  return { k: pad4(inputs), n: pad4(outputs) };
 }
 
 /** The device must have nothing else to do. Throws InternalError when a form does not compile. */

@@ -1,5 +1,4 @@
 /** Weights on the device: matrices are made where the device takes them from, layer by layer; no other copy exists. */
-import { AdapterError } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Allocate, type Matrix, type ModelWeights, pad4 } from './types.ts';
 
@@ -34,7 +33,7 @@ export interface DeviceWeights {
   destroy(): void;
 }
 
-/** Throws AdapterError when a matrix is larger than the adapter binds. onProgress: layers done of all. */
+/** checkLargestWeight (weight-sizes.ts) must have found room for each buffer. onProgress: layers done of all. */
 export async function uploadWeights(
   gpu: GpuDevice,
   weights: ModelWeights,
@@ -44,14 +43,14 @@ export async function uploadWeights(
   /** Mapped buffers by the views on them that are being filled. */
   const filling = new Map<Float32Array | Uint16Array, GPUBuffer>();
   const allocate: Allocate = (name, dtype, elements) => {
-    const buffer = mappedBuffer(gpu, name, elements * (dtype === 'f16' ? 2 : 4), dtype);
+    const buffer = mappedBuffer(gpu, name, elements * (dtype === 'f16' ? 2 : 4));
     const range = buffer.getMappedRange();
     const view = dtype === 'f16' ? new Uint16Array(range, 0, elements) : new Float32Array(range, 0, elements);
     filling.set(view, buffer);
     return view;
   };
   const upload = (label: string, values: Float32Array | Uint16Array): GPUBuffer => {
-    const buffer = filling.get(values) ?? filledBuffer(gpu, label, values, weights.dtype);
+    const buffer = filling.get(values) ?? filledBuffer(gpu, label, values);
     filling.delete(values);
     buffer.label = label;
     buffer.unmap();
@@ -106,27 +105,15 @@ export async function uploadWeights(
 /** Lets what came meanwhile be answered: pipelines that are made beside this. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
-/** Zeros, a multiple of 16 bytes, mapped. Throws AdapterError when the adapter binds no such buffer. */
-function mappedBuffer(gpu: GpuDevice, label: string, bytes: number, dtype: string): GPUBuffer {
+/** Zeros, a multiple of 16 bytes, mapped. */
+function mappedBuffer(gpu: GpuDevice, label: string, bytes: number): GPUBuffer {
   const size = Math.max(16, (bytes + 15) & ~15);
-  const limit = gpu.device.limits.maxStorageBufferBindingSize;
-  if (size > limit) {
-    throw new AdapterError(
-      `the weights '${label}' have ${size} bytes as ${dtype}, and ${gpu.report.name} binds ${limit} at most ` +
-        '(maxStorageBufferBindingSize): use a smaller model, f16 weights, or another adapter (--adapter)',
-    );
-  }
   return gpu.device.createBuffer({ label, size, usage: GPUBufferUsage.STORAGE, mappedAtCreation: true });
 }
 
 /** Values in a buffer that is still mapped. */
-function filledBuffer(
-  gpu: GpuDevice,
-  label: string,
-  values: Float32Array | Uint16Array,
-  dtype: string,
-): GPUBuffer {
-  const buffer = mappedBuffer(gpu, label, values.byteLength, dtype);
+function filledBuffer(gpu: GpuDevice, label: string, values: Float32Array | Uint16Array): GPUBuffer {
+  const buffer = mappedBuffer(gpu, label, values.byteLength);
   const bytes = new Uint8Array(buffer.getMappedRange());
   bytes.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
   return buffer;

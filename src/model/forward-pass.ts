@@ -10,6 +10,7 @@ import type { Activations } from './activations.ts';
 import { createAttention } from './attention-stages.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
 import { type AdapterForm, gemmFor } from './kernel-variants.ts';
+import { matricesOf } from './matrices.ts';
 import type { PassKernels } from './pass-kernels.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
@@ -56,6 +57,7 @@ export interface ForwardPassParts {
 export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   const { gpu, library, form, architecture, weights, activations: act, kv } = parts;
   const { numLayers, hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const matrices = matricesOf(architecture);
   const group = numHeads / numKvHeads;
   const hidden4 = pad4(hiddenSize) / 4;
   const WORKGROUP = form.workgroup;
@@ -133,7 +135,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   const swigluParams = uniform('swiglu', {
     width: intermediateSize,
     width4: pad4(intermediateSize) / 4,
-    stride4: pad4(2 * intermediateSize) / 4,
+    stride4: pad4(matrices['gate up'].outputs) / 4,
   });
 
   /** Up to the write of K and V; and the rest. */
@@ -160,7 +162,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
       upToKv: [
         normalise(index === 0 ? norm : addNorm, name('input norm'), layer.inputNorm),
         multiply(name('qkv'), act.normed, layer.qkv, act.qkv),
-        stage(rope, name('rope'), ropeBuffers, perRow(((numHeads + 2 * numKvHeads) * headDim) / 8)),
+        stage(rope, name('rope'), ropeBuffers, perRow(matrices.qkv.outputs / 8)),
       ],
       rest: [
         ...attention.layerStages(index),

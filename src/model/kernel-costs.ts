@@ -3,6 +3,7 @@
  * and each result written, once. Only for profiles: nothing is scheduled by it.
  */
 import { ATTENTION_PART } from './kernel-variants.ts';
+import { type MatrixShape, matricesOf } from './matrices.ts';
 import type { Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
 
@@ -29,9 +30,10 @@ export function kernelPlace(label: string): { kernel: string; layer: number | nu
 export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): KernelCost {
   const { architecture, weightBytes, kvBytes } = shapes;
   const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const matrices = matricesOf(architecture);
   const rows = piece.numRows;
   const logitRows = piece.logitRows.length;
-  const multiply = (m: number, k: number, n: number): KernelCost => ({
+  const multiply = (m: number, { inputs: k, outputs: n }: MatrixShape): KernelCost => ({
     flops: 2 * m * k * n,
     bytes: k * n * weightBytes + m * (k + n) * F32,
   });
@@ -42,15 +44,12 @@ export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): Ke
   });
   switch (kernel) {
     case 'qkv':
-      return multiply(rows, hiddenSize, (numHeads + 2 * numKvHeads) * headDim);
     case 'o':
-      return multiply(rows, numHeads * headDim, hiddenSize);
     case 'gate up':
-      return multiply(rows, hiddenSize, 2 * intermediateSize);
     case 'down':
-      return multiply(rows, intermediateSize, hiddenSize);
+      return multiply(rows, matrices[kernel]);
     case 'lm head':
-      return multiply(logitRows, hiddenSize, vocabSize);
+      return multiply(logitRows, matrices[kernel]);
     case 'attention': {
       const keys = piece.spans.reduce((sum, span) => sum + lastKey(piece, span), 0);
       return {
@@ -61,7 +60,7 @@ export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): Ke
     case 'attention combine':
       return pass(rows * numHeads * headDim * Math.ceil(piece.longestContext / ATTENTION_PART), 1, 3);
     case 'rope': {
-      const values = rows * (numHeads + 2 * numKvHeads) * headDim;
+      const values = rows * matrices.qkv.outputs;
       return { flops: 3 * values, bytes: values * (F32 + kvBytes) };
     }
     case 'swiglu':

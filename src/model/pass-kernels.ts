@@ -12,6 +12,7 @@ import {
   type GemmVariant,
   gemmVariants,
 } from './kernel-variants.ts';
+import { matricesOf } from './matrices.ts';
 import { type Architecture, pad4 } from './types.ts';
 
 export interface PassKernels {
@@ -73,14 +74,8 @@ export async function createPassKernels(
   return { gemm, attention, embed, norm: plainNorm, addNorm, logitNorm, rope, swiglu, sample };
 }
 
-/** Columns of every matrix that the GEMM reads. */
-export function matrixColumns(a: Architecture): number[] {
-  const qkv = (a.numHeads + 2 * a.numKvHeads) * a.headDim;
-  return [qkv, a.hiddenSize, 2 * a.intermediateSize, a.vocabSize];
-}
-
 const hasOddColumns = (architecture: Architecture): boolean =>
-  matrixColumns(architecture).some((columns) => (pad4(columns) / 4) % 2 !== 0);
+  Object.values(matricesOf(architecture)).some(({ outputs }) => (pad4(outputs) / 4) % 2 !== 0);
 
 /** Enough for any kernel's uniforms, and for what it reads when all of them are 1. */
 const SCRATCH_BYTES = 256;

@@ -61,7 +61,7 @@ export interface RunnerParts {
   compileMs: number;
 }
 
-/** Uploads the weights and compiles every pipeline meanwhile. Throws AdapterError or ConfigError. */
+/** Uploads the weights and compiles every pipeline meanwhile. Throws ModelError for a shape that no kernel serves. */
 export async function createRunnerParts(options: ModelRunnerOptions): Promise<RunnerParts> {
   const { gpu, weights, kv, limits } = options;
   const { architecture } = weights;

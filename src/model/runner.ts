@@ -56,7 +56,7 @@ export class ModelRunner implements ModelExecutor {
     this.#readback = new SampleReadback(options.gpu, activations, architecture.vocabSize, options.keepLogits);
   }
 
-  /** Uploads the weights and makes every pipeline. Throws AdapterError or ConfigError. */
+  /** Uploads the weights and makes every pipeline. Throws ModelError for a shape that no kernel serves. */
   static async create(options: ModelRunnerOptions): Promise<ModelRunner> {
     return new ModelRunner(await createRunnerParts(options));
   }

@@ -1,6 +1,7 @@
 /** What a model's weights take on a device, from its architecture alone: known before any is generated or read. */
 import { AdapterError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
+import { type MatrixShape, matricesOf } from './matrices.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
 
 /** Bytes of all weights on the device, and of the largest in one buffer. */
@@ -13,30 +14,20 @@ export interface WeightSizes {
 export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
   const element = dtype === 'f16' ? 2 : 4;
   const buffer = (bytes: number) => Math.max(16, (bytes + 15) & ~15);
-  const matrix = (rows: number, columns: number) => buffer(element * pad4(rows) * pad4(columns));
   const vector = (length: number) => buffer(4 * length);
-  const qWidth = a.numHeads * a.headDim;
-  const qkvWidth = qWidth + 2 * a.numKvHeads * a.headDim;
-  const inner = a.intermediateSize;
-  const embedding = matrix(a.hiddenSize, a.vocabSize);
-  const matrices = {
-    embedding,
-    qkv: matrix(a.hiddenSize, qkvWidth),
-    o: matrix(qWidth, a.hiddenSize),
-    'gate up': matrix(a.hiddenSize, 2 * inner),
-    down: matrix(inner, a.hiddenSize),
-  };
-  let layer = matrices.qkv + matrices.o + matrices['gate up'] + matrices.down + 2 * vector(a.hiddenSize);
-  if (a.qkNorm) layer += vector(2 * a.headDim);
-  if (a.qkvBias) layer += vector(qkvWidth);
-  if (a.oBias) layer += vector(a.hiddenSize);
-  if (a.mlpBias) layer += vector(2 * inner) + vector(a.hiddenSize);
+  const bytesOf = ({ inputs, outputs }: MatrixShape) => buffer(element * pad4(inputs) * pad4(outputs));
+  const { 'lm head': head, ...ofLayer } = matricesOf(a);
+  // Shaped as the LM head is, whether tied or not.
+  const embedding = bytesOf(head);
+  let largest = { name: 'embedding', bytes: embedding };
+  let layer = 2 * vector(a.hiddenSize) + (a.qkNorm ? vector(2 * a.headDim) : 0);
+  for (const [name, shape] of Object.entries(ofLayer)) {
+    const bytes = bytesOf(shape);
+    layer += bytes + (shape.bias ? vector(shape.outputs) : 0);
+    if (bytes > largest.bytes) largest = { name, bytes };
+  }
   const heads = a.tieWordEmbeddings ? 1 : 2;
-  const [name, bytes] = Object.entries(matrices).reduce((most, one) => (one[1] > most[1] ? one : most));
-  return {
-    total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer,
-    largest: { name, bytes },
-  };
+  return { total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer, largest };
 }
 
 /** Throws AdapterError when the adapter has no room for the largest matrix. */

@@ -9,6 +9,7 @@ import type { GpuDevice } from '../../gpu/device.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { adapterForm } from '../../model/kernel-variants.ts';
 import { loadWeights } from '../../model/load.ts';
+import { matricesOf } from '../../model/matrices.ts';
 import { putOnDevice } from '../../model/on-device.ts';
 import type { Architecture } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -16,7 +17,7 @@ import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { plainStyle, renderTable } from '../table.ts';
 import { measureAttention } from './kernels/attention.ts';
-import { matricesOf, measureMatrix } from './kernels/matrices.ts';
+import { measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
@@ -200,9 +201,9 @@ async function kernelsAlone(gpu: GpuDevice, architecture: Architecture): Promise
   const bench = workbench(gpu, 1);
   const { numLayers, headDim, numHeads: heads, numKvHeads: kvHeads } = architecture;
   let ms = 0;
-  for (const shape of matricesOf(architecture)) {
-    if (shape.name === 'lm_head') continue;
-    ms += (await measureMatrix(bench, form, { ...shape, m: PROMPT })).ms[0]!;
+  for (const [name, { inputs: k, outputs: n }] of Object.entries(matricesOf(architecture))) {
+    if (name === 'lm head') continue;
+    ms += (await measureMatrix(bench, form, { name, m: PROMPT, k, n })).ms[0]!;
   }
   const rows = { rows: PROMPT, context: PROMPT, headDim, heads, kvHeads };
   ms += (await measureAttention(bench, form, rows)).ms[0]!;

@@ -12,7 +12,7 @@ import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { type Column, plainStyle, renderTable } from '../table.ts';
 import { type AttentionFigure, attentionShapes, measureAttention } from './kernels/attention.ts';
-import { type MatrixFigure, matrixShapes, measureMatrix } from './kernels/matrices.ts';
+import { type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
@@ -49,7 +49,7 @@ await runBench(async () => {
     say('what the adapter does at most');
     const ceilings = await measureCeilings(gpu, nodePlatform.readShader, systemClock);
     const matrices: MatrixFigure[] = [];
-    for (const shape of matrixShapes(architecture)) {
+    for (const shape of matrixCases(architecture)) {
       say(`${shape.name} ${shape.m} x ${shape.k} x ${shape.n}`);
       matrices.push(await measureMatrix(bench, form, shape));
     }

@@ -3,8 +3,9 @@ import type { KernelName } from '../../gpu/kernels.ts';
 import { packUniform } from '../../gpu/uniforms.ts';
 import { formOf, GEMM_FORMS } from '../../model/gemm-forms.ts';
 import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
+import { matricesOf } from '../../model/matrices.ts';
 import { denseMatrix, linear, rmsNorm, swiglu } from '../../model/oracle-math.ts';
-import { type Architecture, type Matrix, pad4 } from '../../model/types.ts';
+import { type Matrix, pad4 } from '../../model/types.ts';
 import type { KernelBench } from './kernel-bench.ts';
 import {
   DTYPES,
@@ -121,17 +122,8 @@ export const rms: KernelCheck = {
   },
 };
 
-/** Inputs and outputs of a layer's matrices and of the LM head; every other one with a bias. */
-function matrices(a: Architecture): { inputs: number; outputs: number; bias: boolean }[] {
-  const heads = a.numHeads * a.headDim;
-  return [
-    { inputs: a.hiddenSize, outputs: heads + 2 * a.numKvHeads * a.headDim, bias: true },
-    { inputs: heads, outputs: a.hiddenSize, bias: false },
-    { inputs: a.hiddenSize, outputs: 2 * a.intermediateSize, bias: true },
-    { inputs: a.intermediateSize, outputs: a.hiddenSize, bias: false },
-    { inputs: a.hiddenSize, outputs: a.vocabSize, bias: false },
-  ];
-}
+/** Tried with a bias, whatever the model has. */
+const BIASED = ['qkv', 'gate up'];
 
 /** `form`: every form of this name that may be chosen, whatever number of rows it is for. */
 export const gemm = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
@@ -139,10 +131,10 @@ export const gemm = (name: string, kernelName: KernelName, form: AdapterForm): K
   async measure(bench, shapes, random) {
     const findings: Finding[] = [];
     for (const { name, architecture } of shapes) {
-      for (const { inputs, outputs, bias } of matrices(architecture)) {
+      for (const [matrixName, { inputs, outputs }] of Object.entries(matricesOf(architecture))) {
         for (const dtype of DTYPES) {
           const matrix = random.matrix(inputs, fewerColumns(inputs, outputs), dtype);
-          const error = await gemmError(bench, kernelName, form, matrix, bias, random);
+          const error = await gemmError(bench, kernelName, form, matrix, BIASED.includes(matrixName), random);
           const what = `${dtype}, ${inputs} x ${matrix.columns} of ${name}`;
           findings.push({ what, error, bound: BOUND });
         }

@@ -3,11 +3,12 @@ import { readRate } from '../../../gpu/ceilings.ts';
 import { packUniform } from '../../../gpu/uniforms.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
 import { type AdapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
+import { matricesOf } from '../../../model/matrices.ts';
 import { type Architecture, pad4 } from '../../../model/types.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
 
-export interface MatrixShape {
+export interface MatrixCase {
   name: string;
   /** Rows, inputs, outputs. */
   m: number;
@@ -15,7 +16,7 @@ export interface MatrixShape {
   n: number;
 }
 
-export interface MatrixFigure extends MatrixShape {
+export interface MatrixFigure extends MatrixCase {
   kernel: string;
   ms: number[];
   gflops: number;
@@ -32,23 +33,12 @@ const SQUARES = [512, 1024];
 /** Rows for which reading the weights is most of the work. */
 const FEW_ROWS = 4;
 
-export function matricesOf(a: Architecture): Omit<MatrixShape, 'm'>[] {
-  const heads = a.numHeads * a.headDim;
-  return [
-    { name: 'qkv', k: a.hiddenSize, n: heads + 2 * a.numKvHeads * a.headDim },
-    { name: 'o', k: heads, n: a.hiddenSize },
-    { name: 'gate+up', k: a.hiddenSize, n: 2 * a.intermediateSize },
-    { name: 'down', k: a.intermediateSize, n: a.hiddenSize },
-    { name: 'lm_head', k: a.hiddenSize, n: a.vocabSize },
-  ];
-}
-
-export function matrixShapes(architecture: Architecture): MatrixShape[] {
+export function matrixCases(architecture: Architecture): MatrixCase[] {
   return [
     ...SQUARES.map((size) => ({ name: 'square', m: size, k: size, n: size })),
     // A step wants logits of a few rows only.
-    ...matricesOf(architecture).flatMap((matrix) =>
-      ROWS.filter((m) => matrix.name !== 'lm_head' || m <= 16).map((m) => ({ ...matrix, m })),
+    ...Object.entries(matricesOf(architecture)).flatMap(([name, { inputs: k, outputs: n }]) =>
+      ROWS.filter((m) => name !== 'lm head' || m <= 16).map((m) => ({ name, m, k, n })),
     ),
   ];
 }
@@ -56,7 +46,7 @@ export function matrixShapes(architecture: Architecture): MatrixShape[] {
 export async function measureMatrix(
   bench: Workbench,
   form: AdapterForm,
-  shape: MatrixShape,
+  shape: MatrixCase,
 ): Promise<MatrixFigure> {
   const { m, k, n } = shape;
   const columns4 = pad4(n) / 4;

@@ -1,0 +1,23 @@
+/** The matrices of a model, from its architecture alone, under the names that kernels, buffers and errors carry. */
+import type { Architecture } from './types.ts';
+
+export type MatrixName = 'qkv' | 'o' | 'gate up' | 'down' | 'lm head';
+
+/** As wide as the architecture has it: what holds it pads. */
+export interface MatrixShape {
+  inputs: number;
+  outputs: number;
+  bias: boolean;
+}
+
+/** Those of one layer, and the LM head, which is the embedding itself where tied. */
+export function matricesOf(a: Architecture): Readonly<Record<MatrixName, MatrixShape>> {
+  const heads = a.numHeads * a.headDim;
+  return {
+    qkv: { inputs: a.hiddenSize, outputs: heads + 2 * a.numKvHeads * a.headDim, bias: a.qkvBias },
+    o: { inputs: heads, outputs: a.hiddenSize, bias: a.oBias },
+    'gate up': { inputs: a.hiddenSize, outputs: 2 * a.intermediateSize, bias: a.mlpBias },
+    down: { inputs: a.intermediateSize, outputs: a.hiddenSize, bias: a.mlpBias },
+    'lm head': { inputs: a.hiddenSize, outputs: a.vocabSize, bias: false },
+  };
+}
