@@ -4,49 +4,12 @@
 // Masked scores are selected away, and values of slots not yet written are read as 0, whatever the memory holds.
 // Parts of PART keys, at fixed positions, are each summed from nothing and added up in order: here, or, with SPLIT, in
 // attention_combine.wgsl after a subgroup each has written its part. Both add in the same order.
+// Parts: attention_inputs, running_softmax.
 enable subgroups;
 
-struct Params {
-  layer: u32,        // this layer's index in a block; times the pool's blocks when a block lies in pieces
-  layers: u32,       // layers in a block; 1 when it lies in pieces
-  kv_heads: u32,     // KV heads
-  group: u32,        // query heads a KV head
-  dims4: u32,        // HEAD_DIM / 4; here, like lanes, so that its loop is not unrolled: compilation would take seconds
-  lanes: u32,        // SUBGROUP
-}
-
-override SUBGROUP: u32 = 8;    // lanes; the adapter's fixed size
-override ROWS: u32 = 8;        // flattened rows a subgroup, at most 8 and SUBGROUP
-override HEAD_DIM: u32 = 64;   // values a head, a multiple of 4
-override BLOCK_SIZE: u32 = 16; // slots a block
-override KV_F32: bool = false; // else two halves a u32
-override PART: u32 = 256;      // keys a part, a multiple of SUBGROUP
-override SPLIT: bool = false;  // write part workgroup.z only
-override dims4: u32 = HEAD_DIM / 4;
+override SUBGROUP: u32 = 8; // lanes; the adapter's fixed size
+override ROWS: u32 = 8;     // flattened rows a subgroup, at most 8 and SUBGROUP
 override lane_dims4: u32 = (HEAD_DIM / 4 + SUBGROUP - 1) / SUBGROUP; // vec4s of the output a lane owns, at most 8
-
-const lowest = -3.0e38; // below any score
-
-@group(0) @binding(0) var<storage, read> q: array<vec4f>;           // [rows][heads][dims4], scaled
-@group(0) @binding(1) var<storage, read> cache: array<vec2<u32>>;   // [block][layer] or [layer][block], [k, v][kv head][slot][dims4]
-@group(0) @binding(2) var<storage, read> tokens: array<vec4<u32>>;  // [rows]: token id, position, slot, unused
-@group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>;   // block table's start, first row of the sequence, first flattened row, count
-@group(0) @binding(4) var<storage, read> tables: array<u32>;        // block tables, one after the other
-@group(0) @binding(5) var<storage, read_write> out: array<vec4f>;   // [rows][heads][dims4]; SPLIT: [rows][heads][parts][dims4 + 1]
-@group(0) @binding(6) var<uniform> params: Params;
-
-fn load(at: u32) -> vec4f {
-  if (KV_F32) {
-    return bitcast<vec4f>(vec4<u32>(cache[2 * at], cache[2 * at + 1]));
-  }
-  let halves = cache[at];
-  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
-}
-
-// What a sum over scores is multiplied by when the highest rises from `before` to `after`. Exactly 1 where nothing changes.
-fn shrunk(before: f32, after: f32) -> f32 {
-  return select(exp(before - after), 1.0, before == after);
-}
 
 @compute @workgroup_size(SUBGROUP)
 fn main(
@@ -94,10 +57,8 @@ fn main(
     }
     for (var start = part * PART; start < min(last + 1, (part + 1) * PART); start += SUBGROUP) {
       let key = min(start + lane, last);
-      let block = tables[tile.x + key / BLOCK_SIZE];
-      let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
-      let k_at = (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * dims4;
-      let v_at = k_at + params.kv_heads * BLOCK_SIZE * dims4;
+      let k_at = key_at(tile.x, key, kv_head);
+      let v_at = k_at + value_offset();
 
       var score = array<f32, 8>();
       for (var j = 0u; j < (params.dims4 + lane_dims4 - 1) / lane_dims4; j++) {

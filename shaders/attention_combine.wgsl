@@ -1,14 +1,10 @@
 // out[row][head] = the parts of a context that attention wrote with SPLIT, added up in order. A thread a vec4 of a head.
 // The order of sums is that of attention.wgsl and attention_portable.wgsl without SPLIT, to the bit.
+// Parts: running_softmax, step.
 
 struct Params {
   heads: u32, // query heads
   dims4: u32, // head_dim / 4, vec4s
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
 }
 
 override WORKGROUP: u32 = 64; // threads
@@ -19,11 +15,6 @@ override PART: u32 = 256;     // keys a part
 @group(0) @binding(2) var<storage, read_write> out: array<vec4f>;   // [rows][heads][dims4]
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
-
-// What a sum over scores is multiplied by when the highest rises from `before` to `after`. Exactly 1 where nothing changes.
-fn shrunk(before: f32, after: f32) -> f32 {
-  return select(exp(before - after), 1.0, before == after);
-}
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
@@ -38,7 +29,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   }
   let stride = params.dims4 + 1;
   var at = head * (longest / PART + 1) * stride;
-  var highest = -3.0e38;
+  var highest = lowest;
   var total = 0.0;
   var sum = vec4f();
   for (var part = 0u; part <= tokens[id.y].y / PART; part++) {

@@ -4,61 +4,18 @@
 // owns 4 keys for the scores, then 4 head dimensions for the weighted sum of values.
 // Masked scores are selected away, and values of slots not yet written are not read. Parts of PART keys, at fixed positions,
 // are each summed from nothing and added up in order: here, or, with SPLIT, in attention_combine.wgsl.
+// Parts: attention_inputs, running_softmax.
 
-struct Params {
-  layer: u32,    // this layer's index in a block; times the pool's blocks when a block lies in pieces
-  layers: u32,   // layers in a block; 1 when it lies in pieces
-  kv_heads: u32, // KV heads
-  group: u32,    // query heads a KV head
-  dims4: u32,    // for the other form
-  lanes: u32,    // for the other form
-}
-
-override HEAD_DIM: u32 = 64;   // values a head, a multiple of 4
-override BLOCK_SIZE: u32 = 16; // slots a block
-override KV_F32: bool = false; // else two halves a u32
-override PART: u32 = 256;      // keys a part
-override SPLIT: bool = false;  // write part workgroup.z only
-override threads: u32 = HEAD_DIM / 4;
-override tile_keys: u32 = 4 * threads;
-
-const lowest = vec4f(-3.0e38); // below any score
-
-@group(0) @binding(0) var<storage, read> q: array<vec4f>;           // [rows][heads][HEAD_DIM / 4], scaled
-@group(0) @binding(1) var<storage, read> cache: array<vec2<u32>>;   // [block][layer] or [layer][block], [k, v][kv head][slot][HEAD_DIM / 4]
-@group(0) @binding(2) var<storage, read> tokens: array<vec4<u32>>;  // [rows]: token id, position, slot, unused
-@group(0) @binding(3) var<storage, read> tiles: array<vec4<u32>>;   // block table's start, first row of the sequence, first flattened row, count
-@group(0) @binding(4) var<storage, read> tables: array<u32>;        // block tables, one after the other
-@group(0) @binding(5) var<storage, read_write> out: array<vec4f>;   // [rows][heads][HEAD_DIM / 4]; SPLIT: [rows][heads][parts][HEAD_DIM / 4 + 1]
-@group(0) @binding(6) var<uniform> params: Params;
+override threads: u32 = HEAD_DIM / 4; // one a vec4 of a head
+override tile_keys: u32 = 4 * threads; // keys a tile
 
 var<workgroup> queries: array<vec4f, HEAD_DIM>;   // by dimension
 var<workgroup> weights: array<vec4f, tile_keys>;  // by key of the tile
 var<workgroup> value_at: array<u32, tile_keys>;   // by key of the tile
 var<workgroup> partial: array<vec4f, threads>;    // by thread
 
-fn load(at: u32) -> vec4f {
-  if (KV_F32) {
-    return bitcast<vec4f>(vec4<u32>(cache[2 * at], cache[2 * at + 1]));
-  }
-  let halves = cache[at];
-  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
-}
-
-// Where a key begins in the cache.
-fn key_at(table: u32, key: u32, kv_head: u32) -> u32 {
-  let block = tables[table + key / BLOCK_SIZE];
-  let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
-  return (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * threads;
-}
-
 fn add_products(sum: vec4f, k: vec4f, x0: vec4f, x1: vec4f, x2: vec4f, x3: vec4f) -> vec4f {
   return fma(vec4f(k.w), x3, fma(vec4f(k.z), x2, fma(vec4f(k.y), x1, fma(vec4f(k.x), x0, sum))));
-}
-
-// What a sum over scores is multiplied by when the highest rises from `before` to `after`. Exactly 1 where nothing changes.
-fn shrunk(before: vec4f, after: vec4f) -> vec4f {
-  return select(exp(before - after), vec4f(1), before == after);
 }
 
 @compute @workgroup_size(threads)
@@ -90,12 +47,12 @@ fn main(
   workgroupBarrier();
 
   var whole = array<vec4f, 4>(); // by row, this thread's dimensions
-  var whole_highest = lowest;
+  var whole_highest = vec4f(lowest);
   var whole_total = vec4f();
   for (var part = workgroup.z; part <= select(last / PART, workgroup.z, SPLIT); part++) {
     let end = min(last + 1, (part + 1) * PART);
     var sum = array<vec4f, 4>();
-    var highest = lowest;
+    var highest = vec4f(lowest);
     var total = vec4f(); // this thread's keys' part of the sum of weights
     for (var start = part * PART; start < end; start += tile_keys) {
       let key = start + 4 * thread;
@@ -115,7 +72,7 @@ fn main(
       }
       let limit = min(position, vec4(end - 1));
       for (var i = 0u; i < 4; i++) {
-        score[i] = select(lowest, score[i], vec4(key + i) <= limit);
+        score[i] = select(vec4f(lowest), score[i], vec4(key + i) <= limit);
       }
       partial[thread] = max(max(score[0], score[1]), max(score[2], score[3]));
       workgroupBarrier();
@@ -123,9 +80,9 @@ fn main(
       for (var t = 0u; t < threads; t++) {
         top = max(top, partial[t]);
       }
-      let shrink = shrunk(highest, top);
+      let shrink = shrunk4(highest, top);
       highest = top;
-      let plane = params.kv_heads * BLOCK_SIZE * threads;
+      let plane = value_offset();
       for (var i = 0u; i < 4; i++) {
         score[i] = select(vec4f(), exp(score[i] - top), vec4(key + i) <= limit);
         weights[4 * thread + i] = score[i];
@@ -152,8 +109,8 @@ fn main(
     }
     workgroupBarrier();
     let top = max(whole_highest, highest);
-    let old = shrunk(whole_highest, top);
-    let fresh = shrunk(highest, top);
+    let old = shrunk4(whole_highest, top);
+    let fresh = shrunk4(highest, top);
     whole_highest = top;
     whole_total = fma(whole_total, old, weight * fresh);
     for (var i = 0u; i < 4; i++) {

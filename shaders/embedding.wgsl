@@ -1,13 +1,9 @@
 // x[row][j] = weights[j][token of row]: one column of the [hidden][vocab] matrix, which a tied LM head reads as well.
+// Parts: step.
 
 struct Params {
   hidden4: u32, // hidden size / 4, vec4s
   vocab4: u32,  // vocabulary / 4, vec4s
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
 }
 
 override WORKGROUP: u32 = 64;       // threads along the hidden size

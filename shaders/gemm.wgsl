@@ -1,19 +1,8 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n].
 // A subgroup computes ROWS rows of 4 columns a lane: each lane loads one row's part of a, the others get it by shuffle.
 // One order of sums: k ascends, one fma a term, whatever ROWS and wherever the row stands.
+// Parts: gemm_params, step.
 enable subgroups;
-
-struct Params {
-  inputs4: u32,  // K / 4, vec4s
-  columns4: u32, // N / 4, vec4s
-  use_bias: u32, // 1: add bias
-  count: u32,    // which of step's counts: 0 rows, 1 logit rows
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
-}
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size
 override ROWS: u32 = 16;            // rows a subgroup computes, at most 16

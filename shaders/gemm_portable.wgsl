@@ -1,18 +1,7 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
 // A thread computes 1, 4 or 8 rows of 4 columns, written out:
 // a software adapter keeps an array in memory. One order of sums: k ascends, one fma a term, whatever ROWS.
-
-struct Params {
-  inputs4: u32,  // K / 4, vec4s
-  columns4: u32, // N / 4, vec4s
-  use_bias: u32, // 1: add bias
-  count: u32,    // which of step's counts: 0 rows, 1 logit rows
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
-}
+// Parts: gemm_params, step.
 
 override WORKGROUP: u32 = 32;       // threads along the columns
 override ROWS: u32 = 4;             // rows a thread computes: 1, 4 or 8

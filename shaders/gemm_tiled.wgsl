@@ -1,18 +1,7 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
 // are of no one size, or where the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
 // One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS.
-
-struct Params {
-  inputs4: u32,  // K / 4, vec4s
-  columns4: u32, // N / 4, vec4s
-  use_bias: u32, // 1: add bias
-  count: u32,    // which of step's counts: 0 rows, 1 logit rows
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
-}
+// Parts: gemm_params, step.
 
 override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; its columns are 16 vec4s
 override WEIGHTS_F32: bool = false; // else two halves a u32

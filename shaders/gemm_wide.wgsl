@@ -1,19 +1,8 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights is all.
 // A lane owns 8 columns, so that one load brings 8 packed weights; a subgroup's one load of a serves several k at once.
 // One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS. Needs an even columns4.
+// Parts: gemm_params, step.
 enable subgroups;
-
-struct Params {
-  inputs4: u32,  // K / 4, vec4s
-  columns4: u32, // N / 4, vec4s
-  use_bias: u32, // 1: add bias
-  count: u32,    // which of step's counts: 0 rows, 1 logit rows
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
-}
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size, a multiple of ROWS
 override ROWS: u32 = 4;             // rows a subgroup computes: 1, 2 or 4

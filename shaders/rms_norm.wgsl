@@ -1,15 +1,11 @@
 // x[row] += delta[row]; out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. A workgroup a row.
 // With GATHER only the rows that get logits are normalised, out is in their order, and x stays as it was.
+// Parts: step.
 
 struct Params {
   hidden: u32,  // hidden size, values
   hidden4: u32, // rounded up to vec4s; the padding of x is 0
   eps: f32,     // added to the mean of squares
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
 }
 
 override WORKGROUP: u32 = 64;  // threads a row, a power of two

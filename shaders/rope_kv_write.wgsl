@@ -1,6 +1,7 @@
 // Splits a row of qkv: q is rotated and scaled for attention, k is rotated and written to the paged cache, v is written
 // as it is. Optionally each head of q and k is normalised first (QK norm). A thread handles 4 pairs (i, i + head_dim/2).
 // q goes to a buffer of its own, because other threads still read the head's qkv for its norm.
+// Parts: step.
 
 struct Params {
   heads: u32,    // query heads
@@ -9,11 +10,6 @@ struct Params {
   layers: u32,   // layers in a block; 1 when it lies in pieces
   scale: f32,    // 1 / sqrt(head_dim), multiplied into q
   eps: f32,      // of the QK norm
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
 }
 
 override WORKGROUP: u32 = 64;   // threads along a row

@@ -1,14 +1,10 @@
 // out[row][i] = silu(gate[i]) * up[i], where a row of gate_up holds gate, then up. The padding of out is 0.
+// Parts: step.
 
 struct Params {
   width: u32,   // intermediate size, values
   width4: u32,  // rounded up to vec4s: a row of out
   stride4: u32, // a row of gate_up, vec4s
-}
-
-struct Step {
-  rows: u32,       // token rows of this piece
-  logit_rows: u32, // rows that get logits
 }
 
 override WORKGROUP: u32 = 64; // threads along a row

@@ -3,13 +3,13 @@ import { expose } from '../src/cluster/rpc.ts';
 import { browserPlatform, GOODBYE, type WorkerStart } from '../src/platform/browser.ts';
 import { EngineHost } from './engine-host.ts';
 
-const files = import.meta.glob<string>('../shaders/*.wgsl', {
+const files = import.meta.glob<string>('../shaders/**/*.wgsl', {
   query: '?raw',
   import: 'default',
   eager: true,
 });
 const shaders = new Map(
-  Object.entries(files).map(([path, text]) => [path.replace(/^.*\/(.*)\.wgsl$/, '$1'), text]),
+  Object.entries(files).map(([path, text]) => [path.replace(/^.*\/shaders\/(.*)\.wgsl$/, '$1'), text]),
 );
 
 // The answer to shutdown() leaves in this turn of the event loop; the thread ends in a later one.

@@ -1,17 +1,14 @@
 /** The forms of the matrix kernel for this machine's adapter: from the cache, or measured before the engines start. */
-import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { ClusterOptions } from '../cluster/types.ts';
 import { GpuDevice } from '../gpu/device.ts';
-import { kernels } from '../gpu/kernels.ts';
 import { tunedMatrix, tuneGemm } from '../model/autotune.ts';
-import { formOf, GEMM_FORMS, type GemmTuning } from '../model/gemm-forms.ts';
+import type { GemmTuning } from '../model/gemm-forms.ts';
 import { loadArchitecture } from '../model/load-weights.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { ProbedAdapter } from '../platform/node/adapters.ts';
 import { nodePlatform } from '../platform/node.ts';
-import { readTuning, tuningFile, writeTuning } from './tuning-cache.ts';
+import { kernelVersion, readTuning, tuningFile, writeTuning } from './tuning-cache.ts';
 
 /** Options with what was measured. What the forms for software adapters are is known, so 'auto' leaves those out. */
 export async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<ClusterOptions> {
@@ -26,7 +23,7 @@ async function tuning(options: ClusterOptions, adapter: ProbedAdapter, again: bo
   const { k, n } = tunedMatrix(architecture);
   const { name, subgroupMinSize, subgroupMaxSize } = adapter;
   const lanes = `${subgroupMinSize ?? 'no'} to ${subgroupMaxSize ?? 'no'} lanes`;
-  const key = `${name}, ${lanes}, ${weightDtype} ${k} x ${n}, kernels ${await kernelVersion()}`;
+  const key = `${name}, ${lanes}, ${weightDtype} ${k} x ${n}, kernels ${await kernelVersion(nodePlatform.readShader)}`;
   const file = tuningFile();
   const known = again ? null : await readTuning(file, key);
   if (known) return { choice: known, source: 'cached' };
@@ -41,11 +38,4 @@ async function tuning(options: ClusterOptions, adapter: ProbedAdapter, again: bo
     gpu.destroy('the autotune has ended');
     await gpu.settled();
   }
-}
-
-/** Changes with the kernels: what was measured of others is worth nothing. */
-async function kernelVersion(): Promise<string> {
-  const shaders = new Set(GEMM_FORMS.map((form) => kernels[formOf(form).name].shader));
-  const texts = await Promise.all([...shaders].map((shader) => nodePlatform.readShader(shader)));
-  return bytesToHex(sha256(utf8ToBytes(texts.join('\n')))).slice(0, 12);
 }

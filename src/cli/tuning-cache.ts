@@ -2,8 +2,11 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { z } from 'zod';
-import { GEMM_FORMS, type GemmChoice } from '../model/gemm-forms.ts';
+import { type ReadShader, shaderText } from '../gpu/kernels.ts';
+import { formOf, GEMM_FORMS, type GemmChoice } from '../model/gemm-forms.ts';
 
 const form = z.enum(GEMM_FORMS);
 const fileSchema = z.strictObject({
@@ -44,4 +47,11 @@ export async function writeTuning(file: string, key: string, choice: GemmChoice)
   } catch {
     return false;
   }
+}
+
+/** Changes with the kernels: what was measured of others is worth nothing. */
+export async function kernelVersion(readShader: ReadShader): Promise<string> {
+  const names = new Set(GEMM_FORMS.map((form) => formOf(form).name));
+  const texts = await Promise.all([...names].map((name) => shaderText(name, readShader)));
+  return bytesToHex(sha256(utf8ToBytes(texts.join('\n')))).slice(0, 12);
 }

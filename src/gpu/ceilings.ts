@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from './device.ts';
-import { type Dispatch, KernelLibrary } from './kernels.ts';
+import { type Dispatch, KernelLibrary, type ReadShader } from './kernels.ts';
 import { type UniformValues, uniformBuffer } from './uniforms.ts';
 
 export interface Ceilings {
@@ -29,7 +29,7 @@ const enoughThreads = ({ report }: GpuDevice): number => (report.software ? 4096
 /** The best of some rounds. Takes about a second. */
 export async function measureCeilings(
   gpu: GpuDevice,
-  readShader: (name: string) => Promise<string>,
+  readShader: ReadShader,
   clock: Clock,
 ): Promise<Ceilings> {
   const library = new KernelLibrary(gpu, readShader);

@@ -1,6 +1,6 @@
 /**
- * The kernels: which shader, with which bindings. Compiles a pipeline per set of overrides and counts the first uses
- * that happened after the warm-up, since a first use can compile for seconds.
+ * The kernels: which shader, with which parts after it, with which bindings. Compiles a pipeline per set of overrides and
+ * counts the first uses that happened after the warm-up, since a first use can compile for seconds.
  */
 import { InternalError } from '../errors.ts';
 import type { GpuDevice } from './device.ts';
@@ -9,38 +9,70 @@ type Binding = 'read' | 'write' | 'uniform';
 
 interface KernelDescription {
   shader: string;
+  /** Of shaders/parts, in the order in which they are appended. */
+  parts?: readonly string[];
   /** In binding order; a test compares them with the shader's. */
   bindings: readonly Binding[];
 }
 
-const gemm = ['read', 'read', 'read', 'write', 'uniform', 'uniform'] as const;
-const attention = ['read', 'read', 'read', 'read', 'read', 'write', 'uniform'] as const;
+const step = ['step'] as const;
+const gemm = {
+  parts: ['gemm_params', ...step],
+  bindings: ['read', 'read', 'read', 'write', 'uniform', 'uniform'],
+} as const;
+const attention = {
+  parts: ['attention_inputs', 'running_softmax'],
+  bindings: ['read', 'read', 'read', 'read', 'read', 'write', 'uniform'],
+} as const;
 
 export const kernels = {
-  embedding: { shader: 'embedding', bindings: ['read', 'read', 'write', 'uniform', 'uniform'] },
-  rmsNorm: { shader: 'rms_norm', bindings: ['write', 'read', 'read', 'read', 'write', 'uniform', 'uniform'] },
-  gemm: { shader: 'gemm', bindings: gemm },
-  gemmWide: { shader: 'gemm_wide', bindings: gemm },
-  gemmPortable: { shader: 'gemm_portable', bindings: gemm },
-  gemmTiled: { shader: 'gemm_tiled', bindings: gemm },
+  embedding: { shader: 'embedding', parts: step, bindings: ['read', 'read', 'write', 'uniform', 'uniform'] },
+  rmsNorm: {
+    shader: 'rms_norm',
+    parts: step,
+    bindings: ['write', 'read', 'read', 'read', 'write', 'uniform', 'uniform'],
+  },
+  gemm: { shader: 'gemm', ...gemm },
+  gemmWide: { shader: 'gemm_wide', ...gemm },
+  gemmPortable: { shader: 'gemm_portable', ...gemm },
+  gemmTiled: { shader: 'gemm_tiled', ...gemm },
   ropeKvWrite: {
     shader: 'rope_kv_write',
+    parts: step,
     bindings: ['read', 'read', 'read', 'read', 'write', 'write', 'uniform', 'uniform'],
   },
-  attention: { shader: 'attention', bindings: attention },
-  attentionPortable: { shader: 'attention_portable', bindings: attention },
+  attention: { shader: 'attention', ...attention },
+  attentionPortable: { shader: 'attention_portable', ...attention },
   attentionCombine: {
     shader: 'attention_combine',
+    parts: ['running_softmax', ...step],
     bindings: ['read', 'read', 'write', 'uniform', 'uniform'],
   },
-  swiglu: { shader: 'swiglu', bindings: ['read', 'write', 'uniform', 'uniform'] },
-  sample: { shader: 'sample', bindings: ['read', 'read', 'read', 'write', 'uniform'] },
+  swiglu: { shader: 'swiglu', parts: step, bindings: ['read', 'write', 'uniform', 'uniform'] },
+  sample: {
+    shader: 'sample',
+    parts: ['sample_weights'],
+    bindings: ['read', 'read', 'read', 'write', 'uniform'],
+  },
   ceilingMultiplyAdd: { shader: 'ceiling_multiply_add', bindings: ['read', 'write', 'uniform'] },
   ceilingRead: { shader: 'ceiling_read', bindings: ['read', 'write', 'uniform'] },
 } as const satisfies Record<string, KernelDescription>;
 
 export type KernelName = keyof typeof kernels;
 export type Overrides = Readonly<Record<string, number>>;
+
+export type ReadShader = (name: string) => Promise<string>;
+
+/** A kernel's files: its shader, then its parts. */
+export function shaderFiles(name: KernelName): string[] {
+  const { shader, parts = [] }: KernelDescription = kernels[name];
+  return [shader, ...parts.map((part) => `parts/${part}`)];
+}
+
+/** A kernel's whole WGSL. Parts follow, so that `enable` comes first and an error's line is the shader's own. */
+export async function shaderText(name: KernelName, readShader: ReadShader): Promise<string> {
+  return (await Promise.all(shaderFiles(name).map(readShader))).join('\n');
+}
 
 const bufferType = { read: 'read-only-storage', write: 'storage', uniform: 'uniform' } as const;
 
@@ -63,14 +95,14 @@ export interface Dispatch {
 
 export class KernelLibrary {
   readonly #gpu: GpuDevice;
-  readonly #readShader: (name: string) => Promise<string>;
+  readonly #readShader: ReadShader;
   readonly #modules = new Map<KernelName, Promise<GPUShaderModule>>();
   readonly #layouts = new Map<KernelName, GPUBindGroupLayout>();
   readonly #kernels = new Map<string, Promise<Kernel>>();
   #warm = false;
   #firstUses = 0;
 
-  constructor(gpu: GpuDevice, readShader: (name: string) => Promise<string>) {
+  constructor(gpu: GpuDevice, readShader: ReadShader) {
     this.#gpu = gpu;
     this.#readShader = readShader;
   }
@@ -148,19 +180,19 @@ export class KernelLibrary {
   #module(name: KernelName): Promise<GPUShaderModule> {
     let module = this.#modules.get(name);
     if (!module) {
-      module = this.#compile(kernels[name].shader);
+      module = this.#compile(name);
       this.#modules.set(name, module);
     }
     return module;
   }
 
-  async #compile(shader: string): Promise<GPUShaderModule> {
-    const code = await this.#readShader(shader);
-    const module = await this.#gpu.checked(
-      () => this.#gpu.device.createShaderModule({ label: shader, code }),
-      (message) => new InternalError(`shaders/${shader}.wgsl: ${message}`),
+  async #compile(name: KernelName): Promise<GPUShaderModule> {
+    const code = await shaderText(name, this.#readShader);
+    const files = shaderFiles(name).map((file) => `shaders/${file}.wgsl`);
+    return this.#gpu.checked(
+      () => this.#gpu.device.createShaderModule({ label: files[0]!, code }),
+      (message) => new InternalError(`${files.join(', then ')}: ${message}`),
     );
-    return module;
   }
 
   #layout(name: KernelName): GPUBindGroupLayout {

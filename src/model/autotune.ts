@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import { type Dispatch, KernelLibrary } from '../gpu/kernels.ts';
+import { type Dispatch, KernelLibrary, type ReadShader } from '../gpu/kernels.ts';
 import { uniformBuffer } from '../gpu/uniforms.ts';
 import { quantile } from '../measure/statistics.ts';
 import {
@@ -37,7 +37,7 @@ export function tunedMatrix(architecture: Architecture): { k: number; n: number 
 /** The device must have nothing else to do. Throws InternalError when a form does not compile. */
 export async function tuneGemm(
   gpu: GpuDevice,
-  readShader: (name: string) => Promise<string>,
+  readShader: ReadShader,
   architecture: Architecture,
   weightDtype: WeightDtype,
   clock: Clock,

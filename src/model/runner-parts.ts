@@ -2,7 +2,7 @@
 import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import { KernelLibrary } from '../gpu/kernels.ts';
+import { KernelLibrary, type ReadShader } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
 import { type Activations, createActivations } from './activations.ts';
@@ -24,7 +24,7 @@ export interface RunnerLimits {
 
 export interface ModelRunnerOptions {
   gpu: GpuDevice;
-  readShader: (name: string) => Promise<string>;
+  readShader: ReadShader;
   weights: ModelWeights;
   kv: GpuKvMemory;
   limits: RunnerLimits;

@@ -23,7 +23,7 @@ export interface Platform {
   readonly name: 'node' | 'browser';
   /** The graphics API below WebGPU: 'vulkan', 'metal', 'd3d12'; 'webgpu' where a browser does not tell. */
   readonly backend: string;
-  /** One WGSL file of shaders/, by its name without extension. */
+  /** One WGSL file of shaders/, by its path there without extension. */
   readShader(name: string): Promise<string>;
   /** The GPU entry point; call in the thread that will own the device. Keep the result alive as long as its devices. */
   createGpu(): Promise<GPU>;

@@ -2,9 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readTuning, writeTuning } from '../../src/cli/tuning-cache.ts';
+import { kernelVersion, readTuning, writeTuning } from '../../src/cli/tuning-cache.ts';
 import { defaultChoice } from '../../src/model/gemm-forms.ts';
 import { adapterForm } from '../../src/model/kernel-variants.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
 
 const choice = defaultChoice(adapterForm(null, false));
 const other = defaultChoice(adapterForm(32, false));
@@ -42,5 +43,13 @@ describe('what was tuned', () => {
     writeFileSync(path.join(folder, 'deeper'), 'a file in the way');
     expect(await writeTuning(file, 'a', choice)).toBe(false);
     expect(await readTuning(file, 'a')).toBeNull();
+  });
+
+  it.each(['gemm_tiled', 'parts/step'])('is of the kernels as they are: %s counts', async (changed) => {
+    const { readShader } = nodePlatform;
+    const now = await kernelVersion(readShader);
+    expect(await kernelVersion(readShader)).toBe(now);
+    const other = async (name: string) => (await readShader(name)) + (name === changed ? '// other' : '');
+    expect(await kernelVersion(other)).not.toBe(now);
   });
 });

@@ -1,6 +1,6 @@
 /** The tables in src/gpu say what the shaders say. No GPU. */
 import { describe, expect, it } from 'vitest';
-import { kernels } from '../../src/gpu/kernels.ts';
+import { type KernelName, kernels, shaderFiles, shaderText } from '../../src/gpu/kernels.ts';
 import { packUniform, uniformLayouts } from '../../src/gpu/uniforms.ts';
 import { readShader } from './adapter.ts';
 
@@ -27,9 +27,11 @@ function structFields(code: string, name: string): [string, string][] | null {
   return [...body.matchAll(/(\w+): (\w+),/g)].map((match) => [match[1]!, match[2]!]);
 }
 
-describe.each(Object.entries(kernels))('%s', (name, { shader, bindings }) => {
+describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
+  const { bindings } = kernels[name];
+
   it('has its bindings in the shader’s order', async () => {
-    const code = await readShader(shader);
+    const code = await shaderText(name, readShader);
     const found = [...code.matchAll(/@group\(0\) @binding\((\d+)\) var<([^>]+)>/g)].map((match) => [
       Number(match[1]),
       match[2],
@@ -39,11 +41,18 @@ describe.each(Object.entries(kernels))('%s', (name, { shader, bindings }) => {
   });
 
   it('packs Params and Step as the shader declares them', async () => {
-    const code = await readShader(shader);
-    const layout = uniformLayouts[uniformOf[name as keyof typeof uniformOf]];
+    const code = await shaderText(name, readShader);
+    const layout = uniformLayouts[uniformOf[name]];
     expect(structFields(code, 'Params')).toEqual(Object.entries(layout));
     const step = structFields(code, 'Step');
     if (step) expect(step).toEqual(Object.entries(uniformLayouts.step));
+  });
+
+  it('names in its header the parts that follow it', async () => {
+    const [shader, ...parts] = shaderFiles(name);
+    const code = await readShader(shader!);
+    const named = /^\/\/ Parts: (.*)\.$/m.exec(code)?.[1]?.split(', ') ?? [];
+    expect(named.map((part) => `parts/${part}`)).toEqual(parts);
   });
 });
 

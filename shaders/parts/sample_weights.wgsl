@@ -1,0 +1,90 @@
+// Choosing among a row's weights: which tokens top-k and top-p keep, and which of them the draw falls on.
+
+var<workgroup> floats: array<f32, WORKGROUP>; // by thread
+
+fn weight(row: Row, token: u32, lowest: u32, highest: f32) -> f32 {
+  let v = logits[base + token];
+  if (ordered(v) < lowest || !allowed(row, token)) {
+    return 0.0;
+  }
+  return exp((v - highest) / row.temperature);
+}
+
+// The sum of weights, or the number, of allowed tokens with a key of at least `lowest`.
+fn kept(row: Row, lowest: u32, highest: f32, count: bool) -> f32 {
+  var mine = 0.0;
+  for (var i = thread; i < params.vocab; i += WORKGROUP) {
+    if (!count) {
+      mine += weight(row, i, lowest, highest);
+    } else if (ordered(logits[base + i]) >= lowest && allowed(row, i)) {
+      mine += 1.0;
+    }
+  }
+  workgroupBarrier();
+  floats[thread] = mine;
+  workgroupBarrier();
+  for (var half = WORKGROUP / 2; half > 0; half /= 2) {
+    if (thread < half) {
+      floats[thread] += floats[thread + half];
+    }
+    workgroupBarrier();
+  }
+  return workgroupUniformLoad(&floats[0]);
+}
+
+// The largest key in [lowest, top] of which at least `wanted` is kept; `lowest` when there is none.
+fn threshold(row: Row, lowest: u32, top: u32, wanted: f32, highest: f32, count: bool) -> u32 {
+  var low = lowest;
+  var high = top;
+  while (low < high) {
+    let middle = low + (high - low) / 2 + ((high - low) & 1);
+    if (kept(row, middle, highest, count) >= wanted) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+// The first token at which the sum of weights passes draw * total. Every thread sums a run of ids, then one walks.
+fn draw_token(row: Row, lowest: u32, highest: f32) -> u32 {
+  let run = (params.vocab + WORKGROUP - 1) / WORKGROUP;
+  var mine = 0.0;
+  for (var i = thread * run; i < min(thread * run + run, params.vocab); i++) {
+    mine += weight(row, i, lowest, highest);
+  }
+  workgroupBarrier();
+  floats[thread] = mine;
+  workgroupBarrier();
+  if (thread > 0) {
+    return nothing;
+  }
+  var total = 0.0;
+  for (var t = 0u; t < WORKGROUP; t++) {
+    total += floats[t];
+  }
+  let target_sum = row.draw * total;
+  var before = 0.0;
+  var token = nothing;
+  for (var t = 0u; t < WORKGROUP; t++) {
+    if (floats[t] > 0 && (before + floats[t] > target_sum || token == nothing)) {
+      var sum = before;
+      for (var i = t * run; i < min(t * run + run, params.vocab); i++) {
+        let w = weight(row, i, lowest, highest);
+        sum += w;
+        if (w > 0) {
+          token = i;
+          if (sum > target_sum) {
+            break;
+          }
+        }
+      }
+      if (sum > target_sum) {
+        break;
+      }
+    }
+    before += floats[t];
+  }
+  return token;
+}
