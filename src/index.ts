@@ -10,6 +10,7 @@ import { ConfigError } from './errors.ts';
 import { loadArchitecture } from './model/load.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
 
+export type * from './cluster/turn-types.ts';
 export type * from './cluster/types.ts';
 export type { SamplingParams } from './engine/types.ts';
 export * from './errors.ts';

@@ -5,7 +5,7 @@ import { CostAwarePolicy } from '../src/connector/cost-aware.ts';
 import { NixlSchedulerSide } from '../src/connector/scheduler-side.ts';
 import { NixlWorkerSide } from '../src/connector/worker-side.ts';
 import { EngineCore } from '../src/engine/engine-core.ts';
-import type { BlockPair } from '../src/engine/types.ts';
+import type { BlockPair } from '../src/engine/kv-connector.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import type { EngineParts } from './build-engine.ts';
 import type { EngineSpans } from './engine-spans.ts';

@@ -1,6 +1,7 @@
 /** Serves conversations in one mode and records every turn. Knows the cluster's interface only, and prints nothing. */
 import { turnReport } from '../cluster/turn-report.ts';
-import type { Cluster, Mode, TurnResult } from '../cluster/types.ts';
+import type { TurnResult } from '../cluster/turn-types.ts';
+import type { Cluster, Mode } from '../cluster/types.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import type { LogitKeeper } from '../measure/comparison.ts';

@@ -13,7 +13,8 @@ import type { Platform } from '../platform/types.ts';
 import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { ConversationCache, release } from './conversations.ts';
 import { describe } from './describe.ts';
-import { connect, EngineHandle } from './engine-handle.ts';
+import { EngineHandle } from './engine-handle.ts';
+import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
 import { changed, engineStart } from './options.ts';
@@ -21,6 +22,7 @@ import { PromptBuilder } from './prompts.ts';
 import { takeBack } from './rewind.ts';
 import { TurnServer } from './turn-server.ts';
 import { TurnSpans } from './turn-spans.ts';
+import type { GeneratedToken, GenerateRequest } from './turn-types.ts';
 import type {
   CacheQuery,
   Cluster,
@@ -29,8 +31,6 @@ import type {
   EngineLookup,
   EngineSnapshot,
   EngineStats,
-  GeneratedToken,
-  GenerateRequest,
   Mode,
   PolicyChange,
 } from './types.ts';
@@ -41,7 +41,7 @@ export class EngineCluster implements Cluster {
   #options: ClusterOptions;
   readonly #atStart: ClusterOptions;
   readonly #platform: Platform;
-  readonly #engines: EngineHandle[];
+  readonly #engines: EnginePool;
   readonly #text: TextModel;
   readonly #prompts: PromptBuilder;
   readonly #conversations: ConversationCache;
@@ -52,12 +52,11 @@ export class EngineCluster implements Cluster {
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
   #active = 0;
-  #next = { prefill: 0, decode: 0 };
 
   private constructor(
     platform: Platform,
     options: ClusterOptions,
-    engines: readonly EngineHandle[],
+    engines: EnginePool,
     text: TextModel,
     info: ClusterInfo,
     clock: Clock,
@@ -65,7 +64,7 @@ export class EngineCluster implements Cluster {
     this.#options = options;
     this.#atStart = options;
     this.#platform = platform;
-    this.#engines = [...engines];
+    this.#engines = engines;
     this.#text = text;
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
@@ -76,18 +75,18 @@ export class EngineCluster implements Cluster {
       conversations: this.#conversations,
       clock,
       options: () => this.#options,
-      pick: (role) => this.#pick(role),
+      pick: (role) => engines.pick(role),
       tell: (notice) => this.#engineWatch.tell(notice),
       spans: this.#spans,
     });
     this.#info = info;
-    for (const engine of this.#engines) {
+    for (const engine of engines.all) {
       this.#listen(engine);
       this.#cacheWatch.watch(engine, null);
     }
   }
 
-  /** Starts the engines side by side. Throws KvferryError, with nothing left running. */
+  /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
   static async start(
     platform: Platform,
     options: ClusterOptions,
@@ -96,23 +95,17 @@ export class EngineCluster implements Cluster {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
     checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
-    const [read, ...started] = await Promise.allSettled([
+    const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      ...(['prefill', 'decode'] as const).map((role) =>
-        EngineHandle.start(platform, engineStart(options, role, options.mode), role),
-      ),
+      EnginePool.start(platform, options),
     ]);
-    const engines = started.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-    try {
-      if (read.status === 'rejected') throw read.reason;
-      for (const result of started) if (result.status === 'rejected') throw result.reason;
-      for (const [i, engine] of engines.entries()) await connect(engine, engines.slice(i + 1));
-      const info = describe(options, engines, read.value, clock.now() - begun);
-      return new EngineCluster(platform, options, engines, read.value, info, clock);
-    } catch (error) {
-      await Promise.all(engines.map((engine) => engine.shutdown()));
-      throw error;
+    if (text.status === 'rejected') {
+      if (engines.status === 'fulfilled') await engines.value.shutdown();
+      throw text.reason;
     }
+    if (engines.status === 'rejected') throw engines.reason;
+    const info = describe(options, engines.value.all, text.value, clock.now() - begun);
+    return new EngineCluster(platform, options, engines.value, text.value, info, clock);
   }
 
   get info(): ClusterInfo {
@@ -133,7 +126,7 @@ export class EngineCluster implements Cluster {
   }
 
   get engines(): readonly EngineHandle[] {
-    return this.#engines;
+    return this.#engines.all;
   }
 
   encode(text: string): number[] {
@@ -153,12 +146,8 @@ export class EngineCluster implements Cluster {
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
-    await Promise.all(this.#engines.map((engine) => engine.call((api) => api.releaseHolds('all'))));
-    await Promise.all(
-      this.#engines.map((engine) =>
-        engine.call((api) => api.reconfigure(core(engine, options), options.link)),
-      ),
-    );
+    await this.#engines.each((api) => api.releaseHolds('all'));
+    await this.#engines.each((api, engine) => api.reconfigure(core(engine, options), options.link));
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
   }
@@ -184,15 +173,14 @@ export class EngineCluster implements Cluster {
   }
 
   async stats(): Promise<readonly EngineStats[]> {
-    return Promise.all(this.#engines.map((engine) => engine.call((api) => api.stats())));
+    return this.#engines.each((api) => api.stats());
   }
 
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
     const tokenIds = this.#prompts.build(query, conversation);
-    const alive = this.#engines.filter((engine) => !engine.dead);
     const engines = await Promise.all(
-      alive.map(async (engine) => ({
+      this.#engines.alive.map(async (engine) => ({
         engineId: engine.engineId,
         role: engine.role,
         ...(await engine.call((api) => api.lookup(tokenIds, query.cacheSalt ?? null))),
@@ -202,9 +190,8 @@ export class EngineCluster implements Cluster {
   }
 
   async snapshot(): Promise<readonly EngineSnapshot[]> {
-    const alive = this.#engines.filter((engine) => !engine.dead);
     return Promise.all(
-      alive.map(async (engine) => {
+      this.#engines.alive.map(async (engine) => {
         const [blocks, stats] = await Promise.all([
           engine.call((api) => api.blocks()),
           engine.call((api) => api.stats()),
@@ -223,23 +210,23 @@ export class EngineCluster implements Cluster {
   }
 
   async checkIntegrity(): Promise<void> {
-    await Promise.all(this.#engines.map((engine) => engine.call((api) => api.checkIntegrity())));
+    await this.#engines.each((api) => api.checkIntegrity());
   }
 
   async setTiming(mode: TimingMode | null): Promise<boolean> {
-    const timed = await Promise.all(this.#engines.map((engine) => engine.call((api) => api.setTiming(mode))));
+    const timed = await this.#engines.each((api) => api.setTiming(mode));
     return timed.every(Boolean);
   }
 
   async takeKernelTimes(): Promise<readonly MeasuredKernels[]> {
     const taken: MeasuredKernels[] = [];
     // One after the other: ceilings are measured on a machine that does nothing else.
-    for (const engine of this.#engines) taken.push(await engine.call((api) => api.takeKernelTimes()));
+    for (const engine of this.#engines.all) taken.push(await engine.call((api) => api.takeKernelTimes()));
     return taken;
   }
 
   spanCounts(): SpanCounts {
-    const messages = this.#engines.reduce((sum, { spanMessages }) => sum + spanMessages, 0);
+    const messages = this.#engines.all.reduce((sum, { spanMessages }) => sum + spanMessages, 0);
     return { spans: this.#spans.count, messages };
   }
 
@@ -252,42 +239,24 @@ export class EngineCluster implements Cluster {
     return () => this.#waitingListeners.delete(listener);
   }
 
-  async revive(): Promise<number> {
-    const dead = [...this.#engines.entries()].filter(([, engine]) => engine.dead);
-    for (const [i, { role }] of dead) {
-      const engine = await EngineHandle.start(
-        this.#platform,
-        engineStart(this.#atStart, role, this.mode),
-        role,
-      );
+  revive(): Promise<number> {
+    return this.#engines.replaceDead(async (role) => {
+      const start = engineStart(this.#atStart, role, this.mode);
+      const engine = await EngineHandle.start(this.#platform, start, role);
       await engine.call((api) => api.reconfigure(core(engine, this.#options), this.#options.link));
       this.#listen(engine);
       this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
-      engine.revived = true;
-      await connect(
-        engine,
-        this.#engines.filter((other) => !other.dead),
-      );
-      this.#engines[i] = engine;
-    }
-    return dead.length;
+      return engine;
+    });
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#engines.map((engine) => engine.shutdown()));
+    await this.#engines.shutdown();
   }
 
   /** For checks that look under the hood. */
   engine(role: 'prefill' | 'decode'): EngineHandle {
-    return this.#pick(role);
-  }
-
-  /** Independent round robin, as in vLLM's proxy, among those that are alive if there are any. */
-  #pick(role: 'prefill' | 'decode'): EngineHandle {
-    const all = this.#engines.filter((engine) => engine.role === role);
-    const alive = all.filter((engine) => !engine.ending);
-    const engines = alive.length > 0 ? alive : all;
-    return engines[this.#next[role]++ % engines.length]!;
+    return this.#engines.pick(role);
   }
 
   #listen(engine: EngineHandle): void {

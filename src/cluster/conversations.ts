@@ -6,7 +6,7 @@
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineHandle } from './engine-handle.ts';
-import type { GenerateRequest, Message, PromptSource } from './types.ts';
+import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
 
 /** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
 export const ROUTER_TTL_MS = 450_000;

@@ -2,7 +2,7 @@
  * How fast blocks travel between two engines: as in a real transfer, and each half of it by hand, alone and beside the
  * other engine's. The engines must be idle.
  */
-import type { BlockPair } from '../engine/types.ts';
+import type { BlockPair } from '../engine/kv-connector.ts';
 import { TransferError } from '../errors.ts';
 import { type CopyHalf, copiesBeside, type HandCopy } from '../transport/by-hand.ts';
 import { createSlab, slotBytesFor } from '../transport/slab.ts';

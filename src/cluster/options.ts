@@ -6,7 +6,7 @@ import type { ClusterOptions, Mode, PolicyChange } from './types.ts';
 /** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT); here a name, no socket is opened. */
 const SIDE_CHANNEL_PORT = 5600;
 
-const ROLES = ['prefill', 'decode'] as const;
+export const ROLES = ['prefill', 'decode'] as const;
 
 export function engineStart(options: ClusterOptions, role: 'prefill' | 'decode', mode: Mode): EngineStart {
   const { numBlocks, enablePrefixCaching } = options[role];

@@ -2,7 +2,7 @@
 import { RequestError } from '../errors.ts';
 import type { TextModel } from '../model/load.ts';
 import { type Conversation, goesOn } from './conversations.ts';
-import type { GenerateRequest } from './types.ts';
+import type { GenerateRequest } from './turn-types.ts';
 
 export class PromptBuilder {
   readonly #text: TextModel;

@@ -8,7 +8,8 @@ import { BlockViews } from './block-views.ts';
 import type { ClusterNotice } from './engine-watch.ts';
 import type { EngineEvent } from './messages.ts';
 import { turnReport } from './turn-report.ts';
-import type { Cluster, GeneratedToken, GenerateRequest } from './types.ts';
+import type { GeneratedToken, GenerateRequest } from './turn-types.ts';
+import type { Cluster } from './types.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {

@@ -4,7 +4,8 @@ import type { SessionEvent } from '../measure/recording.ts';
 import { systemClock } from '../platform/clock.ts';
 import { RecordedRace } from './recorded-race.ts';
 import { Recorder } from './recorder.ts';
-import type { Cluster, GenerateRequest, Mode } from './types.ts';
+import type { GenerateRequest } from './turn-types.ts';
+import type { Cluster, Mode } from './types.ts';
 
 /** Blocks are looked at so often, and whenever something happens. */
 const POLL_MS = 50;

@@ -8,7 +8,7 @@ import type { TransferStages } from '../transport/types.ts';
 import type { Conversation } from './conversations.ts';
 import type { EngineHandle, ObservedTransfer } from './engine-handle.ts';
 import type { Turn, TurnTrace } from './router.ts';
-import type { TransferSummary, TurnResult } from './types.ts';
+import type { TransferSummary, TurnResult } from './turn-types.ts';
 
 export class ServedTurn {
   readonly turn: Turn;

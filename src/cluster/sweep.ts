@@ -9,7 +9,8 @@ import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import { ConfigError, InternalError } from '../errors.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import type { Cluster, TurnResult } from './types.ts';
+import type { TurnResult } from './turn-types.ts';
+import type { Cluster } from './types.ts';
 
 /** What a turn is served by: 'pull' is bidirectional, 'recompute' unidirectional's way, 'monolithic' one engine alone. */
 export type SweepWay = 'pull' | 'recompute' | 'monolithic';

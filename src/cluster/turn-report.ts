@@ -1,6 +1,6 @@
 /** A turn's result in the words of the report. */
 import type { TransferReport, TurnReport } from '../measure/report.ts';
-import type { TurnResult } from './types.ts';
+import type { TurnResult } from './turn-types.ts';
 
 const nothing: TransferReport = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
 

@@ -14,7 +14,8 @@ import { turnStart } from './rewind.ts';
 import { disaggregatedTurn, monolithicTurn, streamedTurn, type Turn } from './router.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
-import type { ClusterOptions, GeneratedToken, GenerateRequest, Mode, TurnResult } from './types.ts';
+import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
+import type { ClusterOptions, Mode } from './types.ts';
 
 export interface TurnServerDeps {
   text: TextModel;

@@ -1,13 +1,12 @@
-/** What a cluster offers to its users: the CLI, the server, the page and the library. */
+/** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
 import type { CostProfile } from '../config/cost-profile.ts';
-import type { ConnectorConfig, PullPolicyName } from '../config/kv-transfer.ts';
+import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
 import type { LearnedCosts } from '../connector/cost-aware.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { WorkerSideCounters } from '../connector/worker-side.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { EngineCoreStats } from '../engine/engine-state.ts';
-import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
@@ -16,10 +15,10 @@ import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import type { TransferStages } from '../transport/types.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
 import type { EngineBlocks } from './messages.ts';
+import type { GeneratedToken, GenerateRequest, PromptSource } from './turn-types.ts';
 
 /**
  * monolithic: one engine does both. unidirectional: P prefills, D pulls and decodes; P recomputes what D generated.
@@ -124,97 +123,6 @@ export interface ClusterInfo {
   link: LinkSpec | null;
 }
 
-export interface Message {
-  role: string;
-  content: string;
-}
-
-export interface GenerateRequest {
-  /** Turns with the same id are one conversation; null is a conversation of its own. */
-  conversationId: string | null;
-  /** The whole prompt, history included. Give this or messages. */
-  promptTokenIds?: readonly number[];
-  /**
-   * Whole conversation so far. What was generated before is kept as token ids, so an unchanged history is not
-   * tokenised again.
-   */
-  messages?: readonly Message[];
-  /** The whole prompt as text, without any chat template. */
-  promptText?: string;
-  sampling?: Partial<SamplingParams>;
-  /** How P decides on pulling what D has, for this request only; left out: as the cluster is set. */
-  pull?: PullPolicyName;
-  /** Strings that end the answer, and are not part of it unless includeStop. */
-  stop?: readonly string[];
-  includeStop?: boolean;
-  /** Requests with another salt never share blocks. */
-  cacheSalt?: string | null;
-  /** Without an id: goes on with the known conversation whose last prompt and answer this prompt begins with. */
-  findConversation?: boolean;
-  /** Serves the turn another way when an engine or a transfer fails, with the same tokens. Left out: such errors are thrown. */
-  failover?: boolean;
-  /** Told the prompt before any engine is asked; what it throws ends the turn. */
-  onPrompt?: (promptTokenIds: readonly number[]) => void;
-  /** Ends the turn at its engines at once. */
-  signal?: AbortSignal;
-}
-
-export interface TransferSummary {
-  bytes: number;
-  blocks: number;
-  ms: number;
-  /** Of a streamed hand-over: the part of ms in which its bytes were under way. */
-  movingMs?: number;
-  /** Gigabytes a second, 10^9: of movingMs where there is one. */
-  gbps: number;
-  descriptors: number;
-  /** A modelled link slowed it down. */
-  throttled: boolean;
-  stages: TransferStages;
-}
-
-export interface TurnResult {
-  conversationId: string;
-  /** From 1 on. */
-  turn: number;
-  promptTokenIds: readonly number[];
-  outputTokenIds: readonly number[];
-  /** Without the end token. */
-  text: string;
-  finishReason: FinishReason;
-  /** The stop string or stop token that ended it; null or left out for an end token or a length. */
-  stopReason?: string | number | null;
-  /** Of the engine that prefilled: P, or the only one. */
-  prompt: PromptAccount;
-  /** Router's acceptance to the first token of D (of the only engine when monolithic), milliseconds. */
-  ttftMs: number;
-  /** Mean milliseconds between tokens after the first; null when there is only one. */
-  tpotMs: number | null;
-  latencyMs: number;
-  /**
-   * Where the time to the first token went: milliseconds in which each stage (src/measure/stages.ts) was what the token
-   * waited for. They add up to ttftMs.
-   */
-  stagesMs: Readonly<Record<string, number>>;
-  /** What each stage did while another one was waited for. */
-  overlappedMs: Readonly<Record<string, number>>;
-  transfer: { pToD: TransferSummary | null; dToP: TransferSummary | null };
-}
-
-export interface GeneratedToken {
-  tokenId: number;
-  /** Text that this token completed; empty inside a multi-byte character, and for the token that ends the turn. */
-  text: string;
-  /** From 0 on. */
-  index: number;
-  /** When the engine had it, on the shared clock, milliseconds. */
-  atMs: number;
-  logitsDigest: string;
-  logits: Float32Array | null;
-  /** With the last token. */
-  final: TurnResult | null;
-}
-
 export interface EngineStats extends EngineCoreStats {
   engineId: string;
   /** Bytes now: of the buffers on its device, and of the slabs that it shares with its readers. */
@@ -234,12 +142,6 @@ export interface CacheQuery extends Omit<PromptSource, 'conversationId'> {
   /** A known conversation: its history is looked up as the ids that the engines saw. */
   conversationId?: string | null;
 }
-
-/** What of a request decides its prompt. */
-export type PromptSource = Pick<
-  GenerateRequest,
-  'conversationId' | 'findConversation' | 'messages' | 'promptText' | 'promptTokenIds' | 'cacheSalt'
->;
 
 export interface EngineLookup extends CacheLookup {
   engineId: string;

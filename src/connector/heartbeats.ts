@@ -2,7 +2,7 @@
  * Which requests at other engines are to be kept alive: those whose blocks a request here still wants to pull. Sent by
  * D for P's holds only, every sixth of the lease (vLLM, NIXL connector); D's own holds have a plain TTL.
  */
-import type { ConnectorMetadata } from '../engine/types.ts';
+import type { ConnectorMetadata } from '../engine/kv-connector.ts';
 import type { RemoteRequest } from './params.ts';
 
 export class Heartbeats {

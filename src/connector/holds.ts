@@ -3,7 +3,9 @@
  * (lease, TTL, heartbeats, notifications), with pins: blocks under a READ stay until it ends, whatever else happens.
  * Frees nothing itself: it reports whose hold has ended.
  */
-import type { BlockId, BlockIds, Clock, SendRequest } from '../engine/types.ts';
+
+import type { SendRequest } from '../engine/kv-connector.ts';
+import type { BlockId, BlockIds, Clock } from '../engine/types.ts';
 import type { ReadGate } from '../transport/types.ts';
 import { HoldMeter, type HoldUse } from './hold-meter.ts';
 

@@ -3,13 +3,8 @@
  * rules are stricter than vLLM's, it is because vLLM's can give wrong KV (a rewritten history, a trimmed suffix).
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
-import {
-  type BlockId,
-  type BlockIds,
-  type BlockPair,
-  NULL_BLOCK,
-  type RemoteAddress,
-} from '../engine/types.ts';
+import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
+import { type BlockId, type BlockIds, NULL_BLOCK } from '../engine/types.ts';
 
 export type RemoteRequest = RemoteAddress & { requestId: string };
 

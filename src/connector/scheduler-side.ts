@@ -5,8 +5,6 @@
  */
 import { type ConnectorConfig, isStreamedPrefill, type KvTransferParams } from '../config/kv-transfer.ts';
 import type {
-  BlockIds,
-  Clock,
   ComputedBlocks,
   ConnectorMetadata,
   ConnectorOutput,
@@ -14,7 +12,8 @@ import type {
   KvConnectorScheduler,
   RecvRequest,
   SendRequest,
-} from '../engine/types.ts';
+} from '../engine/kv-connector.ts';
+import type { BlockIds, Clock } from '../engine/types.ts';
 import type { CostAwarePolicy } from './cost-aware.ts';
 import { Heartbeats } from './heartbeats.ts';
 import {

@@ -4,28 +4,24 @@
  */
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type {
-  BlockId,
-  BlockIds,
-  Clock,
   ConnectorMetadata,
   ConnectorOutput,
   KvConnectorWorker,
   RecvRequest,
   SendRequest,
   TransferOutcome,
-} from '../engine/types.ts';
+} from '../engine/kv-connector.ts';
+import type { BlockId, BlockIds, Clock } from '../engine/types.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import { emptyResult } from '../transport/transfer.ts';
 import type { PeerNotification, ReadRequest, ServingTransport, TransferResult } from '../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
 import { type HeldCheck, HoldTable } from './holds.ts';
 import { StreamTable } from './streams.ts';
+import { WorkerNews } from './worker-news.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
 export const EXPIRY_MARGIN_SECONDS = 5;
-
-/** Timers count 31 bits of milliseconds. */
-const LONGEST_SLEEP_MS = 2 ** 30;
 
 export interface TransferInfo {
   /** Own request. */
@@ -89,10 +85,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
   readonly #streams: StreamTable;
   /** Own streamed pulls under way. */
   readonly #cancels = new Map<string, AbortController>();
-  #finishedSending: string[] = [];
-  #finishedRecving: string[] = [];
-  #failedRecving: ConnectorOutput['failedRecving'][number][] = [];
-  readonly #waiters = new Set<() => void>();
+  readonly #news: WorkerNews;
 
   constructor(deps: WorkerSideDeps) {
     this.#config = deps.config;
@@ -101,15 +94,15 @@ export class NixlWorkerSide implements KvConnectorWorker {
     this.#onPull = deps.onPull ?? (() => {});
     this.#onChunk = deps.onChunk ?? (() => {});
     this.#onTransfer = deps.onTransfer ?? (() => {});
+    this.#news = new WorkerNews(deps.clock, () => this.#holds.nextDeadline());
     this.#holds = new HoldTable({
       clock: deps.clock,
       extensionMs: (deps.config.leaseMs * 2) / 3,
       onEnd: (requestId, end) => {
         if (end === 'expired') this.counters.numKvExpired += 1;
-        this.#finishedSending.push(requestId);
-        this.#wake();
+        this.#news.sent(requestId);
       },
-      onChange: () => this.#wake(),
+      onChange: () => this.#news.wake(),
     });
     this.#streams = new StreamTable({
       holds: this.#holds,
@@ -152,15 +145,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
 
   getFinished(): ConnectorOutput {
     this.#holds.expire();
-    const output: ConnectorOutput = {
-      finishedSending: this.#finishedSending,
-      finishedRecving: this.#finishedRecving,
-      failedRecving: this.#failedRecving,
-    };
-    this.#finishedSending = [];
-    this.#finishedRecving = [];
-    this.#failedRecving = [];
-    return output;
+    return this.#news.take();
   }
 
   /** Blocks kept for readers since this connector was made: 'decode' is what D keeps for P. */
@@ -194,31 +179,8 @@ export class NixlWorkerSide implements KvConnectorWorker {
     return this.#holds.list();
   }
 
-  async waitForChange(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && !this.#hasNews()) {
-      const wake = new AbortController();
-      const onWake = () => wake.abort();
-      this.#waiters.add(onWake);
-      signal.addEventListener('abort', onWake);
-      const deadline = this.#holds.nextDeadline();
-      if (deadline !== null) {
-        const left = Math.min(deadline - this.#clock.now(), LONGEST_SLEEP_MS);
-        await this.#clock.sleep(left, wake.signal);
-      } else await new Promise((resolve) => wake.signal.addEventListener('abort', resolve));
-      this.#waiters.delete(onWake);
-      signal.removeEventListener('abort', onWake);
-    }
-  }
-
-  #hasNews(): boolean {
-    const deadline = this.#holds.nextDeadline();
-    if (deadline !== null && deadline <= this.#clock.now()) return true;
-    const reported = [this.#finishedSending, this.#finishedRecving, this.#failedRecving];
-    return reported.some((list) => list.length > 0);
-  }
-
-  #wake(): void {
-    for (const waiter of this.#waiters) waiter();
+  waitForChange(signal: AbortSignal): Promise<void> {
+    return this.#news.wait(signal);
   }
 
   #onNotification(notification: PeerNotification): void {
@@ -256,12 +218,10 @@ export class NixlWorkerSide implements KvConnectorWorker {
     }
     if (!cancelled) this.#count(result.outcome);
     this.#onTransfer({ requestId, direction, remote, numTokens, startedMs, checkedMs, endedMs, result });
-    if (result.outcome !== 'done') {
-      const { outcome, message } = result;
-      this.#failedRecving.push({ requestId, outcome, message, invalidBlockIds: this.#localIds(recv) });
-    }
-    this.#finishedRecving.push(requestId);
-    this.#wake();
+    const { outcome, message } = result;
+    const failed =
+      outcome === 'done' ? null : { requestId, outcome, message, invalidBlockIds: this.#localIds(recv) };
+    this.#news.received(requestId, failed);
   }
 
   #read(requestId: string, { remote, pairs, streamed }: RecvRequest): Promise<TransferResult> {

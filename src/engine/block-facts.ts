@@ -4,8 +4,9 @@
  */
 import type { BlockHash } from './block-hash.ts';
 import type { KvCacheManager } from './kv-cache-manager.ts';
+import type { KvConnectorWorker } from './kv-connector.ts';
 import type { Request } from './request.ts';
-import { type BlockId, type BlockIds, type KvConnectorWorker, NULL_BLOCK } from './types.ts';
+import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
 
 export interface BlockFact {
   id: BlockId;

@@ -1,7 +1,8 @@
 /** What an engine has of a token sequence, for whoever asks without wanting to compute: its answer, and the part about held blocks. */
 import type { BlockHash } from './block-hash.ts';
+import type { KvConnectorWorker } from './kv-connector.ts';
 import type { Request } from './request.ts';
-import type { BlockIds, KvConnectorWorker } from './types.ts';
+import type { BlockIds } from './types.ts';
 
 /** Ended request's blocks that wait for a reader, as far as they hold the sequence. */
 export interface HeldPrefix {

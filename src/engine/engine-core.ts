@@ -9,9 +9,11 @@ import { checkRequest } from './admission.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type BlockHasher, createBlockHasher } from './block-hash.ts';
 import { type CacheLookup, heldPrefixes } from './cache-lookup.ts';
+import { changeOrSignal } from './change.ts';
 import type { EngineCoreStats, RequestState } from './engine-state.ts';
 import { checkHolds, checkQueues } from './integrity.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
+import type { ConnectorOutput, KvConnector } from './kv-connector.ts';
 import { Outcomes } from './outcomes.ts';
 import { Request } from './request.ts';
 import { RequestQueues } from './request-queues.ts';
@@ -19,9 +21,7 @@ import { Scheduler } from './scheduler.ts';
 import type {
   BlockId,
   Clock,
-  ConnectorOutput,
   EngineRequest,
-  KvConnector,
   ModelExecutor,
   RequestOutput,
   SampledToken,
@@ -45,9 +45,6 @@ export interface EngineCoreDeps {
   /** For tests: another digest in the block hash chain. */
   hasher?: BlockHasher;
 }
-
-/** How soon a stalled engine looks again: a read that pinned a hold may have ended without a report. */
-const STALL_RETRY_MS = 1000;
 
 export class EngineCore {
   readonly #deps: EngineCoreDeps;
@@ -158,27 +155,7 @@ export class EngineCore {
    * Without a connector nothing does: then only the signal ends it.
    */
   async waitForChange(signal: AbortSignal): Promise<void> {
-    const { connector, clock } = this.#deps;
-    const stop = new AbortController();
-    const either = AbortSignal.any([signal, stop.signal]);
-    const aborted = new Promise<void>((resolve) => {
-      if (either.aborted) resolve();
-      else either.addEventListener('abort', () => resolve(), { once: true });
-    });
-    const waits: Promise<void>[] = [aborted];
-    if (connector) {
-      waits.push(connector.worker.waitForChange(either));
-      const due = connector.scheduler.nextMetaDueMs();
-      if (due !== null) waits.push(clock.sleep(Math.max(0, due - clock.now()), either));
-      if (this.#queues.stalled) {
-        const retry = () => {
-          this.#queues.stalled = false;
-        };
-        waits.push(clock.sleep(STALL_RETRY_MS, either).then(retry));
-      }
-    }
-    await Promise.race(waits);
-    stop.abort();
+    await changeOrSignal(this.#deps, this.#queues, signal);
   }
 
   /** Forgets all cached prefixes. vLLM's rule: false, and nothing done, unless only the null block is in use. */

@@ -5,19 +5,12 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant } from '../errors.ts';
 import type { KvCacheManager } from './kv-cache-manager.ts';
+import type { ConnectorOutput, KvConnectorScheduler } from './kv-connector.ts';
 import { afterFailure, completeLoad, type FailedLoad, keepValidPrefix } from './remote-load.ts';
 import type { Request } from './request.ts';
 import type { RequestQueues } from './request-queues.ts';
 import { stopStatus } from './stop.ts';
-import type {
-  ConnectorOutput,
-  FinishReason,
-  KvConnectorScheduler,
-  RequestOutput,
-  RequestStatus,
-  SampledToken,
-  ScheduledBatch,
-} from './types.ts';
+import type { FinishReason, RequestOutput, RequestStatus, SampledToken, ScheduledBatch } from './types.ts';
 
 export interface OutcomesDeps {
   config: EngineCoreConfig;

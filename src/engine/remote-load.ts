@@ -1,7 +1,7 @@
 /** How a load of remote KV ends for its request. vLLM's rules for async loads; queues are the scheduler's business. */
 import type { KvCacheManager } from './kv-cache-manager.ts';
+import type { ConnectorOutput } from './kv-connector.ts';
 import type { Request } from './request.ts';
-import type { ConnectorOutput } from './types.ts';
 
 export type FailedLoad = ConnectorOutput['failedRecving'][number];
 

@@ -1,14 +1,8 @@
 /** One request as the scheduler keeps it. Holds no policy: the scheduler and the cache manager change it. */
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
-import type {
-  ConnectorRequest,
-  EngineRequest,
-  PromptAccount,
-  RequestStatus,
-  RequestTimes,
-  SamplingParams,
-} from './types.ts';
+import type { ConnectorRequest } from './kv-connector.ts';
+import type { EngineRequest, PromptAccount, RequestStatus, RequestTimes, SamplingParams } from './types.ts';
 
 export class Request implements ConnectorRequest {
   readonly requestId: string;

@@ -7,10 +7,11 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
 import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
+import type { KvConnectorScheduler } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { RequestQueues } from './request-queues.ts';
 import { forbiddenTokenIds } from './stop.ts';
-import type { KvConnectorScheduler, ScheduledBatch, ScheduledRequest } from './types.ts';
+import type { ScheduledBatch, ScheduledRequest } from './types.ts';
 
 export interface SchedulerDeps {
   config: EngineCoreConfig;

@@ -1,9 +1,9 @@
 /** Says in words what keeps a request from running: for messages to the user. */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { KvCacheManager } from './kv-cache-manager.ts';
+import type { KvConnectorWorker } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { RequestQueues } from './request-queues.ts';
-import type { KvConnectorWorker } from './types.ts';
 
 /** null when the request is unknown or does not wait. */
 export function waitingReason(

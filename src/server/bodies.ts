@@ -1,6 +1,6 @@
 /** The bodies of the three generation endpoints, and what each asks for in the one form that services take. */
 import { z } from 'zod';
-import type { Message } from '../cluster/types.ts';
+import type { Message } from '../cluster/turn-types.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { checked, refusedFields, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
 import { HttpError } from './http-error.ts';

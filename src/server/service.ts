@@ -3,7 +3,8 @@
  * app.ts know only this; engine-service.ts and router-service.ts are the two kinds.
  */
 import type { EngineHandle } from '../cluster/engine-handle.ts';
-import type { Cluster, Message } from '../cluster/types.ts';
+import type { Message } from '../cluster/turn-types.ts';
+import type { Cluster } from '../cluster/types.ts';
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { PromptAccount, SamplingParams } from '../engine/types.ts';
 

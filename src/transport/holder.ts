@@ -1,83 +1,38 @@
 /**
- * The holder's half towards one reader: answers its handshake with a slab, and serves its READs: gather on the device,
- * copy into a slab slot, message. Which READs may be served is the gate's business; serving never waits for own reads.
+ * The holder's half towards one reader: answers its handshake with a slab, and serves its READs, whose chunks
+ * send-chunks.ts moves. Which READs may be served is the gate's business; serving never waits for own reads.
  */
-import type { Clock, TransferOutcome } from '../engine/types.ts';
-import { invariant } from '../errors.ts';
-import { checksum } from './checksum.ts';
-import { type ChunkPlan, cutIntoChunks } from './chunks.ts';
+import type { TransferOutcome } from '../engine/kv-connector.ts';
+import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { impossibleRead } from './impossible-read.ts';
-import { LinkQueue, type LinkSpec } from './link.ts';
-import type {
-  HelloMessage,
-  HolderTimes,
-  ReadEndedMessage,
-  ReadMessage,
-  StreamMessage,
-  ToHolder,
-  ToReader,
-} from './messages.ts';
-import { type ChunksToSend, sendStream } from './send-stream.ts';
-import { createSlab, SlotRing, slotBytesFor, slotView } from './slab.ts';
-import type { BlockMemory, GatheredBlocks, ReadGate, StreamEnd, StreamGate } from './types.ts';
+import { LinkInForce, type LinkSpec } from './link.ts';
+import type { HelloMessage, ReadEndedMessage, ReadMessage, StreamMessage, ToHolder } from './messages.ts';
+import { ChunkSending, type SendingDeps, type SlabOut } from './send-chunks.ts';
+import { sendStream } from './send-stream.ts';
+import { createSlab, SlotRing, slotBytesFor } from './slab.ts';
+import type { ReadGate, StreamEnd, StreamGate } from './types.ts';
 
-/** Gathers that a transfer has under way or waiting for a slot. */
-const GATHERS_IN_FLIGHT = 2;
-
-export interface HolderDeps {
+export interface HolderDeps extends Omit<SendingDeps, 'link'> {
   own: HandshakeSide;
-  memory: BlockMemory;
-  clock: Clock;
   gate: () => ReadGate;
   streamGate: () => StreamGate;
   /** The link in force; a change takes hold with the next chunk. */
   link: () => LinkSpec | null;
   maxChunkBytes: number;
   slots: number;
-  checksum: boolean;
-  beforeChunkPosted: ((bytes: Uint8Array, chunk: { transferId: string; index: number }) => void) | null;
-  post: (message: ToReader) => void;
 }
 
-interface Connection {
-  epoch: number;
-  slab: SharedArrayBuffer;
-  slotBytes: number;
+interface Connection extends SlabOut {
   maxChunkBytes: number;
-  ring: SlotRing;
-  /** Made from linkSpec; null when there is none. */
-  link: LinkQueue | null;
-  linkSpec: LinkSpec | null;
+  link: LinkInForce;
   transfers: Map<string, AbortController>;
-}
-
-interface Serving {
-  connection: Connection;
-  read: ReadMessage | StreamMessage;
-  signal: AbortSignal;
-  /** Chunks sent, or about to be. */
-  chunks: number;
-  /** Resolves when all of them are posted. */
-  posted: Promise<unknown>;
 }
 
 interface OpenedRead {
   /** null: all was sent. */
-  send: (serving: Serving) => Promise<StreamEnd | null>;
+  send: (sending: ChunkSending) => Promise<StreamEnd | null>;
   finished: () => void;
-}
-
-interface Gathered {
-  gathered: GatheredBlocks;
-  startMs: number;
-  endMs: number;
-}
-
-interface GatheredChunk extends Gathered {
-  chunk: ChunkPlan;
-  index: number;
-  slot: number;
 }
 
 export class HolderHalf {
@@ -125,7 +80,7 @@ export class HolderHalf {
 
   #welcome(hello: HelloMessage): void {
     this.close();
-    const { own, slots, memory, clock } = this.#deps;
+    const { own, slots, memory, clock, link } = this.#deps;
     const maxChunkBytes = Math.min(this.#deps.maxChunkBytes, hello.maxChunkBytes);
     const slotBytes = slotBytesFor(maxChunkBytes, memory.blockBytes);
     const slab = createSlab({ slots, slotBytes });
@@ -135,8 +90,7 @@ export class HolderHalf {
       slotBytes,
       maxChunkBytes,
       ring: new SlotRing(slots),
-      link: null,
-      linkSpec: null,
+      link: new LinkInForce(link, clock),
       transfers: new Map(),
     };
     const { identity, factors } = own;
@@ -152,7 +106,7 @@ export class HolderHalf {
     if (wrong) return this.#end(read, 'failed', wrong);
     let opened: OpenedRead | StreamEnd;
     try {
-      opened = this.#open(read);
+      opened = this.#open(read, connection);
     } catch (error) {
       return this.#end(read, 'failed', `the holder could not decide on the READ: ${messageOf(error)}`);
     }
@@ -161,11 +115,11 @@ export class HolderHalf {
     const transfer = new AbortController();
     connection.transfers.set(read.transferId, transfer);
     const { signal } = transfer;
-    const serving: Serving = { connection, read, signal, chunks: 0, posted: Promise.resolve() };
+    const sending = new ChunkSending({ ...this.#deps, link: connection.link }, connection, read, signal);
     let end: Pick<ReadEndedMessage, 'outcome' | 'message'> = { outcome: 'done', message: '' };
     try {
-      end = (await opened.send(serving)) ?? end;
-      await serving.posted;
+      end = (await opened.send(sending)) ?? end;
+      await sending.posted;
     } catch (error) {
       end = { outcome: 'failed', message: `the holder could not give its blocks: ${messageOf(error)}` };
     }
@@ -175,122 +129,27 @@ export class HolderHalf {
   }
 
   /** Asks the gate; how to send the blocks, or why they are refused. */
-  #open(read: ReadMessage | StreamMessage): OpenedRead | StreamEnd {
+  #open(read: ReadMessage | StreamMessage, { maxChunkBytes }: Connection): OpenedRead | StreamEnd {
     const { gate, streamGate, memory } = this.#deps;
-    const cut = (blockIds: ReadMessage['blockIds'], { connection }: Serving) =>
-      cutIntoChunks(blockIds, memory.blockBytes, connection.maxChunkBytes);
+    const cut = (blockIds: ReadMessage['blockIds']) =>
+      cutIntoChunks(blockIds, memory.blockBytes, maxChunkBytes);
     if (read.kind === 'stream') {
       const stream = streamGate()(read.remoteRequestId);
-      const send = (serving: Serving) =>
+      const send = (sending: ChunkSending) =>
         sendStream({
-          ...{ blockIndexes: read.blockIndexes, stream, signal: serving.signal },
-          cut: (blockIds) => cut(blockIds, serving),
-          send: (batch) => this.#sendChunks(serving, batch),
+          ...{ blockIndexes: read.blockIndexes, stream, signal: sending.signal, cut },
+          send: (batch) => sending.send(batch),
         });
       return { finished: () => stream.finished(), send };
     }
     const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
     const decision = gate()(read.remoteRequestId, blocks);
     if (!decision.allow) return decision;
-    const send = async (serving: Serving) => {
-      await this.#sendChunks(serving, { chunks: cut(read.blockIds, serving) });
+    const send = async (sending: ChunkSending) => {
+      await sending.send({ chunks: cut(read.blockIds) });
       return null;
     };
     return { finished: decision.finished, send };
-  }
-
-  /** Resolves when all are taken; they are posted when serving.posted resolves. */
-  async #sendChunks(serving: Serving, { chunks, taken, revoked }: ChunksToSend): Promise<void> {
-    const { connection, signal } = serving;
-    const gathers = new Map<number, Promise<Gathered>>();
-    try {
-      for (const [i, chunk] of chunks.entries()) {
-        for (let ahead = i; ahead < Math.min(i + GATHERS_IN_FLIGHT, chunks.length); ahead++) {
-          if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!, revoked)));
-        }
-        const part = await gathers.get(i)!;
-        const slot = await connection.ring.acquire(signal);
-        if (slot === null) return;
-        gathers.delete(i);
-        taken?.(chunk);
-        const index = serving.chunks++;
-        const sent = this.#sendChunk(serving, { ...part, chunk, index, slot });
-        serving.posted = handled(Promise.all([serving.posted, sent]));
-      }
-    } finally {
-      // Blocks may be reused once the READ has ended: wait for what the device still copies. Each gives its staging
-      // buffer back by itself, for the next may be waiting for just that one.
-      const release = ({ gathered }: Gathered) => gathered.release();
-      await Promise.all([...gathers.values()].map((gather) => gather.then(release, () => {})));
-    }
-  }
-
-  async #gather({ group, blockIds }: ChunkPlan, revoked?: AbortSignal): Promise<Gathered> {
-    const startMs = this.#deps.clock.now();
-    const gathered = await this.#deps.memory.gather(group, blockIds, revoked);
-    return { gathered, startMs, endMs: this.#deps.clock.now() };
-  }
-
-  /** Takes over the gathered bytes and the slot. Copies at once, without a link posts at once; resolves when posted. */
-  async #sendChunk(serving: Serving, part: GatheredChunk): Promise<void> {
-    const { connection, read, signal } = serving;
-    const { chunk, index, gathered, startMs, endMs, slot } = part;
-    const { transferId } = read;
-    const bytes = chunk.byteLength;
-    const { sum, slabInStart, slabInEnd } = this.#copyIn(serving, part);
-    const readbackStart = Math.max(startMs, endMs - gathered.readbackMs);
-    const submitted = Math.max(startMs, readbackStart - gathered.waitMs);
-    const times = {
-      waitStart: index === 0 && read.kind === 'read' ? Math.min(read.postedAt, startMs) : startMs,
-      gatherStart: Math.max(startMs, submitted - gathered.gatherMs),
-      ...{ submitted, readbackStart, mapped: endMs, slabInStart, slabInEnd },
-    };
-    const post = (linkTimes: HolderTimes['link']) =>
-      this.#deps.post({
-        kind: 'chunk',
-        ...{ epoch: connection.epoch, transferId, index, slot, byteLength: bytes },
-        ...{ group: chunk.group, first: chunk.first, count: chunk.blockIds.length },
-        ...(read.kind === 'stream' ? { blockIds: chunk.blockIds } : {}),
-        times: { ...times, link: linkTimes },
-        ...{ checksum: sum, descriptors: gathered.descriptors },
-      });
-    const link = this.#linkOf(connection);
-    if (!link) return post(null);
-    const delivery = await link.deliver(bytes, signal);
-    if (!delivery) return connection.ring.release(slot);
-    post({ start: delivery.startMs, arrival: delivery.arrivalMs });
-  }
-
-  #linkOf(connection: Connection): LinkQueue | null {
-    const spec = this.#deps.link();
-    if (spec !== connection.linkSpec) {
-      connection.linkSpec = spec;
-      connection.link = spec && new LinkQueue(spec, this.#deps.clock);
-    }
-    return connection.link;
-  }
-
-  #copyIn({ connection, read }: Serving, { chunk, index, gathered, slot }: GatheredChunk) {
-    const { clock, beforeChunkPosted } = this.#deps;
-    try {
-      const source = gathered.bytes.subarray(0, chunk.byteLength);
-      invariant(
-        source.length === chunk.byteLength,
-        () => `gathered ${source.length} of ${chunk.byteLength} bytes`,
-      );
-      const sum = this.#deps.checksum ? checksum(source) : null;
-      const slabInStart = clock.now();
-      const target = slotView(connection.slab, connection.slotBytes, slot, chunk.byteLength);
-      target.set(source);
-      const slabInEnd = clock.now();
-      beforeChunkPosted?.(target, { transferId: read.transferId, index });
-      return { sum, slabInStart, slabInEnd };
-    } catch (error) {
-      connection.ring.release(slot);
-      throw error;
-    } finally {
-      gathered.release();
-    }
   }
 
   #end(read: { epoch: number; transferId: string }, outcome: TransferOutcome, message: string): void {
@@ -300,9 +159,3 @@ export class HolderHalf {
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-/** Keeps a promise that is awaited later, or never, from counting as unhandled meanwhile. */
-function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => {});
-  return promise;
-}

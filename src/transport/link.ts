@@ -118,3 +118,26 @@ export class LinkQueue {
     return delivery;
   }
 }
+
+/** The queue of the link that is in force; a change takes hold with the next chunk. */
+export class LinkInForce {
+  readonly #spec: () => LinkSpec | null;
+  readonly #clock: Clock;
+  #made: LinkSpec | null = null;
+  #queue: LinkQueue | null = null;
+
+  constructor(spec: () => LinkSpec | null, clock: Clock) {
+    this.#spec = spec;
+    this.#clock = clock;
+  }
+
+  /** null: no link. */
+  get queue(): LinkQueue | null {
+    const spec = this.#spec();
+    if (spec !== this.#made) {
+      this.#made = spec;
+      this.#queue = spec && new LinkQueue(spec, this.#clock);
+    }
+    return this.#queue;
+  }
+}

@@ -1,5 +1,7 @@
 /** One READ as its reader accounts for it: what was asked for, what has come, and how it ended. Moves no bytes. */
-import type { BlockId, TransferOutcome } from '../engine/types.ts';
+
+import type { TransferOutcome } from '../engine/kv-connector.ts';
+import type { BlockId } from '../engine/types.ts';
 import { withResolvers } from './handshake.ts';
 import type { ChunkMessage } from './messages.ts';
 import type { ReadRequest, TransferResult, TransferStages } from './types.ts';

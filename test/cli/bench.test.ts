@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { type BenchReport, benchReportSchema } from '../../src/measure/bench-report.ts';
-import { type FakeTroubles, fakeWorld } from './fake.ts';
+import { fakeWorld } from './fake.ts';
+import type { FakeTroubles } from './fake-cluster.ts';
 
 const spec = {
   filetype: 'generate_conversations',

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { costProfileSchema } from '../../src/config/cost-profile.ts';
 import { reportSchema } from '../../src/measure/report.ts';
-import { type FakeTroubles, type FakeWorld, fakeWorld } from './fake.ts';
+import { type FakeWorld, fakeWorld } from './fake.ts';
+import type { FakeTroubles } from './fake-cluster.ts';
 
 const kvferry = async (argv: string, world: FakeWorld = fakeWorld()) => ({
   code: await main([...argv.split(' '), '--model', 'nano'], world.deps),

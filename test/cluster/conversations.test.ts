@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Conversation, ConversationCache, ROUTER_TTL_MS } from '../../src/cluster/conversations.ts';
 import type { EngineHandle } from '../../src/cluster/engine-handle.ts';
-import type { GenerateRequest, Message } from '../../src/cluster/types.ts';
+import type { GenerateRequest, Message } from '../../src/cluster/turn-types.ts';
 
 function world() {
   let now = 0;

@@ -8,7 +8,7 @@ import type {
   ConnectorOutput,
   RecvRequest,
   SendRequest,
-} from '../../src/engine/types.ts';
+} from '../../src/engine/kv-connector.ts';
 import {
   connect,
   ManualClock,

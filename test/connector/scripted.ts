@@ -8,7 +8,7 @@ import type {
   RecvRequest,
   SendRequest,
   TransferOutcome,
-} from '../../src/engine/types.ts';
+} from '../../src/engine/kv-connector.ts';
 import { engineConfig, request, type Sizes, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
 
 export const BS = 16;

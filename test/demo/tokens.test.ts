@@ -3,7 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EngineCluster } from '../../src/cluster/cluster.ts';
 import { clusterOptions } from '../../src/cluster/from-config.ts';
-import type { GeneratedToken, Message } from '../../src/cluster/types.ts';
+import type { GeneratedToken, Message } from '../../src/cluster/turn-types.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';

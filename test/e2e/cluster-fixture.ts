@@ -1,6 +1,7 @@
 /** Whole clusters for tests: nano by default, in worker threads, on the adapter that KVFERRY_ADAPTER names. */
 import { EngineCluster } from '../../src/cluster/cluster.ts';
-import type { ClusterOptions, GeneratedToken, GenerateRequest, TurnResult } from '../../src/cluster/types.ts';
+import type { GeneratedToken, GenerateRequest, TurnResult } from '../../src/cluster/turn-types.ts';
+import type { ClusterOptions } from '../../src/cluster/types.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 
 export const testOptions: ClusterOptions = {

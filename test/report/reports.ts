@@ -4,7 +4,8 @@ import { comparePair, compareTokens } from '../../src/measure/bench-comparison.t
 import { type BenchReport, benchReportSchema } from '../../src/measure/bench-report.ts';
 import { type MeasuredRequest, summariseMode } from '../../src/measure/bench-summary.ts';
 import { type Report, reportSchema } from '../../src/measure/report.ts';
-import { type FakeTroubles, fakeWorld } from '../cli/fake.ts';
+import { fakeWorld } from '../cli/fake.ts';
+import type { FakeTroubles } from '../cli/fake-cluster.ts';
 
 export const RUN = ['run', '--model', 'nano', '--turns', '4', '--user-tokens', '20', '--output-tokens', '6'];
 

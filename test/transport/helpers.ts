@@ -1,5 +1,7 @@
 /** Engines without a GPU for the transport's tests, and clocks that tests move. */
-import type { BlockId, BlockPair, Clock, RemoteAddress } from '../../src/engine/types.ts';
+
+import type { BlockPair, RemoteAddress } from '../../src/engine/kv-connector.ts';
+import type { BlockId, Clock } from '../../src/engine/types.ts';
 import { compatibilityHash } from '../../src/transport/compatibility.ts';
 import { createTransport, type PeerTransport, type TransportDeps } from '../../src/transport/transport.ts';
 import type { EngineIdentity, ReadGate } from '../../src/transport/types.ts';

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { TransferOutcome } from '../../src/engine/types.ts';
+import type { TransferOutcome } from '../../src/engine/kv-connector.ts';
 import type { TransferResult } from '../../src/transport/types.ts';
 import {
   connect,

@@ -1,8 +1,8 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
 import { measureCopyRate } from '../../../cluster/copy-rates.ts';
 import type { EngineHandle } from '../../../cluster/engine-handle.ts';
+import type { BlockPair } from '../../../engine/kv-connector.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
-import type { BlockPair } from '../../../engine/types.ts';
 import { TransferError } from '../../../errors.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';

@@ -1,0 +1,159 @@
+/**
+ * One transfer's chunks on their way from the holder: gathered on the device, copied into a slab slot, told to the reader.
+ * Gathers run ahead of the copies; without a free slot nothing more is gathered. Which blocks those are, others decide.
+ */
+import type { Clock } from '../engine/types.ts';
+import { invariant } from '../errors.ts';
+import { checksum } from './checksum.ts';
+import type { ChunkPlan } from './chunks.ts';
+import type { LinkInForce } from './link.ts';
+import type { HolderTimes, ReadMessage, StreamMessage, ToReader } from './messages.ts';
+import type { ChunksToSend } from './send-stream.ts';
+import { type SlotRing, slotView } from './slab.ts';
+import type { BlockMemory, GatheredBlocks } from './types.ts';
+
+/** Gathers that a transfer has under way or waiting for a slot. */
+const GATHERS_IN_FLIGHT = 2;
+
+export interface SendingDeps {
+  memory: BlockMemory;
+  clock: Clock;
+  link: LinkInForce;
+  checksum: boolean;
+  beforeChunkPosted: ((bytes: Uint8Array, chunk: { transferId: string; index: number }) => void) | null;
+  post: (message: ToReader) => void;
+}
+
+/** The slab towards a reader. */
+export interface SlabOut {
+  epoch: number;
+  slab: SharedArrayBuffer;
+  slotBytes: number;
+  ring: SlotRing;
+}
+
+interface Gathered {
+  gathered: GatheredBlocks;
+  startMs: number;
+  endMs: number;
+}
+
+interface GatheredChunk extends Gathered {
+  chunk: ChunkPlan;
+  index: number;
+  slot: number;
+}
+
+export class ChunkSending {
+  /** Aborts when nobody wants the rest. */
+  readonly signal: AbortSignal;
+  readonly #deps: SendingDeps;
+  readonly #to: SlabOut;
+  readonly #read: ReadMessage | StreamMessage;
+  /** Sent, or about to be. */
+  #chunks = 0;
+  #posted: Promise<unknown> = Promise.resolve();
+
+  constructor(deps: SendingDeps, to: SlabOut, read: ReadMessage | StreamMessage, signal: AbortSignal) {
+    this.#deps = deps;
+    this.#to = to;
+    this.#read = read;
+    this.signal = signal;
+  }
+
+  /** Resolves when all that were taken until now are posted. */
+  get posted(): Promise<unknown> {
+    return this.#posted;
+  }
+
+  /** Resolves when all are taken; they are posted when `posted` resolves. Rejects when a gather does. */
+  async send({ chunks, taken, revoked }: ChunksToSend): Promise<void> {
+    const gathers = new Map<number, Promise<Gathered>>();
+    try {
+      for (const [i, chunk] of chunks.entries()) {
+        for (let ahead = i; ahead < Math.min(i + GATHERS_IN_FLIGHT, chunks.length); ahead++) {
+          if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!, revoked)));
+        }
+        const part = await gathers.get(i)!;
+        const slot = await this.#to.ring.acquire(this.signal);
+        if (slot === null) return;
+        gathers.delete(i);
+        taken?.(chunk);
+        const index = this.#chunks++;
+        const sent = this.#sendChunk({ ...part, chunk, index, slot });
+        this.#posted = handled(Promise.all([this.#posted, sent]));
+      }
+    } finally {
+      // Blocks may be reused once the READ has ended: wait for what the device still copies. Each gives its staging
+      // buffer back by itself, for the next may be waiting for just that one.
+      const release = ({ gathered }: Gathered) => gathered.release();
+      await Promise.all([...gathers.values()].map((gather) => gather.then(release, () => {})));
+    }
+  }
+
+  async #gather({ group, blockIds }: ChunkPlan, revoked?: AbortSignal): Promise<Gathered> {
+    const startMs = this.#deps.clock.now();
+    const gathered = await this.#deps.memory.gather(group, blockIds, revoked);
+    return { gathered, startMs, endMs: this.#deps.clock.now() };
+  }
+
+  /** Takes over the gathered bytes and the slot. Copies at once, without a link posts at once; resolves when posted. */
+  async #sendChunk(part: GatheredChunk): Promise<void> {
+    const read = this.#read;
+    const { chunk, index, gathered, startMs, endMs, slot } = part;
+    const { transferId } = read;
+    const bytes = chunk.byteLength;
+    const { sum, slabInStart, slabInEnd } = this.#copyIn(part);
+    const readbackStart = Math.max(startMs, endMs - gathered.readbackMs);
+    const submitted = Math.max(startMs, readbackStart - gathered.waitMs);
+    const times = {
+      waitStart: index === 0 && read.kind === 'read' ? Math.min(read.postedAt, startMs) : startMs,
+      gatherStart: Math.max(startMs, submitted - gathered.gatherMs),
+      ...{ submitted, readbackStart, mapped: endMs, slabInStart, slabInEnd },
+    };
+    const post = (linkTimes: HolderTimes['link']) =>
+      this.#deps.post({
+        kind: 'chunk',
+        ...{ epoch: this.#to.epoch, transferId, index, slot, byteLength: bytes },
+        ...{ group: chunk.group, first: chunk.first, count: chunk.blockIds.length },
+        ...(read.kind === 'stream' ? { blockIds: chunk.blockIds } : {}),
+        times: { ...times, link: linkTimes },
+        ...{ checksum: sum, descriptors: gathered.descriptors },
+      });
+    const link = this.#deps.link.queue;
+    if (!link) return post(null);
+    const delivery = await link.deliver(bytes, this.signal);
+    if (!delivery) return this.#to.ring.release(slot);
+    post({ start: delivery.startMs, arrival: delivery.arrivalMs });
+  }
+
+  #copyIn({ chunk, index, gathered, slot }: GatheredChunk) {
+    const { clock, beforeChunkPosted } = this.#deps;
+    const { slab, slotBytes, ring } = this.#to;
+    try {
+      const source = gathered.bytes.subarray(0, chunk.byteLength);
+      invariant(
+        source.length === chunk.byteLength,
+        () => `gathered ${source.length} of ${chunk.byteLength} bytes`,
+      );
+      const sum = this.#deps.checksum ? checksum(source) : null;
+      const slabInStart = clock.now();
+      const target = slotView(slab, slotBytes, slot, chunk.byteLength);
+      target.set(source);
+      const slabInEnd = clock.now();
+      beforeChunkPosted?.(target, { transferId: this.#read.transferId, index });
+      return { sum, slabInStart, slabInEnd };
+    } catch (error) {
+      ring.release(slot);
+      throw error;
+    } finally {
+      gathered.release();
+    }
+  }
+}
+
+/** Keeps a promise that is awaited later, or never, from counting as unhandled meanwhile. */
+function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
+}

@@ -1,0 +1,92 @@
+import { describe, expect, test } from 'vitest';
+import { TransferError } from '../../src/errors.ts';
+import type { RequestRecord } from '../../src/server/observer.ts';
+import { CHAT, hello, post, stubApp } from './ask.ts';
+import { StubService } from './stub.ts';
+
+describe('who may ask', () => {
+  test('with a key only its bearers, but monitors always', async () => {
+    const app = stubApp(new StubService(), { apiKey: 'secret' });
+    const status = async (authorization?: string) => {
+      const headers: Record<string, string> = authorization ? { Authorization: authorization } : {};
+      return (await app.request(CHAT, post(hello, headers))).status;
+    };
+    expect(await status()).toBe(401);
+    expect(await status('Bearer None')).toBe(401);
+    expect(await status('Bearer secre')).toBe(401);
+    expect(await status('Bearer secret')).toBe(200);
+    expect((await app.request('/v1/models')).status).toBe(401);
+    expect((await app.request('/health')).status).toBe(200);
+  });
+
+  test('pages of other origins only when they are named', async () => {
+    const origin = { Origin: 'https://a.example' };
+    const allowed = async (corsOrigins: string[]) => {
+      const app = stubApp(new StubService(), { corsOrigins });
+      const response = await app.request(CHAT, post(hello, origin));
+      return response.headers.get('Access-Control-Allow-Origin');
+    };
+    expect(await allowed([])).toBeNull();
+    expect(await allowed(['https://b.example'])).toBeNull();
+    expect(await allowed(['https://a.example'])).toBe('https://a.example');
+  });
+});
+
+describe('how many, and until when', () => {
+  test('beyond the queue: 503 with Retry-After; places come free with answers and with errors', async () => {
+    const stub = new StubService();
+    let go: () => void = () => {};
+    stub.pace = () =>
+      new Promise((resolve) => {
+        go = resolve;
+      });
+    const records: RequestRecord[] = [];
+    const observer = { token: () => {}, finished: (record: RequestRecord) => void records.push(record) };
+    // Two are served at once, one may wait.
+    const app = stubApp(stub, { maxQueue: 1, observer });
+    const open = new AbortController();
+    const waiting = Array.from({ length: 3 }, () =>
+      app.request(new Request(`http://h${CHAT}`, { ...post(hello), signal: open.signal })),
+    );
+    await expect.poll(() => stub.requests.length).toBe(3);
+    const refused = await app.request(CHAT, post(hello));
+    expect([refused.status, refused.headers.get('Retry-After')]).toEqual([503, '1']);
+    open.abort();
+    await Promise.allSettled(waiting);
+    expect(stub.aborted).toBe(3);
+    stub.pace = async () => go();
+    for (let i = 0; i < 8; i++) {
+      stub.failure = i % 2 ? { at: 1, error: new TransferError('lost') } : null;
+      expect((await app.request(CHAT, post(hello))).status).toBe(i % 2 ? 500 : 200);
+    }
+    expect(records.map(({ reason }) => reason)).toEqual([
+      ...['abort', 'abort', 'abort'],
+      ...['length', 'error', 'length', 'error', 'length', 'error', 'length', 'error'],
+    ]);
+  });
+
+  test('a reader that leaves a stream ends its request', async () => {
+    const stub = new StubService();
+    let tokens = 0;
+    stub.pace = async () => {
+      if (++tokens > 2) await new Promise(() => {});
+    };
+    const response = await stubApp(stub).request(CHAT, post({ ...hello, stream: true }));
+    const reader = response.body!.getReader();
+    for (let i = 0; i < 3; i++) await reader.read();
+    await expect.poll(() => tokens).toBe(3);
+    await reader.cancel();
+    await expect.poll(() => stub.aborted).toBe(1);
+  });
+
+  test('a slow reader is not read ahead of', async () => {
+    const stub = new StubService();
+    let tokens = 0;
+    stub.pace = async () => void tokens++;
+    const response = await stubApp(stub).request(CHAT, post({ ...hello, max_tokens: 50, stream: true }));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(tokens).toBeLessThan(5);
+    await response.text();
+    expect(tokens).toBe(50);
+  });
+});

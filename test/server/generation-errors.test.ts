@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'vitest';
+import { EngineDeadError, RequestError, TransferError } from '../../src/errors.ts';
+import { MOST_BODY_BYTES } from '../../src/server/app.ts';
+import { CHAT, hello, post, stubApp } from './ask.ts';
+import { events, StubService } from './stub.ts';
+
+describe('errors', () => {
+  const bad: [object | string, string | null, RegExp][] = [
+    ['{', null, /no JSON/],
+    ['7', null, /the body is 7: wanted a JSON object/],
+    [{ ...hello, messages: [] }, 'messages', /at least one message/],
+    [{ ...hello, messages: undefined }, 'messages', /messages is missing: wanted a list of messages/],
+    [{ ...hello, messages: [{ role: 'user', content: 3 }] }, 'messages.0.content', /a string, or a list/],
+    [
+      { ...hello, messages: [{ role: 'user', content: [{ type: 'image_url' }] }] },
+      'messages.0.content.0.type',
+      /other kinds of content/,
+    ],
+    [{ ...hello, max_tokens: 0 }, 'max_tokens', /max_tokens is 0: wanted a whole number, 1 or more/],
+    [{ ...hello, max_tokens: 60 }, 'max_tokens', /60 and the prompt has 5 tokens: together at most 64/],
+    [{ ...hello, min_tokens: 4 }, 'min_tokens', /more than the 3 tokens allowed/],
+    [{ ...hello, temperature: -1 }, 'temperature', /0 is greedy/],
+    [{ ...hello, top_p: 0 }, 'top_p', /above 0/],
+    [{ ...hello, n: 2 }, 'n', /one answer a request/],
+    [{ ...hello, presence_penalty: 1 }, 'presence_penalty', /not served/],
+    [{ ...hello, tools: [{}] }, 'tools', /not served/],
+    [{ ...hello, top_logprobs: 3 }, 'top_logprobs', /logprobs is not true/],
+    [{ ...hello, stop_token_ids: [512] }, 'stop_token_ids', /vocabulary has 512/],
+    [{ ...hello, stop_token_ids: Array(33).fill(1) }, 'stop_token_ids', /at most 32/],
+    [
+      { ...hello, messages: [{ role: 'user', content: 'x'.repeat(64) }] },
+      'messages',
+      /64 tokens.*context of 64/,
+    ],
+    [{ ...hello, messages: [{ role: 'user', content: 'x'.repeat(400) }] }, 'messages', /at least 100 tokens/],
+    [{ ...hello, kv_transfer_params: 'x' }, 'kv_transfer_params', /an object/],
+  ];
+
+  test.each(bad)('%j', async (body, param, message) => {
+    const response = await stubApp(new StubService()).request(CHAT, post(body));
+    const { error } = (await response.json()) as { error: { message: string } };
+    expect(response.status).toBe(400);
+    expect(error).toEqual({
+      message: expect.stringMatching(message),
+      type: 'BadRequestError',
+      param,
+      code: 400,
+    });
+  });
+
+  test.each([
+    [{ prompt: ['a', 'b'] }, /2 prompts: send one a request/],
+    [{ prompt: [] }, /prompt/],
+    [{ prompt: '' }, /no tokens/],
+    [{ prompt: [600] }, /token id 600: the vocabulary has 512/],
+  ])('of a completion: %j', async (body, message) => {
+    const response = await stubApp(new StubService()).request('/v1/completions', post(body));
+    const { error } = (await response.json()) as { error: { message: string; param: string } };
+    expect([response.status, error.param]).toEqual([400, 'prompt']);
+    expect(error.message).toMatch(message);
+  });
+
+  test('an unknown model is a 404, another method a 405, too many bytes a 413', async () => {
+    const app = stubApp(new StubService());
+    expect((await app.request(CHAT, post({ ...hello, model: 'gpt' }))).status).toBe(404);
+    const wrongMethod = await app.request(CHAT);
+    expect([wrongMethod.status, wrongMethod.headers.get('Allow')]).toEqual([405, 'POST']);
+    // By what arrives, and by what is announced.
+    const announced = post('{}', { 'Content-Length': String(MOST_BODY_BYTES + 1) });
+    for (const large of [post(' '.repeat(MOST_BODY_BYTES + 1)), announced]) {
+      const huge = await app.request(CHAT, large);
+      expect(huge.status).toBe(413);
+      expect(await huge.json()).toMatchObject({ error: { code: 413, type: 'RequestEntityTooLargeError' } });
+    }
+  });
+
+  test('what fails before the first token has a status: 400, 500 or 503', async () => {
+    for (const [error, status] of [
+      [new RequestError('no'), 400],
+      [new TransferError('lost'), 500],
+      [new EngineDeadError('dead'), 503],
+      [new Error('bug'), 500],
+    ] as const) {
+      const stub = new StubService();
+      stub.failure = { at: 0, error };
+      for (const stream of [false, true]) {
+        expect((await stubApp(stub).request(CHAT, post({ ...hello, stream }))).status).toBe(status);
+      }
+    }
+  });
+
+  test('what fails later is told in the stream, which then ends', async () => {
+    const stub = new StubService();
+    stub.failure = { at: 2, error: new EngineDeadError('dead') };
+    const chunks = await events(await stubApp(stub).request(CHAT, post({ ...hello, stream: true })));
+    expect(chunks).toHaveLength(4);
+    expect(chunks.at(-1)).toMatchObject({ error: { message: 'dead', code: 503 } });
+  });
+});
