@@ -12,6 +12,7 @@ import { nodePlatform, useAdapter } from './platform/node.ts';
 
 export type * from './cluster/turn-types.ts';
 export type * from './cluster/types.ts';
+export type { Mode } from './config/modes.ts';
 export type { SamplingParams } from './engine/types.ts';
 export * from './errors.ts';
 export type { Span } from './measure/spans.ts';

@@ -1,7 +1,8 @@
 /** Serves conversations in one mode and records every turn. Knows the cluster's interface only, and prints nothing. */
 import { turnReport } from '../cluster/turn-report.ts';
 import type { TurnResult } from '../cluster/turn-types.ts';
-import type { Cluster, Mode } from '../cluster/types.ts';
+import type { Cluster } from '../cluster/types.ts';
+import type { Mode } from '../config/modes.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import type { LogitKeeper } from '../measure/comparison.ts';

@@ -1,5 +1,6 @@
 /** A prefill engine and a decode engine (or more of each) behind one generate(). Wiring and turn book-keeping; the turn itself is router.ts. */
 import type { EngineCoreConfig } from '../config/engine.ts';
+import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
@@ -31,7 +32,6 @@ import type {
   EngineLookup,
   EngineSnapshot,
   EngineStats,
-  Mode,
   PolicyChange,
 } from './types.ts';
 

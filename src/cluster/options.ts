@@ -1,7 +1,9 @@
 /** From a cluster's options to what each engine is started with. */
+
+import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from './messages.ts';
-import type { ClusterOptions, Mode, PolicyChange } from './types.ts';
+import type { ClusterOptions, PolicyChange } from './types.ts';
 
 /** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT); here a name, no socket is opened. */
 const SIDE_CHANNEL_PORT = 5600;

@@ -2,7 +2,9 @@
  * The race and the crossover of a recorded run: the same turns were served with KV pulled and with KV computed again, so
  * each pair of turns is a race, and all of them are the chart's points. Measures nothing itself.
  */
+
 import type { Crossover, Race, RaceLane, RecordedTurn, SessionEvent } from '../measure/recording.ts';
+import { turnKey } from '../measure/turn-key.ts';
 
 type TurnStarted = Extract<SessionEvent, { kind: 'turn_started' }>;
 interface Served {
@@ -25,7 +27,7 @@ export class RecordedRace {
     const started = this.#started.get(event.turnId);
     this.#started.delete(event.turnId);
     if (started?.mode !== 'bidirectional' && started?.mode !== 'unidirectional') return;
-    const key = `${started.conversation} ${started.turn}`;
+    const key = turnKey({ conversation_id: started.conversation, turn: started.turn });
     this.#served[started.mode].set(key, { started, result: event.result });
     const pull = this.#served.bidirectional.get(key);
     const recompute = this.#served.unidirectional.get(key);
@@ -36,7 +38,9 @@ export class RecordedRace {
 
   /** Tokens of the conversation before this turn. */
   #before({ mode, conversation, turn }: TurnStarted): number {
-    const last = this.#served[mode as 'bidirectional'].get(`${conversation} ${turn - 1}`);
+    const last = this.#served[mode as 'bidirectional'].get(
+      turnKey({ conversation_id: conversation, turn: turn - 1 }),
+    );
     return last ? last.result.prompt_tokens + last.result.output_tokens : 0;
   }
 

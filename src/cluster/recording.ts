@@ -1,11 +1,13 @@
 /** A cluster that is recorded while something drives it: everything is told as on the page, and the events are kept. */
+
+import type { Mode } from '../config/modes.ts';
 import type { RunConfig } from '../config/run.ts';
 import type { SessionEvent } from '../measure/recording.ts';
 import { systemClock } from '../platform/clock.ts';
 import { RecordedRace } from './recorded-race.ts';
 import { Recorder } from './recorder.ts';
 import type { GenerateRequest } from './turn-types.ts';
-import type { Cluster, Mode } from './types.ts';
+import type { Cluster } from './types.ts';
 
 /** Blocks are looked at so often, and whenever something happens. */
 const POLL_MS = 50;

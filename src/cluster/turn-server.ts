@@ -1,4 +1,6 @@
 /** Serves one turn of a conversation: prompt, engines, text, and what is remembered for the next turn. The way through the engines is router.ts. */
+
+import type { Mode } from '../config/modes.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { EngineDeadError } from '../errors.ts';
@@ -15,7 +17,7 @@ import { disaggregatedTurn, monolithicTurn, streamedTurn, type Turn } from './ro
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
-import type { ClusterOptions, Mode } from './types.ts';
+import type { ClusterOptions } from './types.ts';
 
 export interface TurnServerDeps {
   text: TextModel;

@@ -1,6 +1,7 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
 import type { CostProfile } from '../config/cost-profile.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
+import type { Mode } from '../config/modes.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
 import type { LearnedCosts } from '../connector/cost-aware.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
@@ -19,16 +20,6 @@ import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
 import type { EngineBlocks } from './messages.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from './turn-types.ts';
-
-/**
- * monolithic: one engine does both. unidirectional: P prefills, D pulls and decodes; P recomputes what D generated.
- * bidirectional: P pulls back what D generated. decode-local: from the second turn on D prefills by itself, beside what it
- * decodes; the alternative to pulling back, to be compared with.
- */
-export type Mode = 'monolithic' | 'unidirectional' | 'bidirectional' | 'decode-local';
-
-/** Those that a run takes unless it is told otherwise. */
-export const MODES: readonly Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
 
 export interface EngineOptions {
   numBlocks: number;

@@ -17,11 +17,10 @@ import {
   text,
   wholeNumber,
 } from './fields.ts';
+import { MODES, RUN_MODES } from './modes.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
-
-const MODES = ['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const;
 
 /** The model and what it runs on. */
 const machine = {
@@ -96,7 +95,7 @@ const workload = {
 
 const modes = {
   mode: listOf(MODES)
-    .default(['monolithic', 'unidirectional', 'bidirectional'])
+    .default([...RUN_MODES])
     .meta({
       description: `Comma list of ${MODES.join(', ')}. Left out: the first three. decode-local: D prefills later turns itself.`,
       value: 'MODES',
@@ -221,6 +220,15 @@ export const runConfigSchema = z.strictObject({
 
 export type RunConfig = Readonly<z.infer<typeof runConfigSchema>>;
 export type RunKey = keyof RunConfig;
+
+/** Where results go and what is shown of them. Reports leave these out, and no baseline asks for them. */
+const outputKeys = new Set([
+  'csv',
+  ...[pages, junit, outputs, recording, tracing, general].flatMap((group) => Object.keys(group)),
+]);
+
+/** Whether what is served and measured can change by it; what is unknown here may. */
+export const changesResults = (key: string): boolean => !outputKeys.has(key);
 
 /** What a caller may give: any part of it. */
 export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined };

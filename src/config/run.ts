@@ -11,6 +11,7 @@ import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-sch
 
 export { HANDOVERS, type Handover, KV_LAYOUTS, type KvLayout } from './cluster-schema.ts';
 export {
+  changesResults,
   fieldMeta,
   type RunConfig,
   type RunConfigInput,

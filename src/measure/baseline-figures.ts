@@ -4,6 +4,7 @@ import type { BenchReport } from './bench-report.ts';
 import type { Report } from './report.ts';
 import type { AnyReport } from './report-kinds.ts';
 import { type SweepReport, seriesName } from './sweep-report.ts';
+import { turnKey } from './turn-key.ts';
 
 export interface Figure {
   /** The same in every report of the kind, e.g. 'bidirectional ttft_ms'. */
@@ -39,8 +40,6 @@ export function figuresOf(report: AnyReport): Figure[] {
 
 function runFigures({ runs, comparison }: Report): Figure[] {
   const figures = runs.flatMap(({ mode, turns, summary }): Figure[] => {
-    const key = ({ conversation_id, turn }: (typeof turns)[number]): string =>
-      JSON.stringify([conversation_id, turn]);
     const time = (
       name: string,
       list: typeof turns,
@@ -49,7 +48,7 @@ function runFigures({ runs, comparison }: Report): Figure[] {
       const samples = new Map(
         list.flatMap((turn) => {
           const ms = value(turn);
-          return ms === null ? [] : [[key(turn), ms] as const];
+          return ms === null ? [] : [[turnKey(turn), ms] as const];
         }),
       );
       if (samples.size === 0) return [];
@@ -143,7 +142,7 @@ function roundedTime(name: string, what: 'ttft_ms' | 'tpot_ms' | 'latency_ms', l
     }
     return new Map([...groups].map(([key, values]) => [key, mean(values)]));
   };
-  const samples = means(({ conversation_id, turn }) => JSON.stringify([conversation_id, turn]));
+  const samples = means(turnKey);
   const roundMeans = [...means(({ round }) => String(round)).values()];
   const value = list.reduce((sum, sample) => sum + sample[what], 0) / list.length;
   return [{ ...bare, name, unit: 'ms', value, better: 'lower', needsSameMachine: true, samples, roundMeans }];

@@ -6,6 +6,7 @@
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { mean } from 'simple-statistics';
+import { changesResults } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { type Figure, figuresOf } from './baseline-figures.ts';
 import { outcomeOf } from './outcome.ts';
@@ -109,24 +110,10 @@ function machineDifferences(now: AnyReport, then: AnyReport): string[] {
   });
 }
 
-/** Where results go does not change them. */
-const NO_MATTER = new Set([
-  'json',
-  'html',
-  'markdown',
-  'junit',
-  'assert',
-  'baseline',
-  'debug',
-  'csv',
-  'traceOut',
-  'gantt',
-]);
-
 function settingDifferences(now: AnyReport, then: AnyReport): string[] {
   const show = (value: unknown): string => JSON.stringify(value) ?? 'not set';
   return [...new Set([...Object.keys(now.config), ...Object.keys(then.config)])]
-    .filter((key) => !NO_MATTER.has(key) && show(now.config[key]) !== show(then.config[key]))
+    .filter((key) => changesResults(key) && show(now.config[key]) !== show(then.config[key]))
     .map((key) => `another ${key}: ${show(now.config[key])}, before ${show(then.config[key])}`);
 }
 

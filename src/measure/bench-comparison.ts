@@ -13,6 +13,7 @@ import {
 } from './bench-report.ts';
 import type { MeasuredRequest } from './bench-summary.ts';
 import { sortedQuantile } from './statistics.ts';
+import { turnKey } from './turn-key.ts';
 
 export interface BootstrapOptions {
   resamples: number;
@@ -78,14 +79,13 @@ export function comparePair(
 }
 
 function pairUp(reference: readonly MeasuredRequest[], candidate: readonly MeasuredRequest[]): Pairs[] {
-  const place = ({ sample }: MeasuredRequest): string =>
-    JSON.stringify([sample.round, sample.conversation_id, sample.turn]);
+  const place = ({ sample }: MeasuredRequest): string => JSON.stringify([sample.round, turnKey(sample)]);
   const others = new Map(candidate.map((request) => [place(request), request]));
   const groups = new Map<string, [MeasuredRequest, MeasuredRequest][]>();
   for (const request of reference) {
     const other = others.get(place(request));
     if (!other) continue;
-    const key = JSON.stringify([request.sample.conversation_id, request.sample.turn]);
+    const key = turnKey(request.sample);
     const group = groups.get(key);
     if (group) group.push([request, other]);
     else groups.set(key, [[request, other]]);
@@ -155,7 +155,7 @@ export function compareTokens(
   const answers = new Map<string, MeasuredRequest['output']>();
   for (const { mode, requests } of modes) {
     for (const { sample, output } of requests) {
-      const key = JSON.stringify([sample.conversation_id, sample.turn]);
+      const key = turnKey(sample);
       const known = answers.get(key);
       if (!known) {
         answers.set(key, output);

@@ -4,6 +4,7 @@
  */
 import type { Comparison, Disagreement, RunReport, TurnReport } from './report.ts';
 import type { Summary } from './statistics.ts';
+import { turnKey } from './turn-key.ts';
 
 /** null for fewer than two runs. `keptDifference` is LogitKeeper's. */
 export function compareRuns(runs: readonly RunReport[], keptDifference: number | null): Comparison | null {
@@ -23,8 +24,7 @@ export function compareRuns(runs: readonly RunReport[], keptDifference: number |
 
 /** At most one difference of each kind a turn, turns in the reference's order. */
 function differencesOf(reference: RunReport, run: RunReport): Disagreement[] {
-  const place = (turn: TurnReport): string => JSON.stringify([turn.conversation_id, turn.turn]);
-  const others = new Map(run.turns.map((turn) => [place(turn), turn]));
+  const others = new Map(run.turns.map((turn) => [turnKey(turn), turn]));
   const found: Disagreement[] = [];
   const note = (turn: TurnReport, index: number, what: Disagreement['what']): void => {
     found.push({
@@ -37,8 +37,8 @@ function differencesOf(reference: RunReport, run: RunReport): Disagreement[] {
     });
   };
   for (const turn of reference.turns) {
-    const other = others.get(place(turn));
-    others.delete(place(turn));
+    const other = others.get(turnKey(turn));
+    others.delete(turnKey(turn));
     if (!other) {
       note(turn, 0, 'length');
       continue;

@@ -3,13 +3,14 @@
  * now or from a file. Times are milliseconds since the session began; tokens are counted, bytes are those copied.
  */
 import { z } from 'zod';
+import { MODES } from '../config/modes.ts';
 import { turnSchema } from './report.ts';
 
 const count = z.number().int().nonnegative();
 const role = z.enum(['prefill', 'decode']);
 /** Who reads from whom: p_to_d is the hand-over, d_to_p the pull back. */
 const direction = z.enum(['p_to_d', 'd_to_p']);
-const mode = z.enum(['monolithic', 'unidirectional', 'bidirectional', 'decode-local']);
+const mode = z.enum(MODES);
 
 export const BLOCK_STATES = [
   'free', // nothing in it

@@ -4,6 +4,7 @@
  * comparison.ts do.
  */
 import { z } from 'zod';
+import { MODES } from '../config/modes.ts';
 import { profileSchema } from './profile.ts';
 import { reportHead } from './report-head.ts';
 import { timelineSchema } from './turn-timeline.ts';
@@ -100,7 +101,7 @@ export const spanRecorderSchema = z
   .describe('What recording the spans cost.');
 
 export const runSchema = z.strictObject({
-  mode: z.enum(['monolithic', 'unidirectional', 'bidirectional', 'decode-local']),
+  mode: z.enum(MODES),
   turns: z.array(turnSchema).describe('In the order in which they ended.'),
   summary: z.strictObject({
     ttft_ms: statisticsSchema.nullable().describe('Over all turns.'),

@@ -1,6 +1,7 @@
 /** From a mode's turns to its summary. */
 import type { RunReport, SpanRecorderReport, TurnReport } from './report.ts';
 import { summarise } from './statistics.ts';
+import { turnKey } from './turn-key.ts';
 
 export interface RunFacts {
   firstUseCompilations: number;
@@ -38,11 +39,10 @@ export function summariseRun(
 
 /** The runs with times over turns that were not audited, in any of them: the modes are compared over the same turns. */
 export function withoutAudited(runs: readonly RunReport[]): RunReport[] {
-  const key = (turn: TurnReport): string => `${turn.conversation_id} ${turn.turn}`;
-  const audited = new Set(runs.flatMap(({ turns }) => turns.filter(({ audit }) => audit).map(key)));
+  const audited = new Set(runs.flatMap(({ turns }) => turns.filter(({ audit }) => audit).map(turnKey)));
   if (audited.size === 0) return [...runs];
   return runs.map((run) => {
-    const turns = run.turns.filter((turn) => !audited.has(key(turn)));
+    const turns = run.turns.filter((turn) => !audited.has(turnKey(turn)));
     return { ...run, summary: { ...run.summary, ...times(turns) } };
   });
 }

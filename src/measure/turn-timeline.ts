@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { type Span, turnOfRequest } from './spans.ts';
 import { STAGES, stagePieces } from './stages.ts';
+import { turnKey } from './turn-key.ts';
 
 export const timelineSchema = z.strictObject({
   mode: z.string(),
@@ -50,7 +51,8 @@ export class TimelineKeeper {
     for (const turnId of new Set(ids.map((id) => turnOfRequest(id).turnId))) {
       const spans = this.#underWay.get(turnId) ?? [];
       if (span.name === 'ttft') {
-        const key = keyOf(String(span.args.conversationId), Number(span.args.turn));
+        const { conversationId, turn } = span.args;
+        const key = turnKey({ conversation_id: String(conversationId), turn: Number(turn) });
         this.#ended.set(key, { turnId, spans, ttft: span });
         this.#underWay.delete(turnId);
         forgetOldest(this.#ended);
@@ -64,7 +66,7 @@ export class TimelineKeeper {
 
   /** Call when a turn ended; of turns that pulled as much the last is kept. */
   turnEnded(mode: string, turn: { conversation_id: string; turn: number; pulled_tokens: number }): void {
-    const key = keyOf(turn.conversation_id, turn.turn);
+    const key = turnKey(turn);
     const ended = this.#ended.get(key);
     this.#ended.delete(key);
     if (!ended || turn.pulled_tokens < (this.#best?.pulled ?? 0)) return;
@@ -76,8 +78,6 @@ export class TimelineKeeper {
     return this.#best?.timeline ?? null;
   }
 }
-
-const keyOf = (conversationId: string, turn: number): string => JSON.stringify([conversationId, turn]);
 
 function forgetOldest(map: Map<string, unknown>): void {
   if (map.size > MOST_TURNS) map.delete(map.keys().next().value!);

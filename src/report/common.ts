@@ -1,4 +1,5 @@
 /** The sections that every report's document has: checks, the baseline, settings and machine. */
+import { changesResults } from '../config/run.ts';
 import type { Baseline, MovedFigure } from '../measure/baseline.ts';
 import { SINGLE_RUN_NOISE } from '../measure/baseline.ts';
 import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
@@ -117,9 +118,6 @@ export function baselineSentence({ figures, changed_counts, better, worse, same_
   return `${exact}; ${judged} (95% interval, and beyond the spread between rounds, or ${SINGLE_RUN_NOISE * 100}% where there is one round).`;
 }
 
-/** Settings of the report itself say nothing about what was measured. */
-const LEFT_OUT = new Set(['json', 'html', 'markdown', 'junit', 'assert', 'baseline', 'debug']);
-
 const isSet = (value: unknown): boolean =>
   value !== null && value !== '' && !(Array.isArray(value) && value.length === 0);
 
@@ -149,7 +147,7 @@ export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Se
         title: 'Settings',
         folded: true,
         facts: Object.entries(config)
-          .filter(([key, value]) => !LEFT_OUT.has(key) && isSet(value))
+          .filter(([key, value]) => changesResults(key) && isSet(value))
           .map(([key, value]) => [key, shown(value)] as const),
       },
     ],

@@ -6,9 +6,9 @@ import type {
   ClusterInfo,
   ClusterOptions,
   EngineStats,
-  Mode,
   PolicyChange,
 } from '../../src/cluster/types.ts';
+import type { Mode } from '../../src/config/modes.ts';
 import { routerSpan, type Span } from '../../src/measure/spans.ts';
 
 export interface FakeTroubles {

@@ -3,7 +3,7 @@ import { serveConversations } from '../../src/cli/multiturn/clients.ts';
 import { ClusterTarget } from '../../src/cli/multiturn/cluster-target.ts';
 import { runArm } from '../../src/cli/multiturn/rounds.ts';
 import { EngineCluster } from '../../src/cluster/cluster.ts';
-import type { Mode } from '../../src/cluster/types.ts';
+import type { Mode } from '../../src/config/modes.ts';
 import { compareTokens } from '../../src/measure/bench-comparison.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import { generateConversations, parseGenerator } from '../../src/workload/generate.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { TurnResult } from '../../src/cluster/turn-types.ts';
-import type { Mode } from '../../src/cluster/types.ts';
+import type { Mode } from '../../src/config/modes.ts';
 import type { Span } from '../../src/measure/spans.ts';
 import { STAGES } from '../../src/measure/stages.ts';
 import { TraceWriter } from '../../src/measure/trace.ts';

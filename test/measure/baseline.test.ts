@@ -1,8 +1,17 @@
 import { describe, expect, test } from 'vitest';
+import { type RunKey, runKeys } from '../../src/config/run.ts';
 import { compareWithBaseline } from '../../src/measure/baseline.ts';
 import type { Report } from '../../src/measure/report.ts';
 import { parseReport } from '../../src/measure/report-kinds.ts';
+import { setUpSection } from '../../src/report/common.ts';
 import { benchReport, runReport } from '../report/reports.ts';
+
+/** What results cannot change by. A new setting counts unless it is added here with reason. */
+const OUTPUT_KEYS = new Set<RunKey>([
+  ...(['json', 'html', 'markdown', 'junit', 'csv', 'assert', 'baseline', 'record'] as const),
+  // A profile is a run of its own, in no other figure.
+  ...(['traceOut', 'gantt', 'profile', 'debug'] as const),
+]);
 
 const movement = (report: Parameters<typeof compareWithBaseline>[0], earlier: typeof report, name: string) =>
   compareWithBaseline(report, earlier, 'before.json').figures.find((figure) => figure.name === name)
@@ -89,6 +98,22 @@ describe('a run against an earlier one', () => {
     const before = structuredClone(report);
     Object.assign(before.config, { threshold: 7, html: 'x.html' });
     expect(compareWithBaseline(report, before, 'f').differences).toEqual(['another threshold: 64, before 7']);
+  });
+
+  test.each(runKeys)('%s: named when it differs, unless it only says where results go', async (key) => {
+    const report = await runReport();
+    const before = structuredClone(report);
+    Object.assign(before.config, { [key]: 'another' });
+    const { differences } = compareWithBaseline(report, before, 'f');
+    expect(differences.map((text) => text.split(':')[0])).toEqual(
+      OUTPUT_KEYS.has(key) ? [] : [`another ${key}`],
+    );
+    // The report's own page leaves out the same.
+    const { pieces } = setUpSection(report, []);
+    const settings = pieces
+      .flatMap((piece) => (piece.kind === 'facts' ? piece.facts : []))
+      .map(([name]) => name);
+    if (OUTPUT_KEYS.has(key)) expect(settings).not.toContain(key);
   });
 });
 

@@ -4,13 +4,14 @@
  */
 import { z } from 'zod';
 import { oneOf, text, wholeNumber } from '../../../src/config/fields.ts';
+import { MODES } from '../../../src/config/modes.ts';
 import { runConfigSchema } from '../../../src/config/run-schema.ts';
 
 const { shape } = runConfigSchema;
 
 export const settingsSchema = z.strictObject({
   model: text("a preset or a model's URL").default('recall'),
-  mode: oneOf(['monolithic', 'unidirectional', 'bidirectional', 'decode-local']).default('bidirectional'),
+  mode: oneOf(MODES).default('bidirectional'),
   seed: shape.seed,
   prefixCaching: shape.prefixCaching.unwrap().default(false),
   pBlocks: shape.pBlocks.unwrap().unwrap().default(64),

@@ -1,6 +1,7 @@
 /** What is compared under which conditions: P's prefix caching off, on, and with a pool too small for all conversations. */
-import type { Mode } from '../../cluster/types.ts';
+
 import type { ExperimentName } from '../../config/bench-schema.ts';
+import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';

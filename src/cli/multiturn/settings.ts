@@ -1,5 +1,6 @@
 /** A benchmark's defaults, which follow from what the user gave, and settings that contradict each other. */
 import { durationMs, EXPERIMENTS, scaleDivisor } from '../../config/bench-schema.ts';
+import { BENCH_MODES } from '../../config/modes.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
@@ -11,9 +12,6 @@ import type { ServeOptions } from './rounds.ts';
 
 /** A model that decodes fast enough on a processor, and whose prefill is worth saving. */
 const DEFAULT_MODEL = 'tiny';
-
-/** Compared with each other; monolithic is another deployment, and can be asked for. */
-const DEFAULT_MODES = ['unidirectional', 'bidirectional', 'decode-local'];
 
 const DEFAULT_PRESET = { preset: 'pr32553', scale: '1/16', budget: '10m' };
 
@@ -28,7 +26,7 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
   return {
     ...workload,
     model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
-    mode: DEFAULT_MODES,
+    mode: BENCH_MODES,
     experiments: given.prefixCaching === undefined ? [...EXPERIMENTS] : [cacheOnly(given.prefixCaching)],
     ...(preset === 'pr32553' ? PR32553_CLIENTS : {}),
     ...(divisor !== null && { threshold: Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor)) }),

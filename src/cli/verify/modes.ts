@@ -4,7 +4,7 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { MODES } from '../../cluster/types.ts';
+import { RUN_MODES } from '../../config/modes.ts';
 import type { Disagreement } from '../../measure/report.ts';
 import { type MadeSizes, madeLength } from '../../workload/made.ts';
 import { plural } from '../format.ts';
@@ -33,7 +33,7 @@ export function trials(seed: number): { name: string; trial: Trial }[] {
     userTokens: between(5, 30),
     outputTokens: between(8, 24),
   });
-  const base = { seed, modes: MODES, options: { checksum: true, poison: true } };
+  const base = { seed, modes: RUN_MODES, options: { checksum: true, poison: true } };
   const alone = sizes(1, 4);
   const crowd = sizes(4, 3);
   const evicting = sizes(3, 4);

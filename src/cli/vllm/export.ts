@@ -1,5 +1,6 @@
 /** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what of it vLLM cannot do. */
-import type { ClusterOptions, Mode } from '../../cluster/types.ts';
+import type { ClusterOptions } from '../../cluster/types.ts';
+import type { Mode } from '../../config/modes.ts';
 import {
   fieldMeta,
   optionName,
