@@ -136,8 +136,12 @@ export class EngineHost implements EngineApi {
     }
   }
 
-  async forgetPrefix(tokenIds: readonly number[], keepTokens: number): Promise<void> {
-    this.#engine().forgetPrefix(tokenIds, null, keepTokens);
+  async forgetPrefix(
+    tokenIds: readonly number[],
+    cacheSalt: string | null,
+    keepTokens: number,
+  ): Promise<void> {
+    this.#engine().forgetPrefix(tokenIds, cacheSalt, keepTokens);
   }
 
   async stats(): Promise<EngineStats> {

@@ -162,9 +162,10 @@ export class EngineCluster implements Cluster {
   }
 
   async rewind(conversationId: string, prefillKeeps?: number): Promise<void> {
-    const conversation = this.#conversations.open({ conversationId });
+    const conversation = this.#conversations.known(conversationId);
     const { blockSize } = this.#options;
-    const unused = await takeBack(conversation, blockSize, prefillKeeps ?? null, this.#clock.now());
+    const keeps = prefillKeeps ?? null;
+    const unused = await takeBack(conversationId, conversation, blockSize, keeps, this.#clock.now());
     if (unused) release(unused);
   }
 

@@ -44,6 +44,7 @@ export interface TurnStart {
   turns: number;
   historyIds: readonly number[];
   messages: readonly Message[] | null;
+  text: string | null;
   /** Prompt and output of the turn. */
   tokenIds: readonly number[];
   /** Who computed the prompt, and who generated: the same engine when monolithic. */
@@ -87,6 +88,11 @@ export class ConversationCache {
       follows: null,
     };
     return { id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing };
+  }
+
+  /** By its id alone, whatever its salt; changes nothing. null: none. */
+  known(id: string): Conversation | null {
+    return this.#conversations.get(id) ?? null;
   }
 
   /** The one that a request would go on with, by the rules of open(); changes nothing. null: none. */

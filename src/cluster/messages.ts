@@ -76,7 +76,7 @@ export interface EngineApi {
   /** Drains, then builds the policy anew around the same device, weights and peers. */
   reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void>;
   /** What is cached of the sequence beyond its first keepTokens is found no more. */
-  forgetPrefix(tokenIds: readonly number[], keepTokens: number): Promise<void>;
+  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): Promise<void>;
   stats(): Promise<EngineStats>;
   /** What the engine has of a sequence: schedules nothing and runs nothing. */
   lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;

@@ -17,6 +17,7 @@ export function turnStart(served: ServedTurn, prefiller: EngineHandle): TurnStar
     turns: conversation.turns,
     historyIds: conversation.historyIds,
     messages: conversation.messages,
+    text: conversation.text,
     tokenIds: [...turn.promptTokenIds, ...served.outputTokenIds],
     prefill: prefiller,
     decode,
@@ -26,27 +27,28 @@ export function turnStart(served: ServedTurn, prefiller: EngineHandle): TurnStar
   };
 }
 
-/** Puts the conversation back; returns D's hold that nothing will use any more, to be released, or null. */
+/** Puts the conversation back, null for an unknown one; returns D's hold that nothing will use any more, to be released, or null. */
 export async function takeBack(
-  conversation: Conversation,
+  conversationId: string,
+  conversation: Conversation | null,
   blockSize: number,
   prefillKeeps: number | null,
   nowMs: number,
 ): Promise<Conversation['kv']> {
-  const { before, kv } = conversation;
-  if (!before) {
+  if (!conversation?.before) {
     throw new RequestError(
-      `conversation ${conversation.id} has no turn that could be taken back: serve one first, and take back one at a time`,
+      `conversation ${conversationId} has no turn that could be taken back: serve one first, and take back one at a time`,
     );
   }
-  const { turns, historyIds, messages, tokenIds, prefill, decode, heldTokens } = before;
-  Object.assign(conversation, { turns, historyIds, messages, before: null });
+  const { before, kv, cacheSalt } = conversation;
+  const { turns, historyIds, messages, text, tokenIds, prefill, decode, heldTokens } = before;
+  Object.assign(conversation, { turns, historyIds, messages, text, before: null });
   const useful = kv !== null && heldTokens > 0;
   conversation.kv = useful
     ? { ...kv, params: offerOnly(kv.params, heldTokens, blockSize), atMs: nowMs }
     : null;
   const forget = (engine: EngineHandle, keep: number) =>
-    engine.dead ? null : engine.call((api) => api.forgetPrefix(tokenIds, keep));
+    engine.dead ? null : engine.call((api) => api.forgetPrefix(tokenIds, cacheSalt, keep));
   await forget(decode, before.decodeHitTokens);
   if (prefill !== decode) await forget(prefill, prefillKeeps ?? before.localHitTokens);
   return useful ? null : kv;

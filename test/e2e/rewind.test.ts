@@ -82,3 +82,35 @@ it('takes back one turn at a time, a first turn and a monolithic one too', async
     }
   });
 });
+
+it('takes back a turn of a conversation with a salt, of its blocks and of no others', async () => {
+  const prefill = { numBlocks: 128, enablePrefixCaching: true };
+  await withCluster({ prefill }, async (cluster) => {
+    const sampling = { maxTokens: 2, ignoreEos: true };
+    const serve = (conversationId: string, cacheSalt: string | null) =>
+      generate(cluster, { conversationId, promptTokenIds: ids(40, 1), sampling, cacheSalt });
+    const once = await serve('salted', 'a');
+    await serve('plain', null);
+    await cluster.rewind('salted');
+    const again = await serve('salted', 'a');
+    expect(again.result.turn).toBe(1);
+    expect(account(again)).toEqual(account(once));
+    expect(again.result.prompt.localHitTokens).toBe(0);
+    expect((await serve('another', null)).result.prompt.localHitTokens).toBe(32);
+  });
+});
+
+it('takes back a turn whose prompt came as text', async () => {
+  await withCluster({}, async (cluster) => {
+    const sampling = { maxTokens: 3, ignoreEos: true };
+    const serve = (promptText: string) => generate(cluster, { conversationId: 't', promptText, sampling });
+    const first = await serve('once upon a time');
+    const text = `once upon a time${first.result.text}, and then`;
+    const second = await serve(text);
+    await cluster.rewind('t');
+    // What the turn said is no history any more: all of it after the first turn's is new.
+    const third = await serve(`${text}${second.result.text}, at last`);
+    expect(third.result.turn).toBe(2);
+    expect(cluster.decode(third.result.promptTokenIds)).toContain(', and then');
+  });
+});
