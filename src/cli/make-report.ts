@@ -1,6 +1,6 @@
 /** From a cluster and its runs to the report. */
 import type { Cluster } from '../cluster/types.ts';
-import type { RunConfig } from '../config/run.ts';
+import { type RunConfig, reportedSettings } from '../config/run.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
 import type { Integrity, Report, RunReport } from '../measure/report.ts';
 import { REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
@@ -27,7 +27,7 @@ export function makeReport(
       kv_bytes_per_token: model.kvBytesPerToken,
       block_bytes: model.blockBytes,
     },
-    config: { ...config },
+    config: { ...reportedSettings(config) },
     link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
     start_up: {
       total_ms: startMs,

@@ -16,6 +16,7 @@ export {
   type RunConfig,
   type RunConfigInput,
   type RunKey,
+  reportedSettings,
   runConfigSchema,
   runKeys,
 } from './run-schema.ts';

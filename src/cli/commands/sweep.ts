@@ -10,7 +10,7 @@ import {
 } from '../../cluster/sweep.ts';
 import { seriesReport } from '../../cluster/sweep-report.ts';
 import type { Cluster, ClusterOptions } from '../../cluster/types.ts';
-import type { KvLayout, RunConfig } from '../../config/run.ts';
+import { type KvLayout, type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { SweepReport, SweepSeriesReport } from '../../measure/sweep-report.ts';
 import { parseLink } from '../../transport/link.ts';
@@ -170,7 +170,7 @@ function makeSweepReport(
     ...makeHead('sweep', deps, cluster),
     complete: !signal.aborted,
     model: { name, parameters, kv_bytes_per_token: kvBytesPerToken },
-    config: { ...config, ...lists },
+    config: { ...reportedSettings(config), ...lists },
     rounds: plan.rounds,
     new_tokens: plan.newTokens,
     series: [...series],

@@ -1,7 +1,7 @@
 /** `kvferry bench --endpoint URL`: the same workloads, clients and tables against a server. One mode: the server's. */
 
 import { percentages } from '../../config/bench-schema.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError, RequestError } from '../../errors.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
 import { type MeasuredRequest, summariseMode } from '../../measure/bench-summary.ts';
@@ -113,7 +113,7 @@ export async function benchEndpoint(
       parameters: null,
       link: null,
     },
-    config: { ...config },
+    config: { ...reportedSettings(config) },
     ...parts,
     plan: { ...parts.plan, rounds: served.length },
     recorder_overhead_percent: null,

@@ -1,6 +1,6 @@
 /** From a session to the benchmark's report. */
 import type { Cluster } from '../../cluster/types.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';
 import type { Integrity } from '../../measure/report.ts';
 import type { CliDeps } from '../deps.ts';
@@ -46,7 +46,7 @@ export function makeBenchReport(
       parameters: model.parameters,
       link: link?.name ?? null,
     },
-    config: { ...config },
+    config: { ...reportedSettings(config) },
     ...workloadAndPlan(config, workload, session, spentMs, notes),
     recorder_overhead_percent: 100 * recorderShare,
     experiments,
