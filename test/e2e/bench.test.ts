@@ -7,6 +7,7 @@ import type { Mode } from '../../src/config/modes.ts';
 import { compareTokens } from '../../src/measure/bench-comparison.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import { generateConversations, parseGenerator } from '../../src/workload/generate.ts';
+import { clientOptions } from '../cli/multiturn/client-options.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 const spec = parseGenerator(
@@ -26,24 +27,7 @@ const spec = parseGenerator(
 const tokens = { kind: 'drawn', lowest: 8, highest: 511 } as const;
 const conversations = generateConversations(spec, { scale: 1, seed: 5, tokens });
 
-const options = {
-  round: 1,
-  numClients: 2,
-  maxActive: 3,
-  maxRequests: null,
-  maxTurns: null,
-  requestRate: 0,
-  pick: 'round_robin',
-  warmupStep: false,
-  auditor: null,
-  earlyStop: false,
-  limitTokens: { min: 0, max: 0 },
-  seed: 5,
-  signal: new AbortController().signal,
-  now: () => performance.now(),
-  sleep: async () => {},
-  onRequest: () => {},
-} as const;
+const options = clientOptions({ numClients: 2, maxActive: 3, seed: 5, now: () => performance.now() });
 
 describe('the benchmark on real engines', () => {
   let cluster: EngineCluster;

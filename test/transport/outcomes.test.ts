@@ -1,32 +1,14 @@
 /** How a READ ends when it does not end well: always with an outcome and a sentence, never with a rejection or a hang. */
-import { afterEach, describe, expect, it } from 'vitest';
-import {
-  connect,
-  differing,
-  makeEngine,
-  makePair,
-  type Pair,
-  pairsOf,
-  range,
-  read,
-  turns,
-} from './helpers.ts';
+import { describe, expect, it } from 'vitest';
+import { connect, differing, makeEngine, pairsOf, range, read, turns } from './helpers.ts';
+import { openPair } from './pairs.ts';
 
-const open: Pair[] = [];
-const pair = (options?: Parameters<typeof makePair>[0]): Pair => {
-  const made = makePair(options);
-  open.push(made);
-  return made;
-};
-afterEach(() => {
-  for (const { close } of open.splice(0)) close();
-});
 const some = pairsOf(range(1, 10), range(1, 10));
 
 describe("the gate's answer", () => {
   for (const outcome of ['declined', 'expired', 'failed'] as const) {
     it(`'${outcome}' is the outcome, and no block is touched`, async () => {
-      const { reader, holder } = pair();
+      const { reader, holder } = openPair();
       holder.transport.setHandlers({
         gate: () => ({ allow: false, outcome, message: `because ${outcome}` }),
       });
@@ -40,7 +22,7 @@ describe("the gate's answer", () => {
   }
 
   it('that throws is a failure of this READ alone', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     holder.transport.setHandlers({
       gate: () => {
         throw new Error('no such table');
@@ -52,7 +34,7 @@ describe("the gate's answer", () => {
   });
 
   it('is asked with the blocks by group; before there is a gate, READs fail', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     let asked: unknown = null;
     holder.transport.setHandlers({
       gate: (requestId, blocks) => {
@@ -68,7 +50,7 @@ describe("the gate's answer", () => {
         { group: 0, blockId: 3 },
       ],
     });
-    const ungated = pair({ handlers: {} });
+    const ungated = openPair({ handlers: {} });
     const result = await read(ungated.reader, ungated.holder, some);
     expect(result).toMatchObject({ outcome: 'failed', message: 'the holder is not ready to serve reads.' });
   });
@@ -76,7 +58,7 @@ describe("the gate's answer", () => {
 
 describe('failed', () => {
   it('when a gather fails, with the pins given back', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     holder.memory.onGather = (_group, ids) => {
       if (ids.includes(5)) throw new Error('device lost');
     };
@@ -91,7 +73,7 @@ describe('failed', () => {
 
   for (const step of ['onStage', 'onCommit'] as const) {
     it(`when the reader's ${step} fails; the holder stops and the connection goes on`, async () => {
-      const { reader, holder } = pair({ chunkBytes: 96, slots: 1 });
+      const { reader, holder } = openPair({ chunkBytes: 96, slots: 1 });
       let calls = 0;
       reader.memory[step] = () => {
         calls += 1;
@@ -110,7 +92,7 @@ describe('failed', () => {
   }
 
   it('comes only when no copy of the transfer can still write', async () => {
-    const { reader, holder } = pair({ chunkBytes: 96 });
+    const { reader, holder } = openPair({ chunkBytes: 96 });
     const waiting: (() => void)[] = [];
     let calls = 0;
     reader.memory.onCommit = () => {
@@ -134,18 +116,18 @@ describe('failed', () => {
     const flip = (bytes: Uint8Array, chunk: { index: number }) => {
       if (chunk.index === 2) bytes[17]! ^= 4;
     };
-    const { reader, holder } = pair({ beforeChunkPosted: flip });
+    const { reader, holder } = openPair({ beforeChunkPosted: flip });
     const result = await read(reader, holder, some);
     expect(result.outcome).toBe('failed');
     expect(result.message).toContain('checksum differs in chunk 2');
     // The control: without checksums the same flip goes unseen.
-    const blind = pair({ beforeChunkPosted: flip, checksum: false });
+    const blind = openPair({ beforeChunkPosted: flip, checksum: false });
     expect((await read(blind.reader, blind.holder, some)).outcome).toBe('done');
     expect(differing(blind.reader.memory, blind.holder.memory, some).length).toBe(1);
   });
 
   it('when blocks are named that do not exist, here or there, the null block included', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     const message = async (pairs: typeof some) => {
       const result = await read(reader, holder, pairs);
       expect(result.outcome).toBe('failed');
@@ -159,7 +141,7 @@ describe('failed', () => {
   });
 
   it('when nobody is at the address, or somebody else', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     const nobody = { ...holder, address: { ...holder.address, port: 1 } };
     expect((await read(reader, nobody, some)).message).toContain(
       'no engine is known at localhost:1 (known: localhost:',
@@ -177,7 +159,7 @@ describe('failed', () => {
 describe('dead', () => {
   /** A READ that is stuck half-way: some chunks stored, one gather waiting. */
   async function halfway() {
-    const made = pair({ chunkBytes: 96 });
+    const made = openPair({ chunkBytes: 96 });
     const { reader, holder } = made;
     let go: () => void = () => {};
     holder.memory.onGather = (_group, ids) => {
@@ -268,7 +250,7 @@ describe('dead', () => {
 
 describe('notifications', () => {
   it('reach the holder with who sent them', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     const heard: unknown[] = [];
     holder.transport.setHandlers({
       onNotification: (from, notification) => heard.push([from, notification]),
@@ -285,7 +267,7 @@ describe('notifications', () => {
   });
 
   it('that cannot be posted are reported, not thrown', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     const failures: string[] = [];
     const heard: unknown[] = [];
     reader.transport.setHandlers({ onNotifyFailed: (_remote, _what, message) => failures.push(message) });

@@ -1,28 +1,10 @@
 /** The handshake, and messages that cannot be meant: what is refused, and that a refusal says why. */
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { CompatibilityFactors } from '../../src/transport/compatibility.ts';
 import type { PeerMessage, WelcomeMessage } from '../../src/transport/messages.ts';
-import {
-  FACTORS,
-  makeEngine,
-  makePair,
-  type Pair,
-  pairsOf,
-  range,
-  read,
-  TestMemory,
-  turns,
-} from './helpers.ts';
+import { FACTORS, makeEngine, pairsOf, range, read, TestMemory, turns } from './helpers.ts';
+import { openPair } from './pairs.ts';
 
-const open: Pair[] = [];
-const pair = (options?: Parameters<typeof makePair>[0]): Pair => {
-  const made = makePair(options);
-  open.push(made);
-  return made;
-};
-afterEach(() => {
-  for (const { close } of open.splice(0)) close();
-});
 const some = pairsOf(range(1, 10), range(1, 10));
 
 describe('the handshake', () => {
@@ -39,22 +21,22 @@ describe('the handshake', () => {
   for (const [factor, value] of changes) {
     it(`refuses another ${factor} and names both sides', unless told not to enforce`, async () => {
       const factors = { ...FACTORS, [factor]: value };
-      const { reader, holder } = pair({ holder: { factors } });
+      const { reader, holder } = openPair({ holder: { factors } });
       const result = await read(reader, holder, some);
       expect(result.outcome).toBe('failed');
       expect(result.message).toMatch(new RegExp(`${factor} is \\S+ here and ${value} there`));
       expect(holder.memory.gathers).toBe(0);
-      const lax = pair({ holder: { factors }, enforceHandshakeCompat: false });
+      const lax = openPair({ holder: { factors }, enforceHandshakeCompat: false });
       expect((await read(lax.reader, lax.holder, some)).outcome).toBe('done');
     });
   }
 
   it('always refuses another block size or other block bytes', async () => {
-    const size = pair({ holder: { identityChanges: { blockSize: 32 } }, enforceHandshakeCompat: false });
+    const size = openPair({ holder: { identityChanges: { blockSize: 32 } }, enforceHandshakeCompat: false });
     const result = await read(size.reader, size.holder, some);
     expect(result).toMatchObject({ outcome: 'failed' });
     expect(result.message).toContain('block size differs (16 and 32 tokens)');
-    const bytes = pair({
+    const bytes = openPair({
       holder: { memory: new TestMemory({ blockBytes: [128] }) },
       enforceHandshakeCompat: false,
     });
@@ -62,16 +44,16 @@ describe('the handshake', () => {
   });
 
   it('happens once for many READs, and again after a failed one', async () => {
-    const { reader, holder } = pair({ holder: { factors: { ...FACTORS, model: 'other' } } });
+    const { reader, holder } = openPair({ holder: { factors: { ...FACTORS, model: 'other' } } });
     const results = await Promise.all(range(0, 3).map(() => read(reader, holder, some)));
     expect(results.map((result) => result.outcome)).toEqual(['failed', 'failed', 'failed']);
     expect((await read(reader, holder, some)).message).toContain('model is nano@1 here and other there');
   });
 
   it('gives the offset of the clocks: about nothing on one machine', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     expect(Math.abs(await reader.transport.clockOffsetSeconds(holder.address))).toBeLessThan(1);
-    const skewed = pair({
+    const skewed = openPair({
       holder: { clock: { now: () => Date.now() + 3_600_000, sleep: async () => {} } },
       reader: { clock: { now: () => Date.now(), sleep: async () => {} } },
     });

@@ -1,13 +1,11 @@
 /** A READ between two engines, as bytes: what arrives, what is counted, what is timed, and what holds it back. */
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/measure/spans.ts';
 import {
   connect,
   differing,
   ManualClock,
   makeEngine,
-  makePair,
-  type Pair,
   pairsOf,
   range,
   read,
@@ -15,20 +13,11 @@ import {
   turns,
   withSkippedTime,
 } from './helpers.ts';
-
-const open: Pair[] = [];
-const pair = (options?: Parameters<typeof makePair>[0]): Pair => {
-  const made = makePair(options);
-  open.push(made);
-  return made;
-};
-afterEach(() => {
-  for (const { close } of open.splice(0)) close();
-});
+import { openPair } from './pairs.ts';
 
 describe('a READ', () => {
   it('brings the blocks byte for byte and counts what it copied', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     const pairs = pairsOf([4, 5, 6, 2, 9, 10, 30], [1, 2, 3, 4, 5, 6, 7]);
     const result = await read(reader, holder, pairs);
     expect(result).toMatchObject({ outcome: 'done', message: '', blocks: 7, bytes: 7 * 96 });
@@ -39,7 +28,7 @@ describe('a READ', () => {
   });
 
   it('leaves every other block alone', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     reader.memory.fillRandom(77);
     const before = reader.memory.pools[0]!.slice();
     await read(reader, holder, pairsOf([3, 8], [11, 13]));
@@ -51,7 +40,7 @@ describe('a READ', () => {
 
   it('brings blocks of several groups, each of its own size', async () => {
     const shape = { blockBytes: [96, 40, 512], numBlocks: [20, 20, 20] };
-    const { reader, holder } = pair({
+    const { reader, holder } = openPair({
       reader: { memory: new TestMemory(shape) },
       holder: { memory: new TestMemory(shape).fillRandom(5) },
     });
@@ -66,13 +55,13 @@ describe('a READ', () => {
   });
 
   it('of nothing is done without a handshake', async () => {
-    const { reader, holder } = pair();
+    const { reader, holder } = openPair();
     expect(await read(reader, holder, [])).toMatchObject({ outcome: 'done', bytes: 0, chunks: 0 });
     expect(holder.pins.finished).toBe(0);
   });
 
   it('runs both ways at once over one slot', async () => {
-    const { reader, holder } = pair({ slots: 1, chunkBytes: 1 });
+    const { reader, holder } = openPair({ slots: 1, chunkBytes: 1 });
     reader.memory.fillRandom(9);
     const there = pairsOf(range(1, 15), range(20, 15));
     const back = pairsOf(range(1, 15), range(20, 15));
@@ -107,7 +96,7 @@ describe('a READ', () => {
 
 describe('the pipeline', () => {
   it('gathers chunk n+1 while chunk n waits for a slot, and no further', async () => {
-    const { reader, holder } = pair({ slots: 2, chunkBytes: 96 });
+    const { reader, holder } = openPair({ slots: 2, chunkBytes: 96 });
     const staging: (() => void)[] = [];
     reader.memory.onStage = () => new Promise<void>((resolve) => staging.push(resolve));
     const pairs = pairsOf(range(1, 20), range(1, 20));
@@ -125,7 +114,7 @@ describe('the pipeline', () => {
   });
 
   it('never has more than two gathers under way in one transfer', async () => {
-    const { reader, holder } = pair({
+    const { reader, holder } = openPair({
       chunkBytes: 96,
       slots: 8,
       holder: { memory: new TestMemory({ ring: 16 }) },
@@ -135,7 +124,7 @@ describe('the pipeline', () => {
   });
 
   it('gives a slot back before the device has stored the blocks', async () => {
-    const { reader, holder } = pair({
+    const { reader, holder } = openPair({
       slots: 1,
       chunkBytes: 96,
       reader: { memory: new TestMemory({ ring: 8 }) },
@@ -160,7 +149,7 @@ describe('the pipeline', () => {
 
   it('shares the slab by turns, chunk by chunk', async () => {
     const order: string[] = [];
-    const { reader, holder } = pair({
+    const { reader, holder } = openPair({
       slots: 1,
       chunkBytes: 96,
       beforeChunkPosted: (_bytes, { transferId }) => order.push(transferId),
@@ -179,7 +168,7 @@ describe('the pipeline', () => {
 describe('stages', () => {
   it('are spans of each chunk, on the lanes of who did the work', async () => {
     const spans: Span[] = [];
-    const { reader, holder } = pair({ onSpan: (span) => spans.push(span) });
+    const { reader, holder } = openPair({ onSpan: (span) => spans.push(span) });
     const result = await read(reader, holder, pairsOf(range(1, 4), range(1, 4)));
     reader.transport.notify(holder.address, { kind: 'done_reading', requestId: 'req@holder' }, 'req');
     await turns();
@@ -197,7 +186,7 @@ describe('stages', () => {
 
   it("counts the wait from the READ's posting", async () => {
     const clock = new ManualClock();
-    const { reader, holder } = pair({ clock });
+    const { reader, holder } = openPair({ clock });
     await read(reader, holder, pairsOf([1], [1]));
     const gate = { allow: true as const, finished: () => {} };
     holder.transport.setHandlers({
@@ -217,7 +206,7 @@ describe('a throttled link', () => {
     const clock = new ManualClock();
     const shape = { blockBytes: [2 ** 18], numBlocks: [65] };
     const spans: Span[] = [];
-    const { reader, holder } = pair({
+    const { reader, holder } = openPair({
       clock,
       chunkBytes: 2 ** 20,
       link: { name: '10e6', bytesPerSecond: 10e6, latencyMs: 0 },
@@ -242,7 +231,7 @@ describe('a throttled link', () => {
   it('throttles each direction by itself', async () => {
     const clock = new ManualClock();
     const shape = { blockBytes: [1000], numBlocks: [12] };
-    const { reader, holder } = pair({
+    const { reader, holder } = openPair({
       clock,
       chunkBytes: 1000,
       link: { name: '1e4', bytesPerSecond: 1e4, latencyMs: 0 },

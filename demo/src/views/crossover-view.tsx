@@ -4,6 +4,7 @@ import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { outcomeOf } from '../../../src/measure/outcome.ts';
 import type { Session } from '../session/types.ts';
+import { AsTable } from './as-table.tsx';
 import { CrossoverChart } from './crossover-chart.ts';
 import {
   bestThreshold,
@@ -156,8 +157,7 @@ export function inWords(points: readonly CrossoverPoint[], threshold: number): s
 function PointTable({ points, threshold }: { points: readonly CrossoverPoint[]; threshold: number }) {
   if (points.length === 0) return null;
   return (
-    <details class="as-table">
-      <summary>Chart as a table</summary>
+    <AsTable summary="Chart as a table">
       <div class="as-table-body">
         <table>
           <thead>
@@ -180,6 +180,6 @@ function PointTable({ points, threshold }: { points: readonly CrossoverPoint[]; 
           </tbody>
         </table>
       </div>
-    </details>
+    </AsTable>
   );
 }

@@ -25,6 +25,7 @@ import { NO_TIMESTAMPS, profileKernels, profileLines } from '../profile.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { printReport } from '../run-output.ts';
+import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { followSpans } from '../tracing.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
@@ -82,12 +83,8 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
   const auditor = new Auditor(shareOf(config.audit));
 
   const progress = createProgress(deps);
-  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
-  const cluster = await backend.startCluster(options);
+  const cluster = await startCluster(options, adapter.name, pullPolicy, progress, { deps, signal });
   try {
-    signal.throwIfAborted();
-    progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
-    await pullPolicy.apply(cluster, progress);
     cluster.onWaiting((_, reason) => progress.line(reason));
     const recorded = config.record === null ? null : startRecording(cluster, config);
     const served = recorded?.cluster ?? cluster;

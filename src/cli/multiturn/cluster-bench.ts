@@ -8,10 +8,10 @@ import { ConfigError } from '../../errors.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import type { CommandContext } from '../deps.ts';
-import { formatSeconds } from '../format.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { startCluster } from '../start-cluster.ts';
 import { ClusterTarget } from './cluster-target.ts';
 import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
 import { makeBenchReport } from './make-report.ts';
@@ -36,12 +36,8 @@ export async function benchCluster(
 
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
-  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
-  const cluster = await backend.startCluster(options);
+  const cluster = await startCluster(options, adapter.name, pullPolicy, progress, { deps, signal });
   try {
-    signal.throwIfAborted();
-    progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
-    await pullPolicy.apply(cluster, progress);
     const target = new ClusterTarget(cluster, {
       maxTokens: config.maxTokens,
       temperature: config.temperature,

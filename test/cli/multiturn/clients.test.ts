@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { type ClientOptions, serveConversations } from '../../../src/cli/multiturn/clients.ts';
+import { serveConversations } from '../../../src/cli/multiturn/clients.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from '../../../src/cli/multiturn/target.ts';
 import { InternalError, RequestError } from '../../../src/errors.ts';
 import type { BenchConversation } from '../../../src/workload/types.ts';
+import { clientOptions } from './client-options.ts';
 
 const conversation = (id: string, turns: number): BenchConversation => ({
   id,
@@ -56,33 +57,17 @@ class FakeTarget implements BenchTarget {
   async settled(): Promise<void> {}
 }
 
-const options = (change: Partial<ClientOptions> = {}): ClientOptions => ({
-  round: 1,
-  numClients: 1,
-  maxActive: 1,
-  maxRequests: null,
-  maxTurns: null,
-  requestRate: 0,
-  pick: 'round_robin',
-  warmupStep: false,
-  auditor: null,
-  earlyStop: false,
-  limitTokens: { min: 0, max: 0 },
-  seed: 0,
-  signal: new AbortController().signal,
-  now: () => 0,
-  sleep: async () => {},
-  onRequest: () => {},
-  ...change,
-});
-
 const order = (target: FakeTarget) =>
   target.sent.map(({ conversationId, turn }) => `${conversationId}${turn}`).join(' ');
 
 describe('clients', () => {
   test('one client with one conversation at a time serves them one after the other, with real answers as history', async () => {
     const target = new FakeTarget();
-    const served = await serveConversations(target, [conversation('a', 2), conversation('b', 1)], options());
+    const served = await serveConversations(
+      target,
+      [conversation('a', 2), conversation('b', 1)],
+      clientOptions(),
+    );
     expect(order(target)).toBe('a1 a2 b1');
     expect(target.sent[1]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
     expect(target.sent[0]).toMatchObject({ minTokens: 2, maxTokens: 2 });
@@ -98,14 +83,14 @@ describe('clients', () => {
   test('several active conversations go round, the newest first, as in vLLM', async () => {
     const target = new FakeTarget();
     const three = ['a', 'b', 'c'].map((id) => conversation(id, 2));
-    await serveConversations(target, three, options({ maxActive: 3 }));
+    await serveConversations(target, three, clientOptions({ maxActive: 3 }));
     expect(order(target)).toBe('c1 b1 a1 c2 b2 a2');
   });
 
   test('every client has one request under way, and its share of the conversations', async () => {
     const target = new FakeTarget();
     const list = ['a', 'b', 'c', 'd', 'e'].map((id) => conversation(id, 3));
-    const served = await serveConversations(target, list, options({ numClients: 2, maxActive: 4 }));
+    const served = await serveConversations(target, list, clientOptions({ numClients: 2, maxActive: 4 }));
     expect(target.most).toBe(2);
     expect(served.requests).toHaveLength(15);
     for (const id of 'abcde') {
@@ -120,7 +105,7 @@ describe('clients', () => {
     const run = async (seed: number) => {
       const target = new FakeTarget();
       const list = ['a', 'b', 'c', 'd'].map((id) => conversation(id, 4));
-      await serveConversations(target, list, options({ maxActive: 4, pick: 'random', seed }));
+      await serveConversations(target, list, clientOptions({ maxActive: 4, pick: 'random', seed }));
       return order(target);
     };
     expect(await run(1)).toBe(await run(1));
@@ -130,7 +115,11 @@ describe('clients', () => {
   test('gaps between requests are exponential, with the rate asked for', async () => {
     const gaps: number[] = [];
     const sleep = async (ms: number) => void gaps.push(ms);
-    await serveConversations(new FakeTarget(), [conversation('a', 3000)], options({ requestRate: 4, sleep }));
+    await serveConversations(
+      new FakeTarget(),
+      [conversation('a', 3000)],
+      clientOptions({ requestRate: 4, sleep }),
+    );
     expect(gaps).toHaveLength(3000);
     expect(gaps.reduce((a, b) => a + b) / 3000 / 250).toBeCloseTo(1, 1);
   });
@@ -138,7 +127,7 @@ describe('clients', () => {
   test('the warm-up step serves first turns without counting them', async () => {
     const target = new FakeTarget();
     const list = [conversation('a', 2), conversation('b', 1)];
-    const served = await serveConversations(target, list, options({ warmupStep: true }));
+    const served = await serveConversations(target, list, clientOptions({ warmupStep: true }));
     expect(order(target)).toBe('a1 b1 a2');
     expect(served.requests.map(({ sample }) => sample.turn)).toEqual([2]);
     expect(target.sent[2]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
@@ -147,7 +136,7 @@ describe('clients', () => {
   test('limits of tokens: given, from the workload, none', async () => {
     const limits = async (min: number, max: number) => {
       const target = new FakeTarget();
-      await serveConversations(target, [conversation('a', 1)], options({ limitTokens: { min, max } }));
+      await serveConversations(target, [conversation('a', 1)], clientOptions({ limitTokens: { min, max } }));
       return [target.sent[0]!.minTokens, target.sent[0]!.maxTokens];
     };
     expect(await limits(3, 7)).toEqual([3, 7]);
@@ -159,7 +148,11 @@ describe('clients', () => {
     const target = new FakeTarget(({ conversationId }) =>
       conversationId === 'a' ? new RequestError('full') : null,
     );
-    const served = await serveConversations(target, [conversation('a', 3), conversation('b', 2)], options());
+    const served = await serveConversations(
+      target,
+      [conversation('a', 3), conversation('b', 2)],
+      clientOptions(),
+    );
     expect(order(target)).toBe('a1 b1 b2');
     expect([...served.errors]).toEqual([['full', 1]]);
     expect(served.requests).toHaveLength(2);
@@ -168,12 +161,12 @@ describe('clients', () => {
   test('another error ends everything, and so does the signal', async () => {
     const target = new FakeTarget(() => new InternalError('broken'));
     const list = [conversation('a', 3), conversation('b', 3)];
-    await expect(serveConversations(target, list, options({ numClients: 2, maxActive: 2 }))).rejects.toThrow(
-      'broken',
-    );
+    await expect(
+      serveConversations(target, list, clientOptions({ numClients: 2, maxActive: 2 })),
+    ).rejects.toThrow('broken');
     const stop = new AbortController();
     stop.abort(new Error('enough'));
-    await expect(serveConversations(target, list, options({ signal: stop.signal }))).rejects.toThrow(
+    await expect(serveConversations(target, list, clientOptions({ signal: stop.signal }))).rejects.toThrow(
       'enough',
     );
   });
