@@ -4,6 +4,7 @@
 // owns 4 keys for the scores, then 4 head dimensions for the weighted sum of values.
 // Masked scores are selected away, and values of slots not yet written are not read. Parts of PART keys, at fixed positions,
 // are each summed from nothing and added up in order: here, or, with SPLIT, in attention_combine.wgsl.
+// The innermost loops are written out: a software adapter finds an element of an array slowly unless its index is fixed.
 // Parts: attention_inputs, running_softmax.
 
 override threads: u32 = HEAD_DIM / 4; // one a vec4 of a head
@@ -66,9 +67,10 @@ fn main(
         let x1 = queries[4 * d + 1];
         let x2 = queries[4 * d + 2];
         let x3 = queries[4 * d + 3];
-        for (var i = 0u; i < 4; i++) {
-          score[i] = add_products(score[i], load(at[i] + d), x0, x1, x2, x3);
-        }
+        score[0] = add_products(score[0], load(at[0] + d), x0, x1, x2, x3);
+        score[1] = add_products(score[1], load(at[1] + d), x0, x1, x2, x3);
+        score[2] = add_products(score[2], load(at[2] + d), x0, x1, x2, x3);
+        score[3] = add_products(score[3], load(at[3] + d), x0, x1, x2, x3);
       }
       let limit = min(position, vec4(end - 1));
       for (var i = 0u; i < 4; i++) {
@@ -94,9 +96,10 @@ fn main(
       for (var j = 0u; j < min(tile_keys, end - start); j++) {
         let v = load(value_at[j] + thread);
         let w = weights[j];
-        for (var i = 0u; i < 4; i++) {
-          sum[i] = fma(vec4f(w[i]), v, sum[i]);
-        }
+        sum[0] = fma(vec4f(w.x), v, sum[0]);
+        sum[1] = fma(vec4f(w.y), v, sum[1]);
+        sum[2] = fma(vec4f(w.z), v, sum[2]);
+        sum[3] = fma(vec4f(w.w), v, sum[3]);
       }
       // The next tile's maxima go where these were, its weights and places only after another barrier.
     }

@@ -50,11 +50,14 @@ export interface AdapterForm {
   workgroup: number;
   /** The same where threads wait for each other, which costs a software adapter time. */
   reducing: number;
+  /** The same along a matrix's columns, of which a GPU wants a whole wave to be busy and a software adapter many pieces. */
+  columns: number;
   /** With so many workgroups of attention the adapter is busy: splitting contexts would only add work. */
   enoughWorkgroups: number;
 }
 
-const PORTABLE_COLUMNS = 32;
+/** Fixed in shaders/gemm_portable.wgsl: vec4 columns a thread. */
+const PORTABLE_COLUMNS = 2;
 /** Fixed in shaders/gemm_tiled.wgsl. */
 const TILED_COLUMNS = 16;
 /** Fixed in shaders/attention_portable.wgsl. */
@@ -66,6 +69,7 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
     subgroup: subgroupSize !== null && subgroupSize >= 8 && subgroupSize <= 64 ? subgroupSize : null,
     workgroup: software ? 64 : 256,
     reducing: software ? 16 : 256,
+    columns: software ? 16 : 64,
     enoughWorkgroups: software ? 2 : 256,
   };
 }
@@ -96,7 +100,7 @@ export async function gemmVariants(
 /** One form, for any number of rows. Throws InternalError when the adapter cannot run it. */
 export async function gemmVariant(
   library: KernelLibrary,
-  { subgroup }: AdapterForm,
+  { subgroup, columns }: AdapterForm,
   weightsF32: boolean,
   chosen: GemmForm,
 ): Promise<GemmVariant> {
@@ -107,13 +111,13 @@ export async function gemmVariant(
   const sizes = {
     gemm: lanes,
     gemmWide: 2 * lanes,
-    gemmPortable: PORTABLE_COLUMNS,
+    gemmPortable: PORTABLE_COLUMNS * columns,
     gemmTiled: TILED_COLUMNS,
   };
   const own: Overrides = needsLanes
     ? { SUBGROUP: lanes }
     : name === 'gemmPortable'
-      ? { WORKGROUP: PORTABLE_COLUMNS }
+      ? { WORKGROUP: columns }
       : {};
   return {
     kernel: await library.get(name, { ...own, ROWS: rows, WEIGHTS_F32: Number(weightsF32) }),
