@@ -4,7 +4,8 @@
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from './device.ts';
-import { type Dispatch, KernelLibrary, type ReadShader } from './kernels.ts';
+import { KernelLibrary, type ReadShader } from './kernels.ts';
+import { timeRounds } from './timing.ts';
 import { type UniformValues, uniformBuffer } from './uniforms.ts';
 
 export interface Ceilings {
@@ -15,8 +16,6 @@ export interface Ceilings {
 }
 
 const ROUNDS = 5;
-/** A round is made this long, so that its way to the device and back does not count. */
-const ROUND_MS = 23;
 const READ_BYTES = 32 * 2 ** 20;
 /** Of both kernels here. */
 const WORKGROUP = 64;
@@ -89,30 +88,4 @@ async function bestMs<N extends 'ceilingMultiplyAdd' | 'ceilingRead'>(
   } finally {
     for (const buffer of buffers) buffer.destroy();
   }
-}
-
-/** Milliseconds of the dispatches together, by round: each of as many in a row as take ROUND_MS. Compiles first. */
-export async function timeRounds(
-  gpu: GpuDevice,
-  library: KernelLibrary,
-  works: readonly Dispatch[],
-  clock: Clock,
-  rounds: number,
-): Promise<number[]> {
-  const round = async (repeats: number): Promise<number> => {
-    const encoder = gpu.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    for (let i = 0; i < repeats; i++) for (const work of works) library.encode(pass, work);
-    pass.end();
-    const commands = encoder.finish();
-    const start = clock.now();
-    await gpu.run([commands]);
-    return clock.now() - start;
-  };
-  await round(1);
-  const once = await round(1);
-  const repeats = Math.max(1, Math.min(1000, Math.ceil(ROUND_MS / Math.max(once, 0.01))));
-  const times: number[] = [];
-  for (let i = 0; i < rounds; i++) times.push((await round(repeats)) / repeats);
-  return times;
 }

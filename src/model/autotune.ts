@@ -5,6 +5,7 @@
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Dispatch, KernelLibrary, type ReadShader } from '../gpu/kernels.ts';
+import { repeatsFor, timeSubmit } from '../gpu/timing.ts';
 import { uniformBuffer } from '../gpu/uniforms.ts';
 import { quantile } from '../measure/statistics.ts';
 import {
@@ -21,6 +22,8 @@ import { type Architecture, pad4, type WeightDtype } from './types.ts';
 
 /** Rows that each class is measured at. */
 const MEASURED_ROWS: Readonly<Record<RowClass, number>> = { 1: 1, 4: 4, 16: 16, more: 64 };
+/** A submit repeats a form until that of the first takes so many milliseconds: what submitting takes must not decide. */
+const SUBMIT_MS = 2;
 /** Milliseconds for the rounds of one class, all forms together. */
 const CLASS_MS = 120;
 const LEAST_ROUNDS = 3;
@@ -66,26 +69,16 @@ export async function tuneGemm(
     const [x, y] = [Math.ceil(n / 4 / variant.columns4), Math.ceil(rows / variant.rows)];
     return { kernel: variant.kernel, bindGroup, x, y };
   };
-  const time = async (work: Dispatch): Promise<number> => {
-    const encoder = gpu.device.createCommandEncoder({ label: 'autotune' });
-    const pass = encoder.beginComputePass({ label: 'autotune' });
-    library.encode(pass, work);
-    pass.end();
-    const begun = clock.now();
-    await gpu.run([encoder.finish()]);
-    return clock.now() - begun;
-  };
+  const time = (work: Dispatch, repeats: number) => timeSubmit(gpu, library, [work], repeats, clock);
   const fastest = async (rows: RowClass): Promise<GemmForm> => {
     // The wide form reads pairs of vec4 columns.
     const forms = candidates[rows].filter((f) => (n / 4) % 2 === 0 || !f.startsWith('gemmWide'));
     if (forms.length < 2) return candidates[rows][0]!;
     const works = await Promise.all(forms.map((chosen) => dispatch(chosen, MEASURED_ROWS[rows])));
-    return forms[
-      await fastestOf(
-        works.map((work) => () => time(work)),
-        clock,
-      )
-    ]!;
+    await time(works[0]!, 1);
+    const repeats = await repeatsFor(SUBMIT_MS, (many) => time(works[0]!, many));
+    const runs = works.map((work) => () => time(work, repeats));
+    return forms[await fastestOf(runs, clock)]!;
   };
   try {
     const chosen = {} as Record<RowClass, GemmForm>;

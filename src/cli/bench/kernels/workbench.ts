@@ -1,7 +1,7 @@
 /** Buffers and timings for one kernel after another, all on one device. */
-import { timeRounds } from '../../../gpu/ceilings.ts';
 import type { GpuDevice } from '../../../gpu/device.ts';
 import { type Kernel, KernelLibrary } from '../../../gpu/kernels.ts';
+import { timeRounds } from '../../../gpu/timing.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 
