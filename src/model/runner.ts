@@ -78,9 +78,11 @@ export class ModelRunner implements ModelExecutor {
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
       for (const work of pass.firstLayer(piece)) {
-        const start = options.clock.now();
-        await this.#gpu.run([this.#encode([work])]);
-        this.#estimate.calibrate({ key: work.kernel, work: work.work }, options.clock.now() - start);
+        await this.#estimate.calibrate(estimated(work), async () => {
+          const start = options.clock.now();
+          await this.#gpu.run([this.#encode([work])]);
+          return options.clock.now() - start;
+        });
       }
     }
     library.endWarmUp();

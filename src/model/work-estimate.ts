@@ -16,6 +16,8 @@ const DISPATCH_MS = 0.01;
 const FIRST_GUESS = 1e-6;
 /** Dispatches shorter than this tell nothing about the rate: most of it is the way to the device and back. */
 const MEASURABLE_MS = 2;
+/** Times that a dispatch is run to set a rate, unless it is too short for one. */
+const CALIBRATIONS = 3;
 /**
  * What a submit's way to the device and back may cost on a busy machine. It is no fault of the work: counted as such,
  * small submits would look slow, be cut smaller still, and never recover.
@@ -39,8 +41,13 @@ export class WorkEstimate {
     return DISPATCH_MS + work * this.rate(key);
   }
 
-  /** Sets a rate from one dispatch timed alone. */
-  calibrate({ key, work }: EstimatedWork, ms: number): void {
+  /**
+   * Sets a rate from a dispatch that `time` runs alone, milliseconds. One that seems slow is run again, and the least time
+   * counts: a moment in which the thread stood still would cut all later work into small pieces.
+   */
+  async calibrate({ key, work }: EstimatedWork, time: () => Promise<number>): Promise<void> {
+    let ms = await time();
+    for (let again = 1; again < CALIBRATIONS && ms >= MEASURABLE_MS; again++) ms = Math.min(ms, await time());
     if (work > 0 && ms >= MEASURABLE_MS) this.#rates.set(key, ms / work);
   }
 

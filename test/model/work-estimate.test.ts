@@ -1,12 +1,17 @@
 import { expect, it } from 'vitest';
 import { WorkEstimate } from '../../src/model/work-estimate.ts';
 
-it('sets a rate from a dispatch that took long enough, rises slowly and falls at once', () => {
+/** The given times in turn, then the last one again and again. */
+function times(...list: number[]): () => Promise<number> {
+  return async () => (list.length > 1 ? list.shift()! : list[0]!);
+}
+
+it('sets a rate from a dispatch that took long enough, rises slowly and falls at once', async () => {
   const estimate = new WorkEstimate();
   const work = { key: {}, work: 1e6 };
-  estimate.calibrate(work, 10);
+  await estimate.calibrate(work, times(10));
   expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
-  estimate.calibrate(work, 0.5);
+  await estimate.calibrate(work, times(0.5));
   expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
   estimate.learn([work], 21);
   const up = estimate.milliseconds(work);
@@ -16,7 +21,18 @@ it('sets a rate from a dispatch that took long enough, rises slowly and falls at
   expect(estimate.milliseconds(work)).toBeCloseTo(5, 0);
 });
 
-it('recovers from a rate that a busy moment made far too high', () => {
+it('sets no rate by a moment in which the thread stood still', async () => {
+  const estimate = new WorkEstimate();
+  const work = { key: {}, work: 1e6 };
+  await estimate.calibrate(work, times(40, 9, 10));
+  expect(estimate.milliseconds(work)).toBeCloseTo(9, 0);
+  const short = { key: {}, work: 1e3 };
+  const before = estimate.milliseconds(short);
+  await estimate.calibrate(short, times(40, 0.3));
+  expect(estimate.milliseconds(short)).toBe(before);
+});
+
+it('recovers from a rate that a busy moment made far too high', async () => {
   const estimate = new WorkEstimate();
   const key = {};
   const whole = 1024;
@@ -32,7 +48,7 @@ it('recovers from a rate that a busy moment made far too high', () => {
     }
     return submits;
   };
-  estimate.calibrate({ key, work: 1 }, 500);
+  await estimate.calibrate({ key, work: 1 }, times(500));
   const first = run();
   expect(run()).toBeLessThanOrEqual(first);
   expect(run()).toBeLessThan(25);
