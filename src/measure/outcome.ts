@@ -23,6 +23,9 @@ export function outcomeOf({ ratio, low, high }: Compared): Outcome {
   return ratio > 1 ? 'ahead' : 'behind';
 }
 
+/** What times measured once, or a single run's means, cannot tell apart. */
+export const SINGLE_NOISE = 0.03;
+
 /** For a ratio that one measurement gave, which is no surer than this share (0.03: 3%). */
 export const within = (ratio: number, share: number): Compared => ({
   ratio,

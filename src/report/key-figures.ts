@@ -1,6 +1,6 @@
 /** What pulling gained in a run, in a few large figures. */
 import { formatBytes, formatCount, formatMs } from '../measure/format.ts';
-import { outcomeOf, TIE, within } from '../measure/outcome.ts';
+import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, RunReport } from '../measure/report.ts';
 import { type FiguresPiece, TONE_OF } from './document.ts';
 
@@ -18,7 +18,7 @@ export function keyFigures(report: Report): FiguresPiece | null {
   const pulling = find(report, 'bidirectional')?.summary;
   if (!gain || gain.mean.ratio === null || !without || !pulling) return null;
   const ttft = (label: string, { reference, candidate, ratio }: typeof gain.mean) => {
-    const outcome = ratio === null ? null : outcomeOf({ ratio });
+    const outcome = ratio === null ? null : outcomeOf(within(ratio, SINGLE_NOISE));
     return {
       label,
       value: ratio === null ? '-' : `${ratio.toFixed(2)}x`,

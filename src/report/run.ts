@@ -9,7 +9,7 @@ import {
   formatSeconds,
   plural,
 } from '../measure/format.ts';
-import { outcomeOf, TIE } from '../measure/outcome.ts';
+import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
 import { auditSentence, auditTable, auditTotals } from './audit.ts';
@@ -83,7 +83,7 @@ function headline(report: Report): string {
     ahead: `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`,
     behind: `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`,
     tie: `Pulling KV back from D makes ${TIE} to the first token here`,
-  }[outcomeOf({ ratio: gain.ratio })];
+  }[outcomeOf(within(gain.ratio, SINGLE_NOISE))];
 }
 
 function sideBySide(report: Report): Section {

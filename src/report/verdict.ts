@@ -1,7 +1,7 @@
 /** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
 
 import { formatCount, formatMs, plural } from '../measure/format.ts';
-import { outcomeOf, TIE } from '../measure/outcome.ts';
+import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
@@ -38,7 +38,7 @@ export function savings(report: Report): string | null {
     ahead: `${speedup.mean.toFixed(2)}x faster`,
     behind: `${(1 / speedup.mean).toFixed(2)}x slower: here, computing again was cheaper`,
     tie: TIE,
-  }[outcomeOf({ ratio: speedup.mean })];
+  }[outcomeOf(within(speedup.mean, SINGLE_NOISE))];
   return (
     `Pulling D's KV back spared P ${formatCount(saved)} of ${formatCount(total)} prompt tokens: from turn 2 on, mean TTFT ` +
     `${after} ms instead of ${before} ms (${verdict}), on ${adapterName(report)}` +

@@ -1,5 +1,5 @@
 /** What a race showed, as a plain sentence, whoever won. No DOM. */
-import { outcomeOf, within } from '../../../src/measure/outcome.ts';
+import { outcomeOf, SINGLE_NOISE, within } from '../../../src/measure/outcome.ts';
 import type { Race } from '../session/types.ts';
 import { ms, times } from './format.ts';
 
@@ -10,15 +10,12 @@ export interface Verdict {
   sentence: string;
 }
 
-/** Closer than this share of the slower is no difference: one measurement cannot tell more. */
-const EVEN = 0.03;
-
 /** null until both have finished. */
 export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): Verdict | null {
   if (pull.ttftMs === null || recompute.ttftMs === null) return null;
   const slower = Math.max(pull.ttftMs, recompute.ttftMs);
   const marginMs = Math.abs(recompute.ttftMs - pull.ttftMs);
-  const outcome = outcomeOf(within(recompute.ttftMs / pull.ttftMs, EVEN));
+  const outcome = outcomeOf(within(recompute.ttftMs / pull.ttftMs, SINGLE_NOISE));
   if (outcome === 'tie') {
     return {
       winner: 'neither',
