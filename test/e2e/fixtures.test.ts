@@ -53,8 +53,8 @@ describe('a fixture folder', slowAdapter, () => {
   it('shows rows that come out otherwise in a chunk', async () => {
     const portable = withShader(
       'gemm_portable',
-      'store(row + 1, rows, n, sum1)',
-      'store(row + 1, rows, n, sum1 * 1.0001)',
+      'store(row + 1, rows, n, sum.r1)',
+      'store(row + 1, rows, n, sum.r1 * 1.0001)',
     );
     const both = withShader(
       'gemm',
