@@ -1,27 +1,11 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n].
 // A subgroup computes ROWS rows of 4 columns a lane: each lane loads one row's part of a, the others get it by shuffle.
 // One order of sums: k ascends, one fma a term, whatever ROWS and wherever the row stands.
-// Parts: gemm_params, step.
+// Parts: gemm_inputs, gemm_params, step.
 enable subgroups;
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size
 override ROWS: u32 = 16;            // rows a subgroup computes, at most 16
-override WEIGHTS_F32: bool = false; // else two halves a u32
-
-@group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
-@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [4 * inputs4][columns4]; f32: two vec2 a vec4
-@group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
-@group(0) @binding(4) var<uniform> params: Params;
-@group(0) @binding(5) var<uniform> step: Step;
-
-fn weight(index: u32) -> vec4f {
-  if (WEIGHTS_F32) {
-    return bitcast<vec4f>(vec4<u32>(weights[2 * index], weights[2 * index + 1]));
-  }
-  let halves = weights[index];
-  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
-}
 
 @compute @workgroup_size(SUBGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {

@@ -1,18 +1,10 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
 // A thread computes 1, 4 or 8 rows of two vec4s of columns, so that what it loads of a serves twice. Written out: a
 // software adapter keeps an array in memory. One order of sums: k ascends, one fma a term, whatever ROWS.
-// Parts: gemm_params, step.
+// Parts: gemm_inputs, gemm_params, step.
 
 override WORKGROUP: u32 = 32;       // threads along the columns
 override ROWS: u32 = 4;             // rows a thread computes: 1, 4 or 8
-override WEIGHTS_F32: bool = false; // else two halves a u32
-
-@group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
-@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [4 * inputs4][columns4]; f32: two vec2 a vec4
-@group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
-@group(0) @binding(4) var<uniform> params: Params;
-@group(0) @binding(5) var<uniform> step: Step;
 
 // A vec4 of each row, of a or of out.
 struct Rows {
@@ -24,14 +16,6 @@ struct Rows {
   r5: vec4f,
   r6: vec4f,
   r7: vec4f,
-}
-
-fn weight(index: u32) -> vec4f {
-  if (WEIGHTS_F32) {
-    return bitcast<vec4f>(vec4<u32>(weights[2 * index], weights[2 * index + 1]));
-  }
-  let halves = weights[index];
-  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
 }
 
 fn add_products(sum: vec4f, x: vec4f, w: mat4x4f) -> vec4f {

@@ -1,29 +1,13 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
 // are of no one size, or where the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
 // One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS.
-// Parts: gemm_params, step.
+// Parts: gemm_inputs, gemm_params, step.
 
 override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; its columns are 16 vec4s
-override WEIGHTS_F32: bool = false; // else two halves a u32
 override each: u32 = ROWS / 8;      // rows a thread computes
-
-@group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
-@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [4 * inputs4][columns4]; f32: two vec2 a vec4
-@group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
-@group(0) @binding(4) var<uniform> params: Params;
-@group(0) @binding(5) var<uniform> step: Step;
 
 var<workgroup> a_tile: array<vec4f, 256>;      // [ROWS][4 vec4s of k]
 var<workgroup> weight_tile: array<vec4f, 256>; // [16 of k][16 columns]
-
-fn weight(index: u32) -> vec4f {
-  if (WEIGHTS_F32) {
-    return bitcast<vec4f>(vec4<u32>(weights[2 * index], weights[2 * index + 1]));
-  }
-  let halves = weights[index];
-  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
-}
 
 @compute @workgroup_size(16, 8)
 fn main(

@@ -16,10 +16,11 @@ interface KernelDescription {
 }
 
 const step = ['step'] as const;
-const gemm = {
+const gemmWide = {
   parts: ['gemm_params', ...step],
   bindings: ['read', 'read', 'read', 'write', 'uniform', 'uniform'],
 } as const;
+const gemm = { ...gemmWide, parts: ['gemm_inputs', ...gemmWide.parts] } as const;
 const attention = {
   parts: ['attention_inputs', 'running_softmax'],
   bindings: ['read', 'read', 'read', 'read', 'read', 'write', 'uniform'],
@@ -33,7 +34,7 @@ export const kernels = {
     bindings: ['write', 'read', 'read', 'read', 'write', 'uniform', 'uniform'],
   },
   gemm: { shader: 'gemm', ...gemm },
-  gemmWide: { shader: 'gemm_wide', ...gemm },
+  gemmWide: { shader: 'gemm_wide', ...gemmWide },
   gemmPortable: { shader: 'gemm_portable', ...gemm },
   gemmTiled: { shader: 'gemm_tiled', ...gemm },
   ropeKvWrite: {
