@@ -74,8 +74,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
   // Rows and columns past the end compute the last one again and are not stored.
   let last = rows - 1;
-  let row4567 = min(vec4(row + 4, row + 5, row + 6, row + 7), vec4(last)) * params.inputs4;
   let row0123 = min(vec4(row, row + 1, row + 2, row + 3), vec4(last)) * params.inputs4;
+  let row4567 = min(vec4(row + 4, row + 5, row + 6, row + 7), vec4(last)) * params.inputs4;
   let beside = min(right, params.columns4 - 1) - left;
   var left_sum = Rows();
   var right_sum = Rows();

@@ -1,5 +1,4 @@
 /** `--audit`: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
-
 import type { GenerateRequest, TurnResult } from '../cluster/turn-types.ts';
 import type { Cluster } from '../cluster/types.ts';
 import { isRefusal } from '../connector/pull-policy.ts';

@@ -1,5 +1,4 @@
 /** What `kvferry run` prints when it is done: set-up, conversation, a table a mode, the modes side by side, the verdict. */
-
 import pc from 'picocolors';
 import type { Report } from '../measure/report.ts';
 import { auditSentence, auditTotals } from '../report/audit.ts';

@@ -2,7 +2,6 @@
  * An engine as the router's thread sees it: typed calls, streams of outputs, and an end. When the thread dies, every
  * open call and stream is rejected at once (comlink alone would leave them waiting for ever).
  */
-
 import type { RemoteAddress } from '../engine/kv-connector.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, fromWire } from '../errors.ts';

@@ -1,5 +1,4 @@
 /** From a cluster's options to what each engine is started with. */
-
 import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from './messages.ts';

@@ -1,5 +1,4 @@
 /** A cluster that is recorded while something drives it: everything is told as on the page, and the events are kept. */
-
 import type { Mode } from '../config/modes.ts';
 import type { RunConfig } from '../config/run.ts';
 import type { SessionEvent } from '../measure/recording.ts';

@@ -1,5 +1,4 @@
 /** Serves one turn of a conversation: prompt, engines, text, and what is remembered for the next turn. The way through the engines is router.ts. */
-
 import type { Mode } from '../config/modes.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';

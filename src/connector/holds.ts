@@ -3,7 +3,6 @@
  * (lease, TTL, heartbeats, notifications), with pins: blocks under a READ stay until it ends, whatever else happens.
  * Frees nothing itself: it reports whose hold has ended.
  */
-
 import type { SendRequest } from '../engine/kv-connector.ts';
 import type { BlockId, BlockIds, Clock } from '../engine/types.ts';
 import type { ReadGate } from '../transport/types.ts';

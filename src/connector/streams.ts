@@ -3,7 +3,6 @@
  * request does; it sees blocks as they come to have KV, and from the request's end on those that are held for it. Submits
  * no copy itself: blocks that were given back are revoked, and their reader asks again.
  */
-
 import type { ComputedBlocks } from '../engine/kv-connector.ts';
 import type { BlockIds, Clock } from '../engine/types.ts';
 import type { BlockStream, ReadyBlocks, StreamEnd, StreamGate } from '../transport/types.ts';

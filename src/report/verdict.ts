@@ -1,5 +1,4 @@
 /** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
-
 import { formatCount, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Disagreement, Report } from '../measure/report.ts';

@@ -1,5 +1,4 @@
 /** One READ as its reader accounts for it: what was asked for, what has come, and how it ended. Moves no bytes. */
-
 import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId } from '../engine/types.ts';
 import { withResolvers } from './handshake.ts';

@@ -2,7 +2,6 @@
  * Bytes between engines. The transport moves block contents through shared memory and messages (never block bytes in a
  * message); it knows neither the GPU, which stands behind BlockMemory, nor what a block is for.
  */
-
 import type { BlockPair, RemoteAddress, TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
 

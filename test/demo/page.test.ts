@@ -1,5 +1,4 @@
 /** The page in a real browser: engines on a software GPU, and without any. */
-
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { seriousFaults } from './axe.ts';

@@ -1,5 +1,4 @@
 /** Engines without a GPU for the transport's tests, and clocks that tests move. */
-
 import type { BlockPair, RemoteAddress } from '../../src/engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../src/engine/types.ts';
 import { compatibilityHash } from '../../src/transport/compatibility.ts';

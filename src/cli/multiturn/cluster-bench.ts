@@ -1,5 +1,4 @@
 /** The benchmark on engines in this process: checked, planned, served and reported. */
-
 import { clusterOptions } from '../../cluster/from-config.ts';
 import type { ClusterOptions } from '../../cluster/types.ts';
 import { scaleDivisor } from '../../config/bench-schema.ts';

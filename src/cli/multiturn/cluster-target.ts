@@ -1,5 +1,4 @@
 /** Engines in this process as a benchmark's target: times are those of the engines' own clock. */
-
 import type { TurnResult } from '../../cluster/turn-types.ts';
 import type { Cluster } from '../../cluster/types.ts';
 import type { SamplingParams } from '../../engine/types.ts';

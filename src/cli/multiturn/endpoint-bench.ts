@@ -1,5 +1,4 @@
 /** `kvferry bench --endpoint URL`: the same workloads, clients and tables against a server. One mode: the server's. */
-
 import { percentages } from '../../config/bench-schema.ts';
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError, RequestError } from '../../errors.ts';

@@ -1,5 +1,4 @@
 /** What is compared under which conditions: P's prefix caching off, on, and with a pool too small for all conversations. */
-
 import type { ExperimentName } from '../../config/bench-schema.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';

@@ -1,5 +1,4 @@
 /** From the rounds of all arms to a report's experiments. */
-
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { type BootstrapOptions, comparePair, compareTokens } from '../../measure/bench-comparison.ts';
