@@ -1,21 +1,21 @@
 /** The library, in Node: `import { createCluster } from 'kvferry'`. */
 import { readFile } from 'node:fs/promises';
-import { EngineCluster } from './cluster/cluster.ts';
-import { type CostAwareStart, startCostAware } from './cluster/cost-aware-start.ts';
-import { clusterOptions } from './cluster/from-config.ts';
-import type { Cluster } from './cluster/types.ts';
 import { parseCostProfile } from './config/cost-profile.ts';
 import { parseRunConfig, type RunConfigInput } from './config/run.ts';
 import { ConfigError } from './errors.ts';
+import { EngineCluster } from './fleet/cluster.ts';
+import { clusterOptions } from './fleet/from-config.ts';
+import type { Cluster } from './fleet/types.ts';
+import { type CostAwareStart, startCostAware } from './lab/cost-aware-start.ts';
 import { loadArchitecture } from './model/load.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
 
-export type * from './cluster/turn-types.ts';
-export type * from './cluster/types.ts';
 export type { Mode } from './config/modes.ts';
 export type { SamplingParams } from './engine/types.ts';
 export * from './errors.ts';
+export type * from './fleet/types.ts';
 export type { Span } from './measure/spans.ts';
+export type * from './router/turn-types.ts';
 
 /**
  * Starts a prefill and a decode engine, each in a thread with a WebGPU device of its own. Takes the settings of the

@@ -1,7 +1,8 @@
 /** Entry of an engine's thread in a browser. */
-import { expose } from '../src/cluster/rpc.ts';
+
+import { EngineHost } from '../src/host/engine-host.ts';
+import { expose } from '../src/host/rpc.ts';
 import { browserPlatform, GOODBYE, type WorkerStart } from '../src/platform/browser.ts';
-import { EngineHost } from './engine-host.ts';
 
 const files = import.meta.glob<string>('../shaders/**/*.wgsl', {
   query: '?raw',

@@ -1,8 +1,8 @@
 /** Entry of an engine's thread in Node. */
 import { workerData } from 'node:worker_threads';
-import { expose } from '../src/cluster/rpc.ts';
+import { EngineHost } from '../src/host/engine-host.ts';
+import { expose } from '../src/host/rpc.ts';
 import { nodePlatform } from '../src/platform/node.ts';
-import { EngineHost } from './engine-host.ts';
 
 const { port } = workerData as { port: MessagePort };
 // The answer to shutdown() leaves in this turn of the event loop; the thread ends in a later one.

@@ -1,9 +1,10 @@
 /** `--audit`: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
-import type { GenerateRequest, TurnResult } from '../cluster/turn-types.ts';
-import type { Cluster } from '../cluster/types.ts';
-import { isRefusal } from '../connector/pull-policy.ts';
+
+import { isRefusal } from '../connector/policy/pull-policy.ts';
 import { InternalError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
 import type { TurnAudit } from '../measure/report.ts';
+import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
 
 /** Picks turns evenly: the first that has something to pull, and from then on so many of all. */
 export class Auditor {

@@ -1,7 +1,8 @@
 /** A calibration as a document, for --html and --markdown: the two curves, what thresholds lose, policies side by side. */
-import { type ExpectedRegret, logGrid, NEW_TOKENS, predictTtft } from '../cluster/fit-costs.ts';
-import type { PolicyCheck } from '../cluster/policy-check.ts';
+
 import type { CostProfile } from '../config/cost-profile.ts';
+import { type ExpectedRegret, logGrid, NEW_TOKENS, predictTtft } from '../lab/fit-costs.ts';
+import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { CurvePiece, ReportDocument, Section, TablePiece } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
 import {

@@ -1,7 +1,8 @@
 /** A calibration as a terminal shows it: the costs, how well they fit, what thresholds lose, and policies side by side. */
-import type { ExpectedRegret } from '../cluster/fit-costs.ts';
-import type { PolicyCheck } from '../cluster/policy-check.ts';
+
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { ExpectedRegret } from '../lab/fit-costs.ts';
+import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { Verdict } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
 import { fill, formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';

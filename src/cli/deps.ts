@@ -1,5 +1,5 @@
 /** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
-import type { Cluster, ClusterOptions } from '../cluster/types.ts';
+import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { Machine } from '../measure/report-head.ts';
 import type { Architecture } from '../model/types.ts';
 import type { Ports, RunningServer, ServerOptions } from '../server/serve.ts';

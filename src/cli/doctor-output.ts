@@ -1,6 +1,6 @@
 /** What `kvferry doctor` prints, and the advice it gives. */
 import type pc from 'picocolors';
-import type { ClusterInfo } from '../cluster/types.ts';
+import type { ClusterInfo } from '../fleet/types.ts';
 import { defaultChoice, describeChoice, type GemmTuning } from '../model/gemm-forms.ts';
 import { adapterForm } from '../model/kernel-variants.ts';
 import { adapterName } from '../report/verdict.ts';

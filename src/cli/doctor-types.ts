@@ -1,5 +1,5 @@
 /** What `kvferry doctor` reports on, and who finds it out. */
-import type { Cluster } from '../cluster/types.ts';
+import type { Cluster } from '../fleet/types.ts';
 
 /** One driver, as probed in a process of its own. */
 export interface AdapterFinding {

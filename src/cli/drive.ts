@@ -1,14 +1,15 @@
 /** Serves conversations in one mode and records every turn. Knows the cluster's interface only, and prints nothing. */
-import { turnReport } from '../cluster/turn-report.ts';
-import type { TurnResult } from '../cluster/turn-types.ts';
-import type { Cluster } from '../cluster/types.ts';
+
 import type { Mode } from '../config/modes.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
 import type { LogitKeeper } from '../measure/comparison.ts';
 import type { RunReport, TurnReport } from '../measure/report.ts';
 import { countsSince, spanCost } from '../measure/span-cost.ts';
 import { summariseRun } from '../measure/summary.ts';
+import { turnReport } from '../router/turn-report.ts';
+import type { TurnResult } from '../router/turn-types.ts';
 import type { Conversation, Message } from '../workload/types.ts';
 import type { Auditor } from './audit.ts';
 

@@ -1,6 +1,7 @@
 /** Whether every block is accounted for once a command's work is done. */
-import type { Cluster } from '../cluster/types.ts';
+
 import { InternalError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
 import type { Integrity } from '../measure/report.ts';
 
 /** Ends every hold and empties the caches; call when no conversation is open. */

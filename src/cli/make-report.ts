@@ -1,6 +1,7 @@
 /** From a cluster and its runs to the report. */
-import type { Cluster } from '../cluster/types.ts';
+
 import { type RunConfig, reportedSettings } from '../config/run.ts';
+import type { Cluster } from '../fleet/types.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
 import type { Integrity, Report, RunReport } from '../measure/report.ts';
 import { REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';

@@ -1,6 +1,6 @@
 /** What `kvferry doctor` asks this machine. */
-import { EngineCluster } from '../cluster/cluster.ts';
-import { type CopyRate, measureCopyRate } from '../cluster/copy-rates.ts';
+import { EngineCluster } from '../fleet/cluster.ts';
+import { type CopyRate, measureCopyRate } from '../lab/copy-rates.ts';
 import { quantile } from '../measure/statistics.ts';
 import { probeAll } from '../platform/node/adapters.ts';
 import type { CopyRateFinding, DoctorProbes } from './doctor-types.ts';

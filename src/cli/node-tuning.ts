@@ -1,5 +1,5 @@
 /** The forms of the matrix kernel for this machine's adapter: from the cache, or measured before the engines start. */
-import type { ClusterOptions } from '../cluster/types.ts';
+import type { ClusterOptions } from '../fleet/types.ts';
 import { GpuDevice } from '../gpu/device.ts';
 import { tunedMatrix, tuneGemm } from '../model/autotune.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';

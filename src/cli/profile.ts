@@ -1,5 +1,5 @@
 /** `run --profile`: one more run of the last mode with each kernel timed by the device, and its table. */
-import type { Cluster } from '../cluster/types.ts';
+import type { Cluster } from '../fleet/types.ts';
 import { engineProfile, type ProfileReport } from '../measure/profile.ts';
 import { ceilingsSentence, kernelRate, RATE_LEGEND } from '../report/profile.ts';
 import { formatMs, WIDTH, wrap } from './format.ts';

@@ -1,10 +1,11 @@
 /** `--pull-policy` and `--cost-profile` of the commands that serve: read and checked early, put in force once engines run. */
-import { calibrationTurns } from '../cluster/calibrate.ts';
-import { startCostAware } from '../cluster/cost-aware-start.ts';
-import type { Cluster } from '../cluster/types.ts';
+
 import { parseCostProfile } from '../config/cost-profile.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
+import { calibrationTurns } from '../lab/calibrate.ts';
+import { startCostAware } from '../lab/cost-aware-start.ts';
 import type { CommandContext } from './deps.ts';
 import type { Progress } from './progress.ts';
 import { createTimeLeft } from './time-left.ts';

@@ -1,5 +1,5 @@
 /** The start of a command that serves: P and D, told about as they come up, with the policy in force that was asked for. */
-import type { Cluster, ClusterOptions } from '../cluster/types.ts';
+import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { CommandContext } from './deps.ts';
 import { formatSeconds } from './format.ts';
 import type { Progress } from './progress.ts';

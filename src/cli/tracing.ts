@@ -1,6 +1,7 @@
 /** Follows a run's spans for --trace-out and --gantt. Keeps the spans of turns under way only. */
-import type { Cluster } from '../cluster/types.ts';
+
 import type { RunConfig } from '../config/run.ts';
+import type { Cluster } from '../fleet/types.ts';
 import { ganttLines } from '../measure/gantt.ts';
 import { routerSpan, type Span, turnOfRequest } from '../measure/spans.ts';
 import { TraceWriter } from '../measure/trace.ts';

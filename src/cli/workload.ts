@@ -1,7 +1,8 @@
 /** Which conversations a run serves, and whether they fit the engines before any engine starts. */
-import type { ClusterOptions } from '../cluster/types.ts';
+
 import { type RunConfig, SHIPPED } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
+import type { ClusterOptions } from '../fleet/types.ts';
 import type { Architecture } from '../model/types.ts';
 import { parseConversations } from '../workload/file.ts';
 import { madeLength, makeConversations } from '../workload/made.ts';

@@ -1,7 +1,7 @@
 /** The bodies of the three generation endpoints, and what each asks for in the one form that services take. */
 import { z } from 'zod';
-import type { Message } from '../cluster/turn-types.ts';
 import type { SamplingParams } from '../engine/types.ts';
+import type { Message } from '../router/turn-types.ts';
 import { checked, refusedFields, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import type { Prompt } from './service.ts';

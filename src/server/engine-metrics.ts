@@ -3,9 +3,10 @@
  * connector). Made from what the engine says and, for gauges, its state when somebody looks; keeps nothing of a request
  * beyond its end. Dashboards and autoscalers for vLLM read it as it is.
  */
-import type { EngineEvent } from '../cluster/messages.ts';
-import type { EngineStats } from '../cluster/types.ts';
+
 import type { RequestOutput } from '../engine/types.ts';
+import type { EngineStats } from '../fleet/types.ts';
+import type { EngineEvent } from '../host/messages.ts';
 import {
   defineEngineMetrics,
   type EngineMetricsOptions,

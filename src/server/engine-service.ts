@@ -1,9 +1,10 @@
 /** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
-import { readAnswer } from '../cluster/answer.ts';
-import type { EngineCluster } from '../cluster/cluster.ts';
-import type { EngineHandle } from '../cluster/engine-handle.ts';
-import { engineOutputs } from '../cluster/router.ts';
+
 import { InternalError } from '../errors.ts';
+import type { EngineCluster } from '../fleet/cluster.ts';
+import type { EngineHandle } from '../fleet/engine-handle.ts';
+import { readAnswer } from '../router/answer.ts';
+import { engineOutputs } from '../router/ways.ts';
 import { HttpError } from './http-error.ts';
 import { checkKvParams } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';

@@ -1,5 +1,5 @@
 /** Starts engines again that ended, in the background, for as long as the server runs. */
-import type { EngineCluster } from '../cluster/cluster.ts';
+import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ServerLog } from './log.ts';
 
 const FIRST_PAUSE_MS = 200;

@@ -2,8 +2,9 @@
  * kv_transfer_params of a request to an engine's port, before the engine sees them: what names another engine than its
  * peers, or blocks that are not held for the request it names, is refused.
  */
-import type { EngineHandle } from '../cluster/engine-handle.ts';
+
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
+import type { EngineHandle } from '../fleet/engine-handle.ts';
 import { HttpError } from './http-error.ts';
 
 const field = (key: string) => `kv_transfer_params.${key}`;

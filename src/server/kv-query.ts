@@ -4,7 +4,7 @@
  */
 import type { Hono } from 'hono';
 import { z } from 'zod';
-import type { EngineLookup } from '../cluster/types.ts';
+import type { EngineLookup } from '../fleet/types.ts';
 import { messageList, plainMessage } from './bodies.ts';
 import { checked, requestFields, tokenIdList } from './fields.ts';
 import { HttpError } from './http-error.ts';

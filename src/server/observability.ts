@@ -1,6 +1,6 @@
 /** What a port tells of itself beside serving: metrics, KV events, cache queries. Give `mount` and `observer` to its app. */
 import type { Hono } from 'hono';
-import type { Cluster } from '../cluster/types.ts';
+import type { Cluster } from '../fleet/types.ts';
 import { EngineMetrics } from './engine-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
 import { mountKvEvents } from './kv-events-route.ts';

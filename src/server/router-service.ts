@@ -1,6 +1,6 @@
 /** The router on a port: conversations, P and D behind one endpoint, and another way when an engine fails. */
-import type { EngineCluster } from '../cluster/cluster.ts';
-import type { GenerateRequest } from '../cluster/turn-types.ts';
+import type { EngineCluster } from '../fleet/cluster.ts';
+import type { GenerateRequest } from '../router/turn-types.ts';
 import { HttpError } from './http-error.ts';
 import type {
   AnswerPiece,

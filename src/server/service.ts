@@ -2,11 +2,12 @@
  * What one HTTP port serves, without HTTP: an engine on its own (P or D), or the router before them. The handlers of
  * app.ts know only this; engine-service.ts and router-service.ts are the two kinds.
  */
-import type { EngineHandle } from '../cluster/engine-handle.ts';
-import type { Message } from '../cluster/turn-types.ts';
-import type { Cluster } from '../cluster/types.ts';
+
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { PromptAccount, SamplingParams } from '../engine/types.ts';
+import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { Cluster } from '../fleet/types.ts';
+import type { Message } from '../router/turn-types.ts';
 
 /** What clients are told of the model, the same on every port. */
 export interface ServedModel {

@@ -1,6 +1,7 @@
 /** A model's tokenizer and chat template, as the ports use them. */
-import type { EngineCluster } from '../cluster/cluster.ts';
+
 import { RequestError } from '../errors.ts';
+import type { EngineCluster } from '../fleet/cluster.ts';
 import type { Prompt, TextTools } from './service.ts';
 
 export function textTools({ tokenizer, chat }: EngineCluster['text']): TextTools {

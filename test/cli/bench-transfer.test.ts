@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { delayMs, slowDown, stepsAround } from '../../src/cli/bench/transfer/decode.ts';
 import { slowestStage } from '../../src/cli/bench/transfer/stages.ts';
-import type { CopyRate } from '../../src/cluster/copy-rates.ts';
+import type { CopyRate } from '../../src/lab/copy-rates.ts';
 
 describe('what a pull costs decode', () => {
   it('tells the steps that overlap it from the others', () => {

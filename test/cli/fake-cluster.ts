@@ -1,15 +1,16 @@
 /** A cluster that answers by arithmetic. */
-import { changed } from '../../src/cluster/options.ts';
-import type { GeneratedToken, GenerateRequest, TransferSummary } from '../../src/cluster/turn-types.ts';
+
+import type { Mode } from '../../src/config/modes.ts';
+import { changed } from '../../src/fleet/options.ts';
 import type {
   Cluster,
   ClusterInfo,
   ClusterOptions,
   EngineStats,
   PolicyChange,
-} from '../../src/cluster/types.ts';
-import type { Mode } from '../../src/config/modes.ts';
+} from '../../src/fleet/types.ts';
 import { routerSpan, type Span } from '../../src/measure/spans.ts';
+import type { GeneratedToken, GenerateRequest, TransferSummary } from '../../src/router/turn-types.ts';
 
 export interface FakeTroubles {
   /** This mode gives other tokens (or other logits only) from its second turn on. */

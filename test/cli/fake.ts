@@ -1,7 +1,7 @@
 /** A world without terminal, files, GPU or threads for the commands. */
 import type { CliDeps } from '../../src/cli/deps.ts';
-import type { ClusterOptions } from '../../src/cluster/types.ts';
 import { ConfigError } from '../../src/errors.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import type { ServerOptions } from '../../src/server/serve.ts';
 import { FakeCluster, type FakeTroubles } from './fake-cluster.ts';

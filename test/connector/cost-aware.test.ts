@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { checkCostProfile, costProfileSchema, parseCostProfile } from '../../src/config/cost-profile.ts';
-import { CostAwarePolicy } from '../../src/connector/cost-aware.ts';
-import { choosePolicy, type PullQuestion, thresholdPolicy } from '../../src/connector/pull-policy.ts';
-import { RecursiveLeastSquares } from '../../src/connector/recursive-least-squares.ts';
+import { CostAwarePolicy } from '../../src/connector/policy/cost-aware.ts';
+import { choosePolicy, type PullQuestion, thresholdPolicy } from '../../src/connector/policy/pull-policy.ts';
+import { RecursiveLeastSquares } from '../../src/connector/policy/recursive-least-squares.ts';
 import { ConfigError } from '../../src/errors.ts';
 
 const profile = costProfileSchema.parse({

@@ -1,7 +1,7 @@
 /** Prefill and decode nodes for the worker side's tests: the real transport and worker side, memory instead of a GPU. */
 import { afterEach } from 'vitest';
 import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
-import { NixlWorkerSide, type TransferInfo } from '../../src/connector/worker-side.ts';
+import { NixlWorkerSide, type TransferInfo } from '../../src/connector/nixl/worker-side.ts';
 import type {
   BlockPair,
   ConnectorMetadata,

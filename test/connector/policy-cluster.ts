@@ -5,8 +5,8 @@
  */
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
-import { NixlSchedulerSide } from '../../src/connector/scheduler-side.ts';
-import { NixlWorkerSide } from '../../src/connector/worker-side.ts';
+import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
+import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
 import type { RemoteAddress } from '../../src/engine/kv-connector.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';

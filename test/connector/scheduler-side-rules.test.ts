@@ -1,7 +1,7 @@
 /** What to pull from whom and what to hold: each rule of the scheduler side by itself. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { commonPrefixLength, pairBlocks } from '../../src/connector/params.ts';
+import { commonPrefixLength, pairBlocks } from '../../src/connector/nixl/params.ts';
 import { RequestError } from '../../src/errors.ts';
 import { request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';

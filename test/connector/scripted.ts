@@ -1,6 +1,6 @@
 /** One engine with the real scheduler side, and a worker side that does what the test says: no peer, no bytes. */
 import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
-import { NixlSchedulerSide } from '../../src/connector/scheduler-side.ts';
+import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
 import type {
   ConnectorMetadata,
   ConnectorOutput,

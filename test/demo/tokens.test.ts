@@ -1,12 +1,12 @@
 /** The page's engines give the tokens that Node's give, in every mode. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { EngineCluster } from '../../src/cluster/cluster.ts';
-import { clusterOptions } from '../../src/cluster/from-config.ts';
-import type { GeneratedToken, Message } from '../../src/cluster/turn-types.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
+import { EngineCluster } from '../../src/fleet/cluster.ts';
+import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import type { GeneratedToken, Message } from '../../src/router/turn-types.ts';
 import { launchBrowser } from './browser.ts';
 import { ask, openPage, type ServedPage, servePage, until, untilReady } from './page.ts';
 

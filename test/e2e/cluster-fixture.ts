@@ -1,8 +1,8 @@
 /** Whole clusters for tests: nano by default, in worker threads, on the adapter that KVFERRY_ADAPTER names. */
-import { EngineCluster } from '../../src/cluster/cluster.ts';
-import type { GeneratedToken, GenerateRequest, TurnResult } from '../../src/cluster/turn-types.ts';
-import type { ClusterOptions } from '../../src/cluster/types.ts';
+import { EngineCluster } from '../../src/fleet/cluster.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import type { GeneratedToken, GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 
 export const testOptions: ClusterOptions = {
   model: 'nano',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Message } from '../../src/cluster/turn-types.ts';
+import type { Message } from '../../src/router/turn-types.ts';
 import { generate, testOptions, withCluster } from './cluster-fixture.ts';
 
 it('recall answers about the story it told, from KV that P pulled back from D', async () => {

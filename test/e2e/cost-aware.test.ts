@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { calibrate } from '../../src/cluster/calibrate.ts';
 import type { CostProfile } from '../../src/config/cost-profile.ts';
+import { calibrate } from '../../src/lab/calibrate.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
 /** A profile in which a pull costs so many milliseconds, and computing a token 1. */

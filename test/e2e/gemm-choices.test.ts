@@ -1,14 +1,14 @@
 /** P and D with other forms of the matrix kernel than each other and than one engine alone: same tokens, same bits. */
 import { describe, expect, it } from 'vitest';
-import { connect, EngineHandle } from '../../src/cluster/engine-handle.ts';
-import { engineStart } from '../../src/cluster/options.ts';
-import type { TimedOutput } from '../../src/cluster/output-stream.ts';
-import { disaggregatedTurn, monolithicTurn, type Turn, type TurnTrace } from '../../src/cluster/router.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
+import { connect, EngineHandle } from '../../src/fleet/engine-handle.ts';
+import { engineStart } from '../../src/fleet/options.ts';
 import { choiceOf, defaultChoice, type GemmChoice, gemmCandidates } from '../../src/model/gemm-forms.ts';
 import { adapterForm } from '../../src/model/kernel-variants.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import type { TimedOutput } from '../../src/router/output-stream.ts';
+import { disaggregatedTurn, monolithicTurn, type Turn, type TurnTrace } from '../../src/router/ways.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 const TURNS = 3;

@@ -1,8 +1,8 @@
 /** What engines take of their devices and of shared memory, and what they say of it. */
 import { expect, it } from 'vitest';
-import { EngineCluster } from '../../src/cluster/cluster.ts';
-import { leastMemory } from '../../src/cluster/memory-needs.ts';
 import { AdapterError } from '../../src/errors.ts';
+import { EngineCluster } from '../../src/fleet/cluster.ts';
+import { leastMemory } from '../../src/fleet/memory-needs.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { weightSizes } from '../../src/model/weight-sizes.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

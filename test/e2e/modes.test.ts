@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { PolicyChange } from '../../src/cluster/types.ts';
 import type { Mode } from '../../src/config/modes.ts';
+import type { PolicyChange } from '../../src/fleet/types.ts';
 import { parseLink } from '../../src/transport/link.ts';
 import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
 

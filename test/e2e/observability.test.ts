@@ -1,6 +1,6 @@
 /** Metrics, KV events and cache queries of real engines in their threads: what they say is what then happens. */
 import { expect, it } from 'vitest';
-import type { EngineCluster } from '../../src/cluster/cluster.ts';
+import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { createApp } from '../../src/server/app.ts';
 import { type Observability, observeEngine, observeRouter } from '../../src/server/observability.ts';
 import type { EngineService, RouterService } from '../../src/server/service.ts';

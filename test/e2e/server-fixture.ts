@@ -1,6 +1,6 @@
 /** A whole server on free ports for tests: nano in worker threads, real sockets. */
-import { EngineCluster } from '../../src/cluster/cluster.ts';
-import type { ClusterOptions } from '../../src/cluster/types.ts';
+import { EngineCluster } from '../../src/fleet/cluster.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { ServerLog } from '../../src/server/log.ts';
 import { type RunningServer, type ServerOptions, startServer } from '../../src/server/serve.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { TurnResult } from '../../src/cluster/turn-types.ts';
 import type { Mode } from '../../src/config/modes.ts';
 import type { Span } from '../../src/measure/spans.ts';
 import { STAGES } from '../../src/measure/stages.ts';
 import { TraceWriter } from '../../src/measure/trace.ts';
+import type { TurnResult } from '../../src/router/turn-types.ts';
 import { converse, generate, withCluster } from './cluster-fixture.ts';
 
 const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];

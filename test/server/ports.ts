@@ -1,8 +1,8 @@
 /** An engine's port without threads or GPU: the real policy behind the real routes. */
 import type { Hono } from 'hono';
-import type { EngineHandle } from '../../src/cluster/engine-handle.ts';
 import type { EngineCore } from '../../src/engine/engine-core.ts';
 import { EngineDeadError, RequestError } from '../../src/errors.ts';
+import type { EngineHandle } from '../../src/fleet/engine-handle.ts';
 import { createApp } from '../../src/server/app.ts';
 import type { EngineService, RouterService, ServedModel, TextTools } from '../../src/server/service.ts';
 

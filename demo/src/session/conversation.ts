@@ -1,6 +1,6 @@
 /** A conversation as the page keeps it: what was said, and how the next thing is asked. */
-import type { Recorder } from '../../../src/cluster/recorder.ts';
-import type { TurnResult } from '../../../src/cluster/turn-types.ts';
+import type { Recorder } from '../../../src/recording/recorder.ts';
+import type { TurnResult } from '../../../src/router/turn-types.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import type { Settings } from './settings.ts';
 

@@ -1,16 +1,17 @@
 /** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
-import { calibrate } from '../../../src/cluster/calibrate.ts';
-import { EngineCluster } from '../../../src/cluster/cluster.ts';
-import { clusterOptions } from '../../../src/cluster/from-config.ts';
-import { Recorder } from '../../../src/cluster/recorder.ts';
-import type { PolicyChange } from '../../../src/cluster/types.ts';
+
 import type { CostProfile } from '../../../src/config/cost-profile.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
+import { EngineCluster } from '../../../src/fleet/cluster.ts';
+import { clusterOptions } from '../../../src/fleet/from-config.ts';
+import type { PolicyChange } from '../../../src/fleet/types.ts';
 import { describeAdapter } from '../../../src/gpu/device.ts';
+import { calibrate } from '../../../src/lab/calibrate.ts';
 import type { Role, SessionEvent } from '../../../src/measure/recording.ts';
 import { loadArchitecture } from '../../../src/model/load.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import { Recorder } from '../../../src/recording/recorder.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, type Settings } from './settings.ts';

@@ -2,9 +2,10 @@
  * `npm run bench:memory`: turn after turn through P and D with pulling back, and what memory they hold meanwhile. Fails when
  * the devices' or the shared memory is another than after the tenth turn.
  */
-import { EngineCluster } from '../../cluster/cluster.ts';
-import { clusterOptions } from '../../cluster/from-config.ts';
+
 import { parseRunConfig } from '../../config/run.ts';
+import { EngineCluster } from '../../fleet/cluster.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { makeConversations } from '../../workload/made.ts';

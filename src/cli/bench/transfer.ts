@@ -2,10 +2,11 @@
  * `npm run bench:transfer`: transfers between two engines as they run in earnest, against their slowest stage; one block;
  * and what a pull costs the holder's decode steps. All in alternating rounds, in the engines' own threads.
  */
-import { EngineCluster } from '../../cluster/cluster.ts';
-import { type CopyRate, measureCopyRate } from '../../cluster/copy-rates.ts';
-import { clusterOptions } from '../../cluster/from-config.ts';
+
 import { parseRunConfig } from '../../config/run.ts';
+import { EngineCluster } from '../../fleet/cluster.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import { type CopyRate, measureCopyRate } from '../../lab/copy-rates.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { kvBlockBytes } from '../../model/types.ts';

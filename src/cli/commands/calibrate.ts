@@ -1,11 +1,12 @@
 /** `kvferry calibrate`: what pulling and prefilling cost here, the threshold that follows, and a profile for the cost-aware policy. */
-import { calibrate, calibrationTurns } from '../../cluster/calibrate.ts';
-import { type ExpectedRegret, expectedRegret } from '../../cluster/fit-costs.ts';
-import { clusterOptions } from '../../cluster/from-config.ts';
-import { checkPolicies, checkTurns, type PolicyCheck } from '../../cluster/policy-check.ts';
-import type { Cluster } from '../../cluster/types.ts';
+
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
+import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
+import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';

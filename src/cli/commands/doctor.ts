@@ -1,9 +1,9 @@
 /** `kvferry doctor`: which adapters there are, what an engine makes of the chosen one, how fast KV travels, what to do. */
 import pc from 'picocolors';
-import { clusterOptions } from '../../cluster/from-config.ts';
-import type { ClusterInfo } from '../../cluster/types.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { KvferryError } from '../../errors.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { ClusterInfo } from '../../fleet/types.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { advise, type DoctorFindings, doctorLines } from '../doctor-output.ts';

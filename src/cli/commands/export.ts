@@ -2,9 +2,10 @@
  * `kvferry export`: the tokenizer of a model as files that others load, the effective configuration as JSON, or the same
  * experiment as commands for vLLM.
  */
-import { clusterOptions } from '../../cluster/from-config.ts';
+
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';

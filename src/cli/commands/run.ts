@@ -1,15 +1,16 @@
 /** `kvferry run`: conversations in each mode, a table per turn, and what pulling saved. */
-import { clusterOptions } from '../../cluster/from-config.ts';
-import { startRecording } from '../../cluster/recording.ts';
-import type { Cluster } from '../../cluster/types.ts';
+
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError, InternalError } from '../../errors.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { Cluster } from '../../fleet/types.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { ProfileReport } from '../../measure/profile.ts';
 import type { SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
+import { startRecording } from '../../recording/recording.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { CommandSpec } from '../arguments.ts';

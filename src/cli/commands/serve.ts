@@ -1,6 +1,7 @@
 /** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
-import { clusterOptions } from '../../cluster/from-config.ts';
+
 import type { RunConfig } from '../../config/run.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
 import { createLog } from '../../server/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
 import type { CommandSpec } from '../arguments.ts';

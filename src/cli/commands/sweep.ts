@@ -1,5 +1,9 @@
 /** `kvferry sweep`: pull against recompute over context lengths, links, block sizes and layouts, and where they cross. */
-import { clusterOptions } from '../../cluster/from-config.ts';
+
+import { type KvLayout, type RunConfig, reportedSettings } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import {
   checkPlan,
   type SweepPlan,
@@ -7,11 +11,8 @@ import {
   type SweepWay,
   sweepCluster,
   sweepTurns,
-} from '../../cluster/sweep.ts';
-import { seriesReport } from '../../cluster/sweep-report.ts';
-import type { Cluster, ClusterOptions } from '../../cluster/types.ts';
-import { type KvLayout, type RunConfig, reportedSettings } from '../../config/run.ts';
-import { ConfigError } from '../../errors.ts';
+} from '../../lab/sweep.ts';
+import { seriesReport } from '../../lab/sweep-report.ts';
 import type { SweepReport, SweepSeriesReport } from '../../measure/sweep-report.ts';
 import { parseLink } from '../../transport/link.ts';
 import type { CommandSpec } from '../arguments.ts';

@@ -1,9 +1,10 @@
 /** The benchmark on engines in this process: checked, planned, served and reported. */
-import { clusterOptions } from '../../cluster/from-config.ts';
-import type { ClusterOptions } from '../../cluster/types.ts';
+
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import type { CommandContext } from '../deps.ts';

@@ -1,8 +1,9 @@
 /** Engines in this process as a benchmark's target: times are those of the engines' own clock. */
-import type { TurnResult } from '../../cluster/turn-types.ts';
-import type { Cluster } from '../../cluster/types.ts';
+
 import type { SamplingParams } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import type { TurnResult } from '../../router/turn-types.ts';
 import { untilAborted } from '../drive.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
 

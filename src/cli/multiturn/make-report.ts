@@ -1,6 +1,7 @@
 /** From a session to the benchmark's report. */
-import type { Cluster } from '../../cluster/types.ts';
+
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
+import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';
 import type { Integrity } from '../../measure/report.ts';
 import type { CliDeps } from '../deps.ts';

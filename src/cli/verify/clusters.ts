@@ -1,8 +1,9 @@
 /** Runs conversations in several modes on a cluster of its own, for the checks. */
-import { clusterOptions } from '../../cluster/from-config.ts';
-import type { ClusterOptions } from '../../cluster/types.ts';
+
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
 import { compareRuns, LogitKeeper } from '../../measure/comparison.ts';
 import type { Comparison, RunReport } from '../../measure/report.ts';
 import { type MadeSizes, makeConversations } from '../../workload/made.ts';

@@ -3,7 +3,7 @@
  * is what the damaged one is held against; check (b) shows that without damage they are equal. The damaged one comes
  * first: a block that is not written would otherwise still hold the same KV from the run before.
  */
-import type { InjectedFault } from '../../cluster/types.ts';
+import type { InjectedFault } from '../../fleet/types.ts';
 import { runTrial } from './clusters.ts';
 import type { Check, CheckEnvironment } from './types.ts';
 

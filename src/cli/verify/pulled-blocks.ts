@@ -4,10 +4,10 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { EngineCluster } from '../../cluster/cluster.ts';
-import { clusterOptions } from '../../cluster/from-config.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { InternalError } from '../../errors.ts';
+import { EngineCluster } from '../../fleet/cluster.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
 import type { Platform } from '../../platform/types.ts';
 import { plural } from '../format.ts';
 import { type KvLayout, kvLayout } from './kv-layout.ts';

@@ -2,11 +2,12 @@
  * Two turns of a conversation on a P and a D engine, driven by hand in the router's sequence, with both pools read
  * between the steps; then the second prompt once more on P, from nothing. Says what differs; decides nothing else.
  */
-import type { EngineCluster } from '../../cluster/cluster.ts';
-import type { EngineHandle } from '../../cluster/engine-handle.ts';
+
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import type { PromptAccount } from '../../engine/types.ts';
 import { RequestError } from '../../errors.ts';
+import type { EngineCluster } from '../../fleet/cluster.ts';
+import type { EngineHandle } from '../../fleet/engine-handle.ts';
 import { firstDifference, type KvLayout, type SequenceBlocks } from './kv-layout.ts';
 
 export interface Conversation {

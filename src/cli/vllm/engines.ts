@@ -1,9 +1,10 @@
 /** From a configuration to `vllm serve` lines: each of kvferry's settings that vLLM has too, under vLLM's name. */
-import type { ClusterOptions } from '../../cluster/types.ts';
+
 import { kvTransferConfigSchema } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset, presetNames } from '../../model/presets.ts';
 
 export interface VllmCommand {

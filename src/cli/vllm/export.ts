@@ -1,5 +1,5 @@
 /** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what of it vLLM cannot do. */
-import type { ClusterOptions } from '../../cluster/types.ts';
+
 import type { Mode } from '../../config/modes.ts';
 import {
   fieldMeta,
@@ -9,6 +9,7 @@ import {
   runConfigSchema,
   runKeys,
 } from '../../config/run.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { WIDTH, wrap } from '../format.ts';
 import { engineCommands, proxyCommand, type VllmCommand } from './engines.ts';

@@ -1,9 +1,10 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
-import { measureCopyRate } from '../../../cluster/copy-rates.ts';
-import type { EngineHandle } from '../../../cluster/engine-handle.ts';
+
 import type { BlockPair } from '../../../engine/kv-connector.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';
+import type { EngineHandle } from '../../../fleet/engine-handle.ts';
+import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';

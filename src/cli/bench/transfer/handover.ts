@@ -2,9 +2,10 @@
  * `npm run bench:handover`: what is left of the transfer to D when P has computed the last chunk of a prompt: all of it
  * when D pulls, little when it reads as P computes. The same prompts, in alternating rounds, with and without a slow link.
  */
-import { EngineCluster } from '../../../cluster/cluster.ts';
-import { clusterOptions } from '../../../cluster/from-config.ts';
+
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
+import { EngineCluster } from '../../../fleet/cluster.ts';
+import { clusterOptions } from '../../../fleet/from-config.ts';
 import { decodeRequestId, prefillRequestId, type Span, turnOfRequest } from '../../../measure/spans.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';

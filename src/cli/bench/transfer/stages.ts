@@ -1,5 +1,5 @@
 /** What limits a transfer: its stages' times by hand, and the slowest of them. */
-import type { CopyRate } from '../../../cluster/copy-rates.ts';
+import type { CopyRate } from '../../../lab/copy-rates.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import type { HandCopy } from '../../../transport/by-hand.ts';
 

@@ -1,0 +1,43 @@
+/**
+ * Which requests at other engines are to be kept alive: those whose blocks a request here still wants to pull. Sent by
+ * D for P's holds only, every sixth of the lease (vLLM, NIXL connector); D's own holds have a plain TTL.
+ */
+import type { ConnectorMetadata } from '../../engine/kv-connector.ts';
+import type { RemoteRequest } from './params.ts';
+
+export class Heartbeats {
+  readonly #intervalMs: number;
+  readonly #tracked = new Map<string, RemoteRequest>();
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor(leaseMs: number) {
+    this.#intervalMs = leaseMs / 6;
+  }
+
+  track(requestId: string, remote: RemoteRequest): void {
+    this.#tracked.set(requestId, remote);
+  }
+
+  untrack(requestId: string): void {
+    this.#tracked.delete(requestId);
+  }
+
+  /** When the next ones are due, milliseconds; null while nothing is tracked. */
+  get dueMs(): number | null {
+    return this.#tracked.size > 0 ? this.#lastMs + this.#intervalMs : null;
+  }
+
+  /** By holder; empty before they are due. */
+  take(now: number): ConnectorMetadata['heartbeats'] {
+    if (this.dueMs === null || now < this.dueMs) return [];
+    this.#lastMs = now;
+    const byHolder = new Map<string, { remote: Omit<RemoteRequest, 'requestId'>; requestIds: string[] }>();
+    for (const { requestId, ...remote } of this.#tracked.values()) {
+      const key = JSON.stringify([remote.engineId, remote.host, remote.port]);
+      const entry = byHolder.get(key) ?? { remote, requestIds: [] };
+      entry.requestIds.push(requestId);
+      byHolder.set(key, entry);
+    }
+    return [...byHolder.values()];
+  }
+}

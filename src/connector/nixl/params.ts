@@ -1,0 +1,115 @@
+/**
+ * What kv_transfer_params promise, and how much of it a prompt can use. Pure functions over the wire's fields; where the
+ * rules are stricter than vLLM's, it is because vLLM's can give wrong KV (a rewritten history, a trimmed suffix).
+ */
+import type { KvTransferParams } from '../../config/kv-transfer.ts';
+import type { BlockPair, RemoteAddress } from '../../engine/kv-connector.ts';
+import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
+
+export type RemoteRequest = RemoteAddress & { requestId: string };
+
+/** vLLM's test of roles: a request with do_remote_decode runs on its P node. */
+export type RequestRole = 'prefill' | 'decode';
+
+/** null: the request takes no part in any transfer. */
+export function roleOf(params: KvTransferParams | null): RequestRole | null {
+  if (params?.do_remote_decode) return 'prefill';
+  return params?.do_remote_prefill ? 'decode' : null;
+}
+
+/** Whom to ask for the blocks; or the first of the four required keys that is missing. */
+export function remoteRequest(params: KvTransferParams): RemoteRequest | { missing: string } {
+  const {
+    remote_engine_id: engineId,
+    remote_request_id: requestId,
+    remote_host: host,
+    remote_port: port,
+  } = params;
+  if (engineId == null) return { missing: 'remote_engine_id' };
+  if (requestId == null) return { missing: 'remote_request_id' };
+  if (host == null) return { missing: 'remote_host' };
+  if (port == null) return { missing: 'remote_port' };
+  return { engineId, host, port, requestId };
+}
+
+/** The blocks are offered before they exist: D names them by their place in the sequence. */
+export const offersStream = (params: KvTransferParams): boolean =>
+  params.do_remote_prefill && params.streamed === true;
+
+export function offersBlocks(params: KvTransferParams): boolean {
+  if (offersStream(params)) return true;
+  return (params.remote_block_ids ?? []).some((ids) => ids.length > 0);
+}
+
+export const missing = (key: string): string => `invalid kv_transfer_params: ${key} is missing`;
+
+/** Index of the first token in which the two differ; the shorter length when none does. */
+export function commonPrefixLength(a: readonly number[], b: readonly number[]): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return i;
+  return length;
+}
+
+export interface UsableTokens {
+  /** Tokens from the start of the prompt whose KV the holder has. */
+  tokens: number;
+  /** What ends them before the prompt and the holder's tokens do; null when nothing does. */
+  limit: string | null;
+}
+
+/**
+ * Tokens of the prompt that the remote blocks may stand for. With the token check no token beyond the first one that
+ * differs; without it vLLM's rule, which takes the caller's word.
+ */
+export function usableTokens(
+  params: KvTransferParams,
+  promptTokenIds: readonly number[],
+  blockSize: number,
+  tokenCheck: boolean,
+): UsableTokens {
+  // The router gave P the same prompt.
+  if (offersStream(params)) return { tokens: promptTokenIds.length, limit: null };
+  const nothing = (limit: string): UsableTokens => ({ tokens: 0, limit });
+  const { remote_num_tokens: numTokens, remote_token_ids: remote } = params;
+  if (tokenCheck && numTokens == null) return nothing(missing('remote_num_tokens'));
+  if (tokenCheck && !remote) return nothing(missing('remote_token_ids'));
+  // vLLM takes all of the prompt from P, whatever it says.
+  const all = !tokenCheck && params.do_remote_prefill;
+  const promised = all ? promptTokenIds.length : Math.min(numTokens ?? 0, promptTokenIds.length);
+  const same = tokenCheck ? commonPrefixLength(promptTokenIds, remote!) : promised;
+  const tokens = Math.min(promised, same);
+  const blocks = Math.ceil(tokens / blockSize);
+  const short = (params.remote_block_ids ?? []).find((ids) => ids.length < blocks);
+  if (short) {
+    return nothing(
+      `invalid kv_transfer_params: ${short.length} remote blocks for ${tokens} tokens need ${blocks}`,
+    );
+  }
+  return { tokens, limit: same < promised ? `first differing token at ${same}` : null };
+}
+
+/**
+ * Block i of the sequence there with block i here, for the blocks from numLocalTokens up to numTokens. Null blocks here
+ * are outside of what the group keeps and are not fetched. 'indexes': the blocks there are named by their i.
+ */
+export function pairBlocks(
+  remoteIds: BlockIds | 'indexes',
+  localIds: BlockIds,
+  numLocalTokens: number,
+  numTokens: number,
+  blockSize: number,
+): BlockPair[] {
+  const first = Math.floor(numLocalTokens / blockSize);
+  const end = Math.ceil(numTokens / blockSize);
+  return localIds.flatMap((ids, group) =>
+    ids.slice(first, end).flatMap((local, i): BlockPair[] => {
+      const remote = remoteIds === 'indexes' ? first + i : remoteIds[group]?.[first + i];
+      return remote === undefined || local === NULL_BLOCK ? [] : [{ group, remote, local }];
+    }),
+  );
+}
+
+/** A holder names ceil(numTokens / blockSize) blocks a group, in the sequence's order, so that a reader can pair by index. */
+export function promptBlocks(blockIds: BlockIds, numTokens: number, blockSize: number): BlockId[][] {
+  return blockIds.map((ids) => ids.slice(0, Math.ceil(numTokens / blockSize)));
+}

@@ -1,0 +1,259 @@
+/**
+ * Scheduler side of the NIXL connector: how much to pull from whom, what to hold for whom and until when. Pull mode,
+ * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
+ * and never changes a request's parameters: what was used of them is remembered here.
+ */
+import { type ConnectorConfig, isStreamedPrefill, type KvTransferParams } from '../../config/kv-transfer.ts';
+import type {
+  ComputedBlocks,
+  ConnectorMetadata,
+  ConnectorOutput,
+  ConnectorRequest,
+  KvConnectorScheduler,
+  RecvRequest,
+  SendRequest,
+} from '../../engine/kv-connector.ts';
+import type { BlockIds, Clock } from '../../engine/types.ts';
+import type { CostAwarePolicy } from '../policy/cost-aware.ts';
+import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
+import { Heartbeats } from './heartbeats.ts';
+import {
+  missing,
+  offersBlocks,
+  offersStream,
+  pairBlocks,
+  promptBlocks,
+  remoteRequest,
+  roleOf,
+  usableTokens,
+} from './params.ts';
+
+export interface NixlSchedulerDeps {
+  config: ConnectorConfig;
+  engineId: string;
+  /** Side channel address, as peers know it. */
+  host: string;
+  port: number;
+  blockSize: number;
+  clock: Clock;
+  /** Decides on D's blocks in place of the threshold; null or absent: the threshold does. */
+  costAware?: CostAwarePolicy | null;
+}
+
+type Match = { tokens: number; async: boolean; noPullReason: string | null };
+
+const NOTHING_COMPUTED: ComputedBlocks = { blockIds: [], numTokens: 0 };
+
+const noPull = (noPullReason: string | null): Match => ({ tokens: 0, async: false, noPullReason });
+
+export class NixlSchedulerSide implements KvConnectorScheduler {
+  readonly #deps: NixlSchedulerDeps;
+  readonly #heartbeats: Heartbeats;
+  /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
+  readonly #remoteBlocksProcessed = new Set<string>();
+  #reqsToRecv = new Map<string, RecvRequest>();
+  #reqsToSend = new Map<string, SendRequest>();
+  #reqsInBatch = new Set<string>();
+  #reqsNotProcessed = new Set<string>();
+  #computed = new Map<string, ComputedBlocks>();
+  #reqsToCancel = new Set<string>();
+  /** Own requests whose streamed pull is under way. */
+  readonly #streaming = new Set<string>();
+
+  constructor(deps: NixlSchedulerDeps) {
+    this.#deps = deps;
+    this.#heartbeats = new Heartbeats(deps.config.leaseMs);
+  }
+
+  onNewRequest({ requestId, kvTransferParams: params }: ConnectorRequest): void {
+    if (isStreamedPrefill(params)) this.#computed.set(requestId, NOTHING_COMPUTED);
+    if (!params?.do_remote_prefill) return;
+    const remote = remoteRequest(params);
+    if (!('missing' in remote)) this.#heartbeats.track(requestId, remote);
+  }
+
+  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): Match {
+    const { config, blockSize } = this.#deps;
+    const { kvTransferParams: params, promptTokenIds, requestId } = request;
+    if (!params || !offersBlocks(params) || roleOf(params) === null) return noPull(null);
+    if (this.#remoteBlocksProcessed.has(requestId)) return noPull(null);
+    const fromDecode = !params.do_remote_prefill;
+    if (fromDecode && !config.bidirectional) {
+      return noPull('remote blocks ignored: bidirectional_kv_xfer is off');
+    }
+    const remote = remoteRequest(params);
+    if ('missing' in remote) return noPull(missing(remote.missing));
+
+    const usable = usableTokens(params, promptTokenIds, blockSize, config.tokenCheck);
+    const count = usable.tokens - numComputedTokens;
+    if (count <= 0) return noPull(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
+    // vLLM applies the threshold to D's blocks only: D cannot do without P's.
+    if (fromDecode) {
+      const refusal = this.#refusal(params, this.#question(params, request, count, numComputedTokens));
+      if (refusal !== null) return noPull(usable.limit ? `${refusal} (${usable.limit})` : refusal);
+    }
+    return { tokens: count, async: true, noPullReason: null };
+  }
+
+  updateStateAfterAlloc(
+    request: ConnectorRequest,
+    blockIds: BlockIds,
+    numLocalComputedTokens: number,
+    numExternalTokens: number,
+  ): void {
+    const { requestId, kvTransferParams: params } = request;
+    const role = roleOf(params);
+    if (!params || role === null) return;
+    if (role === 'prefill' || this.#deps.config.bidirectional) this.#reqsInBatch.add(requestId);
+    if (this.#remoteBlocksProcessed.has(requestId)) return;
+    this.#remoteBlocksProcessed.add(requestId);
+    const pairs =
+      numExternalTokens > 0
+        ? pairBlocks(
+            offersStream(params) ? 'indexes' : (params.remote_block_ids ?? []),
+            blockIds,
+            numLocalComputedTokens,
+            numLocalComputedTokens + numExternalTokens,
+            this.#deps.blockSize,
+          )
+        : [];
+    if (pairs.length > 0 && !params.do_remote_prefill) {
+      const question = this.#question(params, request, numExternalTokens, numLocalComputedTokens);
+      this.#deps.costAware?.started(requestId, question);
+    }
+    this.#recv(requestId, params, pairs, numExternalTokens);
+  }
+
+  requestComputed({ requestId, kvTransferParams, numComputedTokens }: ConnectorRequest, ids: BlockIds): void {
+    if (!isStreamedPrefill(kvTransferParams)) return;
+    const blockIds = promptBlocks(ids, numComputedTokens, this.#deps.blockSize);
+    this.#computed.set(requestId, { blockIds, numTokens: numComputedTokens });
+  }
+
+  requestPreempted({ requestId, kvTransferParams }: ConnectorRequest): void {
+    if (isStreamedPrefill(kvTransferParams)) this.#computed.set(requestId, NOTHING_COMPUTED);
+  }
+
+  buildConnectorMeta(): ConnectorMetadata {
+    const metadata = {
+      reqsToRecv: this.#reqsToRecv,
+      reqsToSend: this.#reqsToSend,
+      reqsInBatch: this.#reqsInBatch,
+      reqsNotProcessed: this.#reqsNotProcessed,
+      computed: this.#computed,
+      reqsToCancel: this.#reqsToCancel,
+      heartbeats: this.#heartbeats.take(this.#deps.clock.now()),
+    };
+    this.#reqsToRecv = new Map();
+    this.#reqsToSend = new Map();
+    this.#reqsInBatch = new Set();
+    this.#reqsNotProcessed = new Set();
+    this.#computed = new Map();
+    this.#reqsToCancel = new Set();
+    return metadata;
+  }
+
+  hasPendingMeta(): boolean {
+    const due = this.#heartbeats.dueMs;
+    const ends = [this.#reqsToSend, this.#reqsNotProcessed, this.#reqsToCancel];
+    const pending = [this.#reqsToRecv, this.#reqsInBatch, this.#computed, ...ends];
+    return pending.some(({ size }) => size > 0) || (due !== null && due <= this.#deps.clock.now());
+  }
+
+  nextMetaDueMs(): number | null {
+    return this.#heartbeats.dueMs;
+  }
+
+  updateConnectorOutput(output: ConnectorOutput): void {
+    for (const id of output.finishedRecving) {
+      this.#heartbeats.untrack(id);
+      this.#streaming.delete(id);
+    }
+  }
+
+  requestFinished(
+    request: ConnectorRequest,
+    blockIds: BlockIds,
+  ): { delayFree: boolean; kvTransferParams: KvTransferParams | null } {
+    const nothing = { delayFree: false, kvTransferParams: null };
+    const { requestId, kvTransferParams: params, status } = request;
+    const role = roleOf(params);
+    if (!params || role === null) return nothing;
+    this.#heartbeats.untrack(requestId);
+    this.#deps.costAware?.ended(requestId, null);
+    this.#computed.delete(requestId);
+    if (this.#streaming.delete(requestId)) this.#reqsToCancel.add(requestId);
+    if (!this.#remoteBlocksProcessed.delete(requestId)) {
+      if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
+      // Never scheduled: its holder would keep the blocks to the end of the lease.
+      this.#recv(requestId, params, [], 0);
+      return nothing;
+    }
+    if (role === 'decode' && !this.#deps.config.bidirectional) return nothing;
+    if (status !== 'finished_length_capped' && status !== 'finished_stopped') {
+      this.#reqsNotProcessed.add(requestId);
+      return nothing;
+    }
+    return this.#hold(request, blockIds, role);
+  }
+
+  #question(
+    params: KvTransferParams,
+    request: ConnectorRequest,
+    count: number,
+    localHitTokens: number,
+  ): PullQuestion {
+    const promptTokens = request.promptTokenIds.length;
+    return { count, localHitTokens, promptTokens, holderRequests: params.remote_num_requests ?? null };
+  }
+
+  #refusal({ pull_policy }: KvTransferParams, question: PullQuestion): string | null {
+    const { config, costAware } = this.#deps;
+    return choosePolicy(pull_policy ?? null, config.recomputeThreshold, costAware ?? null).refuse(question);
+  }
+
+  /** Queues a pull; without pairs only the notification that lets the holder free. Needs a holder to talk to. */
+  #recv(requestId: string, params: KvTransferParams, pairs: RecvRequest['pairs'], numTokens: number): void {
+    if (pairs.length === 0) this.#heartbeats.untrack(requestId);
+    if (!offersBlocks(params)) return;
+    const remote = remoteRequest(params);
+    if ('missing' in remote) return;
+    const blocksExpiryTime = params.remote_blocks_expiry_time ?? null;
+    const streamed = offersStream(params);
+    if (streamed && pairs.length > 0) this.#streaming.add(requestId);
+    this.#reqsToRecv.set(requestId, {
+      ...{ remote: { ...remote, blocksExpiryTime }, pairs, numTokens },
+      ...(streamed ? { streamed } : {}),
+    });
+  }
+
+  #hold(request: ConnectorRequest, blockIds: BlockIds, role: 'prefill' | 'decode') {
+    const { config, engineId, host, port, blockSize, clock } = this.#deps;
+    const { requestId, numComputedTokens } = request;
+    const isPrefill = role === 'prefill';
+    const remoteBlockIds = promptBlocks(blockIds, numComputedTokens, blockSize);
+    const delayFree = remoteBlockIds.some((ids) => ids.length > 0);
+    const deadline = clock.now() + (isPrefill ? config.leaseMs : config.decoderTtlMs);
+    // The sampled last token has no KV, so numComputedTokens is what a reader can use.
+    const numTokens = delayFree ? numComputedTokens : 0;
+    if (delayFree) {
+      this.#reqsToSend.set(requestId, { blockIds: remoteBlockIds, deadline, direction: role });
+    } else {
+      this.#reqsNotProcessed.add(requestId);
+    }
+    const kvTransferParams: KvTransferParams = {
+      do_remote_prefill: isPrefill,
+      do_remote_decode: !isPrefill,
+      remote_block_ids: remoteBlockIds,
+      remote_engine_id: engineId,
+      remote_request_id: requestId,
+      remote_host: host,
+      remote_port: port,
+      tp_size: 1,
+      remote_num_tokens: numTokens,
+      remote_blocks_expiry_time: isPrefill ? null : deadline / 1000,
+      remote_token_ids: request.allTokenIds.slice(0, numTokens),
+    };
+    return { delayFree, kvTransferParams };
+  }
+}

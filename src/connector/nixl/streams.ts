@@ -1,0 +1,182 @@
+/**
+ * The sequences of this engine that are read while they are computed, and their readers. A reader may come before its
+ * request does; it sees blocks as they come to have KV, and from the request's end on those that are held for it. Submits
+ * no copy itself: blocks that were given back are revoked, and their reader asks again.
+ */
+import type { ComputedBlocks } from '../../engine/kv-connector.ts';
+import type { BlockIds, Clock } from '../../engine/types.ts';
+import type { BlockStream, ReadyBlocks, StreamEnd, StreamGate } from '../../transport/types.ts';
+import { type HoldTable, REMEMBERED_ENDS } from './holds.ts';
+
+export interface StreamTableDeps {
+  holds: HoldTable;
+  clock: Clock;
+  blockSize: number;
+  /** How long a reader waits for a request that nobody has heard of, milliseconds. */
+  patienceMs: number;
+}
+
+interface Sequence {
+  computed: ComputedBlocks;
+  revoked: AbortController;
+}
+
+/** Held blocks are given back by nobody while they are read. */
+const NEVER = new AbortController().signal;
+
+export class StreamTable {
+  readonly #deps: StreamTableDeps;
+  /** Under way; from its end on a request's blocks are a hold, or gone. */
+  readonly #sequences = new Map<string, Sequence>();
+  /** Lately, with nothing left to read. */
+  readonly #ended = new Set<string>();
+  readonly #readers = new Set<StreamReader>();
+
+  constructor(deps: StreamTableDeps) {
+    this.#deps = deps;
+  }
+
+  /** Also the first that is heard of a request. Fewer tokens than before: those blocks were given back. */
+  computed(requestId: string, computed: ComputedBlocks): void {
+    this.#ended.delete(requestId);
+    const before = this.#sequences.get(requestId);
+    const shrank = before !== undefined && computed.numTokens < before.computed.numTokens;
+    if (shrank) before.revoked.abort();
+    const revoked = before && !shrank ? before.revoked : new AbortController();
+    this.#sequences.set(requestId, { computed, revoked });
+    this.#wake(requestId);
+  }
+
+  /** The request ended, and its blocks are a hold: at once pinned for who reads them already. */
+  held(requestId: string): void {
+    this.#sequences.delete(requestId);
+    for (const reader of this.#readers) if (reader.requestId === requestId) reader.pin();
+    this.#wake(requestId);
+  }
+
+  /** The request ended and leaves nothing. */
+  ended(requestId: string): void {
+    this.#sequences.get(requestId)?.revoked.abort();
+    this.#sequences.delete(requestId);
+    this.#ended.add(requestId);
+    if (this.#ended.size > REMEMBERED_ENDS) {
+      const [oldest] = this.#ended;
+      this.#ended.delete(oldest!);
+    }
+    this.#wake(requestId);
+  }
+
+  /** Someone reads a request that has no blocks. */
+  get starving(): boolean {
+    return [...this.#readers].some(
+      ({ requestId }) => this.#sequences.get(requestId)?.computed.numTokens === 0,
+    );
+  }
+
+  readonly gate: StreamGate = (requestId) => {
+    const { holds, clock, patienceMs, blockSize } = this.#deps;
+    const reader: StreamReader = new StreamReader({
+      ...{ requestId, holds, clock, blockSize },
+      untilMs: clock.now() + patienceMs,
+      sequence: () => this.#sequences.get(requestId) ?? null,
+      hasEnded: () => this.#ended.has(requestId),
+      onFinished: () => this.#readers.delete(reader),
+    });
+    this.#readers.add(reader);
+    return reader;
+  };
+
+  #wake(requestId: string): void {
+    for (const reader of this.#readers) if (reader.requestId === requestId) reader.wake();
+  }
+}
+
+interface StreamReaderDeps {
+  requestId: string;
+  holds: HoldTable;
+  clock: Clock;
+  blockSize: number;
+  /** Until when it waits for an unknown request. */
+  untilMs: number;
+  sequence: () => Sequence | null;
+  hasEnded: () => boolean;
+  onFinished: () => void;
+}
+
+class StreamReader implements BlockStream {
+  readonly requestId: string;
+  readonly #deps: StreamReaderDeps;
+  #pinned: { blockIds: BlockIds; finished: () => void } | null = null;
+  #finished = false;
+  /** Called when the sequence may have moved on. */
+  wake: () => void = () => {};
+
+  constructor(deps: StreamReaderDeps) {
+    this.#deps = deps;
+    this.requestId = deps.requestId;
+  }
+
+  async ready(index: number, signal: AbortSignal): Promise<ReadyBlocks | StreamEnd | null> {
+    for (;;) {
+      if (signal.aborted) return null;
+      const found = this.#look(index);
+      if (found) return found;
+      await this.#change(signal);
+    }
+  }
+
+  finished(): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    this.#pinned?.finished();
+    this.#deps.onFinished();
+  }
+
+  /** Takes the hold, when there is one; else says why there will be none. */
+  pin(): StreamEnd | null {
+    const { holds, requestId } = this.#deps;
+    const blockIds = holds.blockIds(requestId);
+    const decision = holds.gate(requestId, []);
+    if (!decision.allow) return decision;
+    this.#pinned = { blockIds: blockIds!, finished: decision.finished };
+    return null;
+  }
+
+  /** null: nothing new yet. */
+  #look(index: number): ReadyBlocks | StreamEnd | null {
+    const { requestId, holds, blockSize, sequence, hasEnded, clock, untilMs } = this.#deps;
+    const underWay = this.#pinned ? null : sequence();
+    if (underWay) {
+      const { computed, revoked } = underWay;
+      const numBlocks = Math.floor(computed.numTokens / blockSize);
+      return numBlocks > index ? { blockIds: computed.blockIds, numBlocks, revoked: revoked.signal } : null;
+    }
+    const end = (outcome: StreamEnd['outcome'], why: string): StreamEnd => {
+      return { outcome, message: `request '${requestId}' at the holder: ${why}.` };
+    };
+    if (!this.#pinned) {
+      if (hasEnded()) return end('declined', 'it ended before its prompt was computed');
+      if (holds.check(requestId, []).state === 'unknown') {
+        return clock.now() < untilMs ? null : end('failed', 'nothing was heard of it');
+      }
+      const refusal = this.pin();
+      if (refusal) return refusal;
+    }
+    const { blockIds } = this.#pinned!;
+    const numBlocks = Math.max(...blockIds.map((ids) => ids.length));
+    if (index < numBlocks) return { blockIds, numBlocks, revoked: NEVER };
+    return end('failed', `it has ${numBlocks} blocks, and block ${index} was asked for`);
+  }
+
+  /** Resolves when there may be news, or the patience is at an end. */
+  async #change(signal: AbortSignal): Promise<void> {
+    const { clock, untilMs, sequence } = this.#deps;
+    const news = new AbortController();
+    const stop = () => news.abort();
+    signal.addEventListener('abort', stop);
+    this.wake = stop;
+    if (sequence()) await new Promise((resolve) => news.signal.addEventListener('abort', resolve));
+    else await clock.sleep(Math.max(0, untilMs - clock.now()), news.signal);
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,272 @@
+/**
+ * Worker side of the NIXL connector: starts pulls, reports how they ended, and keeps what others will pull from here.
+ * Rules: vLLM, nixl/pull_worker.py and base_worker.py. Decides nothing about what to pull, and frees no block itself.
+ */
+import type { ConnectorConfig } from '../../config/kv-transfer.ts';
+import type {
+  ConnectorMetadata,
+  ConnectorOutput,
+  KvConnectorWorker,
+  RecvRequest,
+  SendRequest,
+  TransferOutcome,
+} from '../../engine/kv-connector.ts';
+import type { BlockId, BlockIds, Clock } from '../../engine/types.ts';
+import { EngineDeadError, invariant } from '../../errors.ts';
+import { emptyResult } from '../../transport/transfer.ts';
+import type {
+  PeerNotification,
+  ReadRequest,
+  ServingTransport,
+  TransferResult,
+} from '../../transport/types.ts';
+import type { HoldUse } from './hold-meter.ts';
+import { type HeldCheck, HoldTable } from './holds.ts';
+import { StreamTable } from './streams.ts';
+import { WorkerNews } from './worker-news.ts';
+
+/** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
+export const EXPIRY_MARGIN_SECONDS = 5;
+
+export interface TransferInfo {
+  /** Own request. */
+  requestId: string;
+  /** What the blocks were held as: 'prefill' is P's for D, 'decode' is D's for P. */
+  direction: SendRequest['direction'];
+  remote: RecvRequest['remote'];
+  /** Tokens whose KV was asked for. */
+  numTokens: number;
+  /** Own clock, milliseconds: the pull began; it was found that its blocks last long enough; it ended. */
+  startedMs: number;
+  checkedMs: number;
+  endedMs: number;
+  /** wallMs is endedMs - startedMs. */
+  result: TransferResult;
+}
+
+export type PullInfo = Omit<TransferInfo, 'result' | 'startedMs' | 'checkedMs' | 'endedMs'> & {
+  pairs: RecvRequest['pairs'];
+  /** The pairs' `remote` are places in the holder's sequence, not ids. */
+  streamed: boolean;
+};
+
+export interface WorkerSideDeps {
+  config: ConnectorConfig;
+  /** The constructor makes itself its gate and its listener. */
+  transport: ServingTransport;
+  clock: Clock;
+  /** Called when a pull that has blocks to fetch begins. */
+  onPull?: (info: PullInfo) => void;
+  /** Called as a streamed pull learns which blocks it reads: the pairs of a chunk, with the holder's ids. */
+  onChunk?: (info: { requestId: string; pairs: RecvRequest['pairs'] }) => void;
+  /** Called once for every pull that had blocks to fetch, however it ended, before its request is reported. */
+  onTransfer?: (info: TransferInfo) => void;
+}
+
+export interface WorkerSideCounters {
+  /** Pulls that ended well. */
+  transfers: number;
+  /** Pulls that ended 'failed' or 'dead'. */
+  numFailedTransfers: number;
+  numFailedNotifications: number;
+  /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */
+  numKvExpired: number;
+}
+
+export class NixlWorkerSide implements KvConnectorWorker {
+  readonly counters: WorkerSideCounters = {
+    transfers: 0,
+    numFailedTransfers: 0,
+    numFailedNotifications: 0,
+    numKvExpired: 0,
+  };
+  readonly #config: ConnectorConfig;
+  readonly #transport: ServingTransport;
+  readonly #clock: Clock;
+  readonly #onPull: (info: PullInfo) => void;
+  readonly #onChunk: NonNullable<WorkerSideDeps['onChunk']>;
+  readonly #onTransfer: (info: TransferInfo) => void;
+  readonly #holds: HoldTable;
+  readonly #streams: StreamTable;
+  /** Own streamed pulls under way. */
+  readonly #cancels = new Map<string, AbortController>();
+  readonly #news: WorkerNews;
+
+  constructor(deps: WorkerSideDeps) {
+    this.#config = deps.config;
+    this.#transport = deps.transport;
+    this.#clock = deps.clock;
+    this.#onPull = deps.onPull ?? (() => {});
+    this.#onChunk = deps.onChunk ?? (() => {});
+    this.#onTransfer = deps.onTransfer ?? (() => {});
+    this.#news = new WorkerNews(deps.clock, () => this.#holds.nextDeadline());
+    this.#holds = new HoldTable({
+      clock: deps.clock,
+      extensionMs: (deps.config.leaseMs * 2) / 3,
+      onEnd: (requestId, end) => {
+        if (end === 'expired') this.counters.numKvExpired += 1;
+        this.#news.sent(requestId);
+      },
+      onChange: () => this.#news.wake(),
+    });
+    this.#streams = new StreamTable({
+      holds: this.#holds,
+      clock: deps.clock,
+      blockSize: deps.transport.identity.blockSize,
+      patienceMs: deps.config.leaseMs,
+    });
+    deps.transport.setHandlers({
+      gate: this.#holds.gate,
+      streamGate: this.#streams.gate,
+      onNotification: (_from, notification) => this.#onNotification(notification),
+      onNotifyFailed: () => {
+        this.counters.numFailedNotifications += 1;
+      },
+    });
+  }
+
+  startLoadKv(metadata: ConnectorMetadata): void {
+    // First: blocks that were given back must not be read by what begins below.
+    for (const [requestId, computed] of metadata.computed) this.#streams.computed(requestId, computed);
+    for (const requestId of metadata.reqsNotProcessed) this.#streams.ended(requestId);
+    for (const requestId of metadata.reqsToCancel) this.#cancels.get(requestId)?.abort();
+    for (const [requestId, recv] of metadata.reqsToRecv) void this.#receive(requestId, recv);
+    for (const requestId of metadata.reqsInBatch) this.#holds.process(requestId);
+    for (const requestId of metadata.reqsNotProcessed) {
+      invariant(
+        !metadata.reqsToSend.has(requestId),
+        () => `request '${requestId}' leaves blocks to send and is reported as leaving none`,
+      );
+      this.#holds.notProcessed(requestId);
+    }
+    for (const [requestId, send] of metadata.reqsToSend) {
+      this.#holds.hold(requestId, send);
+      this.#streams.held(requestId);
+    }
+    for (const { remote, requestIds } of metadata.heartbeats) {
+      this.#transport.notify(remote, { kind: 'heartbeat', requestIds });
+    }
+  }
+
+  getFinished(): ConnectorOutput {
+    this.#holds.expire();
+    return this.#news.take();
+  }
+
+  /** Blocks kept for readers since this connector was made: 'decode' is what D keeps for P. */
+  holdUse(direction: SendRequest['direction']): HoldUse {
+    return this.#holds.use(direction);
+  }
+
+  dropOldestHold(direction: SendRequest['direction']): string | null {
+    return this.#holds.dropOldest(direction);
+  }
+
+  streamStarves(): boolean {
+    return this.#streams.starving;
+  }
+
+  /** While the blocks are being read, the hold ends with the READ. */
+  releaseHold(requestId: string): void {
+    this.#holds.release(requestId);
+  }
+
+  /** Lets every hold of the direction run out now, as its TTL would; returns how many that ended. */
+  expireHolds(direction: SendRequest['direction']): number {
+    return this.#holds.expireNow(direction);
+  }
+
+  checkHeld(requestId: string, blockIds: BlockIds): HeldCheck {
+    return this.#holds.check(requestId, blockIds);
+  }
+
+  holds() {
+    return this.#holds.list();
+  }
+
+  waitForChange(signal: AbortSignal): Promise<void> {
+    return this.#news.wait(signal);
+  }
+
+  #onNotification(notification: PeerNotification): void {
+    if (notification.kind === 'done_reading') this.#holds.doneReading(notification.requestId);
+    else for (const requestId of notification.requestIds) this.#holds.heartbeat(requestId);
+  }
+
+  async #receive(requestId: string, recv: RecvRequest): Promise<void> {
+    const { remote, pairs, numTokens } = recv;
+    const done = () => {
+      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId }, requestId);
+    };
+    if (pairs.length === 0) {
+      done();
+      return;
+    }
+    if (recv.streamed) this.#cancels.set(requestId, new AbortController());
+    const startedMs = this.#clock.now();
+    const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
+    const streamed = recv.streamed ?? false;
+    this.#onPull({ requestId, direction, remote, numTokens, pairs, streamed });
+    const refusal = await this.#refusal(recv);
+    const checkedMs = this.#clock.now();
+    const result = refusal ?? (await this.#read(requestId, recv));
+    const endedMs = this.#clock.now();
+    // The expiry's check may have had to shake hands: its time is part of the pull.
+    result.stages.handshakeMs += checkedMs - startedMs;
+    result.wallMs = endedMs - startedMs;
+    const cancelled = this.#cancels.get(requestId)?.signal.aborted ?? false;
+    this.#cancels.delete(requestId);
+    if (result.outcome === 'done' || cancelled) {
+      const postedAt = this.#clock.now();
+      done();
+      result.stages.notifyMs = this.#clock.now() - postedAt;
+    }
+    if (!cancelled) this.#count(result.outcome);
+    this.#onTransfer({ requestId, direction, remote, numTokens, startedMs, checkedMs, endedMs, result });
+    const { outcome, message } = result;
+    const failed =
+      outcome === 'done' ? null : { requestId, outcome, message, invalidBlockIds: this.#localIds(recv) };
+    this.#news.received(requestId, failed);
+  }
+
+  #read(requestId: string, { remote, pairs, streamed }: RecvRequest): Promise<TransferResult> {
+    const read = { remote, remoteRequestId: remote.requestId, pairs, requestId };
+    if (!streamed) return this.#transport.read(read);
+    const { signal } = this.#cancels.get(requestId)!;
+    const onChunk: ReadRequest['onChunk'] = (pairs) => this.#onChunk({ requestId, pairs });
+    return this.#transport.read({ ...read, streamed, signal, onChunk });
+  }
+
+  /** Why the pull must not begin: its blocks may be reused before it is over. null when it may. */
+  async #refusal({ remote }: RecvRequest): Promise<TransferResult | null> {
+    const { blocksExpiryTime } = remote;
+    if (!this.#config.bidirectional || blocksExpiryTime === null) return null;
+    try {
+      const expiry = blocksExpiryTime - (await this.#transport.clockOffsetSeconds(remote));
+      const left = expiry - this.#clock.now() / 1000;
+      if (left > EXPIRY_MARGIN_SECONDS) return null;
+      this.counters.numKvExpired += 1;
+      const message =
+        left > 0
+          ? `request '${remote.requestId}' is held for ${left.toFixed(1)} s more, and a read needs a margin of ${EXPIRY_MARGIN_SECONDS} s.`
+          : `request '${remote.requestId}' was held until ${(-left).toFixed(1)} s ago.`;
+      return emptyResult('expired', message, 0);
+    } catch (error) {
+      const outcome = error instanceof EngineDeadError ? 'dead' : 'failed';
+      const message = error instanceof Error ? error.message : String(error);
+      return emptyResult(outcome, message, 0);
+    }
+  }
+
+  #count(outcome: TransferOutcome): void {
+    if (outcome === 'done') this.counters.transfers += 1;
+    else if (outcome === 'failed' || outcome === 'dead') this.counters.numFailedTransfers += 1;
+  }
+
+  #localIds({ pairs }: RecvRequest): BlockId[][] {
+    const groups = this.#transport.identity.blockBytes.length;
+    return Array.from({ length: groups }, (_, group) => {
+      return pairs.filter((pair) => pair.group === group).map((pair) => pair.local);
+    });
+  }
+}

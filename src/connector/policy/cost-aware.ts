@@ -1,0 +1,120 @@
+/**
+ * The cost-aware policy: pulls when the pull is predicted to end before the same tokens were computed. Begins with a
+ * calibrated profile, counts what this engine still reads from the holder and what the holder serves, and keeps learning
+ * from every pull and every step that it is told of. Keeps no clock: whoever tells, timed.
+ */
+import type { CostProfile } from '../../config/cost-profile.ts';
+import { blocksOf, type PrefillCosts, type TransferCosts, tokenContext } from './cost-model.ts';
+import type { PullPolicy, PullQuestion } from './pull-policy.ts';
+import { RecursiveLeastSquares } from './recursive-least-squares.ts';
+
+/** Costs as they are believed now. */
+export interface LearnedCosts {
+  overheadMs: number;
+  transfer: TransferCosts;
+  /** Of one step. */
+  prefill: PrefillCosts;
+  observedPulls: number;
+  observedSteps: number;
+}
+
+export interface CostAwareDeps {
+  profile: CostProfile;
+  blockSize: number;
+  /** Rows that a step computes at most. */
+  maxNumBatchedTokens: number;
+}
+
+export class CostAwarePolicy implements PullPolicy {
+  readonly #deps: CostAwareDeps;
+  readonly #transfer: RecursiveLeastSquares;
+  readonly #prefill: RecursiveLeastSquares;
+  /** Pulls under way: their bytes, and what they were predicted from. */
+  readonly #underWay = new Map<string, { bytes: number; features: readonly number[] }>();
+
+  constructor(deps: CostAwareDeps) {
+    this.#deps = deps;
+    const { pull, prefill } = deps.profile;
+    this.#transfer = new RecursiveLeastSquares(
+      [pull.fixed_ms, pull.ms_per_byte, 0],
+      [0.5 * pull.fixed_ms + 1, 0.3 * pull.ms_per_byte + 1e-9, 0.5 * pull.fixed_ms + 5],
+    );
+    this.#prefill = new RecursiveLeastSquares(
+      // A turn's fixed cost has the hand-over in it: a step's is learned.
+      [0, prefill.ms_per_token, prefill.ms_per_token_context],
+      [
+        prefill.fixed_ms + 1,
+        0.3 * prefill.ms_per_token + 1e-4,
+        0.5 * prefill.ms_per_token_context + 1e-3 * prefill.ms_per_token,
+      ],
+    );
+  }
+
+  refuse(question: PullQuestion): string | null {
+    const { pullMs, recomputeMs } = this.predict(question);
+    if (pullMs <= recomputeMs) return null;
+    return `cost-aware: pull ~${round(pullMs)} ms > recompute ~${round(recomputeMs)} ms`;
+  }
+
+  /** What each choice adds to the time to the first token, milliseconds. */
+  predict(question: PullQuestion): { pullMs: number; recomputeMs: number } {
+    const { count, localHitTokens, promptTokens } = question;
+    const { maxNumBatchedTokens } = this.#deps;
+    const left = promptTokens - localHitTokens;
+    const steps = Math.ceil(left / maxNumBatchedTokens);
+    const stepsAfterPull = Math.ceil(Math.max(1, left - count) / maxNumBatchedTokens);
+    return {
+      pullMs: this.#deps.profile.pull.overhead_ms + this.#transfer.predict(this.#features(question)),
+      recomputeMs: this.#prefill.predict([
+        steps - stepsAfterPull,
+        count,
+        tokenContext(localHitTokens, count),
+      ]),
+    };
+  }
+
+  /** The pull begins. */
+  started(requestId: string, question: PullQuestion): void {
+    const features = this.#features(question);
+    this.#underWay.set(requestId, { bytes: this.#bytes(question), features });
+  }
+
+  /** It ended after so many milliseconds; null: not well, and nothing is learned. */
+  ended(requestId: string, wallMs: number | null): void {
+    const pull = this.#underWay.get(requestId);
+    this.#underWay.delete(requestId);
+    if (pull && wallMs !== null) this.#transfer.observe(pull.features, wallMs);
+  }
+
+  /** A step ran: for each of its requests, where it started and how many tokens it computed. */
+  stepRan(requests: readonly { start: number; tokens: number }[], ms: number): void {
+    const tokens = requests.reduce((sum, r) => sum + r.tokens, 0);
+    const context = requests.reduce((sum, r) => sum + tokenContext(r.start, r.tokens), 0);
+    if (tokens > 0) this.#prefill.observe([1, tokens, context], ms);
+  }
+
+  costs(): LearnedCosts {
+    const [fixedMs, msPerByte, msPerHolderRequest] = this.#transfer.coefficients as [number, number, number];
+    const [stepMs, msPerToken, msPerTokenContext] = this.#prefill.coefficients as [number, number, number];
+    return {
+      overheadMs: this.#deps.profile.pull.overhead_ms,
+      transfer: { fixedMs, msPerByte, msPerHolderRequest },
+      prefill: { fixedMs: stepMs, msPerToken, msPerTokenContext },
+      observedPulls: this.#transfer.observations,
+      observedSteps: this.#prefill.observations,
+    };
+  }
+
+  #bytes({ localHitTokens, count }: PullQuestion): number {
+    return blocksOf(localHitTokens, count, this.#deps.blockSize) * this.#deps.profile.block_bytes;
+  }
+
+  /** Reads under way come first over the same link. */
+  #features(question: PullQuestion): readonly number[] {
+    let ahead = 0;
+    for (const { bytes } of this.#underWay.values()) ahead += bytes;
+    return [1, this.#bytes(question) + ahead, question.holderRequests ?? 0];
+  }
+}
+
+const round = (ms: number): string => (ms < 10 ? ms.toFixed(1) : ms.toFixed(0));

@@ -1,0 +1,275 @@
+/** A prefill engine and a decode engine (or more of each) behind one generate(). Wiring and turn book-keeping; the turn itself is router.ts. */
+import type { EngineCoreConfig } from '../config/engine.ts';
+import type { Mode } from '../config/modes.ts';
+import type { Clock } from '../engine/types.ts';
+import { RequestError } from '../errors.ts';
+import type { MeasuredKernels } from '../measure/profile.ts';
+import type { SpanCounts } from '../measure/span-cost.ts';
+import type { Span } from '../measure/spans.ts';
+import type { TimingMode } from '../model/kernel-timing.ts';
+import { loadTokenizer, type TextModel } from '../model/load.ts';
+import { loadArchitecture } from '../model/load-weights.ts';
+import { systemClock } from '../platform/clock.ts';
+import type { Platform } from '../platform/types.ts';
+import { ConversationCache, release } from '../router/conversations.ts';
+import { PromptBuilder } from '../router/prompts.ts';
+import { takeBack } from '../router/rewind.ts';
+import { TurnServer } from '../router/router.ts';
+import { TurnSpans } from '../router/turn-spans.ts';
+import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
+import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
+import { describe } from './describe.ts';
+import { EngineHandle } from './engine-handle.ts';
+import { EnginePool } from './engine-pool.ts';
+import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
+import { checkMemory } from './memory-needs.ts';
+import { changed, engineStart } from './options.ts';
+import type {
+  CacheQuery,
+  Cluster,
+  ClusterInfo,
+  ClusterOptions,
+  EngineLookup,
+  EngineSnapshot,
+  EngineStats,
+  PolicyChange,
+} from './types.ts';
+
+export class EngineCluster implements Cluster {
+  #info: ClusterInfo;
+  /** What is in force; the engines' memory is as it was at the start. */
+  #options: ClusterOptions;
+  readonly #atStart: ClusterOptions;
+  readonly #platform: Platform;
+  readonly #engines: EnginePool;
+  readonly #text: TextModel;
+  readonly #prompts: PromptBuilder;
+  readonly #conversations: ConversationCache;
+  readonly #clock: Clock;
+  readonly #turns: TurnServer;
+  readonly #spans = new TurnSpans();
+  readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
+  readonly #cacheWatch = new CacheWatch();
+  readonly #engineWatch = new EngineWatch();
+  #active = 0;
+
+  private constructor(
+    platform: Platform,
+    options: ClusterOptions,
+    engines: EnginePool,
+    text: TextModel,
+    info: ClusterInfo,
+    clock: Clock,
+  ) {
+    this.#options = options;
+    this.#atStart = options;
+    this.#platform = platform;
+    this.#engines = engines;
+    this.#text = text;
+    this.#prompts = new PromptBuilder(text);
+    this.#conversations = new ConversationCache(clock);
+    this.#clock = clock;
+    this.#turns = new TurnServer({
+      text,
+      prompts: this.#prompts,
+      conversations: this.#conversations,
+      clock,
+      options: () => this.#options,
+      pick: (role) => engines.pick(role),
+      tell: (notice) => this.#engineWatch.tell(notice),
+      spans: this.#spans,
+    });
+    this.#info = info;
+    for (const engine of engines.all) {
+      this.#listen(engine);
+      this.#cacheWatch.watch(engine, null);
+    }
+  }
+
+  /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
+  static async start(
+    platform: Platform,
+    options: ClusterOptions,
+    clock: Clock = systemClock,
+  ): Promise<EngineCluster> {
+    const begun = clock.now();
+    const files = await platform.openModel(options.model);
+    checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
+    const [text, engines] = await Promise.allSettled([
+      loadTokenizer(options.model, files),
+      EnginePool.start(platform, options),
+    ]);
+    if (text.status === 'rejected') {
+      if (engines.status === 'fulfilled') await engines.value.shutdown();
+      throw text.reason;
+    }
+    if (engines.status === 'rejected') throw engines.reason;
+    const info = describe(options, engines.value.all, text.value, clock.now() - begun);
+    return new EngineCluster(platform, options, engines.value, text.value, info, clock);
+  }
+
+  get info(): ClusterInfo {
+    return this.#info;
+  }
+
+  get mode(): Mode {
+    return this.#options.mode;
+  }
+
+  get settings(): Readonly<ClusterOptions> {
+    return this.#options;
+  }
+
+  /** Tokenizer, chat template and shape of the model. */
+  get text(): TextModel {
+    return this.#text;
+  }
+
+  get engines(): readonly EngineHandle[] {
+    return this.#engines.all;
+  }
+
+  encode(text: string): number[] {
+    return this.#text.tokenizer.encode(text);
+  }
+
+  decode(tokenIds: readonly number[]): string {
+    return this.#text.tokenizer.decode(tokenIds);
+  }
+
+  async setMode(mode: Mode): Promise<void> {
+    await this.configure({ mode });
+  }
+
+  async configure(change: PolicyChange): Promise<void> {
+    const options = changed(this.#options, this.#atStart, change);
+    if (this.#active > 0)
+      throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
+    this.#conversations.clear();
+    await this.#engines.each((api) => api.releaseHolds('all'));
+    await this.#engines.each((api, engine) => api.reconfigure(core(engine, options), options.link));
+    this.#options = options;
+    this.#info = { ...this.#info, link: options.link };
+  }
+
+  async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
+    this.#active++;
+    try {
+      yield* this.#turns.serve(request);
+    } finally {
+      this.#active--;
+    }
+  }
+
+  async rewind(conversationId: string, prefillKeeps?: number): Promise<void> {
+    const conversation = this.#conversations.known(conversationId);
+    const { blockSize } = this.#options;
+    const keeps = prefillKeeps ?? null;
+    const unused = await takeBack(conversationId, conversation, blockSize, keeps, this.#clock.now());
+    if (unused) release(unused);
+  }
+
+  async endConversation(conversationId: string): Promise<void> {
+    this.#conversations.forget(conversationId);
+  }
+
+  async stats(): Promise<readonly EngineStats[]> {
+    return this.#engines.each((api) => api.stats());
+  }
+
+  async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
+    const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
+    const tokenIds = this.#prompts.build(query, conversation);
+    const engines = await Promise.all(
+      this.#engines.alive.map(async (engine) => ({
+        engineId: engine.engineId,
+        role: engine.role,
+        ...(await engine.call((api) => api.lookup(tokenIds, query.cacheSalt ?? null))),
+      })),
+    );
+    return { promptTokens: tokenIds.length, engines };
+  }
+
+  async snapshot(): Promise<readonly EngineSnapshot[]> {
+    return Promise.all(
+      this.#engines.alive.map(async (engine) => {
+        const [blocks, stats] = await Promise.all([
+          engine.call((api) => api.blocks()),
+          engine.call((api) => api.stats()),
+        ]);
+        return { engineId: engine.engineId, role: engine.role, blocks, stats };
+      }),
+    );
+  }
+
+  onNotice(listener: (notice: ClusterNotice) => void): () => void {
+    return this.#engineWatch.listen(listener);
+  }
+
+  onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
+    return this.#cacheWatch.listen(listener);
+  }
+
+  async checkIntegrity(): Promise<void> {
+    await this.#engines.each((api) => api.checkIntegrity());
+  }
+
+  async setTiming(mode: TimingMode | null): Promise<boolean> {
+    const timed = await this.#engines.each((api) => api.setTiming(mode));
+    return timed.every(Boolean);
+  }
+
+  async takeKernelTimes(): Promise<readonly MeasuredKernels[]> {
+    const taken: MeasuredKernels[] = [];
+    // One after the other: ceilings are measured on a machine that does nothing else.
+    for (const engine of this.#engines.all) taken.push(await engine.call((api) => api.takeKernelTimes()));
+    return taken;
+  }
+
+  spanCounts(): SpanCounts {
+    const messages = this.#engines.all.reduce((sum, { spanMessages }) => sum + spanMessages, 0);
+    return { spans: this.#spans.count, messages };
+  }
+
+  onSpan(listener: (span: Span) => void): () => void {
+    return this.#spans.listen(listener);
+  }
+
+  onWaiting(listener: (requestId: string, reason: string) => void): () => void {
+    this.#waitingListeners.add(listener);
+    return () => this.#waitingListeners.delete(listener);
+  }
+
+  revive(): Promise<number> {
+    return this.#engines.replaceDead(async (role) => {
+      const start = engineStart(this.#atStart, role, this.mode);
+      const engine = await EngineHandle.start(this.#platform, start, role);
+      await engine.call((api) => api.reconfigure(core(engine, this.#options), this.#options.link));
+      this.#listen(engine);
+      this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
+      return engine;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#engines.shutdown();
+  }
+
+  /** For checks that look under the hood. */
+  engine(role: 'prefill' | 'decode'): EngineHandle {
+    return this.#engines.pick(role);
+  }
+
+  #listen(engine: EngineHandle): void {
+    this.#engineWatch.watch(engine);
+    engine.onSpan((span) => this.#spans.tell(span));
+    engine.onWaiting((requestId, reason) => {
+      for (const listener of this.#waitingListeners) listener(requestId, `${engine.engineId}: ${reason}`);
+    });
+  }
+}
+
+/** One engine serves the whole turn. */
+function core(engine: EngineHandle, options: ClusterOptions): EngineCoreConfig {
+  return engineStart(options, engine.role, options.mode).core;
+}

@@ -1,0 +1,203 @@
+/** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
+import type { CostProfile } from '../config/cost-profile.ts';
+import type { ConnectorConfig } from '../config/kv-transfer.ts';
+import type { Mode } from '../config/modes.ts';
+import type { Handover, KvLayout } from '../config/run.ts';
+import type { HoldUse } from '../connector/nixl/hold-meter.ts';
+import type { WorkerSideCounters } from '../connector/nixl/worker-side.ts';
+import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
+import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { EngineCoreStats } from '../engine/engine-state.ts';
+import type { AdapterReport } from '../gpu/device.ts';
+import type { EngineBlocks } from '../host/messages.ts';
+import type { MeasuredKernels } from '../measure/profile.ts';
+import type { SpanCounts } from '../measure/span-cost.ts';
+import type { Span } from '../measure/spans.ts';
+import type { GemmTuning } from '../model/gemm-forms.ts';
+import type { TimingMode } from '../model/kernel-timing.ts';
+import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
+import type { FaultKind } from '../transport/faults.ts';
+import type { LinkSpec } from '../transport/link.ts';
+import type { CacheEventBatch } from './cache-watch.ts';
+import type { ClusterNotice } from './engine-watch.ts';
+
+export interface EngineOptions {
+  numBlocks: number;
+  enablePrefixCaching: boolean;
+}
+
+/** Tampers with what the named engine reads, to prove that wrong KV is noticed. */
+export interface InjectedFault {
+  engine: 'prefill' | 'decode';
+  kind: FaultKind;
+}
+
+/** Everything a cluster is built from; src/config resolves what a user writes into this. */
+export interface ClusterOptions {
+  model: string;
+  /** Seed of generated weights; of no effect on a checkpoint. */
+  weightSeed: number;
+  weightDtype: 'f16' | 'f32';
+  kvDtype: 'f16' | 'f32';
+  /** How a KV block lies on the device. */
+  layout: KvLayout;
+  mode: Mode;
+  blockSize: number;
+  prefill: EngineOptions;
+  decode: EngineOptions;
+  maxNumBatchedTokens: number;
+  maxNumSeqs: number;
+  maxModelLen: number;
+  /** `bidirectional` is set by the mode. */
+  connector: ConnectorConfig;
+  handover: Handover;
+  link: LinkSpec | null;
+  /** Checks every chunk's checksum at both ends. */
+  checksum: boolean;
+  /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
+  autotune?: 'auto' | 'on' | 'off' | 'again';
+  /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  gemm?: GemmTuning | null;
+  /** Returns each token's logits row. */
+  keepLogits: boolean;
+  /** Fills new blocks with NaN, so that reading what was never written shows. */
+  poison: boolean;
+  fault: InjectedFault | null;
+}
+
+/** What can change while the engines stay: everything left out stays as it is. */
+export interface PolicyChange {
+  mode?: Mode;
+  /** Tokens; vLLM's kv_recompute_threshold. */
+  recomputeThreshold?: number;
+  /** Of P. */
+  prefixCaching?: boolean;
+  /** Blocks of each pool that are used: at most what the engine was started with. */
+  prefillBlocks?: number;
+  decodeBlocks?: number;
+  tokenCheck?: boolean;
+  decoderTtlMs?: number;
+  link?: LinkSpec | null;
+  handover?: Handover;
+  /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
+  costProfile?: CostProfile | null;
+}
+
+export interface EngineInfo {
+  engineId: string;
+  role: 'prefill' | 'decode';
+  numBlocks: number;
+  /** Bytes by purpose. */
+  memory: Readonly<Record<string, number>>;
+  /** Milliseconds. */
+  loadMs: number;
+  compileMs: number;
+  pipelines: number;
+}
+
+export interface ClusterInfo {
+  adapter: AdapterReport;
+  /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  gemm?: GemmTuning | null;
+  model: {
+    name: string;
+    parameters: number;
+    vocabSize: number;
+    maxModelLen: number;
+    kvBytesPerToken: number;
+    blockBytes: number;
+    eosTokenIds: readonly number[];
+  };
+  engines: readonly EngineInfo[];
+  /** Milliseconds from createCluster to ready. */
+  startMs: number;
+  link: LinkSpec | null;
+}
+
+export interface EngineStats extends EngineCoreStats {
+  engineId: string;
+  /** Bytes now: of the buffers on its device, and of the slabs that it shares with its readers. */
+  memory: { gpu: number; shared: number };
+  /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
+  firstUseCompilations: number;
+  /** What the cost-aware policy believes now; absent when the threshold decides. */
+  costs?: LearnedCosts;
+  /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
+  holdUse: { prefill: HoldUse; decode: HoldUse } | null;
+  /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
+  transfers: WorkerSideCounters | null;
+}
+
+/** What to look for in the engines' caches. */
+export interface CacheQuery extends Omit<PromptSource, 'conversationId'> {
+  /** A known conversation: its history is looked up as the ids that the engines saw. */
+  conversationId?: string | null;
+}
+
+export interface EngineLookup extends CacheLookup {
+  engineId: string;
+  role: 'prefill' | 'decode';
+}
+
+export interface EngineSnapshot {
+  engineId: string;
+  role: 'prefill' | 'decode';
+  blocks: EngineBlocks;
+  stats: EngineStats;
+}
+
+export interface Cluster {
+  readonly info: ClusterInfo;
+  readonly mode: Mode;
+  /** What is in force now. */
+  readonly settings: Readonly<ClusterOptions>;
+  /** Tokens of a text in this model's vocabulary; no special tokens are added. */
+  encode(text: string): number[];
+  decode(tokenIds: readonly number[]): string;
+  /**
+   * Drains, releases every hold, resets the caches, asserts that only the null block is in use, and goes on as told.
+   * Throws RequestError while turns are under way, ConfigError for more blocks than there are.
+   */
+  configure(change: PolicyChange): Promise<void>;
+  /** configure({ mode }). */
+  setMode(mode: Mode): Promise<void>;
+  /** Throws RequestError for a request that cannot be served, EngineDeadError when an engine ended. */
+  generate(request: GenerateRequest): AsyncIterable<GeneratedToken>;
+  /**
+   * As if the conversation's last turn had not been, so that the same turn can be served again: D offers what it held
+   * before, and neither engine finds more of the prompt in its cache than it did. `prefillKeeps` says how many of its
+   * tokens P still finds, in place of that. Throws RequestError when no turn can be taken back (one at a time can).
+   */
+  rewind(conversationId: string, prefillKeeps?: number): Promise<void>;
+  /** Releases what is held for the conversation and forgets it. */
+  endConversation(conversationId: string): Promise<void>;
+  stats(): Promise<readonly EngineStats[]>;
+  /**
+   * How much of a prompt each living engine has, in its prefix cache and in blocks that it holds. Schedules and runs
+   * nothing. Throws RequestError when the query names no prompt.
+   */
+  queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }>;
+  /** Told what changes in the engines' prefix caches, step by step. Costs nothing while nobody listens. */
+  onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
+  /** What is in each block of each living engine, now. */
+  snapshot(): Promise<readonly EngineSnapshot[]>;
+  /** Told of every turn as it is accepted, of all that the engines say, and of their ends and beginnings. */
+  onNotice(listener: (notice: ClusterNotice) => void): () => void;
+  /** Throws InternalError when an engine's bookkeeping does not add up. */
+  checkIntegrity(): Promise<void>;
+  /** Builds engines that ended anew, with empty caches; returns how many. */
+  revive(): Promise<number>;
+  /**
+   * Times submits (for the 'kernels' spans of a timeline) or single kernels (which slows them) by the devices' own clocks,
+   * until null stops it. False: an adapter has no timestamp-query, and nothing is timed there.
+   */
+  setTiming(mode: TimingMode | null): Promise<boolean>;
+  /** By engine, since setTiming; measures each adapter's ceilings too, so no turn may be under way. Takes seconds. */
+  takeKernelTimes(): Promise<readonly MeasuredKernels[]>;
+  /** Spans recorded since the start, for what recording them costs. */
+  spanCounts(): SpanCounts;
+  onSpan(listener: (span: Span) => void): () => void;
+  /** Told when a request has waited for half a second while its engine stood still: for what, from whom, until when. */
+  onWaiting(listener: (requestId: string, reason: string) => void): () => void;
+  close(): Promise<void>;
+}

@@ -1,0 +1,131 @@
+/** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
+
+import type { EngineCoreDeps } from '../engine/engine-core.ts';
+import type { GpuDevice } from '../gpu/device.ts';
+import type { GpuKvMemory } from '../gpu/kv-memory.ts';
+import type { SpanSink } from '../measure/spans.ts';
+import { loadWeights } from '../model/load-weights.ts';
+import { putOnDevice } from '../model/on-device.ts';
+import { countParameters } from '../model/presets.ts';
+import type { ModelRunner } from '../model/runner.ts';
+import { type Architecture, kvBlockBytes } from '../model/types.ts';
+import { systemClock } from '../platform/clock.ts';
+import type { Platform } from '../platform/types.ts';
+import {
+  BLOCK_LAYOUT_VERSION,
+  CONNECTOR_VERSION,
+  type CompatibilityFactors,
+  compatibilityHash,
+} from '../transport/compatibility.ts';
+import { flipOneBit, withFault } from '../transport/faults.ts';
+import { createTransport, type PeerTransport } from '../transport/transport.ts';
+import type { EngineStart, EngineStarted } from './messages.ts';
+
+export interface EngineParts {
+  gpu: GpuDevice;
+  kv: GpuKvMemory;
+  runner: ModelRunner;
+  transport: PeerTransport;
+  eosTokenIds: readonly number[];
+  coreDeps: Omit<EngineCoreDeps, 'config' | 'connector'>;
+  started: EngineStarted;
+}
+
+/** Throws AdapterError, ModelError or ConfigError; the device is destroyed then. */
+export async function buildEngine(
+  platform: Platform,
+  start: EngineStart,
+  onSpan: SpanSink,
+): Promise<EngineParts> {
+  const { core } = start;
+  const { blockSize, numBlocks, kvDtype } = core.cache;
+  const files = await platform.openModel(start.model.name);
+  const weights = await loadWeights({
+    name: start.model.name,
+    files,
+    dtype: start.model.weightDtype,
+    seed: start.model.weightSeed,
+  });
+  const { architecture } = weights;
+  const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
+  const { gpu, kv, runner } = await putOnDevice(platform, weights, {
+    ...{ numBlocks, kvDtype, layout: start.layout, keepLogits: start.keepLogits },
+    ...{ compileOrder: start.compileOrder, gemm: start.gemm },
+    limits: { ...core.scheduler, blockSize },
+    clock: systemClock,
+    onSpan,
+    engineId: core.engineId,
+  });
+  try {
+    const { weightsMs, compileMs, pipelines } = await runner.warmUp();
+    const factors = hashFactors(start, architecture);
+    const { fault } = start;
+    const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
+    const transport = createTransport({
+      identity: {
+        engineId: core.engineId,
+        host: core.host,
+        port: core.port,
+        compatibilityHash: compatibilityHash(factors),
+        blockSize,
+        blockBytes: [blockBytes],
+      },
+      factors,
+      memory: fault && fault !== 'flip-bit' ? withFault(kv, fault, tokenBytes) : kv,
+      ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
+      clock: systemClock,
+      link: start.link,
+      checksum: start.checksum,
+      enforceHandshakeCompat: core.connector?.enforceHandshakeCompat ?? true,
+      onSpan,
+    });
+    return {
+      gpu,
+      kv,
+      runner,
+      transport,
+      eosTokenIds: architecture.eosTokenIds,
+      coreDeps: {
+        executor: runner,
+        clock: systemClock,
+        ...(start.poison
+          ? { onNewBlocks: (group: number, ids: readonly number[]) => kv.poison(group, ids) }
+          : {}),
+      },
+      started: {
+        adapter: gpu.report,
+        memory: memoryOf(runner, gpu, transport),
+        blockBytes,
+        parameters: countParameters(architecture),
+        loadMs: weightsMs,
+        compileMs,
+        pipelines,
+      },
+    };
+  } catch (error) {
+    gpu.destroy();
+    throw error;
+  }
+}
+
+/** What the runner does not count are small things: the parameters of kernels. */
+function memoryOf(runner: ModelRunner, gpu: GpuDevice, transport: PeerTransport): Record<string, number> {
+  const budget = runner.memoryBudget();
+  const counted = Object.values(budget).reduce((sum, bytes) => sum + bytes, 0);
+  return { ...budget, other: gpu.bufferBytes - counted, shared: transport.slabBytes };
+}
+
+/** What must be equal at both ends for a block to mean the same. */
+function hashFactors(start: EngineStart, architecture: Architecture): CompatibilityFactors {
+  return {
+    model: `${architecture.name}@${start.model.weightSeed}`,
+    weightDtype: start.model.weightDtype,
+    kvDtype: start.core.cache.kvDtype,
+    numLayers: architecture.numLayers,
+    numKvHeads: architecture.numKvHeads,
+    headDim: architecture.headDim,
+    layout: start.layout,
+    blockLayoutVersion: BLOCK_LAYOUT_VERSION,
+    connectorVersion: CONNECTOR_VERSION,
+  };
+}

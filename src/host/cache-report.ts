@@ -1,0 +1,34 @@
+/** The prefix cache's changes between two sends to the router's thread. Collects nothing while nobody listens. */
+import type { EngineCore } from '../engine/engine-core.ts';
+import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+
+export class CacheReport {
+  #events: CacheEvent[] = [];
+  #core: EngineCore | null = null;
+  #wanted = false;
+
+  want(wanted: boolean): void {
+    this.#wanted = wanted;
+    if (!wanted) this.#events = [];
+    this.#attach();
+  }
+
+  /** The policy was built; when it took another's place, what was cached is gone. */
+  coreIs(core: EngineCore): void {
+    if (this.#core && this.#wanted) this.#events.push({ kind: 'cleared' });
+    this.#core = core;
+    this.#attach();
+  }
+
+  /** What happened since the last call. */
+  take(): CacheEvent[] {
+    if (this.#events.length === 0) return this.#events;
+    const events = this.#events;
+    this.#events = [];
+    return events;
+  }
+
+  #attach(): void {
+    if (this.#core) this.#core.onCacheEvent = this.#wanted ? (event) => this.#events.push(event) : null;
+  }
+}

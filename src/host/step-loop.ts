@@ -1,0 +1,145 @@
+/** The loop of an engine's thread: steps while there is work, tells what came of it, and sleeps until something changed. */
+
+import type { EngineCore } from '../engine/engine-core.ts';
+import { systemClock } from '../platform/clock.ts';
+import type { CacheReport } from './cache-report.ts';
+import type { EngineSpans } from './engine-spans.ts';
+import type { EngineEvent } from './messages.ts';
+
+/** After so long without a change, requests that wait say why. */
+const STANDSTILL_MS = 500;
+/** A span waits for others at most so long, for a message costs more than what is in it. */
+const SPAN_DELAY_MS = 50;
+
+export interface StepLoopOptions {
+  /** Asked before each step, for the policy may be rebuilt between two; null: nothing may step now. */
+  core(): EngineCore | null;
+  spans: EngineSpans;
+  cacheReport: CacheReport;
+  send(event: EngineEvent): void;
+  /** A step threw: the loop has ended. */
+  onFailure(error: unknown): void;
+  /** Ends the loop; wake() it afterwards. */
+  signal: AbortSignal;
+}
+
+export class StepLoop {
+  /** Resolves when nothing steps any more. Never rejects. */
+  readonly ended: Promise<void>;
+  readonly #options: StepLoopOptions;
+  /** Requests that have not ended, with what was last said of their waiting. */
+  readonly #openRequests = new Map<string, string | null>();
+  #wake: () => void = () => {};
+  #spansDue = false;
+
+  /** Begins at once. */
+  constructor(options: StepLoopOptions) {
+    this.#options = options;
+    options.spans.onFirst = () => void this.#sendSpansSoon();
+    this.ended = this.#run();
+  }
+
+  /** A call may have changed what a step would do. */
+  wake(): void {
+    this.#wake();
+  }
+
+  /** From now on until its end the request is told of when it waits for long. */
+  opened(requestId: string): void {
+    this.#openRequests.set(requestId, null);
+    this.#options.spans.opened(requestId);
+  }
+
+  sendCacheEvents(): void {
+    const { cacheReport, send } = this.#options;
+    const events = cacheReport.take();
+    if (events.length > 0) send({ kind: 'cache', events, atMs: systemClock.now() });
+  }
+
+  async #run(): Promise<void> {
+    const { core, spans, send, onFailure, signal } = this.#options;
+    try {
+      while (!signal.aborted) {
+        const engine = core();
+        if (engine?.canStep()) {
+          const outputs = await engine.step();
+          for (const { finish, requestId } of outputs) if (finish) this.#closed(requestId);
+          if (outputs.length > 0) {
+            const atMs = systemClock.now();
+            spans.outputsSent(atMs);
+            // Ahead of a turn's end: its result is made from them.
+            if (outputs.some(({ finish }) => finish)) this.#sendSpans();
+            send({ kind: 'outputs', outputs, atMs });
+          }
+          this.sendCacheEvents();
+          await nextTask();
+        } else {
+          this.#sendSpans();
+          this.sendCacheEvents();
+          await this.#idle();
+        }
+      }
+    } catch (error) {
+      onFailure(error);
+    }
+  }
+
+  #closed(requestId: string): void {
+    this.#openRequests.delete(requestId);
+    this.#options.spans.closed(requestId);
+  }
+
+  #sendSpans(): void {
+    const { spans, send } = this.#options;
+    if (spans.count > 0) send({ kind: 'spans', spans: spans.take() });
+  }
+
+  async #sendSpansSoon(): Promise<void> {
+    if (this.#spansDue) return;
+    this.#spansDue = true;
+    await systemClock.sleep(SPAN_DELAY_MS, this.#options.signal);
+    this.#spansDue = false;
+    this.#sendSpans();
+  }
+
+  /** Until a call, a transfer, a notification, a heartbeat or a deadline may have changed what a step would do. */
+  async #idle(): Promise<void> {
+    const { core, signal } = this.#options;
+    const stop = new AbortController();
+    const called = new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    if (signal.aborted) return;
+    const changed = Promise.race([called, core()?.waitForChange(stop.signal) ?? called]);
+    const moved = await Promise.race([
+      changed.then(() => true),
+      systemClock.sleep(STANDSTILL_MS, stop.signal),
+    ]);
+    if (!moved) {
+      this.#tellWhoWaits();
+      await changed;
+    }
+    stop.abort();
+  }
+
+  #tellWhoWaits(): void {
+    const { core, send } = this.#options;
+    for (const [requestId, told] of this.#openRequests) {
+      const reason = core()?.waitingReason(requestId) ?? null;
+      if (reason !== null && reason !== told) send({ kind: 'waiting', requestId, reason });
+      this.#openRequests.set(requestId, reason);
+    }
+  }
+}
+
+const channel = new MessageChannel();
+let resume: (() => void) | null = null;
+channel.port1.onmessage = () => resume?.();
+
+/** Lets messages in between two steps; a timer would cost a millisecond or more. */
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => {
+    resume = resolve;
+    channel.port2.postMessage(null);
+  });
+}

@@ -1,0 +1,98 @@
+/** Measures what pulling and prefilling cost on a running cluster, over its link, and makes a cost profile of it. */
+import type { CostProfile, CostSituation } from '../config/cost-profile.ts';
+import type { Cluster } from '../fleet/types.ts';
+import { fitCosts, recommendThreshold } from './fit-costs.ts';
+import { type SweepHooks, type SweepPlan, sweepCluster, sweepTurns } from './sweep.ts';
+
+export interface CalibrationOptions extends Pick<SweepHooks, 'signal' | 'onProgress'> {
+  /** The program's version and the date, for the profile. */
+  version: string;
+  date: string;
+  rounds?: number;
+  /** A few points only, for a start. */
+  quick?: boolean;
+  seed?: number;
+}
+
+const CONTEXTS = [16, 32, 64, 128, 256, 512];
+const QUICK_CONTEXTS = [16, 64, 256];
+const ROUNDS = 5;
+const QUICK_ROUNDS = 3;
+const NEW_TOKENS = 16;
+
+/** Leaves the cluster as it was set. Rejects with the signal's reason when it aborts. */
+export async function calibrate(cluster: Cluster, options: CalibrationOptions): Promise<CostProfile> {
+  const { mode, link, prefill } = cluster.settings;
+  const plan = calibrationPlan(cluster, options);
+  const hooks: SweepHooks = {
+    ...(options.signal ? { signal: options.signal } : {}),
+    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+  };
+  const series = await sweepCluster(cluster, plan, hooks);
+  await cluster.configure({ mode, link, prefixCaching: prefill.enablePrefixCaching });
+  const { pull, prefill: prefillCosts, ttft, transfer, samples } = fitCosts(series);
+  const here = situationOf(cluster);
+  const costs = { pull, prefill: prefillCosts, block_size: here.blockSize, block_bytes: here.blockBytes };
+  const most = Math.max(...plan.contexts);
+  return {
+    kvferry_cost_profile: 1,
+    kvferry: options.version,
+    date: options.date,
+    model: here.model,
+    weight_dtype: cluster.settings.weightDtype,
+    adapter: here.adapter,
+    link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
+    layout: cluster.settings.layout,
+    ...costs,
+    fit: {
+      samples,
+      rounds: plan.rounds,
+      least_tokens: Math.min(...plan.contexts),
+      most_tokens: most,
+      ttft_r2: ttft.r2,
+      ttft_median_error: ttft.medianError,
+      transfer_r2: transfer.r2,
+      transfer_median_error: transfer.medianError,
+    },
+    recommended_threshold: recommendThreshold(costs, 2 * most),
+  };
+}
+
+export const calibrationTurns = (cluster: Cluster, options: Pick<CalibrationOptions, 'quick' | 'rounds'>) =>
+  sweepTurns(calibrationPlan(cluster, options));
+
+function calibrationPlan(
+  cluster: Cluster,
+  { quick = false, rounds, seed }: Pick<CalibrationOptions, 'quick' | 'rounds' | 'seed'>,
+): SweepPlan {
+  const { settings } = cluster;
+  const { numBlocks } =
+    settings.prefill.numBlocks < settings.decode.numBlocks ? settings.prefill : settings.decode;
+  // D holds a turn while it serves the next.
+  const room = Math.min(settings.maxModelLen, Math.floor((numBlocks - 1) / 2) * settings.blockSize);
+  const fits = (tokens: number): boolean => tokens + NEW_TOKENS + 2 <= room;
+  const contexts = (quick ? QUICK_CONTEXTS : CONTEXTS).filter(fits);
+  return {
+    links: [settings.link],
+    // Two lengths at least: a slope needs them.
+    contexts: contexts.length >= 2 ? contexts : [4, 12],
+    localHits: [0],
+    newTokens: NEW_TOKENS,
+    rounds: rounds ?? (quick ? QUICK_ROUNDS : ROUNDS),
+    ways: ['pull', 'recompute'],
+    seed: seed ?? 0,
+  };
+}
+
+/** Where a profile would be used: to be held against one. */
+export function situationOf({ info, settings }: Cluster): CostSituation {
+  return {
+    model: info.model.name,
+    weightDtype: settings.weightDtype,
+    adapter: info.adapter.name,
+    link: info.link,
+    blockSize: settings.blockSize,
+    blockBytes: info.model.blockBytes,
+    layout: settings.layout,
+  };
+}

@@ -1,0 +1,123 @@
+/** From measured points to costs: what a pull takes (fixed, by bytes) and what prefill takes (by tokens and context), and what follows for thresholds. */
+import type { CostProfile } from '../config/cost-profile.ts';
+import { blocksOf, tokenContext } from '../connector/policy/cost-model.ts';
+import { type Fit, fitNonNegative } from '../measure/least-squares.ts';
+import type { SweepSample, SweepSeries } from './sweep.ts';
+
+export interface FittedCosts {
+  pull: CostProfile['pull'];
+  prefill: CostProfile['prefill'];
+  ttft: Fit;
+  transfer: Fit;
+  samples: number;
+}
+
+/**
+ * The transfer's own time first (wall time over bytes); then TTFT less that time, over computed tokens, their context,
+ * and whether a pull went before.
+ */
+export function fitCosts(series: readonly SweepSeries[]): FittedCosts {
+  const samples = series.flatMap(({ points }) =>
+    points.flatMap((point) => [...point.samples.pull, ...point.samples.recompute]),
+  );
+  const pulled = samples.flatMap(({ transfer }) => (transfer ? [transfer] : []));
+  const transfer = fitNonNegative(
+    pulled.map(({ bytes }) => [1, bytes]),
+    pulled.map(({ ms }) => ms),
+  );
+  const ttft = fitNonNegative(
+    samples.map(features),
+    samples.map((sample) => Math.max(1e-3, sample.ttftMs - (sample.transfer?.ms ?? 0))),
+  );
+  const [fixedMs, msPerByte] = transfer.coefficients as [number, number];
+  const [turnMs, msPerToken, msPerTokenContext, overheadMs] = ttft.coefficients as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  return {
+    pull: { overhead_ms: overheadMs, fixed_ms: fixedMs, ms_per_byte: msPerByte },
+    prefill: { fixed_ms: turnMs, ms_per_token: msPerToken, ms_per_token_context: msPerTokenContext },
+    ttft,
+    transfer,
+    samples: samples.length,
+  };
+}
+
+function features({ localHitTokens, pulledTokens, computedTokens }: SweepSample): number[] {
+  const context = tokenContext(localHitTokens + pulledTokens, computedTokens);
+  return [1, computedTokens, context, pulledTokens > 0 ? 1 : 0];
+}
+
+/** TTFT either way when D has `count` tokens that P has not, and `newTokens` follow them. Milliseconds. */
+export function predictTtft(
+  profile: Pick<CostProfile, 'pull' | 'prefill' | 'block_size' | 'block_bytes'>,
+  count: number,
+  newTokens: number,
+): { pullMs: number; recomputeMs: number } {
+  const { pull, prefill, block_size, block_bytes } = profile;
+  const compute = (start: number, tokens: number): number =>
+    prefill.fixed_ms +
+    prefill.ms_per_token * tokens +
+    prefill.ms_per_token_context * tokenContext(start, tokens);
+  const bytes = blocksOf(0, count, block_size) * block_bytes;
+  return {
+    pullMs: compute(count, newTokens) + pull.overhead_ms + pull.fixed_ms + pull.ms_per_byte * bytes,
+    recomputeMs: compute(0, count + newTokens),
+  };
+}
+
+/** Of a predicted turn: the user's, computed either way. */
+export const NEW_TOKENS = 17;
+const GRID = 200;
+
+/** Lengths from least to most, evenly on a logarithmic scale. */
+export const logGrid = (least: number, most: number, points: number): number[] =>
+  Array.from({ length: points }, (_, i) =>
+    Math.round(least * (most / least) ** (points === 1 ? 0 : i / (points - 1))),
+  );
+
+/** The least threshold from which on pulling is predicted to win up to `mostTokens`; null: it never is. */
+export function recommendThreshold(
+  profile: Pick<CostProfile, 'pull' | 'prefill' | 'block_size' | 'block_bytes'>,
+  mostTokens: number,
+): number | null {
+  let threshold: number | null = null;
+  for (let count = mostTokens; count >= 1; count--) {
+    const { pullMs, recomputeMs } = predictTtft(profile, count, NEW_TOKENS);
+    if (pullMs > recomputeMs) break;
+    threshold = count;
+  }
+  return threshold === 1 ? 0 : threshold;
+}
+
+export interface ExpectedRegret {
+  /** null: never pull. */
+  threshold: number | null;
+  /** Milliseconds a turn, beyond the better choice each time. */
+  regretMs: number;
+  /** The same as a share of the better choice's TTFT. */
+  regretShare: number;
+}
+
+/** Over turns whose reusable tokens are spread evenly on a logarithmic scale, from least to most. */
+export function expectedRegret(
+  profile: Pick<CostProfile, 'pull' | 'prefill' | 'block_size' | 'block_bytes'>,
+  thresholds: readonly (number | null)[],
+  least: number,
+  most: number,
+): ExpectedRegret[] {
+  const turns = logGrid(least, most, GRID).map((count) => ({
+    count,
+    ...predictTtft(profile, count, NEW_TOKENS),
+  }));
+  const best = turns.reduce((sum, turn) => sum + Math.min(turn.pullMs, turn.recomputeMs), 0);
+  return thresholds.map((threshold) => {
+    const total = turns.reduce(
+      (sum, turn) => sum + (threshold !== null && turn.count >= threshold ? turn.pullMs : turn.recomputeMs),
+      0,
+    );
+    return { threshold, regretMs: (total - best) / turns.length, regretShare: (total - best) / best };
+  });
+}

@@ -1,0 +1,139 @@
+/**
+ * Pull policies side by side on a mixed workload: the same turns, short and long reusable suffixes among them, served by
+ * each policy in alternating rounds from the same state. What the better choice would have come to is measured too.
+ */
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { CostProfile } from '../config/cost-profile.ts';
+import type { PullPolicyName } from '../config/kv-transfer.ts';
+import type { Cluster } from '../fleet/types.ts';
+import { median } from '../measure/crossover.ts';
+import { logGrid } from './fit-costs.ts';
+import { drawTokens, prepareTurn } from './sweep.ts';
+
+const POLICIES: readonly PullPolicyName[] = ['always', 'never', 'threshold', 'cost-aware'];
+const NEW_TOKENS = 16;
+
+export interface CheckOptions {
+  profile: CostProfile;
+  /** What the policy 'threshold' pulls from. */
+  threshold: number;
+  turns: number;
+  rounds: number;
+  seed: number;
+  signal?: AbortSignal;
+  onProgress?: (done: number, total: number, what: string) => void;
+}
+
+export interface PolicyTotal {
+  policy: PullPolicyName;
+  /** Sum over turns of the median TTFT, milliseconds. */
+  totalMs: number;
+  /** Least and most of the rounds' own sums. */
+  leastMs: number;
+  mostMs: number;
+  /** Turns that it pulled, of all rounds. */
+  pulls: number;
+  /** Beyond the better choice, as a share of it. */
+  regretShare: number;
+  /** The same by its choices alone: each priced at the median of always or never. Free of the noise of its own runs. */
+  choiceRegretShare: number;
+}
+
+export interface PolicyCheck {
+  turns: readonly {
+    contextTokens: number;
+    /** By round. */
+    ttftMs: Readonly<Record<PullPolicyName, readonly number[]>>;
+    pulled: Readonly<Record<PullPolicyName, readonly boolean[]>>;
+  }[];
+  rounds: number;
+  threshold: number;
+  /** Sum over turns of the better median of always and never. */
+  bestMs: number;
+  totals: readonly PolicyTotal[];
+}
+
+/** How many turns a check serves. */
+export const checkTurns = ({ turns, rounds }: Pick<CheckOptions, 'turns' | 'rounds'>): number =>
+  turns * (rounds + 1) * POLICIES.length;
+
+/** Leaves the cluster bidirectional, with the profile and the threshold. */
+export async function checkPolicies(cluster: Cluster, options: CheckOptions): Promise<PolicyCheck> {
+  const { profile, threshold, rounds, signal } = options;
+  const random = xoroshiro128plus(options.seed);
+  const ids = drawTokens(cluster, random);
+  await cluster.configure({
+    mode: 'bidirectional',
+    recomputeThreshold: threshold,
+    prefixCaching: false,
+    costProfile: profile,
+  });
+  const lengths = shuffled(logGrid(profile.fit.least_tokens, profile.fit.most_tokens, options.turns), random);
+  const total = checkTurns(options);
+  let done = 0;
+  const turns: PolicyCheck['turns'][number][] = [];
+  for (const contextTokens of lengths) {
+    const ttftMs = byPolicy<number>();
+    const pulled = byPolicy<boolean>();
+    const turn = await prepareTurn(cluster, {
+      history: ids(contextTokens),
+      added: ids(NEW_TOKENS),
+      keep: 0,
+      signal,
+    });
+    for (let round = -1; round < rounds; round++) {
+      for (const policy of rotated(POLICIES, round + 1)) {
+        const result = await turn.serve(policy);
+        if (round >= 0) {
+          ttftMs[policy].push(result.ttftMs);
+          pulled[policy].push(result.prompt.pulledTokens > 0);
+        }
+        options.onProgress?.(++done, total, `${contextTokens} tokens`);
+      }
+    }
+    await turn.end();
+    turns.push({ contextTokens, ttftMs, pulled });
+  }
+  const bestMs = turns.reduce(
+    (sum, { ttftMs }) => sum + Math.min(median(ttftMs.always), median(ttftMs.never)),
+    0,
+  );
+  const totals = POLICIES.map((policy): PolicyTotal => {
+    const totalMs = turns.reduce((sum, { ttftMs }) => sum + median(ttftMs[policy]), 0);
+    const byRound = Array.from({ length: rounds }, (_, round) =>
+      turns.reduce((sum, { ttftMs }) => sum + ttftMs[policy][round]!, 0),
+    );
+    const [leastMs, mostMs] = [Math.min(...byRound), Math.max(...byRound)];
+    const pulls = turns.reduce((sum, { pulled }) => sum + pulled[policy].filter(Boolean).length, 0);
+    const choicesMs = turns.reduce((sum, { ttftMs, pulled }) => {
+      const price = (pull: boolean) => median(pull ? ttftMs.always : ttftMs.never);
+      return sum + pulled[policy].reduce((ms, pull) => ms + price(pull), 0) / rounds;
+    }, 0);
+    const share = (ms: number): number => (ms - bestMs) / bestMs;
+    return {
+      ...{ policy, totalMs, leastMs, mostMs, pulls },
+      regretShare: share(totalMs),
+      choiceRegretShare: share(choicesMs),
+    };
+  });
+  return { turns, rounds, threshold, bestMs, totals };
+}
+
+const byPolicy = <T>(): Record<PullPolicyName, T[]> => ({
+  always: [],
+  never: [],
+  threshold: [],
+  'cost-aware': [],
+});
+
+const rotated = <T>(list: readonly T[], by: number): T[] => list.map((_, i) => list[(i + by) % list.length]!);
+
+function shuffled(list: readonly number[], random: ReturnType<typeof xoroshiro128plus>): number[] {
+  const out = [...list];
+  for (let i = out.length - 1; i > 0; i--) {
+    const j = uniformInt(random, 0, i);
+    [out[i], out[j]] = [out[j]!, out[i]!];
+  }
+  return out;
+}

@@ -1,0 +1,91 @@
+/** A cluster that is recorded while something drives it: everything is told as on the page, and the events are kept. */
+import type { Mode } from '../config/modes.ts';
+import type { RunConfig } from '../config/run.ts';
+import type { Cluster } from '../fleet/types.ts';
+import type { SessionEvent } from '../measure/recording.ts';
+import { systemClock } from '../platform/clock.ts';
+import type { GenerateRequest } from '../router/turn-types.ts';
+import { RecordedRace } from './recorded-race.ts';
+import { Recorder } from './recorder.ts';
+
+/** Blocks are looked at so often, and whenever something happens. */
+const POLL_MS = 50;
+
+export interface RecordedCluster {
+  /** Drive this one. */
+  cluster: Cluster;
+  /** Ends the recording; the cluster goes on. */
+  end(): Promise<readonly SessionEvent[]>;
+}
+
+export function startRecording(cluster: Cluster, config: RunConfig): RecordedCluster {
+  const events: SessionEvent[] = [];
+  const originMs = systemClock.now();
+  const now = () => systemClock.now() - originMs;
+  const race = new RecordedRace((event) => events.push(event));
+  const emit = (event: SessionEvent) => {
+    events.push(event);
+    race.hear(event);
+  };
+  const stop = new AbortController();
+  const recorder = new Recorder(cluster, emit, systemClock, originMs);
+  const finished = new Set<string>();
+  emit({ kind: 'settings', atMs: now(), settings: settingsOf(cluster, config) });
+  emit({ kind: 'status', atMs: now(), phase: 'ready', message: 'Ready', progress: null });
+  const polling = (async () => {
+    while (!stop.signal.aborted) {
+      await recorder.poll();
+      await systemClock.sleep(POLL_MS, stop.signal);
+    }
+  })();
+
+  const own: Partial<Cluster> = {
+    generate: (request) => recorder.generate(request, { question: questionOf(request), edited: false }),
+    // What was said stays in sight until the next mode begins.
+    async endConversation(conversation) {
+      finished.add(conversation);
+      await cluster.endConversation(conversation);
+    },
+    async setMode(mode: Mode) {
+      await cluster.setMode(mode);
+      for (const conversation of finished) {
+        emit({ kind: 'conversation_ended', atMs: now(), conversation });
+      }
+      finished.clear();
+      emit({ kind: 'settings', atMs: now(), settings: { mode } });
+      await recorder.poll();
+    },
+  };
+  const recorded = new Proxy(cluster, {
+    get(target, key) {
+      const value: unknown = Reflect.get(key in own ? own : target, key, target);
+      return typeof value === 'function' ? value.bind(key in own ? own : target) : value;
+    },
+  });
+  return {
+    cluster: recorded,
+    async end() {
+      await recorder.poll();
+      stop.abort();
+      await polling;
+      recorder.detach();
+      return events;
+    },
+  };
+}
+
+function questionOf({ messages, promptTokenIds }: GenerateRequest): string {
+  return messages?.at(-1)?.content ?? `${promptTokenIds?.length ?? 0} tokens`;
+}
+
+/** Those of the run's settings that the page shows. */
+function settingsOf(cluster: Cluster, config: RunConfig): Record<string, unknown> {
+  const { model, seed, prefixCaching, blockSize, threshold, link, ttl, tokenCheck } = config;
+  const { weightDtype, kvDtype, temperature, maxTokens } = config;
+  return {
+    ...{ model, seed, prefixCaching, blockSize, threshold, link, ttl, tokenCheck },
+    ...{ weightDtype, kvDtype, temperature, maxTokens, mode: cluster.mode },
+    pBlocks: cluster.settings.prefill.numBlocks,
+    dBlocks: cluster.settings.decode.numBlocks,
+  };
+}

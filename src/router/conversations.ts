@@ -1,0 +1,215 @@
+/**
+ * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last turn,
+ * which are used once, and released when they are too old. The TTL is that of
+ * vLLM's disagg_proxy_multiturn.py.
+ */
+import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { Clock } from '../engine/types.ts';
+import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
+
+/** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
+export const ROUTER_TTL_MS = 450_000;
+
+/** Beyond these, the one that was not used for the longest time is forgotten. */
+const MOST_CONVERSATIONS = 1024;
+
+export interface HeldForNextTurn {
+  params: KvTransferParams;
+  holder: EngineHandle;
+  atMs: number;
+}
+
+export interface Conversation {
+  id: string;
+  turns: number;
+  /** Prompt and output of the last turn. */
+  historyIds: readonly number[];
+  /** The messages that historyIds stands for, the last answer included; null when the prompts came in another form. */
+  messages: readonly Message[] | null;
+  /** The same for prompts that came as text. */
+  text: string | null;
+  /** Conversations with another salt share nothing. */
+  cacheSalt: string | null;
+  /** What D holds for the next turn's P. */
+  kv: HeldForNextTurn | null;
+  /** What the last turn began with; null before the first, and once it was taken back. */
+  before: TurnStart | null;
+  /** The one that this one goes on from, found by its history; its place is taken when the turn ends well. */
+  follows: Conversation | null;
+}
+
+/** What a conversation was when its last turn came, and what the turn found. */
+export interface TurnStart {
+  turns: number;
+  historyIds: readonly number[];
+  messages: readonly Message[] | null;
+  text: string | null;
+  /** Prompt and output of the turn. */
+  tokenIds: readonly number[];
+  /** Who computed the prompt, and who generated: the same engine when monolithic. */
+  prefill: EngineHandle;
+  decode: EngineHandle;
+  /** Tokens of the prompt that each found in its own cache. */
+  localHitTokens: number;
+  decodeHitTokens: number;
+  /** Tokens that D held and offered; 0 when it offered none. */
+  heldTokens: number;
+}
+
+export class ConversationCache {
+  /** Least recently used first. */
+  #conversations = new Map<string, Conversation>();
+  #anonymous = 0;
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * The conversation that a request belongs to, by its id or, when it asks for that, by its history; or a new one, which
+   * is not remembered before a turn ended well: requests that fail push nobody out.
+   */
+  open(request: GenerateRequest): Conversation {
+    const cacheSalt = request.cacheSalt ?? null;
+    const known = this.find(request);
+    if (known) {
+      if (request.conversationId !== null) return this.#keep(known);
+      return { ...known, id: this.#anonymousId(), kv: null, before: null, follows: known };
+    }
+    const nothing = {
+      turns: 0,
+      historyIds: [],
+      messages: null,
+      text: null,
+      kv: null,
+      before: null,
+      follows: null,
+    };
+    return { id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing };
+  }
+
+  /** By its id alone, whatever its salt; changes nothing. null: none. */
+  known(id: string): Conversation | null {
+    return this.#conversations.get(id) ?? null;
+  }
+
+  /** The one that a request would go on with, by the rules of open(); changes nothing. null: none. */
+  find(request: PromptSource): Conversation | null {
+    const cacheSalt = request.cacheSalt ?? null;
+    const known =
+      request.conversationId === null
+        ? request.findConversation === true && this.#longestPrefix(request, cacheSalt)
+        : this.#conversations.get(request.conversationId);
+    return known && known.cacheSalt === cacheSalt ? known : null;
+  }
+
+  /**
+   * Takes D's parameters out: they are good for one turn. What cannot be used is released. A history that was rewritten
+   * is offered them too: P compares tokens and pulls up to the first that differs, unless its check is off.
+   */
+  takeRemote(conversation: Conversation, usable: boolean): HeldForNextTurn | null {
+    const source = conversation.follows ?? conversation;
+    const { kv } = source;
+    source.kv = null;
+    if (!kv) return null;
+    const fresh = this.#clock.now() - kv.atMs < ROUTER_TTL_MS;
+    if (usable && fresh && !kv.holder.dead) return kv;
+    release(kv);
+    return null;
+  }
+
+  /** A turn ended well; `historyIds`: prompt and answer, null when no ids stand for the answer's text exactly. */
+  finish(
+    conversation: Conversation,
+    request: GenerateRequest,
+    turn: { historyIds: readonly number[] | null; text: string; kv: HeldForNextTurn | null },
+  ): void {
+    if (conversation.kv) release(conversation.kv);
+    // Another turn of the same id may have been under way beside this one, or one of another salt came before.
+    if (this.#conversations.get(conversation.id) !== conversation) this.forget(conversation.id);
+    conversation.turns++;
+    conversation.historyIds = turn.historyIds ?? [];
+    const answer = { role: 'assistant', content: turn.text };
+    const known = turn.historyIds !== null;
+    conversation.messages = known && request.messages ? [...request.messages, answer] : null;
+    conversation.text = known && request.promptText !== undefined ? request.promptText + turn.text : null;
+    conversation.kv = turn.kv;
+    if (conversation.follows) {
+      this.forget(conversation.follows.id);
+      conversation.follows = null;
+    }
+    this.#keep(conversation);
+  }
+
+  /** Releases what is held for it. */
+  forget(id: string): void {
+    const conversation = this.#conversations.get(id);
+    if (!conversation) return;
+    this.#conversations.delete(id);
+    if (conversation.kv) release(conversation.kv);
+    conversation.kv = null;
+  }
+
+  /** Releases nothing. */
+  clear(): void {
+    this.#conversations.clear();
+  }
+
+  #anonymousId(): string {
+    return `anonymous-${++this.#anonymous}`;
+  }
+
+  #keep(conversation: Conversation): Conversation {
+    this.#conversations.delete(conversation.id);
+    this.#conversations.set(conversation.id, conversation);
+    if (this.#conversations.size > MOST_CONVERSATIONS) {
+      const [oldest] = this.#conversations.keys();
+      this.forget(oldest!);
+    }
+    return conversation;
+  }
+
+  /** Of equally long ones the last used. */
+  #longestPrefix(request: PromptSource, cacheSalt: string | null): Conversation | null {
+    let best: Conversation | null = null;
+    for (const conversation of this.#conversations.values()) {
+      if (conversation.cacheSalt !== cacheSalt || conversation.turns === 0) continue;
+      if (best && conversation.historyIds.length < best.historyIds.length) continue;
+      if (goesOn(conversation, request)) best = conversation;
+    }
+    return best;
+  }
+}
+
+/** Frees at the holder; safe for a dead one and for blocks that are free already. */
+export function release({ holder, params }: HeldForNextTurn): void {
+  const requestId = params.remote_request_id;
+  if (!holder.dead && requestId) holder.call((api) => api.releaseHolds([requestId])).catch(() => {});
+}
+
+/** Whether the request's prompt begins with all of the conversation's last prompt and answer. */
+export function goesOn(
+  conversation: Conversation,
+  request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText'>,
+): boolean {
+  const { messages, text, historyIds } = conversation;
+  if (request.messages) return messages !== null && extendsHistory(request.messages, messages);
+  if (request.promptText !== undefined) {
+    return text !== null && request.promptText.length > text.length && request.promptText.startsWith(text);
+  }
+  const prompt = request.promptTokenIds ?? [];
+  // The last token may be the end of the answer, which a caller need not repeat.
+  const least = historyIds.length - 1;
+  return least > 0 && prompt.length >= least && historyIds.every((id, i) => i >= least || id === prompt[i]);
+}
+
+function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {
+  return (
+    messages.length > before.length &&
+    before.every(
+      (message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content,
+    )
+  );
+}
