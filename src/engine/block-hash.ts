@@ -26,6 +26,13 @@ export function createBlockHasher(
   };
 }
 
+/** Leading tokens that two sequences share. */
+export function commonPrefixLength(a: readonly number[], b: readonly number[]): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return i;
+  return length;
+}
+
 /** Parent digits, token ids as little-endian u32, then a marker and the salt. Blocks have one length, so this is unambiguous. */
 function encode(parent: BlockHash, tokenIds: readonly number[], cacheSalt: string | null): Uint8Array {
   const salt = cacheSalt === null ? null : utf8ToBytes(cacheSalt);

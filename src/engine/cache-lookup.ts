@@ -1,5 +1,5 @@
 /** What an engine has of a token sequence, for whoever asks without wanting to compute: its answer, and the part about held blocks. */
-import type { BlockHash } from './block-hash.ts';
+import { type BlockHash, commonPrefixLength } from './block-hash.ts';
 import type { KvConnectorWorker } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { BlockIds } from './types.ts';
@@ -40,19 +40,11 @@ export function heldPrefixes(
     const request = requests.get(requestId);
     if (!request || request.cacheSalt !== wanted.cacheSalt) return [];
     const { allTokenIds, numComputedTokens } = request;
-    const numTokens = commonPrefix(wanted.tokenIds, allTokenIds, numComputedTokens);
+    const numTokens = Math.min(commonPrefixLength(wanted.tokenIds, allTokenIds), numComputedTokens);
     if (numTokens === 0) return [];
     const blocks = Math.ceil(numTokens / wanted.blockSize);
     const prefixIds = blockIds.map((ids) => ids.slice(0, blocks));
     return [{ requestId, direction, numTokens, blockIds: prefixIds, deadlineMs: deadline }];
   });
   return found.sort((a, b) => b.numTokens - a.numTokens);
-}
-
-/** Leading elements that are equal, at most `most`. */
-function commonPrefix(a: readonly number[], b: readonly number[], most: number): number {
-  const end = Math.min(a.length, b.length, most);
-  let count = 0;
-  while (count < end && a[count] === b[count]) count++;
-  return count;
 }

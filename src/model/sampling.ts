@@ -6,12 +6,10 @@ export type SampleRequest = NonNullable<ScheduledRequest['sample']>;
 /** 32-bit words of one row in shaders/sample.wgsl. */
 export const SAMPLE_ROW_WORDS = 8;
 
-/** A bijective 32-bit mixer ("lowbias32" by Chris Wellons, public domain). */
-function mix(x: number): number {
-  let h = x ^ (x >>> 16);
-  h = Math.imul(h, 0x21f0aaad);
-  h ^= h >>> 15;
-  h = Math.imul(h, 0x735a2d97);
+/** A bijective mixer of 32 bits to 32 bits ("lowbias32" by Chris Wellons, public domain). */
+export function mix(x: number): number {
+  let h = Math.imul(x ^ (x >>> 16), 0x21f0aaad);
+  h = Math.imul(h ^ (h >>> 15), 0x735a2d97);
   return (h ^ (h >>> 15)) >>> 0;
 }
 

@@ -1,4 +1,5 @@
 /** Prefill and decode nodes for the worker side's tests: the real transport and worker side, memory instead of a GPU. */
+
 import { afterEach } from 'vitest';
 import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
 import { NixlWorkerSide, type TransferInfo } from '../../src/connector/nixl/worker-side.ts';
@@ -9,9 +10,9 @@ import type {
   RecvRequest,
   SendRequest,
 } from '../../src/engine/kv-connector.ts';
+import { TestClock } from '../clock.ts';
 import {
   connect,
-  ManualClock,
   makeEngine,
   type TestEngine,
   type TestEngineOptions,
@@ -47,7 +48,7 @@ afterEach(() => {
 
 export function makeNode(
   name: string,
-  clock: ManualClock,
+  clock: TestClock,
   options: TestEngineOptions = {},
   changes = {},
 ): Node {
@@ -70,7 +71,7 @@ export function makeNode(
 export function makeNodes(
   options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<ConnectorConfig> } = {},
 ) {
-  const clock = new ManualClock();
+  const clock = new TestClock();
   const p = makeNode('prefill', clock, options.p, options.config);
   const d = makeNode('decode-engine', clock, options.d, options.config);
   connect(p, d);
@@ -131,8 +132,8 @@ export async function nextOutput(node: Node): Promise<ConnectorOutput> {
   return node.worker.getFinished();
 }
 export const nothing: ConnectorOutput = { finishedSending: [], finishedRecving: [], failedRecving: [] };
-export const lease = (clock: ManualClock) => ({
+export const lease = (clock: TestClock) => ({
   direction: 'prefill' as const,
   deadline: clock.now() + LEASE_MS,
 });
-export const ttl = (clock: ManualClock) => ({ direction: 'decode' as const, deadline: clock.now() + TTL_MS });
+export const ttl = (clock: TestClock) => ({ direction: 'decode' as const, deadline: clock.now() + TTL_MS });

@@ -18,7 +18,8 @@ import type {
   TransferResult,
   TransportHandlers,
 } from '../../src/transport/types.ts';
-import { engineConfig, KvModel, request, type Sizes, TestClock, TestEngine } from '../engine/fakes.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, KvModel, request, type Sizes, TestEngine } from '../engine/fakes.ts';
 import { connectorDefaults } from './scripted.ts';
 
 /** Everything that was sent and has not arrived. */

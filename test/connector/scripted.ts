@@ -9,7 +9,8 @@ import type {
   SendRequest,
   TransferOutcome,
 } from '../../src/engine/kv-connector.ts';
-import { engineConfig, request, type Sizes, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, request, type Sizes, TestEngine, tokens } from '../engine/fakes.ts';
 
 export const BS = 16;
 

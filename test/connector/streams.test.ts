@@ -1,6 +1,7 @@
 /** A READ of a sequence that is still computed: worker sides and transport as they are, memory instead of a GPU. */
+
 import { describe, expect, it } from 'vitest';
-import type { ManualClock } from '../transport/helpers.ts';
+import type { TestClock } from '../clock.ts';
 import { TestMemory, turns } from '../transport/helpers.ts';
 import { LEASE_MS, lease, makeNodes, metadata, type Node, nextOutput } from './nodes.ts';
 
@@ -26,7 +27,7 @@ const computed = (p: Node, blockIds: number[], numTokens: number) =>
     }),
   );
 
-const hold = (p: Node, blockIds: number[], clock: ManualClock) =>
+const hold = (p: Node, blockIds: number[], clock: TestClock) =>
   p.worker.startLoadKv(
     metadata({ reqsToSend: new Map([[P_ID, { blockIds: [blockIds], ...lease(clock) }]]) }),
   );

@@ -1,6 +1,8 @@
 /** The connector's worker side over the real transport: pulls, and every way in which they end. */
+
 import { describe, expect, it } from 'vitest';
-import { differing, FACTORS, ManualClock, pairsOf, range, turns } from '../transport/helpers.ts';
+import { TestClock } from '../clock.ts';
+import { differing, FACTORS, pairsOf, range, turns } from '../transport/helpers.ts';
 import {
   connect,
   hold,
@@ -111,8 +113,8 @@ describe('near expiry (#47021)', () => {
   }
 
   it("judges on the holder's clock", async () => {
-    const own = new ManualClock(1_000_000);
-    const ahead = new ManualClock(1_000_000 + 3_600_000);
+    const own = new TestClock(1_000_000);
+    const ahead = new TestClock(1_000_000 + 3_600_000);
     const p = makeNode('prefill', own);
     const d = makeNode('decode-engine', ahead);
     connect(p, d);

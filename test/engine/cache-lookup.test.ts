@@ -1,7 +1,8 @@
 /** What an engine has of a prompt, asked without computing: it must be what a following request gets. */
 import { describe, expect, it } from 'vitest';
+import { TestClock } from '../clock.ts';
 import { ScriptedEngine } from '../connector/scripted.ts';
-import { engineConfig, request, TestClock, TestEngine, tokens } from './fakes.ts';
+import { engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
 const MISS = { do_remote_decode: true, do_remote_prefill: false };
 

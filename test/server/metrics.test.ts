@@ -5,7 +5,8 @@ import { EngineMetrics } from '../../src/server/engine-metrics.ts';
 import { buckets125, pythonFloat } from '../../src/server/metric-kit.ts';
 import { RouterMetrics } from '../../src/server/router-metrics.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
-import { engineConfig, request, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { parseExposition, sampleOf } from './exposition.ts';
 
 const options = {
