@@ -3,7 +3,7 @@
  * in vLLM: the scheduler's decides, the worker's moves. The connector is src/connector; nothing here moves anything.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
-import type { BlockId, BlockIds, RequestStatus } from './types.ts';
+import type { BlockId, BlockIds, NoPull, RequestStatus } from './types.ts';
 
 /** What the scheduler sees of a request; the connector reads it, and keeps its own state elsewhere. */
 export interface ConnectorRequest {
@@ -106,7 +106,7 @@ export interface KvConnectorScheduler {
   getNumNewMatchedTokens(
     request: ConnectorRequest,
     numComputedTokens: number,
-  ): { tokens: number; async: boolean; noPullReason: string | null } | null;
+  ): { tokens: number; async: boolean; noPull: NoPull | null } | null;
   /**
    * Called after every successful allocation from the waiting queue. `blockIds` is the whole table, by group;
    * the first numLocalComputedTokens are local hits.

@@ -22,7 +22,7 @@ export function keepValidPrefix(request: Request, failed: FailedLoad, cache: KvC
     .filter((index) => index >= 0);
   const valid = firsts.length > 0 ? Math.min(...firsts) * cache.blockSize : request.localHitTokens;
   const kept = Math.max(request.localHitTokens, Math.min(request.numComputedTokens, valid));
-  request.shortenLoad(kept, `pull ${failed.outcome}: ${failed.message}`);
+  request.shortenLoad(kept, { by: 'transfer', reason: `pull ${failed.outcome}: ${failed.message}` });
 }
 
 /**

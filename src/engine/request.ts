@@ -2,7 +2,14 @@
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
-import type { EngineRequest, PromptAccount, RequestStatus, RequestTimes, SamplingParams } from './types.ts';
+import type {
+  EngineRequest,
+  NoPull,
+  PromptAccount,
+  RequestStatus,
+  RequestTimes,
+  SamplingParams,
+} from './types.ts';
 
 export class Request implements ConnectorRequest {
   readonly requestId: string;
@@ -26,7 +33,7 @@ export class Request implements ConnectorRequest {
   readonly #allTokenIds: number[];
   /** The prefill under way. */
   #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
-  #noPullReason: string | null = null;
+  #noPull: NoPull | null = null;
 
   /** `queuedMs`: now, on the engine's clock. */
   constructor(request: EngineRequest, queuedMs: number) {
@@ -70,25 +77,26 @@ export class Request implements ConnectorRequest {
   }
 
   /** A prefill starts with this many tokens hit and this many on their way. */
-  beginPrefill(localHitTokens: number, pulledTokens: number, noPullReason: string | null): void {
+  beginPrefill(localHitTokens: number, pulledTokens: number, noPull: NoPull | null): void {
     this.numComputedTokens = localHitTokens + pulledTokens;
     this.#prefill = { localHitTokens, pulledTokens, computedTokens: 0 };
-    if (noPullReason !== null) this.#noPullReason = noPullReason;
+    this.#noPull = noPull ?? this.#noPull;
   }
 
   /** Forgets the prefill under way: its blocks are gone. */
-  restart(reason: string): void {
+  restart(): void {
     this.numComputedTokens = 0;
-    if (this.#prefill.pulledTokens > 0) this.#noPullReason = reason;
+    if (this.#prefill.pulledTokens > 0)
+      this.#noPull = { by: 'preemption', reason: 'what was pulled was lost to a preemption' };
     this.#prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   }
 
   /** Fewer tokens than promised have KV: a load failed in part, or the last token must run to give logits. */
-  shortenLoad(numComputedTokens: number, reason: string | null): void {
+  shortenLoad(numComputedTokens: number, noPull: NoPull | null): void {
     this.numComputedTokens = numComputedTokens;
     this.#prefill.pulledTokens = numComputedTokens - this.#prefill.localHitTokens;
     invariant(this.#prefill.pulledTokens >= 0, () => `${this.requestId}: a load was cut into the local hit`);
-    if (reason !== null) this.#noPullReason = reason;
+    this.#noPull = noPull ?? this.#noPull;
   }
 
   /** The tokens [numComputedTokens, numComputedTokens + count) ran. */
@@ -107,7 +115,7 @@ export class Request implements ConnectorRequest {
       () =>
         `${this.requestId}: ${localHitTokens} hit + ${pulledTokens} pulled + ${computedTokens} computed is not ${promptTokens}`,
     );
-    const noPullReason = pulledTokens > 0 ? null : this.#noPullReason;
-    this.prompt = { promptTokens, localHitTokens, pulledTokens, computedTokens, noPullReason };
+    const noPull = pulledTokens > 0 ? null : this.#noPull;
+    this.prompt = { promptTokens, localHitTokens, pulledTokens, computedTokens, noPull };
   }
 }

@@ -131,7 +131,7 @@ export class Scheduler {
       invariant(allocated, () => `${request.requestId}: fits whole, but not in part`);
       this.#queues.waiting.splice(index, 1);
       this.#countQueries(request, hit.numTokens, match.tokens);
-      request.beginPrefill(hit.numTokens, match.tokens, match.noPullReason);
+      request.beginPrefill(hit.numTokens, match.tokens, match.noPull);
       connector?.updateStateAfterAlloc(request, cache.blockIds(request), hit.numTokens, match.tokens);
       if (load) this.#load(request);
       else this.#run(request, numNewTokens, plan);
@@ -158,7 +158,7 @@ export class Scheduler {
     const hit = cache.getComputedBlocks(request);
     const match = connector
       ? connector.getNumNewMatchedTokens(request, hit.numTokens)
-      : { tokens: 0, async: false, noPullReason: null };
+      : { tokens: 0, async: false, noPull: null };
     onLookup?.tell(request.requestId, startMs, onLookup.now());
     return { hit, match };
   }
@@ -227,7 +227,7 @@ export class Scheduler {
     this.#deps.cache.free(request);
     request.status = 'preempted';
     request.numPreemptions++;
-    request.restart('what was pulled was lost to a preemption');
+    request.restart();
     this.#deps.connector?.requestPreempted(request);
     this.#queues.waiting.unshift(request);
     this.counters.preemptions++;

@@ -48,7 +48,7 @@ describe('P node', () => {
     engine.add(prefillRequest('t1', tokens(40), null));
     await engine.step();
     expect(engine.finishOf('t1')!.kvTransferParams).toMatchObject({ do_remote_prefill: true });
-    expect(engine.promptOf('t1')!.noPullReason).toBeNull();
+    expect(engine.promptOf('t1')!.noPull).toBeNull();
     expect(engine.core.stats()).toMatchObject({ heldRequests: 1, usedBlocks: 3 });
     engine.worker.finishSending('t1');
     await engine.settle();
@@ -164,7 +164,7 @@ describe('P node', () => {
     expect(engine.promptOf('t2')).toMatchObject({
       pulledTokens: 0,
       computedTokens: 40,
-      noPullReason: '40 < threshold 256',
+      noPull: { by: 'policy', reason: '40 < threshold 256' },
     });
     // D is told at once that nobody comes.
     expect(engine.worker.recv('t2')!.pairs).toEqual([]);
@@ -195,7 +195,7 @@ describe('P node', () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('t1', tokens(40), null, { remote_block_ids: null }));
     await engine.step();
-    expect(engine.promptOf('t1')).toMatchObject({ computedTokens: 40, noPullReason: null });
+    expect(engine.promptOf('t1')).toMatchObject({ computedTokens: 40, noPull: null });
   });
 
   it('23 partial_remote_tokens_less_than_prompt', async () => {

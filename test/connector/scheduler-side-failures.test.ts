@@ -34,7 +34,7 @@ describe('policy recompute', () => {
         localHitTokens: 0,
         pulledTokens: good * 16,
         computedTokens: (99 - good) * 16,
-        noPullReason: good > 0 ? null : 'pull failed: the test says so',
+        noPull: good > 0 ? null : { by: 'transfer', reason: 'pull failed: the test says so' },
       });
       expect(engine.finishOf('d')!.reason).toBe('length');
       expect(engine.finishOf('other')!.reason).toBe('length');
@@ -67,7 +67,7 @@ describe('policy recompute', () => {
       localHitTokens: 32,
       pulledTokens: 0,
       computedTokens: 28,
-      noPullReason: 'pull dead: the test says so',
+      noPull: { by: 'transfer', reason: 'pull dead: the test says so' },
     });
   });
 
@@ -103,7 +103,7 @@ describe('policy fail', () => {
     await engine.settle();
     expect(engine.promptOf('d')).toMatchObject({
       computedTokens: 99 * 16,
-      noPullReason: 'pull declined: the test says so',
+      noPull: { by: 'transfer', reason: 'pull declined: the test says so' },
     });
     expect(engine.finishOf('d')!.reason).toBe('length');
   });

@@ -178,10 +178,10 @@ describe('a pool full of holds', () => {
     await engine.settle();
     expect(engine.finishOf('b')).toMatchObject({ reason: 'length', numPreemptions: 1 });
     // One block of what it pulled was still cached, and is a local hit now.
-    const { pulledTokens, noPullReason } = engine.promptOf('b')!;
-    expect({ pulledTokens, noPullReason }).toEqual({
+    const { pulledTokens, noPull } = engine.promptOf('b')!;
+    expect({ pulledTokens, noPull }).toEqual({
       pulledTokens: 0,
-      noPullReason: 'what was pulled was lost to a preemption',
+      noPull: { by: 'preemption', reason: 'what was pulled was lost to a preemption' },
     });
   });
 });

@@ -31,7 +31,7 @@ describe('remote prefill, at the D node', () => {
       localHitTokens: 0,
       pulledTokens: 39,
       computedTokens: 1,
-      noPullReason: null,
+      noPull: null,
     });
     expect(engine.core.stats().externalPrefixCache).toEqual({ queries: 40, hits: 40 });
   });

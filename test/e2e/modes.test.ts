@@ -72,8 +72,11 @@ describe('a conversation in the three modes', () => {
     const above = { ...testOptions.connector, recomputeThreshold: 33 };
     const second = async (connector: typeof at) =>
       withCluster({ connector }, async (cluster) => (await converse(cluster, 'c', 2))[1]!.result.prompt);
-    expect(await second(at)).toMatchObject({ pulledTokens: 32, noPullReason: null });
-    expect(await second(above)).toMatchObject({ pulledTokens: 0, noPullReason: '32 < threshold 33' });
+    expect(await second(at)).toMatchObject({ pulledTokens: 32, noPull: null });
+    expect(await second(above)).toMatchObject({
+      pulledTokens: 0,
+      noPull: { by: 'policy', reason: '32 < threshold 33' },
+    });
   });
 
   it('changes threshold, link, caching and pools while the engines stay', async () => {

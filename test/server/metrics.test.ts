@@ -248,7 +248,7 @@ it("the router's tell what its clients saw", async () => {
     decodeMs: 60,
     latencyMs: 180,
     outputTokens: 3,
-    prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPullReason: null },
+    prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null },
     reason: 'length',
     maxTokens: 3,
   });

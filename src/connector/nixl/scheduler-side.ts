@@ -13,7 +13,7 @@ import type {
   RecvRequest,
   SendRequest,
 } from '../../engine/kv-connector.ts';
-import type { BlockIds, Clock } from '../../engine/types.ts';
+import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
@@ -40,11 +40,12 @@ export interface NixlSchedulerDeps {
   costAware?: CostAwarePolicy | null;
 }
 
-type Match = { tokens: number; async: boolean; noPullReason: string | null };
+type Match = { tokens: number; async: boolean; noPull: NoPull | null };
 
 const NOTHING_COMPUTED: ComputedBlocks = { blockIds: [], numTokens: 0 };
 
-const noPull = (noPullReason: string | null): Match => ({ tokens: 0, async: false, noPullReason });
+const nothing = (noPull: NoPull | null): Match => ({ tokens: 0, async: false, noPull });
+const unusable = (reason: string): Match => nothing({ by: 'offer', reason });
 
 export class NixlSchedulerSide implements KvConnectorScheduler {
   readonly #deps: NixlSchedulerDeps;
@@ -75,24 +76,27 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): Match {
     const { config, blockSize } = this.#deps;
     const { kvTransferParams: params, promptTokenIds, requestId } = request;
-    if (!params || !offersBlocks(params) || roleOf(params) === null) return noPull(null);
-    if (this.#remoteBlocksProcessed.has(requestId)) return noPull(null);
+    if (!params || !offersBlocks(params) || roleOf(params) === null) return nothing(null);
+    if (this.#remoteBlocksProcessed.has(requestId)) return nothing(null);
     const fromDecode = !params.do_remote_prefill;
     if (fromDecode && !config.bidirectional) {
-      return noPull('remote blocks ignored: bidirectional_kv_xfer is off');
+      return unusable('remote blocks ignored: bidirectional_kv_xfer is off');
     }
     const remote = remoteRequest(params);
-    if ('missing' in remote) return noPull(missing(remote.missing));
+    if ('missing' in remote) return unusable(missing(remote.missing));
 
     const usable = usableTokens(params, promptTokenIds, blockSize, config.tokenCheck);
     const count = usable.tokens - numComputedTokens;
-    if (count <= 0) return noPull(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
+    if (count <= 0) return unusable(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
     // vLLM applies the threshold to D's blocks only: D cannot do without P's.
     if (fromDecode) {
       const refusal = this.#refusal(params, this.#question(params, request, count, numComputedTokens));
-      if (refusal !== null) return noPull(usable.limit ? `${refusal} (${usable.limit})` : refusal);
+      if (refusal !== null) {
+        const by = params.pull_policy === 'never' ? 'request' : 'policy';
+        return nothing({ by, reason: usable.limit ? `${refusal} (${usable.limit})` : refusal });
+      }
     }
-    return { tokens: count, async: true, noPullReason: null };
+    return { tokens: count, async: true, noPull: null };
   }
 
   updateStateAfterAlloc(
@@ -175,10 +179,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     request: ConnectorRequest,
     blockIds: BlockIds,
   ): { delayFree: boolean; kvTransferParams: KvTransferParams | null } {
-    const nothing = { delayFree: false, kvTransferParams: null };
+    const leavesNothing = { delayFree: false, kvTransferParams: null };
     const { requestId, kvTransferParams: params, status } = request;
     const role = roleOf(params);
-    if (!params || role === null) return nothing;
+    if (!params || role === null) return leavesNothing;
     this.#heartbeats.untrack(requestId);
     this.#deps.costAware?.ended(requestId, null);
     this.#computed.delete(requestId);
@@ -187,12 +191,12 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
       // Never scheduled: its holder would keep the blocks to the end of the lease.
       this.#recv(requestId, params, [], 0);
-      return nothing;
+      return leavesNothing;
     }
-    if (role === 'decode' && !this.#deps.config.bidirectional) return nothing;
+    if (role === 'decode' && !this.#deps.config.bidirectional) return leavesNothing;
     if (status !== 'finished_length_capped' && status !== 'finished_stopped') {
       this.#reqsNotProcessed.add(requestId);
-      return nothing;
+      return leavesNothing;
     }
     return this.#hold(request, blockIds, role);
   }
