@@ -7,7 +7,7 @@ import { invariant, RequestError } from '../errors.ts';
 import { Activities, type ActivitySink } from './activities.ts';
 import { checkRequest } from './admission.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
-import { type BlockHasher, createBlockHasher } from './block-hash.ts';
+import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
 import { type CacheLookup, heldPrefixes } from './cache-lookup.ts';
 import { changeOrSignal } from './change.ts';
 import type { EngineCoreStats, RequestState } from './engine-state.ts';
@@ -48,6 +48,7 @@ export interface EngineCoreDeps {
 
 export class EngineCore {
   readonly #deps: EngineCoreDeps;
+  readonly #hashing: BlockHashing;
   readonly #cache: KvCacheManager;
   readonly #queues = new RequestQueues();
   readonly #scheduler: Scheduler;
@@ -64,6 +65,7 @@ export class EngineCore {
     this.#deps = deps;
     const { config, onNewBlocks, onCacheEvent } = deps;
     const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
+    this.#hashing = { hasher, blockSize: config.cache.blockSize };
     this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks, onCacheEvent });
     const connector = deps.connector?.scheduler ?? null;
     const shared = { config, queues: this.#queues, cache: this.#cache, connector };
@@ -88,7 +90,7 @@ export class EngineCore {
         `request ${request.requestId}: an earlier one with this id has not ended: choose another id`,
       );
     }
-    const entry = new Request(request, this.#deps.clock.now());
+    const entry = new Request(request, this.#deps.clock.now(), this.#hashing);
     try {
       checkRequest(request, this.#deps.config, this.#cache.numUsable);
     } catch (error) {

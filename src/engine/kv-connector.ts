@@ -3,6 +3,7 @@
  * in vLLM: the scheduler's decides, the worker's moves. The connector is src/connector; nothing here moves anything.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { BlockHash } from './block-hash.ts';
 import type { BlockId, BlockIds, NoPull, RequestStatus } from './types.ts';
 
 /** What the scheduler sees of a request; the connector reads it, and keeps its own state elsewhere. */
@@ -14,6 +15,8 @@ export interface ConnectorRequest {
   readonly numComputedTokens: number;
   readonly kvTransferParams: KvTransferParams | null;
   readonly status: RequestStatus;
+  /** Of its full blocks, the first numBlocks of them: made when asked for, whether prefixes are cached here or not. */
+  blockHashes(numBlocks?: number): readonly BlockHash[];
 }
 
 /** One block to fetch: the pairing is by index from the start of the sequence, never by trimming a suffix. */

@@ -1,6 +1,6 @@
 /** One request as the scheduler keeps it. Holds no policy: the scheduler and the cache manager change it. */
 import { invariant } from '../errors.ts';
-import type { BlockHash } from './block-hash.ts';
+import { type BlockHash, type BlockHashing, extendHashes } from './block-hash.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
 import type {
   EngineRequest,
@@ -22,8 +22,6 @@ export class Request implements ConnectorRequest {
   /** Tokens with KV in the request's blocks; while a load is under way, those that will have it. */
   numComputedTokens = 0;
   numPreemptions = 0;
-  /** Hashes of its full blocks, as far as anyone asked; the cache manager extends it. */
-  readonly blockHashes: BlockHash[] = [];
   /** Why a finished request's blocks stay: a load still writes into them, or a reader may fetch them. */
   heldFor: 'load' | 'reader' | null = null;
   /** Since when it waits for a step, on the engine's clock; null while it runs or its KV is on its way. For spans only. */
@@ -31,12 +29,15 @@ export class Request implements ConnectorRequest {
   /** Fixed by the first token. */
   prompt: PromptAccount | null = null;
   readonly #allTokenIds: number[];
+  readonly #hashing: BlockHashing;
+  /** As far as anyone asked. */
+  readonly #blockHashes: BlockHash[] = [];
   /** The prefill under way. */
   #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   #noPull: NoPull | null = null;
 
   /** `queuedMs`: now, on the engine's clock. */
-  constructor(request: EngineRequest, queuedMs: number) {
+  constructor(request: EngineRequest, queuedMs: number, hashing: BlockHashing) {
     this.requestId = request.requestId;
     this.promptTokenIds = request.promptTokenIds;
     this.sampling = request.sampling;
@@ -44,6 +45,7 @@ export class Request implements ConnectorRequest {
     this.cacheSalt = request.cacheSalt;
     this.times = { arrivalMs: request.arrivalMs ?? queuedMs, queuedMs, scheduledMs: null };
     this.#allTokenIds = [...request.promptTokenIds];
+    this.#hashing = hashing;
   }
 
   get allTokenIds(): readonly number[] {
@@ -70,6 +72,12 @@ export class Request implements ConnectorRequest {
 
   get isFinished(): boolean {
     return this.status.startsWith('finished_');
+  }
+
+  blockHashes(numBlocks: number = Number.POSITIVE_INFINITY): readonly BlockHash[] {
+    const sequence = { tokenIds: this.#allTokenIds, cacheSalt: this.cacheSalt };
+    extendHashes(this.#blockHashes, sequence, this.#hashing, numBlocks);
+    return this.#blockHashes.slice(0, numBlocks);
   }
 
   appendOutput(tokenId: number): void {

@@ -143,13 +143,15 @@ describe('prefix cache', () => {
 describe('two KV cache groups', () => {
   it('have tables, pools and hashes of their own; a hit needs the block in both', () => {
     const fresh: [number, readonly number[]][] = [];
+    const hasher = createBlockHasher('seed');
+    const hashing = { hasher, blockSize: 4 };
     const cache = new KvCacheManager({
       config: engineConfig({ blockSize: 4, numBlocks: 6 }).cache,
-      hasher: createBlockHasher('seed'),
+      hasher,
       numGroups: 2,
       onNewBlocks: (group, ids) => fresh.push([group, ids]),
     });
-    const a = new Request(request('a', tokens(11)), 0);
+    const a = new Request(request('a', tokens(11)), 0, hashing);
     expect(cache.allocateSlots(a, 11, null)).toBe(true);
     expect(cache.blockIds(a)).toEqual([
       [1, 2, 3],
@@ -159,7 +161,7 @@ describe('two KV cache groups', () => {
       [0, [1, 2, 3]],
       [1, [1, 2, 3]],
     ]);
-    const b = new Request(request('b', tokens(11)), 0);
+    const b = new Request(request('b', tokens(11)), 0, hashing);
     const hit = cache.getComputedBlocks(b);
     expect(hit).toEqual({
       numTokens: 8,
