@@ -63,8 +63,12 @@ const extraConfigSchema = z.strictObject({
   enable_cross_layers_blocks: vllmFlag.optional(),
 });
 
+/** Every connector that there is; src/connector/registry.ts says what makes each. */
+export const CONNECTOR_NAMES = ['NixlConnector', 'NixlPullConnector'] as const;
+export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
+
 export const kvTransferConfigSchema = z.strictObject({
-  kv_connector: z.enum(['NixlConnector', 'NixlPullConnector']).default('NixlConnector'),
+  kv_connector: z.enum(CONNECTOR_NAMES).default('NixlConnector'),
   engine_id: z.string().optional(),
   kv_role: z.enum(['kv_producer', 'kv_consumer', 'kv_both']).default('kv_both'),
   kv_load_failure_policy: z.enum(['fail', 'recompute']).default('fail'),
@@ -81,14 +85,22 @@ export const kvTransferConfigSchema = z.strictObject({
 
 export type KvTransferConfig = z.infer<typeof kvTransferConfigSchema>;
 
-/** The connector's settings, in the units the code uses. */
-export interface ConnectorConfig {
+/** A connector's settings, in the units the code uses: one shape a connector, told apart by its name. */
+export type ConnectorConfig = NixlConfig;
+
+/** What every connector has. */
+interface AnyConnectorConfig {
+  name: ConnectorName;
+  loadFailurePolicy: 'fail' | 'recompute';
+}
+
+export interface NixlConfig extends AnyConnectorConfig {
+  name: 'NixlConnector' | 'NixlPullConnector';
   bidirectional: boolean;
   /** Tokens; a D→P pull of fewer is recomputed instead. 0 always pulls. */
   recomputeThreshold: number;
   decoderTtlMs: number;
   leaseMs: number;
-  loadFailurePolicy: 'fail' | 'recompute';
   enforceHandshakeCompat: boolean;
   /** Pull no further than the first token that differs from the prompt. false is vLLM's behaviour. */
   tokenCheck: boolean;
@@ -99,6 +111,7 @@ export interface ConnectorConfig {
 export function connectorConfig(config: KvTransferConfig, tokenCheck: boolean): ConnectorConfig {
   const extra = config.kv_connector_extra_config;
   return {
+    name: config.kv_connector,
     bidirectional: extra.bidirectional_kv_xfer,
     recomputeThreshold: extra.kv_recompute_threshold,
     decoderTtlMs: extra.decoder_kv_blocks_ttl * 1000,

@@ -4,7 +4,7 @@
  */
 import type { BlockHash } from './block-hash.ts';
 import type { KvCacheManager } from './kv-cache-manager.ts';
-import type { KvConnectorWorker } from './kv-connector.ts';
+import type { HeldBlocks } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
 
@@ -59,7 +59,7 @@ export class BlockLedger {
   list(
     cache: KvCacheManager,
     requests: ReadonlyMap<string, Request>,
-    holds: ReturnType<KvConnectorWorker['holds']>,
+    holds: readonly HeldBlocks[],
   ): BlockFact[] {
     const facts = new Map<BlockId, BlockFact>();
     for (const [id, { wasNamed, ...content }] of this.#left) {

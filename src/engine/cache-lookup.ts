@@ -1,6 +1,6 @@
 /** What an engine has of a token sequence, for whoever asks without wanting to compute: its answer, and the part about held blocks. */
 import { type BlockHash, commonPrefixLength } from './block-hash.ts';
-import type { KvConnectorWorker } from './kv-connector.ts';
+import type { HeldBlocks } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { BlockIds } from './types.ts';
 
@@ -32,7 +32,7 @@ export interface CacheLookup {
 
 /** Holds that share a prefix with the sequence, the longest first. Another salt shares nothing. */
 export function heldPrefixes(
-  holds: ReturnType<KvConnectorWorker['holds']>,
+  holds: readonly HeldBlocks[],
   requests: ReadonlyMap<string, Request>,
   wanted: { tokenIds: readonly number[]; cacheSalt: string | null; blockSize: number },
 ): HeldPrefix[] {

@@ -21,7 +21,7 @@ export async function changeOrSignal(
   const waits: Promise<void>[] = [aborted];
   if (connector) {
     waits.push(connector.worker.waitForChange(either));
-    const due = connector.scheduler.nextMetaDueMs();
+    const due = connector.scheduler.metaDueMs();
     if (due !== null) waits.push(clock.sleep(Math.max(0, due - clock.now()), either));
     if (queues.stalled) {
       const retry = () => {

@@ -67,8 +67,7 @@ export class EngineCore {
     const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
     this.#hashing = { hasher, blockSize: config.cache.blockSize };
     this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks, onCacheEvent });
-    const connector = deps.connector?.scheduler ?? null;
-    const shared = { config, queues: this.#queues, cache: this.#cache, connector };
+    const shared = { config, queues: this.#queues, cache: this.#cache, connector: deps.connector };
     const { clock, onActivity } = deps;
     const activities = onActivity && new Activities({ ...shared, clock, tell: onActivity });
     this.#activities = activities ?? null;
@@ -114,8 +113,8 @@ export class EngineCore {
 
   /** Something is left to do or to wait for, holds included. */
   hasWork(): boolean {
-    const pending = this.#deps.connector?.scheduler.hasPendingMeta() ?? false;
-    return this.#queues.known.size > 0 || this.#outcomes.hasEndings || pending || this.#arrived.length > 0;
+    const { known } = this.#queues;
+    return known.size > 0 || this.#outcomes.hasEndings || this.#metaIsDue() || this.#arrived.length > 0;
   }
 
   /** A step now would do something. Otherwise only waitForChange, addRequest or abortRequest changes that. */
@@ -124,7 +123,7 @@ export class EngineCore {
     const { running, waiting, loaded, stalled } = this.#queues;
     if (this.#arrived.length > 0 || this.#outcomes.hasEndings || running.length > 0) return true;
     if (waiting.length + loaded.length > 0 && !stalled) return true;
-    return this.#deps.connector?.scheduler.hasPendingMeta() ?? false;
+    return this.#metaIsDue();
   }
 
   /**
@@ -178,7 +177,7 @@ export class EngineCore {
     const { numTokens, blockIds, blockHashes } = this.#cache.lookupPrefix(tokenIds, cacheSalt);
     const { blockSize } = this.#cache;
     const mostHit = Math.floor(Math.max(0, tokenIds.length - 1) / blockSize) * blockSize;
-    const holds = this.#deps.connector?.worker.holds() ?? [];
+    const holds = this.#deps.connector?.holds?.list() ?? [];
     const held = heldPrefixes(holds, this.#queues.known, { tokenIds, cacheSalt, blockSize });
     const hitTokens = Math.min(numTokens, mostHit);
     return { blockSize, cachedTokens: numTokens, hitTokens, blockIds, blockHashes, held };
@@ -186,7 +185,7 @@ export class EngineCore {
 
   /** Every block of group 0 that was ever used, by id. */
   blocks(): BlockFact[] {
-    return this.#ledger.list(this.#cache, this.#queues.known, this.#deps.connector?.worker.holds() ?? []);
+    return this.#ledger.list(this.#cache, this.#queues.known, this.#deps.connector?.holds?.list() ?? []);
   }
 
   /** For measuring a turn again: what is cached of the sequence beyond its first keepTokens is found no more. */
@@ -204,8 +203,8 @@ export class EngineCore {
 
   /** Why a request does not run; null when it does, or is unknown. */
   waitingReason(requestId: string): string | null {
-    const worker = this.#deps.connector?.worker ?? null;
-    return waitingReason(requestId, this.#queues, this.#cache, this.#deps.config, worker);
+    const holds = this.#deps.connector?.holds?.list() ?? [];
+    return waitingReason(requestId, this.#queues, this.#cache, this.#deps.config, holds);
   }
 
   /** Throws InternalError when queues, tables, reference counts, free list, hashes or holds do not agree. */
@@ -213,7 +212,7 @@ export class EngineCore {
     this.#cache.checkIntegrity();
     checkQueues(this.#queues, this.#cache);
     const reported = new Set(this.#arrived.flatMap((output) => output.finishedSending));
-    const holds = this.#deps.connector?.worker.holds() ?? [];
+    const holds = this.#deps.connector?.holds?.list() ?? [];
     checkHolds(
       holds.filter(({ requestId }) => !reported.has(requestId)),
       this.#queues,
@@ -269,15 +268,8 @@ export class EngineCore {
     for (const output of arrived) this.#outcomes.transferred(output);
   }
 
-  /**
-   * D's holds for P: P can compute what it does not get. P's for D only when D's pool may be full of what P cannot
-   * compute for want of these blocks.
-   */
   #dropOldestHold(): boolean {
-    const worker = this.#deps.connector?.worker;
-    if (!worker) return false;
-    const dropped =
-      worker.dropOldestHold('decode') ?? (worker.streamStarves() ? worker.dropOldestHold('prefill') : null);
+    const dropped = this.#deps.connector?.holds?.dropOldest() ?? null;
     if (dropped === null) return false;
     this.#poll();
     this.#takeArrived();
@@ -286,8 +278,12 @@ export class EngineCore {
 
   #flushMeta(): void {
     const { connector } = this.#deps;
-    if (connector?.scheduler.hasPendingMeta()) {
+    if (connector && this.#metaIsDue())
       connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());
-    }
+  }
+
+  #metaIsDue(): boolean {
+    const due = this.#deps.connector?.scheduler.metaDueMs() ?? null;
+    return due !== null && due <= this.#deps.clock.now();
   }
 }

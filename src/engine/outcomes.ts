@@ -5,7 +5,7 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant } from '../errors.ts';
 import type { KvCacheManager } from './kv-cache-manager.ts';
-import type { ConnectorOutput, KvConnectorScheduler } from './kv-connector.ts';
+import type { ConnectorOutput, KvConnector } from './kv-connector.ts';
 import { afterFailure, completeLoad, type FailedLoad, keepValidPrefix } from './remote-load.ts';
 import type { Request } from './request.ts';
 import type { RequestQueues } from './request-queues.ts';
@@ -16,7 +16,7 @@ export interface OutcomesDeps {
   config: EngineCoreConfig;
   queues: RequestQueues;
   cache: KvCacheManager;
-  connector: KvConnectorScheduler | null;
+  connector: KvConnector | null;
 }
 
 type FinishedStatus = Extract<RequestStatus, `finished_${string}`>;
@@ -53,7 +53,7 @@ export class Outcomes {
     this.#queues.known.set(request.requestId, request);
     this.#queues.waiting.push(request);
     this.#queues.stalled = false;
-    this.#deps.connector?.onNewRequest(request);
+    this.#deps.connector?.scheduler.onNewRequest(request);
   }
 
   /** The batch is about to run. */
@@ -90,7 +90,7 @@ export class Outcomes {
       const request = this.#queues.known.get(requestId);
       if (request?.status !== 'running') continue;
       request.advance(tokenIds.length);
-      this.#deps.connector?.requestComputed(request, this.#deps.cache.blockIds(request));
+      this.#deps.connector?.streams?.requestComputed(request, this.#deps.cache.blockIds(request));
       if (!sample) continue;
       const token = samples.get(requestId);
       invariant(token, () => `the executor returned no token for ${requestId}`);
@@ -112,7 +112,7 @@ export class Outcomes {
 
   /** What the worker side reports. Ids that nobody waits for are ignored: an end may come twice, or late. */
   transferred(output: ConnectorOutput): void {
-    this.#deps.connector?.updateConnectorOutput(output);
+    this.#deps.connector?.scheduler.updateConnectorOutput(output);
     for (const failed of output.failedRecving) this.#failLoad(failed);
     for (const id of output.finishedRecving) {
       const request = this.#queues.known.get(id);
@@ -143,7 +143,7 @@ export class Outcomes {
     const { cache, connector } = this.#deps;
     if (completeLoad(request, cache) === 'loaded') {
       this.#queues.loaded.push(request);
-      connector?.requestComputed(request, cache.blockIds(request));
+      connector?.streams?.requestComputed(request, cache.blockIds(request));
     } else this.#queues.waiting.unshift(request);
   }
 
@@ -158,7 +158,7 @@ export class Outcomes {
     this.#queues.remove(request);
     this.#queues.stalled = false;
     request.status = status;
-    const left = connector?.requestFinished(request, cache.blockIds(request));
+    const left = connector?.scheduler.requestFinished(request, cache.blockIds(request));
     if (loading) request.heldFor = 'load';
     else if (left?.delayFree) request.heldFor = 'reader';
     else this.#forget(request);

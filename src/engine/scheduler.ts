@@ -7,7 +7,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
 import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
-import type { KvConnectorScheduler } from './kv-connector.ts';
+import type { KvConnector } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { RequestQueues } from './request-queues.ts';
 import { forbiddenTokenIds } from './stop.ts';
@@ -17,7 +17,7 @@ export interface SchedulerDeps {
   config: EngineCoreConfig;
   queues: RequestQueues;
   cache: KvCacheManager;
-  connector: KvConnectorScheduler | null;
+  connector: KvConnector | null;
   /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
   dropOldestHold: () => boolean;
   /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
@@ -92,7 +92,7 @@ export class Scheduler {
         return false;
       }
       this.#queues.loaded.shift();
-      this.#deps.connector?.updateStateAfterAlloc(
+      this.#deps.connector?.scheduler.updateStateAfterAlloc(
         request,
         this.#deps.cache.blockIds(request),
         numComputedTokens,
@@ -120,7 +120,6 @@ export class Scheduler {
         continue;
       }
       const load = match.tokens > 0;
-      invariant(!load || match.async, () => `${request.requestId}: a synchronous load is not supported`);
       const computed = hit.numTokens + match.tokens;
       const numNewTokens = load ? 0 : this.#chunk(request, computed, plan);
       if (!this.#wholeFits(request, hit)) {
@@ -132,7 +131,12 @@ export class Scheduler {
       this.#queues.waiting.splice(index, 1);
       this.#countQueries(request, hit.numTokens, match.tokens);
       request.beginPrefill(hit.numTokens, match.tokens, match.noPull);
-      connector?.updateStateAfterAlloc(request, cache.blockIds(request), hit.numTokens, match.tokens);
+      connector?.scheduler.updateStateAfterAlloc(
+        request,
+        cache.blockIds(request),
+        hit.numTokens,
+        match.tokens,
+      );
       if (load) this.#load(request);
       else this.#run(request, numNewTokens, plan);
     }
@@ -157,8 +161,8 @@ export class Scheduler {
     const startMs = onLookup?.now() ?? 0;
     const hit = cache.getComputedBlocks(request);
     const match = connector
-      ? connector.getNumNewMatchedTokens(request, hit.numTokens)
-      : { tokens: 0, async: false, noPull: null };
+      ? connector.scheduler.getNumNewMatchedTokens(request, hit.numTokens)
+      : { tokens: 0, noPull: null };
     onLookup?.tell(request.requestId, startMs, onLookup.now());
     return { hit, match };
   }
@@ -228,7 +232,7 @@ export class Scheduler {
     request.status = 'preempted';
     request.numPreemptions++;
     request.restart();
-    this.#deps.connector?.requestPreempted(request);
+    this.#deps.connector?.streams?.requestPreempted(request);
     this.#queues.waiting.unshift(request);
     this.counters.preemptions++;
   }

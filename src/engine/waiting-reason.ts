@@ -1,7 +1,7 @@
 /** Says in words what keeps a request from running: for messages to the user. */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { KvCacheManager } from './kv-cache-manager.ts';
-import type { KvConnectorWorker } from './kv-connector.ts';
+import type { HeldBlocks } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { RequestQueues } from './request-queues.ts';
 
@@ -11,7 +11,7 @@ export function waitingReason(
   queues: RequestQueues,
   cache: KvCacheManager,
   config: EngineCoreConfig,
-  worker: KvConnectorWorker | null,
+  holds: readonly HeldBlocks[],
 ): string | null {
   const request = queues.known.get(requestId);
   if (!request || request.isFinished || request.status === 'running') return null;
@@ -23,9 +23,9 @@ export function waitingReason(
   }
   const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
   const needed = Math.max(...cache.blocksNeeded(request, request.numTokens, hit));
-  const holds = describeHolds(queues, cache, worker);
+  const held = describeHolds(queues, cache, holds);
   if (needed > cache.numFree) {
-    const used = holds ?? 'other requests have them';
+    const used = held ?? 'other requests have them';
     return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: ${used}`;
   }
   const before = queues.waiting.indexOf(request);
@@ -39,9 +39,8 @@ export function waitingReason(
 function describeHolds(
   queues: RequestQueues,
   cache: KvCacheManager,
-  worker: KvConnectorWorker | null,
+  holds: readonly HeldBlocks[],
 ): string | null {
-  const holds = worker?.holds() ?? [];
   if (holds.length === 0) return null;
   const blocks = new Set(
     holds.flatMap((hold) => hold.blockIds.flatMap((ids, group) => ids.map((id) => `${group}:${id}`))),

@@ -2,7 +2,6 @@
  * An engine as the router's thread sees it: typed calls, streams of outputs, and an end. When the thread dies, every
  * open call and stream is rejected at once (comlink alone would leave them waiting for ever).
  */
-import type { RemoteAddress } from '../engine/kv-connector.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, fromWire } from '../errors.ts';
 import type { EngineApi, EngineEvent, EngineStart, EngineStarted } from '../host/messages.ts';
@@ -11,7 +10,7 @@ import { routerSpan, type Span } from '../measure/spans.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { OutputStream } from '../router/output-stream.ts';
-import type { TransferResult } from '../transport/types.ts';
+import type { RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface ObservedTransfer {
   remoteEngineId: string;

@@ -3,9 +3,9 @@ import type { CostProfile } from '../config/cost-profile.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
-import type { HoldUse } from '../connector/nixl/hold-meter.ts';
-import type { WorkerSideCounters } from '../connector/nixl/worker-side.ts';
+import type { HoldUse } from '../connector/hold-meter.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
+import type { TransferCounters } from '../connector/types.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { EngineCoreStats } from '../engine/engine-state.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -125,7 +125,7 @@ export interface EngineStats extends EngineCoreStats {
   /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
   holdUse: { prefill: HoldUse; decode: HoldUse } | null;
   /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
-  transfers: WorkerSideCounters | null;
+  transfers: TransferCounters | null;
 }
 
 /** What to look for in the engines' caches. */

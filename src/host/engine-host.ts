@@ -1,12 +1,9 @@
 /** An engine in its thread: builds it, runs its loop, and serves its typed interface. Wiring only; policy and kernels are elsewhere. */
 
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { HeldCheck } from '../connector/nixl/holds.ts';
-import type { NixlWorkerSide } from '../connector/nixl/worker-side.ts';
-import type { CostAwarePolicy } from '../connector/policy/cost-aware.ts';
+import type { EngineConnector, HeldCheck } from '../connector/types.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { EngineCore } from '../engine/engine-core.ts';
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
 import type { BlockIds, EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../errors.ts';
 import type { EngineStats } from '../fleet/types.ts';
@@ -18,7 +15,7 @@ import type { Platform } from '../platform/types.ts';
 import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { PeerTransport } from '../transport/transport.ts';
-import type { TransferResult } from '../transport/types.ts';
+import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
 import { buildPolicy } from './build-policy.ts';
 import { CacheReport } from './cache-report.ts';
@@ -36,8 +33,7 @@ export class EngineHost implements EngineApi {
   #events: MessagePort | null = null;
   #parts: EngineParts | null = null;
   #core: EngineCore | null = null;
-  #worker: NixlWorkerSide | null = null;
-  #costAware: CostAwarePolicy | null = null;
+  #connector: EngineConnector | null = null;
   #spans = new EngineSpans('');
   readonly #cacheReport = new CacheReport();
   #closing = new AbortController();
@@ -96,14 +92,14 @@ export class EngineHost implements EngineApi {
   }
 
   async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
-    return this.#worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown', stray: null };
+    return this.#connector?.holds?.check(requestId, blockIds) ?? { state: 'unknown', stray: null };
   }
 
   async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {
-    const worker = this.#worker;
-    if (!worker) return;
-    const ids = requestIds === 'all' ? worker.holds().map((hold) => hold.requestId) : requestIds;
-    for (const id of ids) worker.releaseHold(id);
+    const holds = this.#connector?.holds;
+    if (!holds) return;
+    const ids = requestIds === 'all' ? holds.list().map((hold) => hold.requestId) : requestIds;
+    for (const id of ids) holds.release(id);
     this.#loop?.wake();
   }
 
@@ -141,17 +137,15 @@ export class EngineHost implements EngineApi {
 
   async stats(): Promise<EngineStats> {
     const parts = this.#built();
+    const connector = this.#connector;
     return {
       engineId: parts.transport.identity.engineId,
       ...this.#engine().stats(),
       memory: { gpu: parts.gpu.bufferBytes, shared: parts.transport.sharedBytes },
       firstUseCompilations: parts.runner.firstUseCompilations(),
-      ...(this.#costAware ? { costs: this.#costAware.costs() } : {}),
-      holdUse: this.#worker && {
-        prefill: this.#worker.holdUse('prefill'),
-        decode: this.#worker.holdUse('decode'),
-      },
-      transfers: this.#worker ? { ...this.#worker.counters } : null,
+      ...(connector?.costAware ? { costs: connector.costAware.costs() } : {}),
+      holdUse: connector?.holds?.use() ?? null,
+      transfers: connector ? { ...connector.counters } : null,
     };
   }
 
@@ -194,7 +188,7 @@ export class EngineHost implements EngineApi {
   }
 
   async expireHolds(direction: 'prefill' | 'decode'): Promise<number> {
-    const ended = this.#worker?.expireHolds(direction) ?? 0;
+    const ended = this.#connector?.holds?.expireNow(direction) ?? 0;
     this.#loop?.wake();
     return ended;
   }
@@ -244,10 +238,9 @@ export class EngineHost implements EngineApi {
 
   #buildPolicy(config: EngineCoreConfig): void {
     const policy = buildPolicy(this.#built(), config, (event) => this.#send(event), this.#spans);
-    const { core, worker, costAware } = policy;
+    const { core, connector } = policy;
     this.#core = core;
-    this.#worker = worker;
-    this.#costAware = costAware;
+    this.#connector = connector;
     this.#cacheReport.coreIs(core);
   }
 

@@ -4,11 +4,10 @@
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { KvLayout } from '../config/run.ts';
-import type { HeldCheck } from '../connector/nixl/holds.ts';
+import type { HeldCheck } from '../connector/types.ts';
 import type { BlockFact } from '../engine/block-facts.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
 import type { BlockIds, EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { EngineStats, InjectedFault } from '../fleet/types.ts';
@@ -19,7 +18,7 @@ import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import type { TransferResult } from '../transport/types.ts';
+import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
   core: EngineCoreConfig;

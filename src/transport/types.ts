@@ -2,8 +2,22 @@
  * Bytes between engines. The transport moves block contents through shared memory and messages (never block bytes in a
  * message); it knows neither the GPU, which stands behind BlockMemory, nor what a block is for.
  */
-import type { BlockPair, RemoteAddress, TransferOutcome } from '../engine/kv-connector.ts';
+import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
+
+/** Under which peers find an engine. */
+export interface RemoteAddress {
+  engineId: string;
+  host: string;
+  port: number;
+}
+
+/** One block to fetch. */
+export interface BlockPair {
+  group: number;
+  remote: BlockId;
+  local: BlockId;
+}
 
 /** The paged KV of one engine, as bytes: a block is layer by layer here, however it lies on the device. */
 export interface BlockMemory {

@@ -1,15 +1,12 @@
 /** Prefill and decode nodes for the worker side's tests: the real transport and worker side, memory instead of a GPU. */
 
 import { afterEach } from 'vitest';
-import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
-import { NixlWorkerSide, type TransferInfo } from '../../src/connector/nixl/worker-side.ts';
-import type {
-  BlockPair,
-  ConnectorMetadata,
-  ConnectorOutput,
-  RecvRequest,
-  SendRequest,
-} from '../../src/engine/kv-connector.ts';
+import type { NixlConfig } from '../../src/config/kv-transfer.ts';
+import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
+import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
+import type { TransferInfo } from '../../src/connector/types.ts';
+import type { ConnectorOutput } from '../../src/engine/kv-connector.ts';
+import type { BlockPair } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
 import {
   connect,
@@ -24,7 +21,8 @@ export { connect };
 
 export const LEASE_MS = 30_000;
 export const TTL_MS = 480_000;
-const config: ConnectorConfig = {
+const config: NixlConfig = {
+  name: 'NixlConnector',
   bidirectional: true,
   recomputeThreshold: 0,
   decoderTtlMs: TTL_MS,
@@ -69,7 +67,7 @@ export function makeNode(
 
 /** P and D with one clock, connected. */
 export function makeNodes(
-  options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<ConnectorConfig> } = {},
+  options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<NixlConfig> } = {},
 ) {
   const clock = new TestClock();
   const p = makeNode('prefill', clock, options.p, options.config);
@@ -78,7 +76,7 @@ export function makeNodes(
   return { clock, p, d };
 }
 
-export function metadata(parts: Partial<ConnectorMetadata>): ConnectorMetadata {
+export function metadata(parts: Partial<NixlMetadata>): NixlMetadata {
   return {
     reqsToRecv: new Map(),
     reqsToSend: new Map(),
@@ -131,7 +129,12 @@ export async function nextOutput(node: Node): Promise<ConnectorOutput> {
   await turns();
   return node.worker.getFinished();
 }
-export const nothing: ConnectorOutput = { finishedSending: [], finishedRecving: [], failedRecving: [] };
+export const nothing: ConnectorOutput = {
+  finishedSending: [],
+  finishedRecving: [],
+  failedRecving: [],
+  changed: false,
+};
 export const lease = (clock: TestClock) => ({
   direction: 'prefill' as const,
   deadline: clock.now() + LEASE_MS,

@@ -5,15 +5,15 @@
  */
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
-import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
-import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
-import type { RemoteAddress } from '../../src/engine/kv-connector.ts';
+import { createConnector } from '../../src/connector/registry.ts';
+import type { ReaderHolds } from '../../src/connector/types.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import type {
   EngineIdentity,
   PeerNotification,
   ReadRequest,
+  RemoteAddress,
   ServingTransport,
   TransferResult,
   TransportHandlers,
@@ -144,7 +144,7 @@ class PolicyTransport implements ServingTransport {
 }
 
 export class PolicyNode extends TestEngine {
-  readonly worker: NixlWorkerSide;
+  readonly holds: ReaderHolds;
   readonly #ends = new Map<string, (output: RequestOutput) => void>();
 
   constructor(
@@ -160,10 +160,10 @@ export class PolicyNode extends TestEngine {
     const { blockSize } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes: [1] };
     const transport = new PolicyTransport(identity, net);
-    const worker = new NixlWorkerSide({ config: settings, transport, clock });
-    const scheduler = new NixlSchedulerSide({ config: settings, engineId, host, port, blockSize, clock });
-    super(config, { connector: { scheduler, worker }, clock });
-    this.worker = worker;
+    const silent = { onPull() {}, onChunk() {}, onTransfer() {} };
+    const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
+    super(config, { connector, clock });
+    this.holds = connector.holds!;
     transport.kv.model = this.model;
   }
 
@@ -228,7 +228,7 @@ export class PolicyCluster {
     const output = this.d.tokensOf(`${id}-d`);
     if (output.length === 0) {
       this.p.core.abortRequest(toP.requestId);
-      void prefilling.then(() => this.p.worker.releaseHold(toP.requestId));
+      void prefilling.then(() => this.p.holds.release(toP.requestId));
     }
     const prefilled = await prefilling;
     if (!prefilled.finish!.kvTransferParams) return { end: prefilled, output: [], params: null };
@@ -265,7 +265,7 @@ export class PolicyCluster {
   async release(): Promise<void> {
     await this.runUntil(() => {
       for (const node of [this.p, this.d])
-        for (const hold of node.worker.holds()) node.worker.releaseHold(hold.requestId);
+        for (const hold of node.holds.list()) node.holds.release(hold.requestId);
       return !this.p.core.hasWork() && !this.d.core.hasWork();
     });
   }

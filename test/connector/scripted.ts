@@ -1,12 +1,11 @@
 /** One engine with the real scheduler side, and a worker side that does what the test says: no peer, no bytes. */
-import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
+import type { KvTransferParams, NixlConfig } from '../../src/config/kv-transfer.ts';
+import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
 import type {
-  ConnectorMetadata,
+  ConnectorHolds,
   ConnectorOutput,
   KvConnectorWorker,
-  RecvRequest,
-  SendRequest,
   TransferOutcome,
 } from '../../src/engine/kv-connector.ts';
 import { TestClock } from '../clock.ts';
@@ -14,7 +13,8 @@ import { engineConfig, request, type Sizes, TestEngine, tokens } from '../engine
 
 export const BS = 16;
 
-export const connectorDefaults: ConnectorConfig = {
+export const connectorDefaults: NixlConfig = {
+  name: 'NixlConnector',
   bidirectional: true,
   recomputeThreshold: 0,
   decoderTtlMs: 480_000,
@@ -24,14 +24,14 @@ export const connectorDefaults: ConnectorConfig = {
   tokenCheck: true,
 };
 
-export class ScriptedWorker implements KvConnectorWorker {
-  readonly metadata: ConnectorMetadata[] = [];
+export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, ConnectorHolds {
+  readonly metadata: NixlMetadata[] = [];
   readonly sending = new Map<string, SendRequest & { reading: boolean }>();
   readonly dropped: string[] = [];
   #output = empty();
   #wake: () => void = () => {};
 
-  startLoadKv(metadata: ConnectorMetadata): void {
+  startLoadKv(metadata: NixlMetadata): void {
     this.metadata.push(metadata);
     for (const [id, send] of metadata.reqsToSend) this.sending.set(id, { ...send, reading: false });
   }
@@ -42,9 +42,9 @@ export class ScriptedWorker implements KvConnectorWorker {
     return output;
   }
 
-  dropOldestHold(direction: 'prefill' | 'decode'): string | null {
+  dropOldest(): string | null {
     for (const [id, hold] of this.sending) {
-      if (hold.direction !== direction || hold.reading) continue;
+      if (hold.direction === 'prefill' || hold.reading) continue;
       this.finishSending(id);
       this.dropped.push(id);
       return id;
@@ -52,15 +52,11 @@ export class ScriptedWorker implements KvConnectorWorker {
     return null;
   }
 
-  streamStarves(): boolean {
-    return false;
-  }
-
-  releaseHold(requestId: string): void {
+  release(requestId: string): void {
     if (this.sending.has(requestId)) this.finishSending(requestId);
   }
 
-  holds() {
+  list() {
     return [...this.sending].map(([requestId, hold]) => ({ requestId, ...hold }));
   }
 
@@ -73,6 +69,12 @@ export class ScriptedWorker implements KvConnectorWorker {
   finishSending(requestId: string): void {
     this.sending.delete(requestId);
     this.#output.finishedSending.push(requestId);
+    this.#wake();
+  }
+
+  /** Nothing ended, and yet something may be dropped that could not be. */
+  change(): void {
+    this.#output.changed = true;
     this.#wake();
   }
 
@@ -98,6 +100,7 @@ function empty() {
     finishedSending: [] as string[],
     finishedRecving: [] as string[],
     failedRecving: [] as ConnectorOutput['failedRecving'][number][],
+    changed: false,
   };
 }
 
@@ -105,7 +108,7 @@ export class ScriptedEngine extends TestEngine {
   readonly worker: ScriptedWorker;
   readonly clock: TestClock;
 
-  constructor(sizes: Sizes = {}, connector: Partial<ConnectorConfig> = {}) {
+  constructor(sizes: Sizes = {}, connector: Partial<NixlConfig> = {}) {
     const settings = { ...connectorDefaults, ...connector };
     const config = { ...engineConfig(sizes), connector: settings };
     const clock = new TestClock();
@@ -118,7 +121,7 @@ export class ScriptedEngine extends TestEngine {
       blockSize: config.cache.blockSize,
       clock,
     });
-    super(config, { connector: { scheduler, worker }, clock });
+    super(config, { connector: { scheduler, worker, holds: worker, streams: scheduler }, clock });
     this.worker = worker;
     this.clock = clock;
   }

@@ -18,6 +18,7 @@ export const testOptions: ClusterOptions = {
   maxNumSeqs: 8,
   maxModelLen: 1024,
   connector: {
+    name: 'NixlConnector',
     bidirectional: true,
     recomputeThreshold: 0,
     decoderTtlMs: 480_000,

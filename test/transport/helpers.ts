@@ -1,9 +1,8 @@
 /** Engines without a GPU for the transport's tests. */
-import type { BlockPair, RemoteAddress } from '../../src/engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../src/engine/types.ts';
 import { compatibilityHash } from '../../src/transport/compatibility.ts';
 import { createTransport, type PeerTransport, type TransportDeps } from '../../src/transport/transport.ts';
-import type { EngineIdentity, ReadGate } from '../../src/transport/types.ts';
+import type { BlockPair, EngineIdentity, ReadGate, RemoteAddress } from '../../src/transport/types.ts';
 import type { TestClock } from '../clock.ts';
 import { TestMemory } from './memory.ts';
 

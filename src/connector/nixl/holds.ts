@@ -3,10 +3,11 @@
  * (lease, TTL, heartbeats, notifications), with pins: blocks under a READ stay until it ends, whatever else happens.
  * Frees nothing itself: it reports whose hold has ended.
  */
-import type { SendRequest } from '../../engine/kv-connector.ts';
 import type { BlockId, BlockIds, Clock } from '../../engine/types.ts';
 import type { ReadGate } from '../../transport/types.ts';
-import { HoldMeter, type HoldUse } from './hold-meter.ts';
+import { HoldMeter, type HoldUse } from '../hold-meter.ts';
+import type { HeldCheck, ReaderHolds } from '../types.ts';
+import type { SendRequest } from './metadata.ts';
 
 /** Ends that are remembered, to tell a late reader why its blocks are gone. */
 export const REMEMBERED_ENDS = 4096;
@@ -21,12 +22,6 @@ interface Hold extends SendRequest {
   pendingEnd: HoldEnd | null;
 }
 
-/** 'stray': one of the blocks is not among those held. 'unknown': nothing was held under this id lately. */
-export interface HeldCheck {
-  state: 'held' | 'ended' | 'unknown' | 'stray';
-  stray: BlockId | null;
-}
-
 export interface HoldTableDeps {
   clock: Clock;
   /** A heartbeat's extension, milliseconds. */
@@ -34,10 +29,14 @@ export interface HoldTableDeps {
   /** Called once a hold, and once a request id that was refused as a hold. */
   onEnd: (requestId: string, end: HoldEnd) => void;
   /** A deadline came or moved: whoever waits for the next one should look again. */
-  onChange: () => void;
+  onDeadline: () => void;
+  /** Nobody reads a hold any more that was read: it may be dropped now. */
+  onUnread: () => void;
+  /** Whether P's holds may go too: D's pool may be full of what P cannot compute for want of these blocks. */
+  streamStarves: () => boolean;
 }
 
-export class HoldTable {
+export class HoldTable implements ReaderHolds {
   readonly #deps: HoldTableDeps;
   /** Oldest first. */
   readonly #holds = new Map<string, Hold>();
@@ -72,7 +71,7 @@ export class HoldTable {
     }
     this.#holds.set(requestId, { ...request, requestId, readers: 0, pendingEnd: null });
     this.#meters[request.direction].begin(request.blockIds);
-    this.#deps.onChange();
+    this.#deps.onDeadline();
   }
 
   doneReading(requestId: string): void {
@@ -85,23 +84,23 @@ export class HoldTable {
     const hold = this.#holds.get(requestId);
     if (hold?.direction !== 'prefill') return;
     hold.deadline = Math.max(hold.deadline, this.#deps.clock.now() + this.#deps.extensionMs);
-    this.#deps.onChange();
+    this.#deps.onDeadline();
   }
 
   release(requestId: string): void {
     if (this.#holds.has(requestId)) this.#endWhenUnread(requestId, 'released');
   }
 
-  dropOldest(direction: SendRequest['direction']): string | null {
-    for (const hold of this.#holds.values()) {
-      if (hold.direction !== direction || hold.readers > 0) continue;
-      this.#end(hold.requestId, 'dropped');
-      return hold.requestId;
-    }
-    return null;
+  /** D's holds for P: P can compute what it does not get. P's for D only where a stream starves. */
+  dropOldest(): string | null {
+    const unread = [...this.#holds.values()].filter(({ readers }) => readers === 0);
+    const mayGo =
+      unread.find(({ direction }) => direction === 'decode') ??
+      (this.#deps.streamStarves() ? unread[0] : undefined);
+    if (mayGo) this.#end(mayGo.requestId, 'dropped');
+    return mayGo?.requestId ?? null;
   }
 
-  /** Lets every hold of the direction run out now; returns how many that ended. */
   expireNow(direction: SendRequest['direction']): number {
     const before = this.#holds.size;
     for (const hold of this.#holds.values()) {
@@ -139,12 +138,10 @@ export class HoldTable {
     return this.#holds.get(requestId)?.blockIds ?? null;
   }
 
-  /** 'prefill': kept by P for D. 'decode': kept by D for P. */
-  use(direction: SendRequest['direction']): HoldUse {
-    return this.#meters[direction].use();
+  use(): { prefill: HoldUse; decode: HoldUse } {
+    return { prefill: this.#meters.prefill.use(), decode: this.#meters.decode.use() };
   }
 
-  /** Whether a request's parameters name what it left. Changes nothing. */
   check(requestId: string, blockIds: BlockIds): HeldCheck {
     const hold = this.#holds.get(requestId);
     if (!hold) return { state: this.#recentEnds.has(requestId) ? 'ended' : 'unknown', stray: null };
@@ -180,7 +177,7 @@ export class HoldTable {
     hold.readers -= 1;
     if (hold.readers > 0) return;
     if (hold.pendingEnd) this.#end(hold.requestId, hold.pendingEnd);
-    else this.#deps.onChange();
+    else this.#deps.onUnread();
   }
 
   #endWhenUnread(requestId: string, end: HoldEnd): void {

@@ -4,8 +4,8 @@
  */
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import { commonPrefixLength } from '../../engine/block-hash.ts';
-import type { BlockPair, RemoteAddress } from '../../engine/kv-connector.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
+import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
 
 export type RemoteRequest = RemoteAddress & { requestId: string };
 

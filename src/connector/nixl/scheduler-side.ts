@@ -3,20 +3,19 @@
  * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
  * and never changes a request's parameters: what was used of them is remembered here.
  */
-import { type ConnectorConfig, isStreamedPrefill, type KvTransferParams } from '../../config/kv-transfer.ts';
+import { isStreamedPrefill, type KvTransferParams, type NixlConfig } from '../../config/kv-transfer.ts';
 import type {
-  ComputedBlocks,
-  ConnectorMetadata,
   ConnectorOutput,
   ConnectorRequest,
+  ConnectorStreams,
+  ExternalMatch,
   KvConnectorScheduler,
-  RecvRequest,
-  SendRequest,
 } from '../../engine/kv-connector.ts';
 import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
+import type { ComputedBlocks, NixlMetadata, RecvRequest, SendRequest } from './metadata.ts';
 import {
   missing,
   offersBlocks,
@@ -29,7 +28,7 @@ import {
 } from './params.ts';
 
 export interface NixlSchedulerDeps {
-  config: ConnectorConfig;
+  config: NixlConfig;
   engineId: string;
   /** Side channel address, as peers know it. */
   host: string;
@@ -40,14 +39,12 @@ export interface NixlSchedulerDeps {
   costAware?: CostAwarePolicy | null;
 }
 
-type Match = { tokens: number; async: boolean; noPull: NoPull | null };
-
 const NOTHING_COMPUTED: ComputedBlocks = { blockIds: [], numTokens: 0 };
 
-const nothing = (noPull: NoPull | null): Match => ({ tokens: 0, async: false, noPull });
-const unusable = (reason: string): Match => nothing({ by: 'offer', reason });
+const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
+const unusable = (reason: string): ExternalMatch => nothing({ by: 'offer', reason });
 
-export class NixlSchedulerSide implements KvConnectorScheduler {
+export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, ConnectorStreams {
   readonly #deps: NixlSchedulerDeps;
   readonly #heartbeats: Heartbeats;
   /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
@@ -73,7 +70,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     if (!('missing' in remote)) this.#heartbeats.track(requestId, remote);
   }
 
-  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch {
     const { config, blockSize } = this.#deps;
     const { kvTransferParams: params, promptTokenIds, requestId } = request;
     if (!params || !offersBlocks(params) || roleOf(params) === null) return nothing(null);
@@ -96,7 +93,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
         return nothing({ by, reason: usable.limit ? `${refusal} (${usable.limit})` : refusal });
       }
     }
-    return { tokens: count, async: true, noPull: null };
+    return { tokens: count, noPull: null };
   }
 
   updateStateAfterAlloc(
@@ -138,7 +135,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     if (isStreamedPrefill(kvTransferParams)) this.#computed.set(requestId, NOTHING_COMPUTED);
   }
 
-  buildConnectorMeta(): ConnectorMetadata {
+  buildConnectorMeta(): NixlMetadata {
     const metadata = {
       reqsToRecv: this.#reqsToRecv,
       reqsToSend: this.#reqsToSend,
@@ -157,15 +154,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     return metadata;
   }
 
-  hasPendingMeta(): boolean {
-    const due = this.#heartbeats.dueMs;
+  metaDueMs(): number | null {
     const ends = [this.#reqsToSend, this.#reqsNotProcessed, this.#reqsToCancel];
     const pending = [this.#reqsToRecv, this.#reqsInBatch, this.#computed, ...ends];
-    return pending.some(({ size }) => size > 0) || (due !== null && due <= this.#deps.clock.now());
-  }
-
-  nextMetaDueMs(): number | null {
-    return this.#heartbeats.dueMs;
+    return pending.some(({ size }) => size > 0) ? this.#deps.clock.now() : this.#heartbeats.dueMs;
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {

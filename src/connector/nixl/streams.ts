@@ -3,10 +3,10 @@
  * request does; it sees blocks as they come to have KV, and from the request's end on those that are held for it. Submits
  * no copy itself: blocks that were given back are revoked, and their reader asks again.
  */
-import type { ComputedBlocks } from '../../engine/kv-connector.ts';
 import type { BlockIds, Clock } from '../../engine/types.ts';
 import type { BlockStream, ReadyBlocks, StreamEnd, StreamGate } from '../../transport/types.ts';
 import { type HoldTable, REMEMBERED_ENDS } from './holds.ts';
+import type { ComputedBlocks } from './metadata.ts';
 
 export interface StreamTableDeps {
   holds: HoldTable;
@@ -14,6 +14,8 @@ export interface StreamTableDeps {
   blockSize: number;
   /** How long a reader waits for a request that nobody has heard of, milliseconds. */
   patienceMs: number;
+  /** Someone begins to wait for a request that has no blocks. */
+  onStarving: () => void;
 }
 
 interface Sequence {
@@ -44,6 +46,7 @@ export class StreamTable {
     if (shrank) before.revoked.abort();
     const revoked = before && !shrank ? before.revoked : new AbortController();
     this.#sequences.set(requestId, { computed, revoked });
+    if (this.starving) this.#deps.onStarving();
     this.#wake(requestId);
   }
 
@@ -83,6 +86,7 @@ export class StreamTable {
       onFinished: () => this.#readers.delete(reader),
     });
     this.#readers.add(reader);
+    if (this.starving) this.#deps.onStarving();
     return reader;
   };
 

@@ -1,6 +1,5 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
 
-import type { BlockPair } from '../../../engine/kv-connector.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';
 import type { EngineHandle } from '../../../fleet/engine-handle.ts';
@@ -8,6 +7,7 @@ import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
+import type { BlockPair } from '../../../transport/types.ts';
 import { formatBytes, formatMs } from '../../format.ts';
 import { plainStyle, renderTable } from '../../table.ts';
 import { halfMs } from './stages.ts';
