@@ -1,6 +1,6 @@
 /**
  * One engine: a step is collect, schedule, run, postprocess. Joins the scheduler with the executor and the connector's
- * worker side. Owns no loop: its thread calls step() while canStep(), and waitForChange() otherwise.
+ * worker side. Owns no loop: its thread calls step() while poll() says so, and waitForChange() otherwise.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
@@ -9,7 +9,6 @@ import { checkRequest } from './admission.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
 import { type CacheLookup, heldPrefixes } from './cache-lookup.ts';
-import { changeOrSignal } from './change.ts';
 import type { EngineCoreStats, RequestState } from './engine-state.ts';
 import { checkHolds, checkQueues } from './integrity.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
@@ -117,13 +116,14 @@ export class EngineCore {
     return known.size > 0 || this.#outcomes.hasEndings || this.#metaIsDue() || this.#arrived.length > 0;
   }
 
-  /** A step now would do something. Otherwise only waitForChange, addRequest or abortRequest changes that. */
-  canStep(): boolean {
-    this.#poll();
-    const { running, waiting, loaded, stalled } = this.#queues;
-    if (this.#arrived.length > 0 || this.#outcomes.hasEndings || running.length > 0) return true;
-    if (waiting.length + loaded.length > 0 && !stalled) return true;
-    return this.#metaIsDue();
+  /**
+   * Takes what the worker side reports. True when a step now would do something; otherwise only waitForChange, addRequest,
+   * abortRequest or stopRequest changes that.
+   */
+  poll(): boolean {
+    this.#takeReports();
+    const endings = this.#arrived.length > 0 || this.#outcomes.hasEndings;
+    return endings || this.#scheduler.mayGetOn || this.#metaIsDue();
   }
 
   /**
@@ -134,7 +134,7 @@ export class EngineCore {
     invariant(!this.#stepping, () => 'a step was begun before the last one ended');
     this.#stepping = true;
     try {
-      this.#poll();
+      this.#takeReports();
       this.#activities?.stepBegins(this.#steps);
       this.#takeArrived();
       const batch = this.#scheduler.schedule(this.#steps++);
@@ -152,11 +152,26 @@ export class EngineCore {
   }
 
   /**
-   * Resolves when canStep() may have become true by itself: a transfer or a read ended, a hold or a heartbeat is due.
-   * Without a connector nothing does: then only the signal ends it.
+   * Resolves when poll() may have become true by itself: the worker side has something to report, or the scheduler side
+   * something to tell it (a heartbeat). Without a connector only the signal ends it.
    */
   async waitForChange(signal: AbortSignal): Promise<void> {
-    await changeOrSignal(this.#deps, this.#queues, signal);
+    const { connector, clock } = this.#deps;
+    const over = new AbortController();
+    const stop = AbortSignal.any([signal, over.signal]);
+    const waits: Promise<void>[] = [
+      new Promise((resolve) => {
+        if (stop.aborted) resolve();
+        stop.addEventListener('abort', () => resolve());
+      }),
+    ];
+    if (connector) {
+      waits.push(connector.worker.waitForChange(stop));
+      const due = connector.scheduler.metaDueMs();
+      if (due !== null) waits.push(clock.sleep(Math.max(0, due - clock.now()), stop));
+    }
+    await Promise.race(waits);
+    over.abort();
   }
 
   /** Forgets all cached prefixes. vLLM's rule: false, and nothing done, unless only the null block is in use. */
@@ -250,10 +265,11 @@ export class EngineCore {
     return sampled;
   }
 
-  #poll(): void {
+  #takeReports(): void {
     const output = this.#deps.connector?.worker.getFinished();
     if (!output) return;
-    const { finishedSending, finishedRecving, failedRecving } = output;
+    const { finishedSending, finishedRecving, failedRecving, changed } = output;
+    if (changed) this.#queues.changes++;
     for (const id of finishedRecving) {
       const request = this.#queues.known.get(id);
       if (request) this.#activities?.waits(request);
@@ -271,7 +287,7 @@ export class EngineCore {
   #dropOldestHold(): boolean {
     const dropped = this.#deps.connector?.holds?.dropOldest() ?? null;
     if (dropped === null) return false;
-    this.#poll();
+    this.#takeReports();
     this.#takeArrived();
     return true;
   }

@@ -50,9 +50,7 @@ export class Outcomes {
   }
 
   added(request: Request): void {
-    this.#queues.known.set(request.requestId, request);
-    this.#queues.waiting.push(request);
-    this.#queues.stalled = false;
+    this.#queues.add(request);
     this.#deps.connector?.scheduler.onNewRequest(request);
   }
 
@@ -123,7 +121,7 @@ export class Outcomes {
       const request = this.#queues.known.get(id);
       if (request?.heldFor === 'reader') this.#forget(request);
     }
-    this.#queues.stalled = false;
+    this.#queues.changes++;
   }
 
   #failLoad(failed: FailedLoad): void {
@@ -156,7 +154,6 @@ export class Outcomes {
     const { cache, connector } = this.#deps;
     const loading = this.#queues.loading.has(request);
     this.#queues.remove(request);
-    this.#queues.stalled = false;
     request.status = status;
     const left = connector?.scheduler.requestFinished(request, cache.blockIds(request));
     if (loading) request.heldFor = 'load';

@@ -14,16 +14,26 @@ export class RequestQueues {
   readonly loaded: Request[] = [];
   /** In order of admission. */
   readonly running: Request[] = [];
-  /** The last plan got nobody on and nothing changed since: only a change from outside helps. */
-  stalled = false;
+  /**
+   * Counts what may get someone on who did not get on before: requests come and end, blocks are given back, the connector
+   * reports something.
+   */
+  changes = 0;
 
   /** Loads count, so that a request has its place when its KV came. */
   get numAdmitted(): number {
     return this.running.length + this.loading.size + this.loaded.length;
   }
 
+  add(request: Request): void {
+    this.known.set(request.requestId, request);
+    this.waiting.push(request);
+    this.changes++;
+  }
+
   /** Takes the request out of whichever queue it is in; it stays known. */
   remove(request: Request): void {
+    this.changes++;
     this.loading.delete(request);
     for (const queue of [this.waiting, this.loaded, this.running]) {
       const index = queue.indexOf(request);

@@ -30,6 +30,8 @@ const STREAMED_LAST_STEP = 1 / 4;
 interface StepPlan {
   tokenBudget: number;
   requests: ScheduledRequest[];
+  /** A load was begun, or someone had to give way. */
+  movedOthers: boolean;
 }
 
 export class Scheduler {
@@ -40,42 +42,48 @@ export class Scheduler {
   };
   readonly #deps: SchedulerDeps;
   readonly #queues: RequestQueues;
+  /** The last plan got nobody on: at which count of changes. null: it did. */
+  #gotNobodyOnAt: number | null = null;
 
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
     this.#queues = deps.queues;
   }
 
+  /** A plan now would get someone on, as far as is known: those who wait without a change since the last one are parked. */
+  get mayGetOn(): boolean {
+    const { running, waiting, loaded, changes } = this.#queues;
+    return running.length > 0 || (waiting.length + loaded.length > 0 && changes !== this.#gotNobodyOnAt);
+  }
+
   schedule(step: number): ScheduledBatch {
-    const plan: StepPlan = { tokenBudget: this.#deps.config.scheduler.maxNumBatchedTokens, requests: [] };
-    this.#queues.stalled = false;
-    const preempted = this.#scheduleRunning(plan);
-    if (!preempted) {
-      this.#queues.stalled = true;
-      if (this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
-    }
+    const { maxNumBatchedTokens } = this.#deps.config.scheduler;
+    const { changes } = this.#queues;
+    const plan: StepPlan = { tokenBudget: maxNumBatchedTokens, requests: [], movedOthers: false };
+    this.#scheduleRunning(plan);
+    const preempted = plan.movedOthers;
+    if (!preempted && this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
+    this.#gotNobodyOnAt = plan.requests.length > 0 || plan.movedOthers ? null : changes;
     return { step, requests: plan.requests };
   }
 
-  /** True when somebody had to be preempted. */
-  #scheduleRunning(plan: StepPlan): boolean {
-    const before = this.counters.preemptions;
+  #scheduleRunning(plan: StepPlan): void {
     for (let i = 0; i < this.#queues.running.length && plan.tokenBudget > 0; i++) {
       const request = this.#queues.running[i]!;
       const numNewTokens = this.#chunk(request, request.numComputedTokens, plan);
-      if (!this.#growRunning(request, request.numComputedTokens + numNewTokens)) break;
+      if (!this.#growRunning(request, request.numComputedTokens + numNewTokens, plan)) break;
       this.#plan(request, numNewTokens, plan);
     }
-    return this.counters.preemptions > before;
   }
 
   /** Gets blocks for a running request, if need be from those admitted later. False: it was preempted itself. */
-  #growRunning(request: Request, numTokens: number): boolean {
+  #growRunning(request: Request, numTokens: number, plan: StepPlan): boolean {
     while (!this.#deps.cache.allocateSlots(request, numTokens, null)) {
       const alone = this.#queues.running.length === 1 && this.#queues.loading.size === 0;
       if (alone && this.#deps.dropOldestHold()) continue;
       const victim = this.#queues.running.pop()!;
       this.#preempt(victim);
+      plan.movedOthers = true;
       if (victim === request) return false;
     }
     return true;
@@ -115,7 +123,6 @@ export class Scheduler {
       const request = this.#queues.waiting[index]!;
       const { hit, match } = this.#lookup(request);
       if (!match) {
-        this.#queues.stalled = false;
         index++;
         continue;
       }
@@ -137,7 +144,7 @@ export class Scheduler {
         hit.numTokens,
         match.tokens,
       );
-      if (load) this.#load(request);
+      if (load) this.#load(request, plan);
       else this.#run(request, numNewTokens, plan);
     }
   }
@@ -194,10 +201,10 @@ export class Scheduler {
     return true;
   }
 
-  #load(request: Request): void {
+  #load(request: Request, plan: StepPlan): void {
     request.status = 'waiting_for_remote_kvs';
     this.#queues.loading.add(request);
-    this.#queues.stalled = false;
+    plan.movedOthers = true;
   }
 
   #run(request: Request, numNewTokens: number, plan: StepPlan): void {
@@ -223,7 +230,6 @@ export class Scheduler {
         : null,
     });
     plan.tokenBudget -= numNewTokens;
-    this.#queues.stalled = false;
   }
 
   /** All its blocks go; it starts over before anyone else gets in. */

@@ -61,7 +61,7 @@ export class StepLoop {
     try {
       while (!signal.aborted) {
         const engine = core();
-        if (engine?.canStep()) {
+        if (engine?.poll()) {
           const outputs = await engine.step();
           for (const { finish, requestId } of outputs) if (finish) this.#closed(requestId);
           if (outputs.length > 0) {

@@ -151,8 +151,8 @@ it.each(['pull', 'streamed'] as const)(
     });
     const start = cluster.clock.now();
     await cluster.runUntil(() => ended === conversations.length);
-    // No pool waited for a TTL or a lease.
-    expect(cluster.clock.now() - start).toBeLessThan(30_000);
+    // Nobody waited for a deadline: whatever makes room says so.
+    expect(cluster.clock.now() - start).toBe(0);
     for (const turns of await Promise.all(conversations)) {
       for (const { prompt, output, end } of turns) {
         expect(end.finish!.reason).toBe('length');

@@ -22,9 +22,9 @@ describe('heartbeats', () => {
       port: 5700,
     });
     engine.clock.advance(4_999);
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     engine.clock.advance(1);
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(beats(engine)).toHaveLength(4);
   });
@@ -42,7 +42,7 @@ describe('heartbeats', () => {
     expect(woke).toBe(false);
     engine.clock.advance(1_000);
     await waiting;
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
   });
 
   it('stop when the blocks came, or the request ended', async () => {
@@ -104,7 +104,7 @@ describe('a pool full of holds', () => {
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
     await engine.settle();
     expect(engine.worker.dropped).toEqual([]);
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     engine.receive('loads');
     await engine.step();
     expect(engine.worker.dropped).toEqual([]);
@@ -123,7 +123,7 @@ describe('a pool full of holds', () => {
     for (const hold of engine.worker.sending.values()) hold.reading = true;
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
     await engine.settle();
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(true);
     const until = [...engine.worker.sending.values()].map((hold) => hold.deadline);
     const last = Math.floor(Math.max(...until) / 1000);
@@ -132,12 +132,12 @@ describe('a pool full of holds', () => {
       `waits for 4 blocks, 2 of 8 are free: 6 of 8 are held for P engine 'prefill-engine' until ` +
         `${time.map((part) => String(part).padStart(2, '0')).join(':')} UTC`,
     );
-    // The read ended without a notification: nothing is reported, but the hold may now be dropped.
+    // The read ended without a notification: nothing ended here, but the hold may now be dropped.
     for (const hold of engine.worker.sending.values()) hold.reading = false;
     const waiting = engine.core.waitForChange(new AbortController().signal);
-    engine.clock.advance(1_000);
+    engine.worker.change();
     await waiting;
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(engine.finishOf('new')!.reason).toBe('length');
   });
@@ -154,7 +154,7 @@ describe('a pool full of holds', () => {
       /^waits for 4 blocks, 0 of 8 are free: 8 of 8 are held for a D engine until/,
     );
     engine.worker.finishSending('p1');
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(engine.finishOf('p3')!.reason).toBe('length');
   });

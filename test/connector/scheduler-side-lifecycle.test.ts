@@ -15,11 +15,11 @@ describe('remote prefill, at the D node', () => {
     expect(engine.blocks('d')).toEqual([1, 2, 3]);
     expect(engine.core.lookup(tokens(40), null).cachedTokens).toBe(0);
     expect(engine.model.batches).toHaveLength(0);
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(true);
 
     engine.receive('d');
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.step();
     expect(engine.core.lookup(tokens(40), null).cachedTokens).toBe(32);
     expect(engine.model.batches[0]!.requests[0]).toMatchObject({ startPosition: 39, blockIds: [[1, 2, 3]] });

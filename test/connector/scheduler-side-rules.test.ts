@@ -221,7 +221,7 @@ describe('a request that never ran', () => {
   it('refused at the door, its holder is told to free', async () => {
     const engine = new ScriptedEngine({ maxModelLen: 30 });
     expect(() => engine.add(decodeRequest('x', tokens(40)))).toThrow(RequestError);
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(engine.worker.recv('x')).toMatchObject({ pairs: [] });
     expect(engine.isEmpty).toBe(true);

@@ -15,7 +15,7 @@ describe('lookup', () => {
     const asked = [tokens(100), tokens(64), tokens(70), tokens(15), tokens(64, 9), [...tokens(40), 5, 6]];
     const answers = asked.map((ids) => engine.core.lookup(ids, null));
     expect(engine.core.stats()).toEqual(before);
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     expect(answers.map(({ cachedTokens }) => cachedTokens)).toEqual([96, 64, 64, 0, 0, 32]);
     for (const [i, ids] of asked.entries()) {
       const { hitTokens, blockIds, blockHashes, cachedTokens } = engine.core.lookup(ids, null);

@@ -49,7 +49,7 @@ async function crowded(arrivals: readonly Arrival[], limits: Sizes): Promise<Tes
     arrivals.flatMap(({ abort }, i) =>
       abort?.atStep === step && abort.duringBatch === duringBatch ? [`r${i}`] : [],
     );
-  for (let step = 0; step <= 40 || engine.core.canStep(); step++) {
+  for (let step = 0; step <= 40 || engine.core.poll(); step++) {
     arrivals.forEach((arrival, i) => {
       if (arrival.atStep === step) engine.add(toRequest(arrival, i));
     });
@@ -57,7 +57,7 @@ async function crowded(arrivals: readonly Arrival[], limits: Sizes): Promise<Tes
     engine.model.duringBatch = () => {
       for (const id of due(step, true)) engine.core.abortRequest(id);
     };
-    if (engine.core.canStep()) await engine.step();
+    if (engine.core.poll()) await engine.step();
     if (step > 20_000) throw new Error('the engine makes no progress');
   }
   return engine;

@@ -222,7 +222,7 @@ describe('abort', () => {
     engine.core.abortRequest('b');
     engine.core.abortRequest('nobody');
     expect(engine.core.stats()).toMatchObject({ usedBlocks: 0, running: 0, waiting: 0 });
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     const outputs = await engine.step();
     expect(outputs.map((output) => [output.requestId, output.finish?.reason, output.tokens])).toEqual([
       ['a', 'abort', []],
@@ -248,7 +248,7 @@ describe('abort', () => {
 describe('the step', () => {
   it('is not needed and not possible without work', () => {
     const engine = new TestEngine(engineConfig());
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(false);
   });
 

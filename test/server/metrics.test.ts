@@ -109,7 +109,7 @@ describe('names, labels and buckets', () => {
 
 /** Requests of an engine without a GPU, on a clock that the test moves by `stepMs` a step. */
 async function serve(metrics: EngineMetrics, engine: TestEngine, clock: TestClock, stepMs: number) {
-  while (engine.core.canStep()) {
+  while (engine.core.poll()) {
     clock.advance(stepMs);
     const outputs = await engine.step();
     if (outputs.length > 0) metrics.onEvent({ kind: 'outputs', outputs, atMs: clock.now() });
