@@ -4,10 +4,11 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import { EngineCore } from '../engine/engine-core.ts';
+import type { Clock } from '../engine/types.ts';
 import type { BlockPair } from '../transport/types.ts';
 import type { EngineParts } from './build-engine.ts';
+import type { EngineEvent } from './engine-api.ts';
 import type { EngineSpans } from './engine-spans.ts';
-import type { EngineEvent } from './messages.ts';
 
 export interface EnginePolicy {
   core: EngineCore;
@@ -17,12 +18,12 @@ export interface EnginePolicy {
 
 export function buildPolicy(
   { coreDeps, transport, eosTokenIds }: EngineParts,
+  clock: Clock,
   coreConfig: EngineCoreConfig,
   send: (event: EngineEvent) => void,
   spans: EngineSpans,
 ): EnginePolicy {
   const config = { ...coreConfig, eosTokenIds };
-  const { clock } = coreDeps;
   const connector =
     config.connector &&
     createConnector(config.connector, {
