@@ -1,5 +1,6 @@
-/** One request as the scheduler keeps it. Holds no policy: the scheduler and the cache manager change it. */
-import { invariant } from '../errors.ts';
+/** One request as the engine keeps it: what is refused at the door, how far it is, when it stops. Others decide, and move it. */
+import type { EngineCoreConfig } from '../config/engine.ts';
+import { invariant, RequestError } from '../errors.ts';
 import { type BlockHash, type BlockHashing, extendHashes } from './block-hash.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
 import type {
@@ -114,6 +115,27 @@ export class Request implements ConnectorRequest {
     this.numComputedTokens += count;
   }
 
+  /** After an output token was appended (vLLM's check_stop). Lengths stop a request whatever minTokens says. */
+  stopStatus(
+    eosTokenIds: readonly number[],
+    maxModelLen: number,
+  ): 'finished_stopped' | 'finished_length_capped' | null {
+    const { sampling, numTokens, numOutputTokens } = this;
+    const last = this.#allTokenIds.at(-1)!;
+    if (numOutputTokens >= sampling.minTokens) {
+      const atEos = !sampling.ignoreEos && eosTokenIds.includes(last);
+      if (atEos || sampling.stopTokenIds.includes(last)) return 'finished_stopped';
+    }
+    const atLength = numTokens >= maxModelLen || numOutputTokens >= sampling.maxTokens;
+    return atLength ? 'finished_length_capped' : null;
+  }
+
+  /** Tokens that must not be drawn next: those that would end it before minTokens. */
+  forbiddenTokenIds(eosTokenIds: readonly number[]): readonly number[] {
+    if (this.numOutputTokens >= this.sampling.minTokens) return [];
+    return [...new Set([...eosTokenIds, ...this.sampling.stopTokenIds])];
+  }
+
   /** Closes the account of the prompt; call before the first output token is appended. */
   closePrompt(): void {
     const promptTokens = this.promptTokenIds.length;
@@ -125,5 +147,49 @@ export class Request implements ConnectorRequest {
     );
     const noPull = pulledTokens > 0 ? null : this.#noPull;
     this.prompt = { promptTokens, localHitTokens, pulledTokens, computedTokens, noPull };
+  }
+}
+
+/**
+ * What is refused, each with one sentence, so that no admitted request can wait for ever. Throws RequestError.
+ * `numUsableBlocks`: blocks that one request can get at best.
+ */
+export function checkRequest(
+  request: EngineRequest,
+  config: EngineCoreConfig,
+  numUsableBlocks: number,
+): void {
+  const { requestId, promptTokenIds, sampling } = request;
+  const { maxModelLen } = config.scheduler;
+  const { blockSize } = config.cache;
+  const promptLength = promptTokenIds.length;
+  const refuse = (found: string): never => {
+    throw new RequestError(`request ${requestId}: ${found}`);
+  };
+  if (promptLength === 0) refuse('the prompt is empty: give at least one token');
+  const badToken = promptTokenIds.find((id) => !Number.isInteger(id) || id < 0);
+  if (badToken !== undefined) refuse(`the prompt holds ${badToken}, which is no token id`);
+  if (!Number.isInteger(sampling.maxTokens) || sampling.maxTokens < 1) {
+    refuse(`maxTokens is ${sampling.maxTokens}: ask for at least 1 token`);
+  }
+  if (!Number.isInteger(sampling.minTokens) || sampling.minTokens < 0) {
+    refuse(`minTokens is ${sampling.minTokens}: give a whole number from 0 on`);
+  }
+  if (sampling.minTokens > sampling.maxTokens) {
+    refuse(`minTokens ${sampling.minTokens} is more than maxTokens ${sampling.maxTokens}: lower it`);
+  }
+  if (promptLength + 1 > maxModelLen) {
+    refuse(
+      `the prompt has ${promptLength} tokens and the context ${maxModelLen}, which must hold one more: shorten the prompt`,
+    );
+  }
+  // The last token generated never gets KV.
+  const maxKvTokens = Math.min(promptLength + sampling.maxTokens, maxModelLen) - 1;
+  const needed = Math.ceil(maxKvTokens / blockSize);
+  if (needed > numUsableBlocks) {
+    refuse(
+      `${promptLength} prompt tokens and up to ${maxKvTokens + 1 - promptLength} more need ${needed} blocks of ${blockSize} tokens, ` +
+        `the pool of ${config.engineId} has ${numUsableBlocks}: give it ${needed + 1} blocks or more, or ask for less`,
+    );
   }
 }

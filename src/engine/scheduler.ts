@@ -1,7 +1,7 @@
 /**
  * Who runs in the next step, with which tokens and blocks. vLLM's V1 scheduler: continuous batching with chunked
  * prefill, preemption of the last that was admitted, loads of remote KV beside what runs. Synchronous and serial.
- * Moves no bytes and runs no model; what follows from results is in outcomes.ts.
+ * Moves no bytes and runs no model; what follows from results is in postprocess.ts.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
@@ -9,15 +9,60 @@ import { invariant } from '../errors.ts';
 import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
 import type { KvConnector } from './kv-connector.ts';
 import type { Request } from './request.ts';
-import type { RequestQueues } from './request-queues.ts';
-import { forbiddenTokenIds } from './stop.ts';
 import type { ScheduledBatch, ScheduledRequest } from './types.ts';
 
-export interface SchedulerDeps {
+/** What scheduling and postprocessing share. */
+export interface PolicyDeps {
   config: EngineCoreConfig;
   queues: RequestQueues;
   cache: KvCacheManager;
+  /** null: an engine that neither sends nor pulls. */
   connector: KvConnector | null;
+}
+
+/** Where each request stands. The scheduler moves requests on, postprocessing takes them out. */
+export class RequestQueues {
+  /** All that are not forgotten: also finished ones whose blocks are held. */
+  readonly known = new Map<string, Request>();
+  /** First come, first served; preempted ones at the front. None has blocks. */
+  readonly waiting: Request[] = [];
+  /** Blocks allocated, KV on its way. */
+  readonly loading = new Set<Request>();
+  /** KV came, not yet running. They have blocks, so they come before the waiting. */
+  readonly loaded: Request[] = [];
+  /** In order of admission. */
+  readonly running: Request[] = [];
+  /** Counts what may get on who did not before: requests come and end, the connector reports something. */
+  changes = 0;
+
+  /** Loads count, so that a request has its place when its KV came. */
+  get numAdmitted(): number {
+    return this.running.length + this.loading.size + this.loaded.length;
+  }
+
+  /** Ended requests whose blocks stay. */
+  get held(): Request[] {
+    return [...this.known.values()].filter((request) => request.heldFor !== null);
+  }
+
+  add(request: Request): void {
+    this.known.set(request.requestId, request);
+    this.waiting.push(request);
+    this.changes++;
+  }
+
+  /** Takes the request out of whichever queue it is in; it stays known. */
+  remove(request: Request): void {
+    this.loading.delete(request);
+    for (const queue of [this.waiting, this.loaded, this.running]) {
+      const index = queue.indexOf(request);
+      if (index >= 0) queue.splice(index, 1);
+    }
+    this.changes++;
+  }
+}
+
+export interface SchedulerDeps extends PolicyDeps {
   /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
   dropOldestHold: () => boolean;
   /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
@@ -30,12 +75,15 @@ const STREAMED_LAST_STEP = 1 / 4;
 interface StepPlan {
   tokenBudget: number;
   requests: ScheduledRequest[];
-  /** A load was begun, or someone had to give way. */
-  movedOthers: boolean;
+  preempted: boolean;
+  loads: boolean;
 }
 
 export class Scheduler {
   readonly counters = {
+    steps: 0,
+    /** Steps that run the model. */
+    forwardPasses: 0,
     preemptions: 0,
     prefixCache: { queries: 0, hits: 0 },
     externalPrefixCache: { queries: 0, hits: 0 },
@@ -50,21 +98,22 @@ export class Scheduler {
     this.#queues = deps.queues;
   }
 
-  /** A plan now would get someone on, as far as is known: those who wait without a change since the last one are parked. */
-  get mayGetOn(): boolean {
+  /** A plan now may get someone on. Who waits, and got nowhere in the last plan, is parked until something changes. */
+  get canSchedule(): boolean {
     const { running, waiting, loaded, changes } = this.#queues;
     return running.length > 0 || (waiting.length + loaded.length > 0 && changes !== this.#gotNobodyOnAt);
   }
 
-  schedule(step: number): ScheduledBatch {
+  schedule(): ScheduledBatch {
     const { maxNumBatchedTokens } = this.#deps.config.scheduler;
     const { changes } = this.#queues;
-    const plan: StepPlan = { tokenBudget: maxNumBatchedTokens, requests: [], movedOthers: false };
+    const plan: StepPlan = { tokenBudget: maxNumBatchedTokens, requests: [], preempted: false, loads: false };
     this.#scheduleRunning(plan);
-    const preempted = plan.movedOthers;
-    if (!preempted && this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
-    this.#gotNobodyOnAt = plan.requests.length > 0 || plan.movedOthers ? null : changes;
-    return { step, requests: plan.requests };
+    if (!plan.preempted && this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
+    const gotOn = plan.requests.length > 0 || plan.preempted || plan.loads;
+    this.#gotNobodyOnAt = gotOn ? null : changes;
+    if (plan.requests.length > 0) this.counters.forwardPasses++;
+    return { step: this.counters.steps++, requests: plan.requests };
   }
 
   #scheduleRunning(plan: StepPlan): void {
@@ -83,7 +132,7 @@ export class Scheduler {
       if (alone && this.#deps.dropOldestHold()) continue;
       const victim = this.#queues.running.pop()!;
       this.#preempt(victim);
-      plan.movedOthers = true;
+      plan.preempted = true;
       if (victim === request) return false;
     }
     return true;
@@ -91,36 +140,28 @@ export class Scheduler {
 
   /** True when none is left. */
   #scheduleLoaded(plan: StepPlan): boolean {
+    const { cache, connector } = this.#deps;
     while (this.#queues.loaded.length > 0 && plan.tokenBudget > 0) {
       const request = this.#queues.loaded[0]!;
       const { numComputedTokens } = request;
       const numNewTokens = this.#chunk(request, numComputedTokens, plan);
-      if (!this.#deps.cache.allocateSlots(request, numComputedTokens + numNewTokens, null)) {
+      if (!cache.allocateSlots(request, numComputedTokens + numNewTokens, null)) {
         if (this.#makeRoom()) continue;
         return false;
       }
       this.#queues.loaded.shift();
-      this.#deps.connector?.scheduler.updateStateAfterAlloc(
-        request,
-        this.#deps.cache.blockIds(request),
-        numComputedTokens,
-        0,
-      );
+      connector?.scheduler.updateStateAfterAlloc(request, cache.blockIds(request), numComputedTokens, 0);
       this.#run(request, numNewTokens, plan);
     }
     return this.#queues.loaded.length === 0;
   }
 
   #scheduleWaiting(plan: StepPlan): void {
-    const { cache, connector } = this.#deps;
-    const { maxNumSeqs } = this.#deps.config.scheduler;
-    let index = 0;
-    while (
-      index < this.#queues.waiting.length &&
-      plan.tokenBudget > 0 &&
-      this.#queues.numAdmitted < maxNumSeqs
-    ) {
-      const request = this.#queues.waiting[index]!;
+    const { cache, connector, config } = this.#deps;
+    const { waiting } = this.#queues;
+    const hasPlace = () => plan.tokenBudget > 0 && this.#queues.numAdmitted < config.scheduler.maxNumSeqs;
+    for (let index = 0; index < waiting.length && hasPlace(); ) {
+      const request = waiting[index]!;
       const { hit, match } = this.#lookup(request);
       if (!match) {
         index++;
@@ -135,15 +176,11 @@ export class Scheduler {
       }
       const allocated = cache.allocateSlots(request, computed + numNewTokens, hit, load);
       invariant(allocated, () => `${request.requestId}: fits whole, but not in part`);
-      this.#queues.waiting.splice(index, 1);
+      waiting.splice(index, 1);
       this.#countQueries(request, hit.numTokens, match.tokens);
       request.beginPrefill(hit.numTokens, match.tokens, match.noPull);
-      connector?.scheduler.updateStateAfterAlloc(
-        request,
-        cache.blockIds(request),
-        hit.numTokens,
-        match.tokens,
-      );
+      const blockIds = cache.blockIds(request);
+      connector?.scheduler.updateStateAfterAlloc(request, blockIds, hit.numTokens, match.tokens);
       if (load) this.#load(request, plan);
       else this.#run(request, numNewTokens, plan);
     }
@@ -204,7 +241,7 @@ export class Scheduler {
   #load(request: Request, plan: StepPlan): void {
     request.status = 'waiting_for_remote_kvs';
     this.#queues.loading.add(request);
-    plan.movedOthers = true;
+    plan.loads = true;
   }
 
   #run(request: Request, numNewTokens: number, plan: StepPlan): void {
@@ -225,7 +262,7 @@ export class Scheduler {
         ? {
             params: request.sampling,
             outputIndex: request.numOutputTokens,
-            forbiddenTokenIds: forbiddenTokenIds(request, this.#deps.config.eosTokenIds),
+            forbiddenTokenIds: request.forbiddenTokenIds(this.#deps.config.eosTokenIds),
           }
         : null,
     });

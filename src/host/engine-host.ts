@@ -126,10 +126,10 @@ class EngineHost implements ServingApi, RunningEngine {
   async reconfigure(config: EngineCoreConfig, link: LinkSpec | null): Promise<void> {
     await this.drain();
     const { core } = this.policy();
-    core.checkIntegrity();
+    core.inspect.checkIntegrity();
     this.#paused = true;
     try {
-      const { usedBlocks } = core.stats();
+      const { usedBlocks } = core.inspect.stats();
       invariant(
         usedBlocks === 0,
         () => `${config.engineId} still uses ${usedBlocks} blocks after it drained`,

@@ -1,6 +1,6 @@
 /** Shows an engine as it is: its part of the thread's interface that changes nothing. */
 import type { HeldCheck } from '../connector/types.ts';
-import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { BlockIds } from '../engine/types.ts';
 import type { CacheReport } from './cache-report.ts';
 import type { EngineBlocks, EngineStats, InspectionApi } from './engine-api.ts';
@@ -20,7 +20,7 @@ export class EngineInspection implements InspectionApi {
     const { core, connector } = this.#engine.policy();
     return {
       engineId: transport.identity.engineId,
-      ...core.stats(),
+      ...core.inspect.stats(),
       memory: { gpu: gpu.bufferBytes, shared: transport.sharedBytes },
       firstUseCompilations: runner.firstUseCompilations(),
       ...(connector?.costAware ? { costs: connector.costAware.costs() } : {}),
@@ -30,7 +30,7 @@ export class EngineInspection implements InspectionApi {
   }
 
   async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
-    return this.#engine.policy().core.lookup(tokenIds, cacheSalt);
+    return this.#engine.policy().core.inspect.lookup(tokenIds, cacheSalt);
   }
 
   async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
@@ -41,7 +41,7 @@ export class EngineInspection implements InspectionApi {
   async blocks(): Promise<EngineBlocks> {
     const { core } = this.#engine.policy();
     const slab = this.#engine.parts().transport.slab();
-    return { numBlocks: core.stats().numBlocks, facts: core.blocks(), slab };
+    return { numBlocks: core.inspect.stats().numBlocks, facts: core.inspect.blocks(), slab };
   }
 
   async readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]> {
@@ -52,7 +52,7 @@ export class EngineInspection implements InspectionApi {
   }
 
   async checkIntegrity(): Promise<void> {
-    this.#engine.policy().core.checkIntegrity();
+    this.#engine.policy().core.inspect.checkIntegrity();
   }
 
   async reportCacheEvents(wanted: boolean): Promise<void> {

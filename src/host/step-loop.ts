@@ -125,7 +125,7 @@ export class StepLoop {
   #tellWhoWaits(): void {
     const { core, send } = this.#options;
     for (const [requestId, told] of this.#openRequests) {
-      const reason = core()?.waitingReason(requestId) ?? null;
+      const reason = core()?.inspect.waitingReason(requestId) ?? null;
       if (reason !== null && reason !== told) send({ kind: 'waiting', requestId, reason });
       this.#openRequests.set(requestId, reason);
     }

@@ -233,9 +233,9 @@ it.each(['pull', 'streamed'] as const)(
           }
           await cluster.release();
           for (const node of [cluster.p, cluster.d]) {
-            expect(node.core.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
+            expect(node.core.inspect.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
             expect(node.core.resetPrefixCache()).toBe(true);
-            seen.preemptions += node.core.stats().preemptions;
+            seen.preemptions += node.core.inspect.stats().preemptions;
             for (const { prompt } of node.outputs.filter((output) => output.finish)) {
               if (prompt?.noPull?.reason.startsWith('pull declined')) seen.declined++;
               if (prompt?.noPull?.reason.startsWith('pull failed')) seen.failed++;

@@ -50,7 +50,7 @@ describe('policy recompute', () => {
     engine.worker.failRecving('d', 'failed', [engine.blocks('d')[1]!]);
     await engine.step();
     // Block 0 came, block 1 was just computed; 2 and 3 came as well, but behind an invalid one.
-    expect(engine.core.lookup(tokens(64), null).cachedTokens).toBe(32);
+    expect(engine.core.inspect.lookup(tokens(64), null).cachedTokens).toBe(32);
     await engine.settle();
     expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 16, computedTokens: 48 });
   });
@@ -94,7 +94,7 @@ describe('policy fail', () => {
       expect(engine.finishOf('other')!.reason).toBe('length');
       expect(engine.isEmpty).toBe(true);
       // test_cache_pollution_prevention: nothing of the failed load can be hit.
-      expect(engine.core.lookup(tokens(99 * 16), null).cachedTokens).toBe(0);
+      expect(engine.core.inspect.lookup(tokens(99 * 16), null).cachedTokens).toBe(0);
     });
   }
 

@@ -80,7 +80,7 @@ async function fullOfHolds() {
     await engine.settle();
     engine.clock.advance(1_000);
   }
-  expect(engine.core.stats()).toMatchObject({ heldRequests: 2, freeBlocks: 2 });
+  expect(engine.core.inspect.stats()).toMatchObject({ heldRequests: 2, freeBlocks: 2 });
   return engine;
 }
 
@@ -128,7 +128,7 @@ describe('a pool full of holds', () => {
     const until = [...engine.worker.sending.values()].map((hold) => hold.deadline);
     const last = Math.floor(Math.max(...until) / 1000);
     const time = [Math.floor(last / 3600) % 24, Math.floor(last / 60) % 60, last % 60];
-    expect(engine.core.waitingReason('new')).toBe(
+    expect(engine.core.inspect.waitingReason('new')).toBe(
       `waits for 4 blocks, 2 of 8 are free: 6 of 8 are held for P engine 'prefill-engine' until ` +
         `${time.map((part) => String(part).padStart(2, '0')).join(':')} UTC`,
     );
@@ -150,7 +150,7 @@ describe('a pool full of holds', () => {
     engine.add(prefillRequest('p3', tokens(60, 3), null));
     await engine.settle();
     expect(engine.worker.dropped).toEqual([]);
-    expect(engine.core.waitingReason('p3')).toMatch(
+    expect(engine.core.inspect.waitingReason('p3')).toMatch(
       /^waits for 4 blocks, 0 of 8 are free: 8 of 8 are held for a D engine until/,
     );
     engine.worker.finishSending('p1');
@@ -168,7 +168,11 @@ describe('a pool full of holds', () => {
     engine.add(prefillRequest('a', tokens(56, 2), tokens(32, 2)));
     engine.add(prefillRequest('b', tokens(40, 3), tokens(32, 3)));
     await engine.settle();
-    expect(engine.core.stats()).toMatchObject({ waitingForRemote: 2, heldRequests: 1, freeBlocks: 1 });
+    expect(engine.core.inspect.stats()).toMatchObject({
+      waitingForRemote: 2,
+      heldRequests: 1,
+      freeBlocks: 1,
+    });
     engine.receive('a');
     engine.receive('b');
     await engine.settle();

@@ -130,7 +130,7 @@ export class ScriptedEngine extends TestEngine {
   arrive(requestId: string, numBlocks = Number.POSITIVE_INFINITY): void {
     const recv = this.worker.recv(requestId)!;
     const local = recv.pairs.slice(0, numBlocks).map((pair) => pair.local);
-    const { blockIds, numComputedTokens } = this.core.requestState(requestId)!;
+    const { blockIds, numComputedTokens } = this.core.inspect.requestState(requestId)!;
     this.model.arrive(requestId, blockIds, local, numComputedTokens);
   }
 
@@ -141,19 +141,19 @@ export class ScriptedEngine extends TestEngine {
   }
 
   status(requestId: string): string | null {
-    return this.core.requestState(requestId)?.status ?? null;
+    return this.core.inspect.requestState(requestId)?.status ?? null;
   }
 
   computed(requestId: string): number | null {
-    return this.core.requestState(requestId)?.numComputedTokens ?? null;
+    return this.core.inspect.requestState(requestId)?.numComputedTokens ?? null;
   }
 
   blocks(requestId: string): readonly number[] {
-    return this.core.requestState(requestId)?.blockIds[0] ?? [];
+    return this.core.inspect.requestState(requestId)?.blockIds[0] ?? [];
   }
 
   get isEmpty(): boolean {
-    return !this.core.hasWork() && this.core.stats().usedBlocks === 0;
+    return !this.core.hasWork() && this.core.inspect.stats().usedBlocks === 0;
   }
 }
 

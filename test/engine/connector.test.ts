@@ -41,7 +41,7 @@ describe('a connector without facets', () => {
     engine.add(request('a', tokens(20, 1), { maxTokens: 8 }));
     engine.add(request('b', tokens(16, 2), { maxTokens: 1 }));
     for (let step = 0; step < 6; step++) await engine.step();
-    expect(engine.core.waitingReason('b')).toMatch(/: other requests have them$/);
+    expect(engine.core.inspect.waitingReason('b')).toMatch(/: other requests have them$/);
     await engine.settle();
     expect(engine.finishOf('b')?.reason).toBe('length');
   });

@@ -197,7 +197,7 @@ export class TestEngine {
 
   async step(): Promise<RequestOutput[]> {
     const outputs = await this.core.step();
-    this.core.checkIntegrity();
+    this.core.inspect.checkIntegrity();
     this.outputs.push(...outputs);
     return outputs;
   }

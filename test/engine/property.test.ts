@@ -87,10 +87,10 @@ it('whatever arrives, is aborted, preempted or evicted: every token sees its own
             expect(account.computedTokens).toBeGreaterThan(0);
           }
         });
-        preemptions += engine.core.stats().preemptions;
-        hits += engine.core.stats().prefixCache.hits;
+        preemptions += engine.core.inspect.stats().preemptions;
+        hits += engine.core.inspect.stats().prefixCache.hits;
         expect(engine.core.hasWork()).toBe(false);
-        expect(engine.core.stats().usedBlocks).toBe(0);
+        expect(engine.core.inspect.stats().usedBlocks).toBe(0);
         expect(engine.core.resetPrefixCache()).toBe(true);
       },
     ),

@@ -122,7 +122,7 @@ const stats = (engine: TestEngine, more: Partial<EngineStats> = {}): EngineStats
   firstUseCompilations: 0,
   holdUse: null,
   transfers: null,
-  ...engine.core.stats(),
+  ...engine.core.inspect.stats(),
   ...more,
 });
 

@@ -1,8 +1,9 @@
-/** What an engine has of a token sequence, for whoever asks without wanting to compute: its answer, and the part about held blocks. */
-import { type BlockHash, commonPrefixLength } from './block-hash.ts';
-import type { HeldBlocks } from './kv-connector.ts';
-import type { Request } from './request.ts';
-import type { BlockIds } from './types.ts';
+/** What an engine has of a token sequence, for whoever asks without wanting to compute. */
+import { type BlockHash, commonPrefixLength } from '../block-hash.ts';
+import type { HeldBlocks } from '../kv-connector.ts';
+import type { Request } from '../request.ts';
+import type { PolicyDeps } from '../scheduler.ts';
+import type { BlockIds } from '../types.ts';
 
 /** Ended request's blocks that wait for a reader, as far as they hold the sequence. */
 export interface HeldPrefix {
@@ -30,8 +31,27 @@ export interface CacheLookup {
   held: readonly HeldPrefix[];
 }
 
+export function lookup(
+  tokenIds: readonly number[],
+  cacheSalt: string | null,
+  { cache, queues }: Pick<PolicyDeps, 'cache' | 'queues'>,
+  holds: readonly HeldBlocks[],
+): CacheLookup {
+  const { numTokens, blockIds, blockHashes } = cache.lookupPrefix(tokenIds, cacheSalt);
+  const { blockSize } = cache;
+  const mostHit = Math.floor(Math.max(0, tokenIds.length - 1) / blockSize) * blockSize;
+  return {
+    blockSize,
+    cachedTokens: numTokens,
+    hitTokens: Math.min(numTokens, mostHit),
+    blockIds,
+    blockHashes,
+    held: heldPrefixes(holds, queues.known, { tokenIds, cacheSalt, blockSize }),
+  };
+}
+
 /** Holds that share a prefix with the sequence, the longest first. Another salt shares nothing. */
-export function heldPrefixes(
+function heldPrefixes(
   holds: readonly HeldBlocks[],
   requests: ReadonlyMap<string, Request>,
   wanted: { tokenIds: readonly number[]; cacheSalt: string | null; blockSize: number },
