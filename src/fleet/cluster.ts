@@ -170,7 +170,7 @@ export class EngineCluster implements Cluster {
     const conversation = this.#conversations.known(conversationId);
     const { blockSize } = this.#options;
     const keeps = prefillKeeps ?? null;
-    const unused = await takeBack(conversationId, conversation, blockSize, keeps, this.#clock.now());
+    const unused = await takeBack(conversationId, conversation, blockSize, keeps);
     if (unused) release(unused);
   }
 

@@ -112,6 +112,7 @@ export class Router {
       // Nobody else would tell D that its blocks are free.
       if (!finished) give();
       spans.turnEnds(served);
+      conversations.close(conversation);
     }
   }
 
