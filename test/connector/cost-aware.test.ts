@@ -34,7 +34,10 @@ const profile = costProfileSchema.parse({
 
 const policy = () => new CostAwarePolicy({ profile, blockSize: 16, maxNumBatchedTokens: 256 });
 const ask = (count: number, more: Partial<PullQuestion> = {}): PullQuestion => ({
-  ...{ count, localHitTokens: 0, promptTokens: count + 16, holderRequests: 0 },
+  count,
+  localHitTokens: 0,
+  promptTokens: count + 16,
+  holderRequests: 0,
   ...more,
 });
 

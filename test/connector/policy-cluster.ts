@@ -216,8 +216,12 @@ export class PolicyCluster {
   async #streamedTurn(id: string, toP: EngineRequest, sampling: Partial<SamplingParams>) {
     const prefilling = this.p.run(toP);
     const kvTransferParams: KvTransferParams = {
-      ...{ do_remote_prefill: true, do_remote_decode: false, streamed: true },
-      ...{ remote_engine_id: 'prefill-0', remote_host: 'localhost', remote_port: 5600 },
+      do_remote_prefill: true,
+      do_remote_decode: false,
+      streamed: true,
+      remote_engine_id: 'prefill-0',
+      remote_host: 'localhost',
+      remote_port: 5600,
       remote_request_id: toP.requestId,
     };
     const decoding = this.d.run(request(`${id}-d`, toP.promptTokenIds, sampling, { kvTransferParams }));

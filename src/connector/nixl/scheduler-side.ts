@@ -218,7 +218,9 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const streamed = offersStream(params);
     if (streamed && pairs.length > 0) this.#streaming.add(requestId);
     this.#reqsToRecv.set(requestId, {
-      ...{ remote: { ...remote, blocksExpiryTime }, pairs, numTokens },
+      remote: { ...remote, blocksExpiryTime },
+      pairs,
+      numTokens,
       ...(streamed ? { streamed } : {}),
     });
   }

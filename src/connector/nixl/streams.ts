@@ -79,7 +79,10 @@ export class StreamTable {
   readonly gate: StreamGate = (requestId) => {
     const { holds, clock, patienceMs, blockSize } = this.#deps;
     const reader: StreamReader = new StreamReader({
-      ...{ requestId, holds, clock, blockSize },
+      requestId,
+      holds,
+      clock,
+      blockSize,
       untilMs: clock.now() + patienceMs,
       sequence: () => this.#sequences.get(requestId) ?? null,
       hasEnded: () => this.#ended.has(requestId),
