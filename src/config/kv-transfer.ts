@@ -85,17 +85,14 @@ export const kvTransferConfigSchema = z.strictObject({
 
 export type KvTransferConfig = z.infer<typeof kvTransferConfigSchema>;
 
-/** A connector's settings, in the units the code uses: one shape a connector, told apart by its name. */
-export type ConnectorConfig = NixlConfig;
-
-/** What every connector has. */
-interface AnyConnectorConfig {
+/** In the units the code uses. Which connector is in force, and an object of its own for each that has settings. */
+export interface ConnectorConfig {
   name: ConnectorName;
   loadFailurePolicy: 'fail' | 'recompute';
+  nixl: NixlConfig;
 }
 
-export interface NixlConfig extends AnyConnectorConfig {
-  name: 'NixlConnector' | 'NixlPullConnector';
+export interface NixlConfig {
   bidirectional: boolean;
   /** Tokens; a D→P pull of fewer is recomputed instead. 0 always pulls. */
   recomputeThreshold: number;
@@ -106,18 +103,4 @@ export interface NixlConfig extends AnyConnectorConfig {
   tokenCheck: boolean;
   /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
   costProfile?: CostProfile | null;
-}
-
-export function connectorConfig(config: KvTransferConfig, tokenCheck: boolean): ConnectorConfig {
-  const extra = config.kv_connector_extra_config;
-  return {
-    name: config.kv_connector,
-    bidirectional: extra.bidirectional_kv_xfer,
-    recomputeThreshold: extra.kv_recompute_threshold,
-    decoderTtlMs: extra.decoder_kv_blocks_ttl * 1000,
-    leaseMs: extra.kv_lease_duration * 1000,
-    loadFailurePolicy: config.kv_load_failure_policy,
-    enforceHandshakeCompat: extra.enforce_handshake_compat,
-    tokenCheck,
-  };
 }

@@ -9,7 +9,7 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
   switch (config.name) {
     case 'NixlConnector':
     case 'NixlPullConnector':
-      return createNixlConnector(config, deps);
+      return createNixlConnector(config.nixl, deps);
     default:
       throw new ConfigError(
         `there is no KV connector '${config.name satisfies never}': wanted one of ${CONNECTOR_NAMES.join(', ')}`,

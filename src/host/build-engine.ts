@@ -77,7 +77,7 @@ export async function buildEngine(
       clock,
       link: start.link,
       checksum: start.checksum,
-      enforceHandshakeCompat: core.connector?.enforceHandshakeCompat ?? true,
+      enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });
     return {

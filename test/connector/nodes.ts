@@ -16,21 +16,11 @@ import {
   TestMemory,
   turns,
 } from '../transport/helpers.ts';
+import { connectorDefaults } from './scripted.ts';
 
 export { connect };
 
-export const LEASE_MS = 30_000;
-export const TTL_MS = 480_000;
-const config: NixlConfig = {
-  name: 'NixlConnector',
-  bidirectional: true,
-  recomputeThreshold: 0,
-  decoderTtlMs: TTL_MS,
-  leaseMs: LEASE_MS,
-  loadFailurePolicy: 'fail',
-  enforceHandshakeCompat: true,
-  tokenCheck: true,
-};
+export const { leaseMs: LEASE_MS, decoderTtlMs: TTL_MS } = connectorDefaults.nixl;
 
 export interface Node extends TestEngine {
   worker: NixlWorkerSide;
@@ -55,7 +45,7 @@ export function makeNode(
   const transfers: TransferInfo[] = [];
   const chunks: Node['chunks'] = [];
   const worker = new NixlWorkerSide({
-    config: { ...config, ...changes },
+    config: { ...connectorDefaults.nixl, ...changes },
     transport: engine.transport,
     clock,
     onChunk: ({ pairs }) => chunks.push(pairs.map(({ remote, local }) => [remote, local] as const)),

@@ -20,7 +20,7 @@ import type {
 } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
 import { engineConfig, KvModel, request, type Sizes, TestEngine } from '../engine/fakes.ts';
-import { connectorDefaults } from './scripted.ts';
+import { type Changes, connectorWith } from './scripted.ts';
 
 /** Everything that was sent and has not arrived. */
 export class Net {
@@ -187,8 +187,8 @@ export class PolicyCluster {
   readonly d: PolicyNode;
   handover: Handover = 'pull';
 
-  constructor(p: Sizes, d: Sizes, connector: Partial<ConnectorConfig> = {}) {
-    const settings = { ...connectorDefaults, loadFailurePolicy: 'recompute' as const, ...connector };
+  constructor(p: Sizes, d: Sizes, changes: Changes = {}) {
+    const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
     this.p = new PolicyNode('prefill-0', 5600, p, settings, this.clock, this.net);
     this.d = new PolicyNode('decode-0', 5601, d, settings, this.clock, this.net);
   }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { CONNECTOR_NAMES, type NixlConfig } from '../../src/config/kv-transfer.ts';
+import { CONNECTOR_NAMES, type ConnectorName } from '../../src/config/kv-transfer.ts';
 import { createConnector } from '../../src/connector/registry.ts';
 import type { ConnectorDeps } from '../../src/connector/types.ts';
 import { ConfigError } from '../../src/errors.ts';
@@ -19,7 +19,7 @@ const make = (name: string) => {
     onChunk() {},
     onTransfer() {},
   };
-  return createConnector({ ...connectorDefaults, name } as NixlConfig, deps);
+  return createConnector({ ...connectorDefaults, name: name as ConnectorName }, deps);
 };
 
 it.each(CONNECTOR_NAMES)('%s is made by its name', (name) => {

@@ -1,5 +1,5 @@
 /** One engine with the real scheduler side, and a worker side that does what the test says: no peer, no bytes. */
-import type { KvTransferParams, NixlConfig } from '../../src/config/kv-transfer.ts';
+import type { ConnectorConfig, KvTransferParams, NixlConfig } from '../../src/config/kv-transfer.ts';
 import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
 import type {
@@ -13,16 +13,25 @@ import { engineConfig, request, type Sizes, TestEngine, tokens } from '../engine
 
 export const BS = 16;
 
-export const connectorDefaults: NixlConfig = {
+export const connectorDefaults: ConnectorConfig = {
   name: 'NixlConnector',
-  bidirectional: true,
-  recomputeThreshold: 0,
-  decoderTtlMs: 480_000,
-  leaseMs: 30_000,
   loadFailurePolicy: 'fail',
-  enforceHandshakeCompat: true,
-  tokenCheck: true,
+  nixl: {
+    bidirectional: true,
+    recomputeThreshold: 0,
+    decoderTtlMs: 480_000,
+    leaseMs: 30_000,
+    enforceHandshakeCompat: true,
+    tokenCheck: true,
+  },
 };
+
+/** What tests change of the settings. */
+export type Changes = Partial<NixlConfig & Pick<ConnectorConfig, 'loadFailurePolicy'>>;
+
+export function connectorWith({ loadFailurePolicy = 'fail', ...nixl }: Changes): ConnectorConfig {
+  return { ...connectorDefaults, loadFailurePolicy, nixl: { ...connectorDefaults.nixl, ...nixl } };
+}
 
 export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, ConnectorHolds {
   readonly metadata: NixlMetadata[] = [];
@@ -108,13 +117,13 @@ export class ScriptedEngine extends TestEngine {
   readonly worker: ScriptedWorker;
   readonly clock: TestClock;
 
-  constructor(sizes: Sizes = {}, connector: Partial<NixlConfig> = {}) {
-    const settings = { ...connectorDefaults, ...connector };
+  constructor(sizes: Sizes = {}, changes: Changes = {}) {
+    const settings = connectorWith(changes);
     const config = { ...engineConfig(sizes), connector: settings };
     const clock = new TestClock();
     const worker = new ScriptedWorker();
     const scheduler = new NixlSchedulerSide({
-      config: settings,
+      config: settings.nixl,
       engineId: config.engineId,
       host: config.host,
       port: config.port,
