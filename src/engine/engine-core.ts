@@ -30,7 +30,6 @@ export interface EngineCoreDeps {
   clock: Clock;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them: tests fill them with NaN. */
   onNewBlocks?: (group: number, ids: readonly BlockId[]) => void;
-  onCacheEvent?: (event: CacheEvent) => void;
   /** A batch ran in so many milliseconds. */
   onBatch?: (batch: ScheduledBatch, ms: number) => void;
   /** Told what steps spend time on, and how long requests wait. */
@@ -55,10 +54,10 @@ export class EngineCore {
 
   constructor(deps: EngineCoreDeps) {
     this.#deps = deps;
-    const { config, connector, clock, onNewBlocks, onCacheEvent, onActivity } = deps;
+    const { config, connector, clock, onNewBlocks, onActivity } = deps;
     const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
     this.#hashing = { hasher, blockSize: config.cache.blockSize };
-    this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks, onCacheEvent });
+    this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks });
     const shared = { config, queues: this.#queues, cache: this.#cache, connector };
     const activities = onActivity && new Activities({ ...shared, clock, tell: onActivity });
     this.#activities = activities ?? null;

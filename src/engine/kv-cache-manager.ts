@@ -29,7 +29,6 @@ export interface KvCacheDeps {
   numGroups?: number;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them. */
   onNewBlocks?: ((group: number, ids: readonly BlockId[]) => void) | undefined;
-  onCacheEvent?: ((event: CacheEvent) => void) | undefined;
 }
 
 /** A local prefix hit: blocks by group, not yet referenced. Valid until the next allocation. */
@@ -46,7 +45,7 @@ export interface CachedPrefix extends PrefixHit {
 export class KvCacheManager {
   readonly blockSize: number;
   /** Told of every change of the prefix cache; null costs nothing. */
-  onCacheEvent: ((event: CacheEvent) => void) | null;
+  onCacheEvent: ((event: CacheEvent) => void) | null = null;
   /** Told of a request's blocks just before it gives them back. */
   onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
   readonly #pools: readonly BlockPool[];
@@ -57,7 +56,6 @@ export class KvCacheManager {
   constructor(deps: KvCacheDeps) {
     this.#deps = deps;
     this.blockSize = deps.config.blockSize;
-    this.onCacheEvent = deps.onCacheEvent ?? null;
     this.#pools = Array.from({ length: deps.numGroups ?? 1 }, (_, group) => {
       const removed = (hash: BlockHash) =>
         this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });

@@ -72,9 +72,8 @@ describe('prefix cache', () => {
 
   it('looks nothing up and keeps nothing when it is off', async () => {
     const events: CacheEvent[] = [];
-    const engine = new TestEngine(engineConfig({ prefixCaching: false }), {
-      onCacheEvent: (e) => events.push(e),
-    });
+    const engine = new TestEngine(engineConfig({ prefixCaching: false }));
+    engine.core.onCacheEvent = (event) => events.push(event);
     await served(engine, 'a', tokens(48));
     expect(await served(engine, 'b', tokens(48))).toMatchObject({ localHitTokens: 0, computedTokens: 48 });
     expect(engine.core.inspect.lookup(tokens(48), null).cachedTokens).toBe(0);
@@ -117,7 +116,8 @@ describe('prefix cache', () => {
 
   it('reports what is stored, removed and cleared', async () => {
     const events: CacheEvent[] = [];
-    const engine = new TestEngine(engineConfig({ numBlocks: 4 }), { onCacheEvent: (e) => events.push(e) });
+    const engine = new TestEngine(engineConfig({ numBlocks: 4 }));
+    engine.core.onCacheEvent = (event) => events.push(event);
     await served(engine, 'a', tokens(40, 1));
     await served(engine, 'b', tokens(40, 2));
     expect(engine.core.resetPrefixCache()).toBe(true);

@@ -1,6 +1,6 @@
 /**
  * What is in each block, whose it is and how it came there: for people who look at an engine. Changes nothing, decides
- * nothing. Group 0 only: the other groups' tables run in step with it.
+ * nothing. Group 0 only, which is the only one that engines have so far.
  */
 import type { BlockHash } from '../block-hash.ts';
 import type { KvCacheManager } from '../kv-cache-manager.ts';
