@@ -20,6 +20,7 @@ import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
 import { changed, engineStart } from './options.ts';
 import { PromptBuilder } from './prompts.ts';
+import { unguessable } from './request-id.ts';
 import { takeBack } from './rewind.ts';
 import { TurnServer } from './turn-server.ts';
 import { TurnSpans } from './turn-spans.ts';
@@ -77,6 +78,7 @@ export class EngineCluster implements Cluster {
       options: () => this.#options,
       pick: (role) => engines.pick(role),
       tell: (notice) => this.#engineWatch.tell(notice),
+      newId: unguessable,
       spans: this.#spans,
     });
     this.#info = info;

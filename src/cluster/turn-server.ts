@@ -27,6 +27,8 @@ export interface TurnServerDeps {
   options: () => ClusterOptions;
   pick: (role: 'prefill' | 'decode') => EngineHandle;
   tell: (notice: ClusterNotice) => void;
+  /** An id that nobody can guess, for what is called so here. */
+  newId: (name: string) => string;
   spans: TurnSpans;
 }
 
@@ -39,7 +41,7 @@ export class TurnServer {
   }
 
   async *serve(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
-    const { clock, conversations, prompts, options, pick, tell } = this.#deps;
+    const { clock, conversations, prompts, options, pick, tell, newId } = this.#deps;
     const acceptedMs = clock.now();
     const conversation = conversations.open(request);
     const promptTokenIds = prompts.build(request, conversation);
@@ -47,7 +49,7 @@ export class TurnServer {
     const held = conversations.takeRemote(conversation, options().mode === 'bidirectional');
     const stopping = new AbortController();
     const turn: Turn = {
-      requestId: `${conversation.id}#${conversation.turns + 1}.${++this.#requests}`,
+      requestId: newId(`${conversation.id}#${conversation.turns + 1}.${++this.#requests}`),
       promptTokenIds,
       sampling: { ...DEFAULT_SAMPLING, ...request.sampling },
       cacheSalt: request.cacheSalt ?? null,

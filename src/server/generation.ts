@@ -2,6 +2,7 @@
  * One generation request, from its checked body to the response: admission, the service, the clock, the format, and the
  * end, whichever comes first: an answer, an error, or a client that goes away.
  */
+import { unguessable } from '../cluster/request-id.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import type { Admission } from './admission.ts';
@@ -199,7 +200,7 @@ async function* timed(
   let failure: unknown = null;
   try {
     const pieces = service.generate({
-      requestId: `${id}-${crypto.randomUUID().slice(0, 8)}`,
+      requestId: unguessable(id),
       ...{ prompt: asked.prompt, sampling, stop: asked.stop, includeStop: asked.includeStop },
       ...{ cacheSalt: asked.cacheSalt, kvTransferParams: asked.kvTransferParams },
       ...{ conversationId: asked.conversationId, signal },
