@@ -1,6 +1,7 @@
 /** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
 import type { EngineStart, EngineStarted } from '../src/cluster/messages.ts';
 import type { EngineCoreDeps } from '../src/engine/engine-core.ts';
+import { warmUpClaims } from '../src/engine/prefix-claim.ts';
 import type { GpuDevice } from '../src/gpu/device.ts';
 import type { GpuKvMemory } from '../src/gpu/kv-memory.ts';
 import type { SpanSink } from '../src/measure/spans.ts';
@@ -57,6 +58,7 @@ export async function buildEngine(
   });
   try {
     const { weightsMs, compileMs, pipelines } = await runner.warmUp();
+    if (core.connector) warmUpClaims();
     const factors = hashFactors(start, architecture);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);

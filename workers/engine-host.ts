@@ -9,12 +9,12 @@ import type {
 import type { EngineStats } from '../src/cluster/types.ts';
 import type { EngineCoreConfig } from '../src/config/engine.ts';
 import type { CostAwarePolicy } from '../src/connector/cost-aware.ts';
-import type { HeldCheck } from '../src/connector/holds.ts';
 import type { NixlWorkerSide } from '../src/connector/worker-side.ts';
 import type { CacheLookup } from '../src/engine/cache-lookup.ts';
 import type { EngineCore } from '../src/engine/engine-core.ts';
 import type { BlockPair, RemoteAddress } from '../src/engine/kv-connector.ts';
-import type { BlockIds, EngineRequest } from '../src/engine/types.ts';
+import { claimPrefix } from '../src/engine/prefix-claim.ts';
+import type { EngineRequest } from '../src/engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../src/errors.ts';
 import { measureCeilings } from '../src/gpu/ceilings.ts';
 import type { MeasuredKernels } from '../src/measure/profile.ts';
@@ -98,10 +98,6 @@ export class EngineHost implements EngineApi {
   async stopRequest(requestId: string): Promise<void> {
     this.#engine().stopRequest(requestId);
     this.#loop?.wake();
-  }
-
-  async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
-    return this.#worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown', stray: null };
   }
 
   async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {
@@ -209,7 +205,10 @@ export class EngineHost implements EngineApi {
   }
 
   async measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult> {
-    return this.#transport().read({ remote, remoteRequestId: 'measure', requestId: 'measure', pairs });
+    const nothing = claimPrefix(false)([], 0, null);
+    const claim = { held: nothing, prompt: nothing };
+    const id = 'measure';
+    return this.#transport().read({ remote, remoteRequestId: id, claim, requestId: id, pairs });
   }
 
   async copyByHand(plan: HandCopyPlan): Promise<HandCopy[]> {

@@ -29,8 +29,6 @@ export class EngineHandle {
   readonly address: RemoteAddress;
   readonly role: 'prefill' | 'decode';
   started!: EngineStarted;
-  /** It takes the place of one that ended: what that one held is gone. */
-  revived = false;
   /** Messages with spans that came. */
   spanMessages = 0;
   #api: Remote<EngineApi>;

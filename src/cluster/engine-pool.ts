@@ -59,7 +59,6 @@ export class EnginePool {
     const dead = [...this.#engines.entries()].filter(([, engine]) => engine.dead);
     for (const [i, { role }] of dead) {
       const engine = await make(role);
-      engine.revived = true;
       await connect(engine, this.alive);
       this.#engines[i] = engine;
     }

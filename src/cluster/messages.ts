@@ -4,12 +4,11 @@
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { KvLayout } from '../config/run.ts';
-import type { HeldCheck } from '../connector/holds.ts';
 import type { BlockFact } from '../engine/block-facts.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
-import type { BlockIds, EngineRequest, RequestOutput } from '../engine/types.ts';
+import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
@@ -69,8 +68,6 @@ export interface EngineApi {
   stopRequest(requestId: string): Promise<void>;
   /** Ends one hold, or all; unknown ids are ignored. */
   releaseHolds(requestIds: readonly string[] | 'all'): Promise<void>;
-  /** What a reader that names this request and these blocks would be told. */
-  checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck>;
   /** Resolves when nothing runs, waits, is held or under way. */
   drain(): Promise<void>;
   /** Drains, then builds the policy anew around the same device, weights and peers. */

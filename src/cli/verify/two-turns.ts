@@ -109,7 +109,7 @@ async function serve(
     outputTokenIds.push(...output.tokens.map(({ tokenId }) => tokenId));
     if (!output.finish) continue;
     const { error, kvTransferParams: held } = output.finish;
-    if (error !== null) throw new RequestError(`${requestId}: ${error}`);
+    if (error !== null) throw new RequestError(`${requestId}: ${error.message}`);
     if (held && output.prompt) return { outputTokenIds, prompt: output.prompt, held };
   }
   throw new RequestError(`${requestId} ended at ${engine.engineId} and left nothing to read`);
