@@ -1,7 +1,7 @@
 /** A connector as its engine's thread has it: what the engine core needs, and what the thread asks and is told besides. */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { ConnectorHolds, KvConnector } from '../engine/kv-connector.ts';
-import type { BlockId, BlockIds, Clock } from '../engine/types.ts';
+import type { Clock } from '../engine/types.ts';
 import type { BlockPair, RemoteAddress, ServingTransport, TransferResult } from '../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
 import type { CostAwarePolicy } from './policy/cost-aware.ts';
@@ -23,22 +23,14 @@ export interface EngineConnector extends KvConnector {
 export interface ReaderHolds extends ConnectorHolds {
   /** Blocks kept for readers since the connector was made: 'prefill' by P for D, 'decode' by D for P. */
   use(): { prefill: HoldUse; decode: HoldUse };
-  /** Whether a request's parameters name what it left. Changes nothing. */
-  check(requestId: string, blockIds: BlockIds): HeldCheck;
   /** Lets every hold of the direction run out now, as its TTL would; returns how many that ended. */
   expireNow(direction: 'prefill' | 'decode'): number;
-}
-
-/** 'stray': one of the blocks is not among those held. 'unknown': nothing was held under this id lately. */
-export interface HeldCheck {
-  state: 'held' | 'ended' | 'unknown' | 'stray';
-  stray: BlockId | null;
 }
 
 export interface TransferCounters {
   /** Pulls that ended well. */
   transfers: number;
-  /** Pulls that ended 'failed' or 'dead'. */
+  /** Pulls that ended 'refused', 'failed' or 'dead'. */
   numFailedTransfers: number;
   numFailedNotifications: number;
   /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */

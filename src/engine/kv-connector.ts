@@ -15,13 +15,17 @@ export interface ConnectorRequest {
   readonly allTokenIds: readonly number[];
   readonly numComputedTokens: number;
   readonly kvTransferParams: KvTransferParams | null;
+  readonly cacheSalt: string | null;
   readonly status: RequestStatus;
   /** Of its full blocks, the first numBlocks of them: made when asked for, whether prefixes are cached here or not. */
   blockHashes(numBlocks?: number): readonly BlockHash[];
 }
 
-/** How a load ended. 'declined' and 'expired': whoever had the blocks has them no longer. 'dead': its engine ended. */
-export type TransferOutcome = 'done' | 'declined' | 'expired' | 'failed' | 'dead';
+/**
+ * How a load ended. 'declined' and 'expired': whoever had the blocks has them no longer. 'refused': there are none for who
+ * asks so, and no more is said. 'dead': its engine ended.
+ */
+export type TransferOutcome = 'done' | 'declined' | 'expired' | 'refused' | 'failed' | 'dead';
 
 /** Worker side to scheduler side, polled once a step. Each id is reported once. */
 export interface ConnectorOutput {

@@ -9,6 +9,7 @@ import type { PolicyDeps } from './scheduler.ts';
 import type { FinishReason, RequestOutput, RequestStatus, SampledToken, ScheduledBatch } from './types.ts';
 
 type FailedLoad = ConnectorOutput['failedRecving'][number];
+type LoadError = NonNullable<NonNullable<RequestOutput['finish']>['error']>;
 type FinishedStatus = Extract<RequestStatus, `finished_${string}`>;
 
 const finishReasons: Record<FinishedStatus, FinishReason> = {
@@ -72,7 +73,7 @@ export class Postprocessor {
   }
 
   /** No-op for an unknown or finished request. Blocks that a load still writes into stay until it ended. */
-  finishRequest(requestId: string, status: FinishedStatus, error: string | null = null): void {
+  finishRequest(requestId: string, status: FinishedStatus, error: LoadError | null = null): void {
     const request = this.#deps.queues.known.get(requestId);
     if (request && !request.isFinished) this.#endings.push(this.#finish(request, status, [], error));
   }
@@ -89,7 +90,9 @@ export class Postprocessor {
     const policy = outcome === 'declined' ? 'recompute' : config.connector?.loadFailurePolicy;
     if (policy === 'recompute') this.#keepValidPrefix(request, failed);
     else {
-      const error = `the KV of request ${requestId} did not arrive (${outcome}): ${message}`;
+      const lost = `the KV of request ${requestId} did not arrive (${outcome}): ${message}`;
+      const error: LoadError =
+        outcome === 'refused' ? { code: 'refused', message } : { code: 'transfer', message: lost };
       this.finishRequest(requestId, 'finished_error', error);
     }
   }
@@ -123,7 +126,7 @@ export class Postprocessor {
     connector?.streams?.requestComputed(request, cache.blockIds(request));
   }
 
-  #finish(request: Request, status: FinishedStatus, tokens: SampledToken[], error: string | null) {
+  #finish(request: Request, status: FinishedStatus, tokens: SampledToken[], error: LoadError | null) {
     const { queues, cache, connector } = this.#deps;
     const loading = queues.loading.has(request);
     queues.remove(request);

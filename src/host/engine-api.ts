@@ -6,12 +6,12 @@ import type { KvLayout } from '../config/cluster-schema.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
-import type { HeldCheck, TransferCounters } from '../connector/types.ts';
+import type { TransferCounters } from '../connector/types.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
-import type { BlockIds, EngineRequest, RequestOutput } from '../engine/types.ts';
+import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
@@ -100,8 +100,6 @@ export interface InspectionApi {
   stats(): Promise<EngineStats>;
   /** What the engine has of a sequence: schedules nothing and runs nothing. */
   lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
-  /** What a reader that names this request and these blocks would be told. */
-  checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck>;
   /** Which block has what, and how full the slab to this engine's readers is. */
   blocks(): Promise<EngineBlocks>;
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */

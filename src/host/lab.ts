@@ -3,6 +3,7 @@ import { measureCeilings } from '../gpu/ceilings.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
+import { claimPrefix } from '../transport/prefix-claim.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 import type { LabApi } from './engine-api.ts';
 import type { HostDeps, RunningEngine } from './running-engine.ts';
@@ -33,7 +34,10 @@ export class EngineLab implements LabApi {
 
   async measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult> {
     const { transport } = this.#engine.parts();
-    return transport.read({ remote, remoteRequestId: 'measure', requestId: 'measure', pairs });
+    const nothing = claimPrefix(false)([], 0, null);
+    const claim = { held: nothing, prompt: nothing };
+    const id = 'measure';
+    return transport.read({ remote, remoteRequestId: id, claim, requestId: id, pairs });
   }
 
   async copyByHand(plan: HandCopyPlan): Promise<HandCopy[]> {

@@ -6,11 +6,13 @@ import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector
 import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
 import type { TransferInfo } from '../../src/connector/types.ts';
 import type { ConnectorOutput } from '../../src/engine/kv-connector.ts';
-import type { BlockPair } from '../../src/transport/types.ts';
+import { claimPrefix, type PrefixClaim } from '../../src/transport/prefix-claim.ts';
+import type { BlockPair, ReadClaim } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
 import {
   connect,
   makeEngine,
+  range,
   type TestEngine,
   type TestEngineOptions,
   TestMemory,
@@ -79,6 +81,30 @@ export function metadata(parts: Partial<NixlMetadata>): NixlMetadata {
   };
 }
 
+/** Every sequence here has the tokens 0, 1, 2, ... */
+export const claimOf = (numTokens: number, cacheSalt: string | null = null): PrefixClaim =>
+  claimPrefix(true)(range(0, numTokens), numTokens, cacheSalt);
+
+/** Blocks of what was held last under an id. */
+const lastHeld = new Map<string, number[]>();
+
+/** What a hold of these full blocks is shown to be read as far as `last`, to its end when absent. */
+export function claimTo(requestId: string, last?: number): ReadClaim {
+  const blockIds = lastHeld.get(requestId) ?? [];
+  const read = last === undefined ? blockIds.length : blockIds.indexOf(last) + 1;
+  return { held: claimOf(16 * blockIds.length), prompt: claimOf(16 * read) };
+}
+
+export function sends(
+  requestId: string,
+  blockIds: number[],
+  send: Pick<SendRequest, 'direction' | 'deadline'>,
+): Map<string, SendRequest> {
+  lastHeld.set(requestId, blockIds);
+  const tokenIds = range(0, 16 * blockIds.length);
+  return new Map([[requestId, { blockIds: [blockIds], tokenIds, cacheSalt: null, ...send }]]);
+}
+
 export function hold(
   node: Node,
   requestId: string,
@@ -86,9 +112,7 @@ export function hold(
   send: Pick<SendRequest, 'direction' | 'deadline'>,
 ) {
   node.worker.startLoadKv(metadata({ reqsInBatch: new Set([requestId]) }));
-  node.worker.startLoadKv(
-    metadata({ reqsToSend: new Map([[requestId, { blockIds: [blockIds], ...send }]]) }),
-  );
+  node.worker.startLoadKv(metadata({ reqsToSend: sends(requestId, blockIds, send) }));
 }
 
 export function pull(
@@ -98,10 +122,12 @@ export function pull(
   pairs: BlockPair[],
   remote: Partial<RecvRequest['remote']> = {},
 ) {
+  const held = remote.requestId ?? `${requestId}@${from.address.engineId}`;
   const recv: RecvRequest = {
     remote: {
       ...from.address,
-      requestId: `${requestId}@${from.address.engineId}`,
+      requestId: held,
+      claim: claimTo(held, pairs.at(-1)?.remote),
       blocksExpiryTime: null,
       ...remote,
     },
@@ -125,7 +151,7 @@ export const nothing: ConnectorOutput = {
   failedRecving: [],
   changed: false,
 };
-export const lease = (clock: TestClock) => ({
+export const lease = (clock: Pick<TestClock, 'now'>) => ({
   direction: 'prefill' as const,
   deadline: clock.now() + LEASE_MS,
 });

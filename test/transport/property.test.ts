@@ -8,7 +8,7 @@ import { expect, it } from 'vitest';
 import type { TransferOutcome } from '../../src/engine/kv-connector.ts';
 import type { TransferResult } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
-import { connect, differing, makeEngine, type TestEngine, TestMemory, turns } from './helpers.ts';
+import { CLAIM, connect, differing, makeEngine, type TestEngine, TestMemory, turns } from './helpers.ts';
 
 const BLOCKS = 24;
 const shape = { blockBytes: [24, 52], numBlocks: [BLOCKS, BLOCKS] };
@@ -91,7 +91,7 @@ async function play({
         const local = pools[group]!.pop();
         return local === undefined ? [] : [{ group, remote, local }];
       });
-      const request = { remote: holder.address, remoteRequestId: 'r', pairs, requestId: 'q' };
+      const request = { remote: holder.address, remoteRequestId: 'r', claim: CLAIM, pairs, requestId: 'q' };
       const check = (result: TransferResult) => {
         ended.push(result.outcome);
         if (result.outcome === 'done') {

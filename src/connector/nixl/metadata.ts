@@ -1,17 +1,21 @@
 /** What the NIXL connector's scheduler side tells its worker side, once a step (vLLM, nixl/metadata.py). */
 import type { BlockIds } from '../../engine/types.ts';
-import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
+import type { BlockPair, HoldRef, ReadClaim, RemoteAddress } from '../../transport/types.ts';
 
-/** What of a sequence has KV: its first numTokens tokens, in these blocks. */
+/** What of a prompt has KV: its first numTokens tokens, in these blocks. */
 export interface ComputedBlocks {
   blockIds: BlockIds;
   numTokens: number;
+  /** The whole prompt's. */
+  tokenIds: readonly number[];
+  cacheSalt: string | null;
 }
 
 /** A pull that the worker side must start. No pairs: only the notification is sent, so that the holder frees. */
 export interface RecvRequest {
   remote: RemoteAddress & {
     requestId: string;
+    claim: ReadClaim;
     /** Holder's clock, seconds (vLLM's remote_blocks_expiry_time); null when the holder gave none. */
     blocksExpiryTime: number | null;
   };
@@ -26,6 +30,9 @@ export interface RecvRequest {
 /** What a finished request leaves for its reader. */
 export interface SendRequest {
   blockIds: BlockIds;
+  /** Those whose KV is in the blocks; nobody is served who does not know them and the salt. */
+  tokenIds: readonly number[];
+  cacheSalt: string | null;
   /** Own clock, milliseconds. */
   deadline: number;
   /** 'prefill' holds P's blocks for D (lease, heartbeats); 'decode' holds D's blocks for P (plain TTL). */
@@ -47,6 +54,6 @@ export interface NixlMetadata {
   computed: ReadonlyMap<string, ComputedBlocks>;
   /** Streamed pulls that nobody wants any more. */
   reqsToCancel: ReadonlySet<string>;
-  /** Remote request ids to keep alive, by holder. */
-  heartbeats: readonly { remote: RemoteAddress; requestIds: readonly string[] }[];
+  /** Holds to keep alive, by holder. */
+  heartbeats: readonly { remote: RemoteAddress; holds: readonly HoldRef[] }[];
 }

@@ -6,6 +6,7 @@ import type { NixlConfig } from '../../config/kv-transfer.ts';
 import type { ConnectorOutput, KvConnectorWorker, TransferOutcome } from '../../engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../engine/types.ts';
 import { EngineDeadError, invariant } from '../../errors.ts';
+import { claimPrefix } from '../../transport/prefix-claim.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
   PeerNotification,
@@ -52,8 +53,13 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     this.#clock = deps.clock;
     this.#events = deps;
     this.#reports = new Reports(deps.clock, () => this.holds.nextDeadline());
+    const { clock } = deps;
+    const { blockSize } = deps.transport.identity;
+    const claim = claimPrefix(deps.config.tokenCheck);
     this.holds = new HoldTable({
-      clock: deps.clock,
+      clock,
+      blockSize,
+      claim,
       extensionMs: (deps.config.leaseMs * 2) / 3,
       onEnd: (requestId, end) => {
         if (end === 'expired') this.counters.numKvExpired += 1;
@@ -65,8 +71,9 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     });
     this.#streams = new StreamTable({
       holds: this.holds,
-      clock: deps.clock,
-      blockSize: deps.transport.identity.blockSize,
+      clock,
+      blockSize,
+      claim,
       patienceMs: deps.config.leaseMs,
       onStarving: () => this.#reports.changed(),
     });
@@ -98,8 +105,8 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       this.holds.hold(requestId, send);
       this.#streams.held(requestId);
     }
-    for (const { remote, requestIds } of metadata.heartbeats) {
-      this.#transport.notify(remote, { kind: 'heartbeat', requestIds });
+    for (const { remote, holds } of metadata.heartbeats) {
+      this.#transport.notify(remote, { kind: 'heartbeat', holds });
     }
   }
 
@@ -113,14 +120,15 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
   }
 
   #onNotification(notification: PeerNotification): void {
-    if (notification.kind === 'done_reading') this.holds.doneReading(notification.requestId);
-    else for (const requestId of notification.requestIds) this.holds.heartbeat(requestId);
+    if (notification.kind === 'done_reading') this.holds.doneReading(notification);
+    else for (const hold of notification.holds) this.holds.heartbeat(hold);
   }
 
   async #receive(requestId: string, recv: RecvRequest): Promise<void> {
     const { remote, pairs, numTokens } = recv;
     const done = () => {
-      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId }, requestId);
+      const { held } = remote.claim;
+      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId, held }, requestId);
     };
     if (pairs.length === 0) {
       done();
@@ -152,7 +160,8 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
   }
 
   #read(requestId: string, { remote, pairs, streamed }: RecvRequest): Promise<TransferResult> {
-    const read = { remote, remoteRequestId: remote.requestId, pairs, requestId };
+    const { requestId: remoteRequestId, claim } = remote;
+    const read = { remote, remoteRequestId, claim, pairs, requestId };
     if (!streamed) return this.#transport.read(read);
     const { signal } = this.#cancels.get(requestId)!;
     const onChunk: ReadRequest['onChunk'] = (pairs) => this.#events.onChunk?.({ requestId, pairs });
@@ -182,7 +191,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
 
   #count(outcome: TransferOutcome): void {
     if (outcome === 'done') this.counters.transfers += 1;
-    else if (outcome === 'failed' || outcome === 'dead') this.counters.numFailedTransfers += 1;
+    else if (outcome !== 'declined' && outcome !== 'expired') this.counters.numFailedTransfers += 1;
   }
 
   #localIds({ pairs }: RecvRequest): BlockId[][] {
