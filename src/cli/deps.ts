@@ -1,11 +1,11 @@
 /** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
+import type { VerifyProviders } from '../lab/verify/types.ts';
 import type { Machine } from '../measure/report-head.ts';
 import type { Architecture } from '../model/types.ts';
 import type { Ports, RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
-import type { VerifyProviders } from './verify/types.ts';
 
 export interface Output {
   write(text: string): void;

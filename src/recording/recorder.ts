@@ -6,10 +6,10 @@ import type { Clock } from '../engine/types.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { EngineEvent } from '../host/messages.ts';
-import type { BlockView, Direction, Machine, SessionEvent } from '../measure/recording.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
+import type { BlockView, Direction, Machine, SessionEvent } from './events.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {

@@ -2,9 +2,9 @@
 import type { Mode } from '../config/modes.ts';
 import type { RunConfig } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { SessionEvent } from '../measure/recording.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { GenerateRequest } from '../router/turn-types.ts';
+import type { SessionEvent } from './events.ts';
 import { RecordedRace } from './recorded-race.ts';
 import { Recorder } from './recorder.ts';
 

@@ -1,6 +1,6 @@
 /** How long the first token takes by how much D has: pulled, and computed again. Filled pass by pass, in under a minute. */
 import { median } from 'simple-statistics';
-import type { Crossover, SessionEvent } from '../../../src/measure/recording.ts';
+import type { Crossover, SessionEvent } from '../../../src/recording/events.ts';
 import { makeConversations } from '../../../src/workload/made.ts';
 import type { Engines } from './engines.ts';
 import type { Settings } from './settings.ts';

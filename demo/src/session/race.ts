@@ -1,5 +1,5 @@
 /** The same turn twice: once P computes again what D generated, once it pulls it. Both are runs, one after the other. */
-import type { Race, RaceLane, SessionEvent } from '../../../src/measure/recording.ts';
+import type { Race, RaceLane, SessionEvent } from '../../../src/recording/events.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
 import type { Engines } from './engines.ts';

@@ -4,6 +4,7 @@ import { type KvLayout, type RunConfig, reportedSettings } from '../../config/ru
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
+import { makeHead } from '../../lab/run-report.ts';
 import {
   checkPlan,
   type SweepPlan,
@@ -19,7 +20,6 @@ import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
-import { makeHead } from '../make-report.ts';
 import { type Outputs, prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
 import type { Lists } from '../settings.ts';

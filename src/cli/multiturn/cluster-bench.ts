@@ -5,20 +5,26 @@ import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
+import { finalIntegrity } from '../../lab/integrity.ts';
+import { ClusterTarget } from '../../lab/multiturn/cluster-target.ts';
+import {
+  type ExperimentPlan,
+  fitPools,
+  planExperiments,
+  sizeOf,
+  UNSCALED_THRESHOLD,
+} from '../../lab/multiturn/experiments.ts';
+import { makeBenchReport } from '../../lab/multiturn/report.ts';
+import { runSession } from '../../lab/multiturn/session.ts';
+import { loadWorkload, type Workload } from '../../lab/multiturn/workload.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import type { CommandContext } from '../deps.ts';
-import { finalIntegrity } from '../integrity.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { startCluster } from '../start-cluster.ts';
-import { ClusterTarget } from './cluster-target.ts';
-import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
-import { makeBenchReport } from './make-report.ts';
-import { runSession } from './session.ts';
 import { activeOf, budgetMs, checkCounts, serveOptions } from './settings.ts';
 import { watchSession } from './watch.ts';
-import { loadWorkload, type Workload } from './workload.ts';
 
 /** Throws KvferryError: what is wrong with the settings before any engine starts. */
 export async function benchCluster(

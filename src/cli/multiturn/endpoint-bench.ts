@@ -2,6 +2,11 @@
 import { percentages } from '../../config/bench-schema.ts';
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError, RequestError } from '../../errors.ts';
+import { mergeErrors, type ServedRound, serveConversations } from '../../lab/multiturn/clients.ts';
+import { EndpointTarget, firstModel } from '../../lab/multiturn/endpoint-target.ts';
+import { mainExperiment, workloadAndPlan } from '../../lab/multiturn/report.ts';
+import type { SessionResult } from '../../lab/multiturn/session.ts';
+import { loadWorkload, type Workload } from '../../lab/multiturn/workload.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
 import { type MeasuredRequest, summariseMode } from '../../measure/bench-summary.ts';
 import { REPORT_VERSION } from '../../measure/report-head.ts';
@@ -10,12 +15,7 @@ import { wordVocabulary } from '../../workload/words.ts';
 import type { CommandContext } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { createProgress } from '../progress.ts';
-import { mergeErrors, type ServedRound, serveConversations } from './clients.ts';
-import { EndpointTarget, firstModel } from './endpoint-target.ts';
-import { mainExperiment, workloadAndPlan } from './make-report.ts';
-import type { SessionResult } from './session.ts';
 import { budgetMs, checkCounts, SERVERS_MODEL, serveOptions } from './settings.ts';
-import { loadWorkload, type Workload } from './workload.ts';
 
 const SERVER = 'server';
 

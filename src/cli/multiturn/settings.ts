@@ -3,12 +3,12 @@ import { durationMs, EXPERIMENTS, scaleDivisor } from '../../config/bench-schema
 import { BENCH_MODES } from '../../config/modes.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { Auditor, shareOf } from '../../lab/audit.ts';
+import { UNSCALED_THRESHOLD } from '../../lab/multiturn/experiments.ts';
+import type { ServeOptions } from '../../lab/multiturn/rounds.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { Auditor, shareOf } from '../audit.ts';
 import type { CliDeps } from '../deps.ts';
-import { UNSCALED_THRESHOLD } from './experiments.ts';
-import type { ServeOptions } from './rounds.ts';
 
 /** A model that decodes fast enough on a processor, and whose prefill is worth saving. */
 const DEFAULT_MODEL = 'tiny';

@@ -1,9 +1,9 @@
 /** A benchmark's progress with the time that is left, on stderr. */
 
+import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
+import type { SessionWatcher } from '../../lab/multiturn/session.ts';
 import { formatSeconds, plural } from '../format.ts';
 import type { Progress } from '../progress.ts';
-import type { ExperimentPlan } from './experiments.ts';
-import type { SessionWatcher } from './session.ts';
 
 /** `arms`: runs of one round. */
 export function watchSession(

@@ -2,10 +2,11 @@
  * A benchmark from the first estimate to the last round that its time allows. Ends at a round's end; a round that would
  * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
  */
+
+import { formatSeconds, plural } from '../../cli/format.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { formatSeconds, plural } from '../format.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import { fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';

@@ -1,12 +1,12 @@
 /** From a cluster and its runs to the report. */
 
+import type { CliDeps } from '../cli/deps.ts';
 import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
 import type { Integrity, Report, RunReport } from '../measure/report.ts';
 import { REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
 import type { TurnTimeline } from '../measure/turn-timeline.ts';
-import type { CliDeps } from './deps.ts';
 
 export function makeReport(
   deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,

@@ -1,6 +1,7 @@
 /** What `kvferry verify` runs: checks with a name and a verdict, from several providers. */
+
+import type { Backend } from '../../cli/deps.ts';
 import type { RunConfig } from '../../config/run.ts';
-import type { Backend } from '../deps.ts';
 
 export interface CheckResult {
   ok: boolean;

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
+import { parseRunConfig } from '../../../src/config/run.ts';
 import {
   type ExperimentPlan,
   fitPools,
   planExperiments,
   sizeOf,
-} from '../../../src/cli/multiturn/experiments.ts';
-import { fitCost, nextRound, predictRoundMs, whatFits } from '../../../src/cli/multiturn/plan.ts';
-import { parseRunConfig } from '../../../src/config/run.ts';
+} from '../../../src/lab/multiturn/experiments.ts';
+import { fitCost, nextRound, predictRoundMs, whatFits } from '../../../src/lab/multiturn/plan.ts';
 import type { MeasuredRequest } from '../../../src/measure/bench-summary.ts';
 import { generateConversations } from '../../../src/workload/generate.ts';
 import { pr32553 } from '../../../src/workload/pr32553.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { serveConversations } from '../../../src/cli/multiturn/clients.ts';
-import type { AnsweredTurn, BenchTarget, TurnToSend } from '../../../src/cli/multiturn/target.ts';
 import { InternalError, RequestError } from '../../../src/errors.ts';
+import { serveConversations } from '../../../src/lab/multiturn/clients.ts';
+import type { AnsweredTurn, BenchTarget, TurnToSend } from '../../../src/lab/multiturn/target.ts';
 import type { BenchConversation } from '../../../src/workload/types.ts';
 import { clientOptions } from './client-options.ts';
 

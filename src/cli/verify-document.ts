@@ -1,9 +1,10 @@
 /** What `kvferry verify` found, as a document for --html and --markdown, and as test cases for --junit. */
-import type { ReportDocument, Tone } from '../../report/document.ts';
-import { renderJunit } from '../../report/junit.ts';
-import { formatSeconds, plural } from '../format.ts';
-import type { Verdict } from './runner.ts';
-import { CHECK_GROUPS, type CheckGroup } from './types.ts';
+
+import type { Verdict } from '../lab/verify/runner.ts';
+import { CHECK_GROUPS, type CheckGroup } from '../lab/verify/types.ts';
+import type { ReportDocument, Tone } from '../report/document.ts';
+import { renderJunit } from '../report/junit.ts';
+import { formatSeconds, plural } from './format.ts';
 
 export interface VerifyAbout {
   kvferry: string;

@@ -1,5 +1,5 @@
 /** Clients that take a workload as it is: one at a time, without gaps, limits or warm-up. */
-import type { ClientOptions } from '../../../src/cli/multiturn/clients.ts';
+import type { ClientOptions } from '../../../src/lab/multiturn/clients.ts';
 
 export const clientOptions = (change: Partial<ClientOptions> = {}): ClientOptions => ({
   round: 1,

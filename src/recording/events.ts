@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { MODES } from '../config/modes.ts';
-import { turnSchema } from './report.ts';
+import { turnSchema } from '../measure/report.ts';
 
 const count = z.number().int().nonnegative();
 const role = z.enum(['prefill', 'decode']);

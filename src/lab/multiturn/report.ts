@@ -1,13 +1,13 @@
 /** From a session to the benchmark's report. */
 
+import type { CliDeps } from '../../cli/deps.ts';
+import { activeOf, budgetMs } from '../../cli/multiturn/settings.ts';
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';
 import type { Integrity } from '../../measure/report.ts';
-import type { CliDeps } from '../deps.ts';
-import { makeHead } from '../make-report.ts';
+import { makeHead } from '../run-report.ts';
 import type { SessionResult } from './session.ts';
-import { activeOf, budgetMs } from './settings.ts';
 import { summariseExperiment } from './summary.ts';
 import type { Workload } from './workload.ts';
 

@@ -1,5 +1,6 @@
 /** The conversations of a benchmark: from a preset, a generator file or a list, before anything starts. */
 import path from 'node:path';
+import type { CliDeps } from '../../cli/deps.ts';
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -14,7 +15,6 @@ import {
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { pr32553 } from '../../workload/pr32553.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
-import type { CliDeps } from '../deps.ts';
 
 export interface Workload {
   source: string;

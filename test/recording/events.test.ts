@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { recordingSchema } from '../../src/measure/recording.ts';
+import { recordingSchema } from '../../src/recording/events.ts';
 
 const shipped = path.join(import.meta.dirname, '../../demo/recordings/shipped.json');
 
