@@ -1,4 +1,4 @@
-/** `--audit`: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
+/** An audit: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
 
 import { isRefusal } from '../connector/policy/pull-policy.ts';
 import { InternalError } from '../errors.ts';
@@ -52,6 +52,3 @@ export class Auditor {
     };
   }
 }
-
-/** '5%' as 0.05. */
-export const shareOf = (text: string): number => Number.parseFloat(text) / 100;

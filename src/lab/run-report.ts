@@ -1,15 +1,22 @@
 /** From a cluster and its runs to the report. */
 
-import type { CliDeps } from '../cli/deps.ts';
 import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
 import type { Integrity, Report, RunReport } from '../measure/report.ts';
-import { REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
+import { type Machine, REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
 import type { TurnTimeline } from '../measure/turn-timeline.ts';
 
+/** What writes reports, on which machine. */
+export interface ReportSource {
+  version: string;
+  /** Date and time as ISO 8601, UTC. */
+  today(): string;
+  machine(): Machine;
+}
+
 export function makeReport(
-  deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,
+  source: ReportSource,
   config: RunConfig,
   cluster: Cluster,
   runs: readonly RunReport[],
@@ -19,7 +26,7 @@ export function makeReport(
 ): Report {
   const { model, engines, startMs, link } = cluster.info;
   return {
-    ...makeHead('run', deps, cluster),
+    ...makeHead('run', source, cluster.info.adapter),
     model: {
       name: model.name,
       parameters: model.parameters,
@@ -48,23 +55,16 @@ export function makeReport(
   };
 }
 
-/** What every command's report begins with. */
-export function makeHead<K extends ReportKind>(
+/** What every report begins with. */
+export const makeHead = <K extends ReportKind>(
   kind: K,
-  deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,
-  { info: { adapter } }: Pick<Cluster, 'info'>,
-) {
-  return {
-    kvferry: deps.version,
-    kind,
-    schema_version: REPORT_VERSION as typeof REPORT_VERSION,
-    created: deps.today(),
-    machine: deps.machine(),
-    adapter: {
-      name: adapter.name,
-      backend: adapter.backend,
-      software: adapter.software,
-      features: [...adapter.features],
-    },
-  };
-}
+  source: ReportSource,
+  { name, backend, software, features }: Pick<Cluster['info']['adapter'], keyof Report['adapter']>,
+) => ({
+  kvferry: source.version,
+  kind,
+  schema_version: REPORT_VERSION as typeof REPORT_VERSION,
+  created: source.today(),
+  machine: source.machine(),
+  adapter: { name, backend, software, features: [...features] },
+});

@@ -21,10 +21,7 @@ function environment(change: Partial<ClusterOptions> = {}): CheckEnvironment {
     software,
     backend: {
       architecture: (model) => loadArchitecture(model, null),
-      useAdapter: () => expect.fail('the adapter is chosen already'),
       startCluster: (options) => EngineCluster.start(nodePlatform, { ...options, ...change }),
-      tokenizer: () => expect.fail('not needed'),
-      tokenizerFiles: () => expect.fail('not needed'),
     },
   };
 }

@@ -1,12 +1,14 @@
 /** `kvferry run`: conversations in each mode, a table per turn, and what pulling saved. */
 
+import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError, InternalError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { Cluster } from '../../fleet/types.ts';
-import { Auditor, shareOf } from '../../lab/audit.ts';
+import { Auditor } from '../../lab/audit.ts';
 import { driveMode } from '../../lab/drive.ts';
 import { finalIntegrity } from '../../lab/integrity.ts';
+import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { ProfileReport } from '../../measure/profile.ts';
@@ -22,7 +24,7 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { textOutput } from '../json-option.ts';
 import { prepareOutputs } from '../outputs.ts';
-import { NO_TIMESTAMPS, profileKernels, profileLines } from '../profile.ts';
+import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { printReport } from '../run-output.ts';

@@ -18,7 +18,16 @@ export function watchSession(
   let done = 0;
   const left = (): string => (endsAtMs === null ? '' : `about ${timeLeft(endsAtMs - now())} left`);
   return {
-    line: (text) => progress.line(text),
+    trying: (conversations, turns) =>
+      progress.line(
+        `trying ${plural(conversations, 'conversation')}, ${turns} turns each, to know what fits`,
+      ),
+    tried: ({ tookMs, cost, fitting, all, roundMs }) =>
+      progress.line(
+        `tried in ${formatSeconds(tookMs)}: about ${cost.prefillMsPerToken.toFixed(2)} ms a prompt token, ` +
+          `${cost.decodeMsPerToken.toFixed(1)} ms a generated one; ${fitting} of ${plural(all, 'conversation')}, ` +
+          `about ${formatSeconds(roundMs)} a round`,
+      ),
     planned(planned, roundMs) {
       const over = Math.floor(done / armsARound);
       rounds = Math.max(planned, over);

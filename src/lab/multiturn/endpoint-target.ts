@@ -57,6 +57,14 @@ export class EndpointTarget implements BenchTarget {
     this.#options = options;
   }
 
+  get url(): string {
+    return this.#options.url;
+  }
+
+  get model(): string {
+    return this.#options.model;
+  }
+
   async send(turn: TurnToSend): Promise<AnsweredTurn> {
     const { now, timeoutMs } = this.#options;
     const limit = Math.max(timeoutMs, (turn.maxTokens ?? 0) * TIMEOUT_MS_A_TOKEN);

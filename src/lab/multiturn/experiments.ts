@@ -1,11 +1,10 @@
 /** What is compared under which conditions: P's prefix caching off, on, and with a pool too small for all conversations. */
-import type { ExperimentName } from '../../config/bench-schema.ts';
+import { type ExperimentName, shareOf } from '../../config/bench-schema.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { shareOf } from '../audit.ts';
 
 /** One side of a comparison. */
 export interface Arm {

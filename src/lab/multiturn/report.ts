@@ -1,94 +1,80 @@
-/** From a session to the benchmark's report. */
+/** From what was served to the benchmark's report, whatever served it. */
 
-import type { CliDeps } from '../../cli/deps.ts';
-import { activeOf, budgetMs } from '../../cli/multiturn/settings.ts';
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';
-import type { Integrity } from '../../measure/report.ts';
-import { makeHead } from '../run-report.ts';
-import type { SessionResult } from './session.ts';
-import { summariseExperiment } from './summary.ts';
-import type { Workload } from './workload.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+import { makeHead, type ReportSource } from '../run-report.ts';
+import { activeOf, budgetMs } from './settings.ts';
 
-export interface ReportParts {
-  config: RunConfig;
-  cluster: Cluster;
-  workload: Workload;
-  session: SessionResult;
-  spentMs: number;
+/** The conversations of a benchmark, and where they come from. */
+export interface Workload {
+  source: string;
+  scale: string;
+  conversations: readonly BenchConversation[];
+  /** vLLM's generation parameters; empty for a list. */
+  generation: Readonly<Record<string, string>>;
+}
+
+export interface ServedBench {
+  adapter: Pick<Cluster['info']['adapter'], keyof BenchReport['adapter']>;
+  target: BenchReport['target'];
+  experiments: BenchReport['experiments'];
+  /** Those of the workload that were served to the end. */
+  conversations: readonly BenchConversation[];
+  /** Whole rounds. */
+  rounds: number;
+  /** A sentence each. */
   notes: readonly string[];
-  integrity: Integrity | null;
-  /** Of the time: what recording spans cost. */
-  recorderShare: number;
+  /** null: all was served. */
+  incompleteReason: string | null;
+  integrity: BenchReport['integrity'];
+  /** Of the time: what recording spans cost; null where none were. */
+  recorderShare: number | null;
 }
 
 export function makeBenchReport(
-  deps: Pick<CliDeps, 'version' | 'today' | 'machine'>,
-  { config, cluster, workload, session, spentMs, notes, integrity, recorderShare }: ReportParts,
-): BenchReport {
-  const { model, link } = cluster.info;
-  const experiments = Object.fromEntries(
-    session.experiments.map((plan): [string, Experiment] => [
-      plan.key,
-      summariseExperiment(plan, session.rounds, config, model.blockBytes),
-    ]),
-  );
-  return {
-    ...makeHead('bench', deps, cluster),
-    complete: session.complete,
-    incomplete_reason: session.incompleteReason,
-    target: {
-      kind: 'cluster',
-      url: null,
-      model: model.name,
-      block_bytes: model.blockBytes,
-      kv_bytes_per_token: model.kvBytesPerToken,
-      parameters: model.parameters,
-      link: link?.name ?? null,
-    },
-    config: { ...reportedSettings(config) },
-    ...workloadAndPlan(config, workload, session, spentMs, notes),
-    recorder_overhead_percent: 100 * recorderShare,
-    experiments,
-    ...mainExperiment(experiments),
-    integrity,
-  };
-}
-
-export function workloadAndPlan(
+  source: ReportSource,
   config: RunConfig,
   workload: Workload,
-  session: Pick<SessionResult, 'conversations' | 'notes' | 'rounds'>,
+  served: ServedBench,
   spentMs: number,
-  notes: readonly string[],
-): Pick<BenchReport, 'workload' | 'plan'> {
-  const turns = session.conversations.flatMap((conversation) => conversation.turns);
-  const rounds = [...session.rounds.values()].map((list) => list.length);
+): BenchReport {
+  const { experiments, conversations, incompleteReason, recorderShare } = served;
+  const turns = conversations.flatMap((conversation) => conversation.turns);
   return {
+    ...makeHead('bench', source, served.adapter),
+    complete: incompleteReason === null,
+    incomplete_reason: incompleteReason,
+    target: served.target,
+    config: { ...reportedSettings(config) },
     workload: {
       source: workload.source,
       scale: workload.scale,
       seed: config.seed,
       num_clients: config.numClients,
-      max_active_conversations: Math.min(activeOf(config), session.conversations.length),
-      conversations: session.conversations.length,
+      max_active_conversations: Math.min(activeOf(config), conversations.length),
+      conversations: conversations.length,
       requests: turns.length,
-      prompt_tokens: promptTokens(session.conversations),
+      prompt_tokens: promptTokens(conversations),
       output_tokens: turns.reduce((sum, turn) => sum + (turn.outputTokens ?? 0), 0),
       generation: { ...workload.generation },
     },
     plan: {
       budget_ms: budgetMs(config),
       spent_ms: spentMs,
-      rounds: rounds.length > 0 ? Math.min(...rounds) : 0,
-      notes: [...notes, ...session.notes],
+      rounds: served.rounds,
+      notes: [...served.notes],
     },
+    recorder_overhead_percent: recorderShare === null ? null : 100 * recorderShare,
+    experiments,
+    ...mainExperiment(experiments),
+    integrity: served.integrity,
   };
 }
 
 /** Histories included. */
-function promptTokens(conversations: SessionResult['conversations']): number {
+function promptTokens(conversations: readonly BenchConversation[]): number {
   let sum = 0;
   for (const { turns } of conversations) {
     let history = 0;
@@ -100,7 +86,7 @@ function promptTokens(conversations: SessionResult['conversations']): number {
   return sum;
 }
 
-export function mainExperiment(
+function mainExperiment(
   experiments: Readonly<Record<string, Experiment>>,
 ): Pick<BenchReport, 'modes' | 'comparison'> {
   const [main] = Object.values(experiments);

@@ -3,12 +3,12 @@
  * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
  */
 
-import { formatSeconds, plural } from '../../cli/format.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import { plural } from '../../measure/format.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
-import { fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
+import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
 import type { BenchTarget } from './target.ts';
 
@@ -26,16 +26,28 @@ export interface SessionResult {
   experiments: readonly ExperimentPlan[];
   conversations: readonly BenchConversation[];
   rounds: ReadonlyMap<Arm, readonly ArmRound[]>;
-  complete: boolean;
+  /** null: all was served. */
   incompleteReason: string | null;
   /** What was cut, a sentence each. */
   notes: string[];
 }
 
 export interface SessionWatcher extends RoundWatcher {
-  line(text: string): void;
+  /** So many conversations of so many turns are tried, to know what fits. */
+  trying(conversations: number, turns: number): void;
+  tried(found: TrialFindings): void;
   /** What a round is expected to take; null while nobody knows. */
   planned(rounds: number, roundMs: number | null): void;
+}
+
+export interface TrialFindings {
+  tookMs: number;
+  cost: Cost;
+  /** Conversations that fit, of all. */
+  fitting: number;
+  all: number;
+  /** What a round of those is expected to take. */
+  roundMs: number;
 }
 
 /** The rest of the time goes to closing the engines and writing the report. */
@@ -78,7 +90,6 @@ export async function runSession(
       experiments,
       conversations,
       rounds: results,
-      complete: incompleteReason === null,
       incompleteReason,
       notes,
     };
@@ -169,7 +180,7 @@ async function trial(
   const few = all
     .slice(0, Math.max(numClients, 1))
     .map(({ id, turns }) => ({ id, turns: turns.slice(0, TRIAL_TURNS) }));
-  watcher.line(`trying ${plural(few.length, 'conversation')}, ${TRIAL_TURNS} turns each, to know what fits`);
+  watcher.trying(few.length, TRIAL_TURNS);
   const begun = now();
   const [first] = experiments;
   const settings = {
@@ -191,11 +202,7 @@ async function trial(
   const chosen =
     deadlineMs === null ? all : whatFits(all, experiments, cost, { numClients, rounds, leftMs: leftMs() });
   const roundMs = predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
-  watcher.line(
-    `tried in ${formatSeconds(now() - begun)}: about ${cost.prefillMsPerToken.toFixed(2)} ms a prompt token, ` +
-      `${cost.decodeMsPerToken.toFixed(1)} ms a generated one; ${chosen.length} of ${plural(all.length, 'conversation')}, ` +
-      `about ${formatSeconds(roundMs)} a round`,
-  );
+  watcher.tried({ tookMs: now() - begun, cost, fitting: chosen.length, all: all.length, roundMs });
   const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
   watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);
   return chosen;

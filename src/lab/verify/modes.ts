@@ -4,8 +4,8 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { plural } from '../../cli/format.ts';
 import { RUN_MODES } from '../../config/modes.ts';
+import { plural } from '../../measure/format.ts';
 import type { Disagreement } from '../../measure/report.ts';
 import { type MadeSizes, madeLength } from '../../workload/made.ts';
 import { runTrial, type Trial, type TrialResult } from './clusters.ts';

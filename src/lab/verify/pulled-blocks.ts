@@ -4,11 +4,11 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { plural } from '../../cli/format.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { InternalError } from '../../errors.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
+import { plural } from '../../measure/format.ts';
 import type { Platform } from '../../platform/types.ts';
 import { type KvLayout, kvLayout } from './kv-layout.ts';
 import { oracleFor } from './kv-oracle.ts';

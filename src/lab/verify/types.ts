@@ -1,7 +1,8 @@
 /** What `kvferry verify` runs: checks with a name and a verdict, from several providers. */
 
-import type { Backend } from '../../cli/deps.ts';
 import type { RunConfig } from '../../config/run.ts';
+import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
+import type { Architecture } from '../../model/types.ts';
 
 export interface CheckResult {
   ok: boolean;
@@ -27,9 +28,17 @@ export const CHECK_GROUPS = {
 
 export type CheckGroup = keyof typeof CHECK_GROUPS;
 
+/** Starts engines for the checks. */
+export interface Engines {
+  /** Throws ModelError. */
+  architecture(model: string): Promise<Architecture>;
+  /** Throws KvferryError. */
+  startCluster(options: ClusterOptions): Promise<Cluster>;
+}
+
 export interface CheckEnvironment {
   config: RunConfig;
-  backend: Backend;
+  backend: Engines;
   /** The adapter in use computes on the CPU. */
   software: boolean;
 }

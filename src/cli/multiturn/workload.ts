@@ -1,9 +1,9 @@
 /** The conversations of a benchmark: from a preset, a generator file or a list, before anything starts. */
 import path from 'node:path';
-import type { CliDeps } from '../../cli/deps.ts';
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import type { Workload } from '../../lab/multiturn/report.ts';
 import { parseAnswered, parseJson } from '../../workload/file.ts';
 import {
   describeGenerator,
@@ -15,14 +15,7 @@ import {
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { pr32553 } from '../../workload/pr32553.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
-
-export interface Workload {
-  source: string;
-  scale: string;
-  conversations: readonly BenchConversation[];
-  /** vLLM's generation parameters; empty for a list. */
-  generation: Readonly<Record<string, string>>;
-}
+import type { CliDeps } from '../deps.ts';
 
 /** `asText`: drawn tokens are sent as the text that they spell. Throws ConfigError. */
 export async function loadWorkload(
