@@ -1,7 +1,7 @@
 /** A calibration as a document, for --html and --markdown: the two curves, what thresholds lose, policies side by side. */
 
 import type { CostProfile } from '../config/cost-profile.ts';
-import { type ExpectedRegret, logGrid, NEW_TOKENS, predictTtft } from '../lab/fit-costs.ts';
+import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { CurvePiece, ReportDocument, Section, TablePiece } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
@@ -65,7 +65,7 @@ const POINTS = 40;
 function curve(profile: CostProfile): CurvePiece {
   const { fit, recommended_threshold: threshold } = profile;
   const tokens = [...new Set(logGrid(fit.least_tokens, fit.most_tokens, POINTS))];
-  const both = tokens.map((x) => ({ x, ...predictTtft(profile, x, NEW_TOKENS) }));
+  const both = tokens.map((x) => ({ x, ...predictTtft(profile, x, COMPUTED_TOKENS) }));
   const inside = threshold !== null && threshold >= fit.least_tokens && threshold <= fit.most_tokens;
   return {
     kind: 'curve',

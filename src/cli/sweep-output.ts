@@ -31,7 +31,7 @@ function seriesLines(series: SweepSeriesReport, rounds: number, style: TableStyl
   ];
 }
 
-export function titleOf({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
+function titleOf({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
   return [
     link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link',
     `blocks of ${block_size}, ${layout}`,
@@ -100,7 +100,7 @@ function plot(points: readonly SweepPointReport[]): string[] {
   ];
 }
 
-export function crossoverSentence({ crossover, points, link }: SweepSeriesReport): string {
+function crossoverSentence({ crossover, points, link }: SweepSeriesReport): string {
   if (!crossover) return 'No crossover: it needs both bidirectional and unidirectional.';
   const tokens = points.map((point) => point.context_tokens);
   const [least, most] = [Math.min(...tokens), Math.max(...tokens)];

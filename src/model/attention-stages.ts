@@ -3,13 +3,13 @@ import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
-import type { Stage } from './forward-pass.ts';
 import {
   type AdapterForm,
   type AttentionVariant,
   type AttentionVariants,
   attentionParts,
 } from './kernel-variants.ts';
+import type { Stage } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
 

@@ -12,7 +12,7 @@ const role = z.enum(['prefill', 'decode']);
 const direction = z.enum(['p_to_d', 'd_to_p']);
 const mode = z.enum(MODES);
 
-export const BLOCK_STATES = [
+const BLOCK_STATES = [
   'free', // nothing in it
   'computed', // in use: this engine computed its KV
   'hit', // in use: found in this engine's own prefix cache

@@ -1,4 +1,6 @@
 /** `kvferry run`'s report as a document. */
+
+import { auditTotals } from '../measure/audit.ts';
 import type { Baseline } from '../measure/baseline.ts';
 import {
   formatBytes,
@@ -12,7 +14,7 @@ import {
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
-import { auditSentence, auditTable, auditTotals } from './audit.ts';
+import { auditSentence, auditTable } from './audit.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import type { Piece, ReportDocument, Section, TablePiece } from './document.ts';

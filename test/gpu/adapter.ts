@@ -4,7 +4,7 @@ import { GpuDevice } from '../../src/gpu/device.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
-export const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
+const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
 
 let selected: Promise<void> | null = null;
 

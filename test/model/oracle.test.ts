@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { compareFixture, type FixtureRun, oracleFixtureRun } from '../../src/model/fixture.ts';
+import { compareFixture, type FixtureRun } from '../../src/model/fixture.ts';
 import { loadWeights } from '../../src/model/load.ts';
-import { generateGreedy, loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
+import { loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { ropeFrequencies } from '../../src/model/rope.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { directory, oddConfig, oddTensors, safetensors, type TestTensors } from './checkpoint.ts';
+import { generateGreedy, oracleFixtureRun } from './oracle-runs.ts';
 
 const fixture = (name: string) => directorySource(`test/fixtures/hf/${name}`);
 

@@ -112,7 +112,7 @@ async function secondTurn(
 }
 
 /** Where pulling begins to win for good: between the last point where it loses and the next. null when it never changes. */
-export function crossing(points: Crossover['points']): number | null {
+function crossing(points: Crossover['points']): number | null {
   const whole = points.flatMap(({ tokens, pullMs, recomputeMs }) =>
     pullMs !== null && recomputeMs !== null ? [{ tokens, lead: recomputeMs - pullMs }] : [],
   );

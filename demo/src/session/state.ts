@@ -153,7 +153,7 @@ function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]):
   return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
 }
 
-export const emptyBlock = (id: number): BlockView => ({
+const emptyBlock = (id: number): BlockView => ({
   id,
   state: id === 0 ? 'null' : 'free',
   origin: null,

@@ -63,7 +63,7 @@ function watchRounds(progress: Progress, now: () => number): EndpointWatcher {
 }
 
 /** `http://host:port/`, with or without /v1 behind it, as the part before /v1. Throws ConfigError. */
-export function endpointUrl(given: string): string {
+function endpointUrl(given: string): string {
   let url: URL;
   try {
     url = new URL(given.includes('://') ? given : `http://${given}`);

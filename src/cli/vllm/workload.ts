@@ -145,7 +145,7 @@ function benchmark(config: RunConfig, file: string, [min, max]: readonly [number
 }
 
 /** Every length divided; turns stay. A zipf distribution has no length to divide but its largest. */
-export function scaleSpec(spec: GeneratorSpec, by: number): GeneratorSpec {
+function scaleSpec(spec: GeneratorSpec, by: number): GeneratorSpec {
   if (by === 1) return spec;
   const length = (n: number): number => (n > 0 ? Math.max(1, Math.round(n / by)) : 0);
   const scale = (d: Distribution): Distribution => {

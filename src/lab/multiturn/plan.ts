@@ -41,7 +41,7 @@ export function fitCost(requests: readonly MeasuredRequest[]): Cost {
 }
 
 /** One arm's round. */
-export function predictArmMs(
+function predictArmMs(
   conversations: readonly BenchConversation[],
   arm: Arm,
   experiment: Pick<ExperimentPlan, 'name'>,

@@ -1,16 +1,16 @@
 /** From the rounds of all arms to a report's experiments. */
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { auditTotals } from '../../measure/audit.ts';
 import { type BootstrapOptions, comparePair, compareTokens } from '../../measure/bench-comparison.ts';
 import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
-import { auditTotals } from '../../report/audit.ts';
 import { Random } from '../../workload/random.ts';
 import { mergeErrors } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { ArmRound } from './rounds.ts';
 
-export const RESAMPLES = 1000;
+const RESAMPLES = 1000;
 const CONFIDENCE = 0.95;
 
 /** Arms of one experiment with what they served; arms without a single answer are left out. */

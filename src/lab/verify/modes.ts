@@ -23,7 +23,7 @@ export async function modeChecks(environment: CheckEnvironment): Promise<readonl
 const poolFor = (sizes: MadeSizes, blockSize: number, spare: number): number =>
   Math.ceil(madeLength(sizes) / blockSize) + 1 + spare;
 
-export function trials(seed: number): { name: string; trial: Trial }[] {
+function trials(seed: number): { name: string; trial: Trial }[] {
   const random = xoroshiro128plus(seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
   const sizes = (conversations: number, turns: number): MadeSizes => ({

@@ -1,5 +1,6 @@
 /** The sampling kernel against float64: which token each row gives, and the digest of the row. */
 import { packUniform } from '../../gpu/uniforms.ts';
+import { mix } from '../../model/mix.ts';
 import { packSamples, type SampleRequest, uniformDraw } from '../../model/sampling.ts';
 import { pad4 } from '../../model/types.ts';
 import type { Finding, KernelCheck, RandomNumbers } from './kernel-cases.ts';
@@ -123,12 +124,6 @@ function chosenToken(
     return sum > target;
   });
   return chosen ?? byId.at(-1)!;
-}
-
-function mix(x: number): number {
-  let h = Math.imul(x ^ (x >>> 16), 0x21f0aaad);
-  h = Math.imul(h ^ (h >>> 15), 0x735a2d97);
-  return (h ^ (h >>> 15)) >>> 0;
 }
 
 function digestOf(row: Float32Array): { low: number; high: number } {
