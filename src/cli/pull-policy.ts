@@ -40,7 +40,10 @@ export async function preparePullPolicy(
       }
       await startCostAware(cluster, {
         profile,
-        ...{ version: deps.version, date: deps.today(), seed, signal },
+        version: deps.version,
+        date: deps.today(),
+        seed,
+        signal,
         onProgress: (done, _, what) => progress.update(done, `${what}, ${left.after(done)}`),
       });
       progress.end();

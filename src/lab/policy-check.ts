@@ -111,7 +111,11 @@ export async function checkPolicies(cluster: Cluster, options: CheckOptions): Pr
     }, 0);
     const share = (ms: number): number => (ms - bestMs) / bestMs;
     return {
-      ...{ policy, totalMs, leastMs, mostMs, pulls },
+      policy,
+      totalMs,
+      leastMs,
+      mostMs,
+      pulls,
       regretShare: share(totalMs),
       choiceRegretShare: share(choicesMs),
     };

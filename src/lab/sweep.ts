@@ -230,7 +230,11 @@ function sampleOf({ ttftMs, prompt, transfer }: TurnResult): SweepSample {
   const { promptTokens, localHitTokens, pulledTokens, computedTokens } = prompt;
   const pull = transfer.dToP;
   return {
-    ...{ ttftMs, promptTokens, localHitTokens, pulledTokens, computedTokens },
+    ttftMs,
+    promptTokens,
+    localHitTokens,
+    pulledTokens,
+    computedTokens,
     transfer: pull && { bytes: pull.bytes, blocks: pull.blocks, descriptors: pull.descriptors, ms: pull.ms },
   };
 }

@@ -63,8 +63,14 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   const step = uniform('step', { rows: 0, logit_rows: 0 });
   const { gemm, embed, norm, addNorm, logitNorm, rope, swiglu, sample } = parts.kernels;
   const attention = createAttention({
-    ...{ library, form, architecture, activations: act, kv, variants: parts.kernels.attention },
-    ...{ uniform, stepUniform: step },
+    library,
+    form,
+    architecture,
+    activations: act,
+    kv,
+    variants: parts.kernels.attention,
+    uniform,
+    stepUniform: step,
   });
 
   const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {

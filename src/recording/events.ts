@@ -93,21 +93,21 @@ const moved = z.object({ bytes: count, blocks: count, ms: z.number(), throttled:
 /** What the page shows of a turn's report. Not strict: a recording outlives the report's growth. */
 const recordedTurnSchema = z.object({
   ...turnSchema.pick({
-    ...{
-      conversation_id: true,
-      turn: true,
-      prompt_tokens: true,
-      local_hit_tokens: true,
-      pulled_tokens: true,
-    },
-    ...{
-      computed_tokens: true,
-      no_pull_reason: true,
-      output_tokens: true,
-      output_token_ids: true,
-      text: true,
-    },
-    ...{ finish_reason: true, ttft_ms: true, tpot_ms: true, latency_ms: true, stages_ms: true },
+    conversation_id: true,
+    turn: true,
+    prompt_tokens: true,
+    local_hit_tokens: true,
+    pulled_tokens: true,
+    computed_tokens: true,
+    no_pull_reason: true,
+    output_tokens: true,
+    output_token_ids: true,
+    text: true,
+    finish_reason: true,
+    ttft_ms: true,
+    tpot_ms: true,
+    latency_ms: true,
+    stages_ms: true,
   }).shape,
   transfer: z.object({ p_to_d: moved, d_to_p: moved }),
 });

@@ -200,8 +200,14 @@ export class Recorder {
     const { question, edited } = asked;
     const { mode } = this.#cluster;
     this.#emit({
-      ...{ kind: 'turn_started', atMs: atMs - this.#originMs, turnId: requestId },
-      ...{ conversation: conversationId, turn, mode, question, edited },
+      kind: 'turn_started',
+      atMs: atMs - this.#originMs,
+      turnId: requestId,
+      conversation: conversationId,
+      turn,
+      mode,
+      question,
+      edited,
     });
     void this.poll();
   }
@@ -236,7 +242,12 @@ export class Recorder {
       case 'pull': {
         const { requestId, pairs, bytes, streamed, atMs } = event;
         this.#emit({
-          ...{ kind: 'transfer_started', atMs: atMs - this.#originMs, requestId, direction, pairs, bytes },
+          kind: 'transfer_started',
+          atMs: atMs - this.#originMs,
+          requestId,
+          direction,
+          pairs,
+          bytes,
           ...(streamed ? { streamed } : {}),
         });
         void this.poll();
@@ -250,8 +261,16 @@ export class Recorder {
       case 'transfer': {
         const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
         this.#emit({
-          ...{ kind: 'transfer_ended', atMs: event.atMs - this.#originMs, requestId: event.requestId },
-          ...{ direction, outcome, message, bytes, blocks, ms: wallMs, stagesMs: { ...stages } },
+          kind: 'transfer_ended',
+          atMs: event.atMs - this.#originMs,
+          requestId: event.requestId,
+          direction,
+          outcome,
+          message,
+          bytes,
+          blocks,
+          ms: wallMs,
+          stagesMs: { ...stages },
           ...(movingMs === null ? {} : { movingMs }),
           throttled: this.#cluster.info.link !== null,
         });
@@ -268,7 +287,19 @@ export class Recorder {
 
 function emptyView(id: number): BlockView {
   return {
-    ...{ id, state: 'free', origin: null, conversation: null, turn: null, author: null, index: null },
-    ...{ tokens: 0, text: null, hash: null, refCount: 0, heldFor: null, heldUntilMs: null, evictions: 0 },
+    id,
+    state: 'free',
+    origin: null,
+    conversation: null,
+    turn: null,
+    author: null,
+    index: null,
+    tokens: 0,
+    text: null,
+    hash: null,
+    refCount: 0,
+    heldFor: null,
+    heldUntilMs: null,
+    evictions: 0,
   };
 }

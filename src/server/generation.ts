@@ -200,9 +200,14 @@ async function* timed(
   try {
     const pieces = service.generate({
       requestId: `${id}-${crypto.randomUUID().slice(0, 8)}`,
-      ...{ prompt: asked.prompt, sampling, stop: asked.stop, includeStop: asked.includeStop },
-      ...{ cacheSalt: asked.cacheSalt, kvTransferParams: asked.kvTransferParams },
-      ...{ conversationId: asked.conversationId, signal },
+      prompt: asked.prompt,
+      sampling,
+      stop: asked.stop,
+      includeStop: asked.includeStop,
+      cacheSalt: asked.cacheSalt,
+      kvTransferParams: asked.kvTransferParams,
+      conversationId: asked.conversationId,
+      signal,
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service);
         valid = true;

@@ -47,7 +47,12 @@ export class ClusterService implements RouterService {
       conversationId,
       findConversation: true,
       failover: true,
-      ...{ sampling, stop, includeStop, cacheSalt, onPrompt, signal },
+      sampling,
+      stop,
+      includeStop,
+      cacheSalt,
+      onPrompt,
+      signal,
     });
     for await (const { tokenId, text, logits, atMs, final } of tokens) {
       const piece = { tokenId, text, logits, atMs };

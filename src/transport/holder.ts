@@ -137,7 +137,10 @@ export class HolderHalf {
       const stream = streamGate()(read.remoteRequestId);
       const send = (sending: ChunkSending) =>
         sendStream({
-          ...{ blockIndexes: read.blockIndexes, stream, signal: sending.signal, cut },
+          blockIndexes: read.blockIndexes,
+          stream,
+          signal: sending.signal,
+          cut,
           send: (batch) => sending.send(batch),
         });
       return { finished: () => stream.finished(), send };

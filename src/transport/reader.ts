@@ -56,9 +56,14 @@ export class ReaderHalf {
     if (!wasConnected) {
       transfer.stages.handshakeMs = elapsed;
       emitStage(this.#deps.onSpan, {
-        ...{ name: 'handshake', lane: hostLane(this.#deps.own.identity.engineId) },
-        ...{ startMs: startedAt, endMs: startedAt + elapsed },
-        ...{ requestId: request.requestId, transferId, chunk: 0, bytes: 0 },
+        name: 'handshake',
+        lane: hostLane(this.#deps.own.identity.engineId),
+        startMs: startedAt,
+        endMs: startedAt + elapsed,
+        requestId: request.requestId,
+        transferId,
+        chunk: 0,
+        bytes: 0,
         way: wayBetween(engineId, this.#deps.own.identity.engineId),
       });
     }
@@ -197,10 +202,15 @@ export class ReaderHalf {
 
   #span(name: StageName, chunk: ChunkMessage, transfer: Transfer, startMs: number, endMs: number): void {
     emitStage(this.#deps.onSpan, {
-      ...{ name, lane: hostLane(this.#deps.own.identity.engineId), startMs, endMs },
-      ...{ requestId: transfer.request.requestId, transferId: transfer.transferId },
+      name,
+      lane: hostLane(this.#deps.own.identity.engineId),
+      startMs,
+      endMs,
+      requestId: transfer.request.requestId,
+      transferId: transfer.transferId,
       way: wayBetween(transfer.request.remote.engineId, this.#deps.own.identity.engineId),
-      ...{ chunk: chunk.index, bytes: chunk.byteLength },
+      chunk: chunk.index,
+      bytes: chunk.byteLength,
     });
   }
 }

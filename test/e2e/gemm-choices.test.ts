@@ -44,12 +44,21 @@ async function converse(
   for (let number = 0; number < TURNS; number++) {
     history = [...history, ...Array.from({ length: 100 }, (_, i) => 10 + ((number * 97 + i * 31) % 400))];
     const turn: Turn = {
-      ...{ requestId: `turn-${number}`, promptTokenIds: history, cacheSalt: null, remote },
-      ...{ pull: null, signal: null, stopped: null },
+      requestId: `turn-${number}`,
+      promptTokenIds: history,
+      cacheSalt: null,
+      remote,
+      pull: null,
+      signal: null,
+      stopped: null,
       sampling: { ...DEFAULT_SAMPLING, maxTokens: 6, ignoreEos: true },
     };
     const trace: TurnTrace = {
-      ...{ acceptedMs: 0, prefillDoneMs: null, prefillAccount: null, decodeHitTokens: 0, decodeParams: null },
+      acceptedMs: 0,
+      prefillDoneMs: null,
+      prefillAccount: null,
+      decodeHitTokens: 0,
+      decodeParams: null,
     };
     for await (const { output } of serve(turn, trace)) {
       for (const { tokenId, logitsDigest } of output.tokens) {

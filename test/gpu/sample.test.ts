@@ -14,8 +14,14 @@ beforeAll(async () => {
 afterAll(() => gpu.destroy());
 
 const base: SamplingParams = {
-  ...{ maxTokens: 1, minTokens: 0, temperature: 0, topK: 0, topP: 1, seed: 0 },
-  ...{ stopTokenIds: [], ignoreEos: false },
+  maxTokens: 1,
+  minTokens: 0,
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  seed: 0,
+  stopTokenIds: [],
+  ignoreEos: false,
 };
 
 const sampleOf = (

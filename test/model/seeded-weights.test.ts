@@ -18,17 +18,19 @@ const nano = presetArchitecture('nano');
 /** Every optional part, and no size a multiple of 4. */
 const odd: Architecture = {
   ...nano,
-  ...{
-    name: 'odd',
-    numLayers: 1,
-    hiddenSize: 30,
-    numHeads: 3,
-    numKvHeads: 1,
-    headDim: 10,
-    intermediateSize: 17,
-    vocabSize: 101,
-  },
-  ...{ tieWordEmbeddings: false, qkvBias: true, oBias: true, mlpBias: true, qkNorm: true },
+  name: 'odd',
+  numLayers: 1,
+  hiddenSize: 30,
+  numHeads: 3,
+  numKvHeads: 1,
+  headDim: 10,
+  intermediateSize: 17,
+  vocabSize: 101,
+  tieWordEmbeddings: false,
+  qkvBias: true,
+  oBias: true,
+  mlpBias: true,
+  qkNorm: true,
 };
 
 async function everything(weights: ModelWeights): Promise<Record<string, Matrix | Float32Array>> {

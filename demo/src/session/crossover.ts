@@ -43,9 +43,7 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Cro
     const points = sizes.map((tokens) => {
       return { tokens, pullMs: middle('pullMs', tokens), recomputeMs: middle('recomputeMs', tokens) };
     });
-    const crossover: Crossover = {
-      ...{ points, done, total, crossoverTokens: crossing(points), running, error },
-    };
+    const crossover: Crossover = { points, done, total, crossoverTokens: crossing(points), running, error };
     emit({ kind: 'crossover', atMs: now(), crossover });
   };
   const begun = now();

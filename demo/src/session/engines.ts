@@ -135,7 +135,9 @@ export class Engines {
     if (!profile) {
       await cluster.configure(policy(settings));
       profile = await calibrate(cluster, {
-        ...{ version: 'the page', date: new Date().toISOString(), quick: true },
+        version: 'the page',
+        date: new Date().toISOString(),
+        quick: true,
         onProgress: (done, total) =>
           this.#progress('Measuring what pulling and computing cost here', done / total),
       });

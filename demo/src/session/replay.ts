@@ -114,7 +114,11 @@ export class Replay {
     const { title } = this.#recording;
     const lengthMs = this.#lengthMs;
     this.#state.replay.value = {
-      ...{ title, atMs: this.#atMs, lengthMs, playing: this.#playing, speed: this.#speed },
+      title,
+      atMs: this.#atMs,
+      lengthMs,
+      playing: this.#playing,
+      speed: this.#speed,
     };
     this.#state.status.value = { phase: 'recorded', message: `Recorded: ${title}`, progress: null };
     this.#state.playing.value = this.#playing;

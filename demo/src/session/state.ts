@@ -214,17 +214,19 @@ function withTransfer(
   }
   const { requestId, direction, pairs, bytes, streamed, atMs } = event;
   const fresh: TransferView = {
-    ...{
-      requestId,
-      direction,
-      pairs,
-      chunks: streamed ? [] : null,
-      bytes,
-      bytesDone: 0,
-      startMs: atMs,
-      endMs: null,
-    },
-    ...{ outcome: null, message: '', stagesMs: {}, throttled: false, movingMs: null },
+    requestId,
+    direction,
+    pairs,
+    chunks: streamed ? [] : null,
+    bytes,
+    bytesDone: 0,
+    startMs: atMs,
+    endMs: null,
+    outcome: null,
+    message: '',
+    stagesMs: {},
+    throttled: false,
+    movingMs: null,
   };
   return [...before, fresh].slice(-MOST_TRANSFERS);
 }
@@ -254,8 +256,19 @@ function withTurn(before: readonly TurnView[], event: TurnEvent): readonly TurnV
   if (event.kind === 'turn_started') {
     const { conversation, turn, mode, question, edited } = event;
     const fresh: TurnView = {
-      ...{ turnId, conversation, turn, mode, question, edited, answer: '', tokens: 0, startMs: atMs },
-      ...{ firstTokenMs: null, endMs: null, result: null, error: null },
+      turnId,
+      conversation,
+      turn,
+      mode,
+      question,
+      edited,
+      answer: '',
+      tokens: 0,
+      startMs: atMs,
+      firstTokenMs: null,
+      endMs: null,
+      result: null,
+      error: null,
     };
     return [...before, fresh];
   }

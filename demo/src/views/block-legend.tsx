@@ -7,8 +7,20 @@ import { readPalette, themeVersion } from './palette.ts';
 const SIZE = 20;
 
 const sample: BlockView = {
-  ...{ id: 1, state: 'computed', origin: 'computed', conversation: null, turn: 2, author: null, index: 0 },
-  ...{ tokens: 16, text: null, hash: null, refCount: 1, heldFor: null, heldUntilMs: null, evictions: 0 },
+  id: 1,
+  state: 'computed',
+  origin: 'computed',
+  conversation: null,
+  turn: 2,
+  author: null,
+  index: 0,
+  tokens: 16,
+  text: null,
+  hash: null,
+  refCount: 1,
+  heldFor: null,
+  heldUntilMs: null,
+  evictions: 0,
 };
 
 const ENTRIES: readonly { label: string; role: Role; block: Partial<BlockView> }[] = [

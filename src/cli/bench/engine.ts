@@ -60,7 +60,11 @@ await runBench(async () => {
   const numBlocks = 1 + Math.ceil((tokens + 2 * PROMPT) / BLOCK_SIZE) + 16;
   const limits = { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: LONGEST };
   const { gpu, kv, runner } = await putOnDevice(nodePlatform, weights, {
-    ...{ numBlocks, kvDtype: 'f16', layout: 'contiguous', keepLogits: false, clock: systemClock },
+    numBlocks,
+    kvDtype: 'f16',
+    layout: 'contiguous',
+    keepLogits: false,
+    clock: systemClock,
     limits: { ...limits, blockSize: BLOCK_SIZE },
   });
   try {
@@ -72,7 +76,11 @@ await runBench(async () => {
       executor: runner,
       connector: null,
       config: {
-        ...{ engineId: 'engine', host: '127.0.0.1', port: 0, connector: null, eosTokenIds: [] },
+        engineId: 'engine',
+        host: '127.0.0.1',
+        port: 0,
+        connector: null,
+        eosTokenIds: [],
         cache: { blockSize: BLOCK_SIZE, numBlocks, enablePrefixCaching: true, hashSeed: '0', kvDtype: 'f16' },
         scheduler: limits,
       },
@@ -117,8 +125,16 @@ await runBench(async () => {
         `pipelines first used after the warm-up: ${runner.firstUseCompilations()}`,
       ],
       {
-        ...{ adapter: gpu.report, model: options.model, startMs, weightsMs, compileMs, pipelines },
-        ...{ promptTokens: PROMPT, prefillMs, kernelsMs, decode: decodes },
+        adapter: gpu.report,
+        model: options.model,
+        startMs,
+        weightsMs,
+        compileMs,
+        pipelines,
+        promptTokens: PROMPT,
+        prefillMs,
+        kernelsMs,
+        decode: decodes,
       },
     );
   } finally {

@@ -35,7 +35,10 @@ await runBench(async () => {
     rounds: 1000,
   });
   const config = parseRunConfig({
-    ...{ model: options.model, adapter: options.adapter, threshold: 0, prefixCaching: false },
+    model: options.model,
+    adapter: options.adapter,
+    threshold: 0,
+    prefixCaching: false,
   });
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);

@@ -36,7 +36,10 @@ export const attention = (name: string, kernelName: KernelName, form: AdapterFor
         // Also split where this adapter would not.
         const splitting = { ...form, enoughWorkgroups: Number.POSITIVE_INFINITY };
         const { few, many, split } = await attentionVariants(bench.library, splitting, {
-          ...{ headDim, blockSize: shape.blockSize, kvHeads: numKvHeads, group: numHeads / numKvHeads },
+          headDim,
+          blockSize: shape.blockSize,
+          kvHeads: numKvHeads,
+          group: numHeads / numKvHeads,
           maxModelLen: 2 * ATTENTION_PART,
           kvF32: kvDtype === 'f32',
         });
@@ -100,8 +103,12 @@ async function attentionError(
       piece.tables,
       new Float32Array(parts > 1 ? rows.length * numHeads * parts * (headDim + 4) : size),
       packUniform('attention', {
-        ...{ layer: LAYER, layers: LAYERS, kv_heads: numKvHeads, group },
-        ...{ dims4: headDim / 4, lanes: form.subgroup ?? 1 },
+        layer: LAYER,
+        layers: LAYERS,
+        kv_heads: numKvHeads,
+        group,
+        dims4: headDim / 4,
+        lanes: form.subgroup ?? 1,
       }),
     ],
     [tiles.length / 4, numKvHeads, parts],

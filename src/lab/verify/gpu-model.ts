@@ -47,7 +47,11 @@ export class GpuModel {
   static async open(platform: Platform, weights: ModelWeights, options: GpuModelOptions): Promise<GpuModel> {
     const { kvDtype, blockSize, numBlocks, maxModelLen } = options;
     const { gpu, kv, runner } = await putOnDevice(platform, weights, {
-      ...{ numBlocks, kvDtype, layout: 'contiguous', keepLogits: true, clock: systemClock },
+      numBlocks,
+      kvDtype,
+      layout: 'contiguous',
+      keepLogits: true,
+      clock: systemClock,
       limits: { maxNumBatchedTokens: maxModelLen, maxNumSeqs: 1, maxModelLen, blockSize },
     });
     try {

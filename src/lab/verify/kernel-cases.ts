@@ -28,8 +28,16 @@ export interface KernelCheck {
 export function kernelShapes(architecture: Architecture, blockSize: number): KernelShape[] {
   const odd: Architecture = {
     ...architecture,
-    ...{ hiddenSize: 74, numHeads: 6, numKvHeads: 2, headDim: 16, intermediateSize: 101, vocabSize: 517 },
-    ...{ qkvBias: true, oBias: true, mlpBias: true, qkNorm: true },
+    hiddenSize: 74,
+    numHeads: 6,
+    numKvHeads: 2,
+    headDim: 16,
+    intermediateSize: 101,
+    vocabSize: 517,
+    qkvBias: true,
+    oBias: true,
+    mlpBias: true,
+    qkNorm: true,
   };
   return [
     { name: architecture.name, architecture, blockSize },

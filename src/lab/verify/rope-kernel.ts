@@ -62,8 +62,11 @@ async function ropeErrors(
   const columns = numHeads + 2 * numKvHeads;
   const WORKGROUP = bench.forms[0]!.workgroup;
   const kernel = await bench.library.get('ropeKvWrite', {
-    ...{ WORKGROUP, HEAD_DIM: headDim, BLOCK_SIZE: blockSize },
-    ...{ KV_F32: Number(kvDtype === 'f32'), QK_NORM: Number(qkNorm) },
+    WORKGROUP,
+    HEAD_DIM: headDim,
+    BLOCK_SIZE: blockSize,
+    KV_F32: Number(kvDtype === 'f32'),
+    QK_NORM: Number(qkNorm),
   });
   const { piece, at, cacheSize } = pagedStep(shape);
   const rows = placedRows();
@@ -81,8 +84,12 @@ async function ropeErrors(
       new Float32Array(qSize),
       stored(untouched, kvDtype).data,
       packUniform('ropeKvWrite', {
-        ...{ heads: numHeads, kv_heads: numKvHeads, layer: LAYER, layers: LAYERS },
-        ...{ scale: 1 / Math.sqrt(headDim), eps: rmsNormEps },
+        heads: numHeads,
+        kv_heads: numKvHeads,
+        layer: LAYER,
+        layers: LAYERS,
+        scale: 1 / Math.sqrt(headDim),
+        eps: rmsNormEps,
       }),
       packUniform('step', { rows: rows.length, logit_rows: 0 }),
     ],

@@ -70,10 +70,7 @@ function requestOf(
   logits: Float32Array,
 ): SampleRequest {
   return {
-    params: {
-      ...way,
-      ...{ maxTokens: 1, minTokens: 0, seed: 12_345_678_901, stopTokenIds: [], ignoreEos: false },
-    },
+    params: { ...way, maxTokens: 1, minTokens: 0, seed: 12_345_678_901, stopTokenIds: [], ignoreEos: false },
     outputIndex: index,
     forbiddenTokenIds: index % 2 ? [logits.indexOf(Math.max(...logits)), 3] : [],
   };

@@ -101,8 +101,14 @@ async function serve(
   cacheSalt: string | null = null,
 ): Promise<Served> {
   const sampling = {
-    ...{ maxTokens, minTokens: 0, temperature: 1, topK: 0, topP: 1, seed: 0 },
-    ...{ stopTokenIds: [], ignoreEos: true },
+    maxTokens,
+    minTokens: 0,
+    temperature: 1,
+    topK: 0,
+    topP: 1,
+    seed: 0,
+    stopTokenIds: [],
+    ignoreEos: true,
   };
   const outputTokenIds: number[] = [];
   const stream = await engine.submit({ requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt });

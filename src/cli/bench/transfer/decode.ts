@@ -52,7 +52,9 @@ export async function measureDecodeBeside(
 ): Promise<DecodeBeside> {
   const count = Math.min(numBlocks - 1, Math.round(bytes / holder.started.blockBytes));
   const pairs: BlockPair[] = Array.from({ length: count }, (_, i) => ({
-    ...{ group: 0, remote: i + 1, local: i + 1 },
+    group: 0,
+    remote: i + 1,
+    local: i + 1,
   }));
   await holder.call((api) => api.serveAnyBlock());
   const measured: DecodeRound[] = [];
@@ -109,7 +111,10 @@ class Steps {
     this.#requestIds = Array.from({ length: sequences }, (_, i) => `${name}-${i}`);
     for (const requestId of this.#requestIds) {
       await this.#engine.submit({
-        ...{ requestId, promptTokenIds, kvTransferParams: null, cacheSalt: null },
+        requestId,
+        promptTokenIds,
+        kvTransferParams: null,
+        cacheSalt: null,
         sampling: { ...DEFAULT_SAMPLING, maxTokens: 400, ignoreEos: true },
       });
     }

@@ -39,8 +39,11 @@ await runBench(async () => {
   const what = 'what is left of a hand-over after the last chunk, pulled and streamed';
   const options = benchOptions('bench:handover', what, { model: 'tiny', rounds: 5 });
   const config = parseRunConfig({
-    ...{ model: options.model, adapter: options.adapter, prefixCaching: false },
-    ...{ maxNumBatchedTokens: CHUNK, maxModelLen: Math.max(...PROMPTS) + 16 },
+    model: options.model,
+    adapter: options.adapter,
+    prefixCaching: false,
+    maxNumBatchedTokens: CHUNK,
+    maxModelLen: Math.max(...PROMPTS) + 16,
   });
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
