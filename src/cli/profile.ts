@@ -1,6 +1,6 @@
 /** `run --profile`: the table of kernels. */
 import type { ProfileReport } from '../measure/profile.ts';
-import { ceilingsSentence, kernelRate, RATE_LEGEND } from '../report/profile.ts';
+import { ceilingsSentence, KERNEL_COLUMNS, kernelRate, RATE_LEGEND } from '../report/profile.ts';
 import { formatMs, WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
@@ -21,15 +21,7 @@ export function profileLines({ mode, engines }: ProfileReport, style: TableStyle
       kernelRate(kernel),
       `${(100 * kernel.of_ceiling).toFixed(0)}%`,
     ]);
-    const columns = [
-      { head: 'kernel', align: 'left' as const },
-      { head: 'calls' },
-      { head: 'ms' },
-      { head: 'share' },
-      { head: 'rate' },
-      { head: 'of ceiling' },
-    ];
-    lines.push('', ...wrap(ceilingsSentence(engine), WIDTH), ...renderTable(columns, rows, style));
+    lines.push('', ...wrap(ceilingsSentence(engine), WIDTH), ...renderTable(KERNEL_COLUMNS, rows, style));
   }
   lines.push('', ...wrap(RATE_LEGEND, WIDTH));
   return lines;

@@ -2,14 +2,16 @@
  * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
+
 import type { Clock } from '../engine/types.ts';
+import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { EngineEvent } from '../host/messages.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
-import type { BlockView, Direction, Machine, SessionEvent } from './events.ts';
+import { type BlockView, type Direction, emptyBlock, type Machine, type SessionEvent } from './events.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {
@@ -96,7 +98,7 @@ export class Recorder {
       }
     } catch (error) {
       const turnId = conversation === null ? undefined : this.#turnOf.get(conversation);
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       if (turnId !== undefined) this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId, message });
       throw error;
     }
@@ -149,7 +151,7 @@ export class Recorder {
       tell(this.#views.view(fact, this.#originMs));
     }
     // The policy was built anew: what it knew of its blocks is gone.
-    for (const id of told.keys()) if (!seen.has(id)) tell(emptyView(id));
+    for (const id of told.keys()) if (!seen.has(id)) tell(emptyBlock(id));
     const { numBlocks, slab } = blocks;
     if (changed.length > 0 || this.#isNews(`${role} size`, numBlocks)) {
       this.#emit({ kind: 'blocks', atMs, role, numBlocks, changed });
@@ -283,23 +285,4 @@ export class Recorder {
   #now(): number {
     return this.#clock.now() - this.#originMs;
   }
-}
-
-function emptyView(id: number): BlockView {
-  return {
-    id,
-    state: 'free',
-    origin: null,
-    conversation: null,
-    turn: null,
-    author: null,
-    index: null,
-    tokens: 0,
-    text: null,
-    hash: null,
-    refCount: 0,
-    heldFor: null,
-    heldUntilMs: null,
-    evictions: 0,
-  };
 }

@@ -29,17 +29,19 @@ export function profileSection({ mode, engines }: ProfileReport): Section {
   };
 }
 
+export const KERNEL_COLUMNS: TablePiece['columns'] = [
+  { head: 'kernel', align: 'left' },
+  { head: 'calls' },
+  { head: 'ms' },
+  { head: 'share' },
+  { head: 'rate' },
+  { head: 'of ceiling' },
+];
+
 const kernelTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece => ({
   kind: 'table',
   title: `${engine_id}: kernels, the longest first`,
-  columns: [
-    { head: 'kernel', align: 'left' },
-    { head: 'calls' },
-    { head: 'ms' },
-    { head: 'share' },
-    { head: 'rate' },
-    { head: 'of ceiling' },
-  ],
+  columns: KERNEL_COLUMNS,
   rows: kernels.map((kernel) => [
     { text: kernel.kernel, strong: true },
     formatCount(kernel.calls),

@@ -2,7 +2,9 @@
  * The holder's half towards one reader: answers its handshake with a slab, and serves its READs, whose chunks
  * send-chunks.ts moves. Which READs may be served is the gate's business; serving never waits for own reads.
  */
+
 import type { TransferOutcome } from '../engine/kv-connector.ts';
+import { messageOf } from '../errors.ts';
 import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { impossibleRead } from './impossible-read.ts';
@@ -160,5 +162,3 @@ export class HolderHalf {
     this.#deps.post({ kind: 'read_ended', epoch, transferId, outcome, message });
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,10 +1,11 @@
 /** How long the first token takes by how much D has: pulled, and computed again. Filled pass by pass, in under a minute. */
+
 import { median } from 'simple-statistics';
+import { messageOf } from '../../../src/errors.ts';
 import type { Crossover, SessionEvent } from '../../../src/recording/events.ts';
 import { makeConversations } from '../../../src/workload/made.ts';
 import type { Engines } from './engines.ts';
 import type { Settings } from './settings.ts';
-import { messageOf } from './workbench.ts';
 
 /** Tokens that D has and P lacks. */
 const SIZES = [32, 64, 96, 128, 192, 256, 384];

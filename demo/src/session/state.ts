@@ -1,5 +1,7 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
+
 import { batch, type Signal, signal } from '@preact/signals';
+import { emptyBlock } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import type {
   BlockView,
@@ -152,23 +154,6 @@ function apply(state: WritableState, event: SessionEvent): void {
 function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
   return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
 }
-
-const emptyBlock = (id: number): BlockView => ({
-  id,
-  state: id === 0 ? 'null' : 'free',
-  origin: null,
-  conversation: null,
-  turn: null,
-  author: null,
-  index: null,
-  tokens: 0,
-  text: null,
-  hash: null,
-  refCount: 0,
-  heldFor: null,
-  heldUntilMs: null,
-  evictions: 0,
-});
 
 function withBlocks(
   before: readonly BlockView[],

@@ -3,6 +3,7 @@
  * engines, and the rule that one thing is done at a time.
  */
 
+import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Engines } from './engines.ts';
@@ -139,5 +140,3 @@ export class Workbench {
     }
   }
 }
-
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

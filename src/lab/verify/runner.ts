@@ -1,5 +1,5 @@
 /** Runs checks one after the other and keeps every verdict: a check that throws has failed, and the next one runs. */
-import { ConfigError, ModelError } from '../../errors.ts';
+import { ConfigError, ModelError, messageOf } from '../../errors.ts';
 import {
   CHECK_GROUPS,
   type Check,
@@ -95,5 +95,3 @@ async function runCheck(check: Check, hooks: RunnerHooks): Promise<Verdict> {
     return verdict('failed', messageOf(error));
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -4,6 +4,7 @@
  */
 
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { PromptAccount } from '../../engine/types.ts';
 import { RequestError } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
@@ -100,16 +101,7 @@ async function serve(
   kvTransferParams: KvTransferParams,
   cacheSalt: string | null = null,
 ): Promise<Served> {
-  const sampling = {
-    maxTokens,
-    minTokens: 0,
-    temperature: 1,
-    topK: 0,
-    topP: 1,
-    seed: 0,
-    stopTokenIds: [],
-    ignoreEos: true,
-  };
+  const sampling = { ...DEFAULT_SAMPLING, maxTokens, temperature: 1, ignoreEos: true };
   const outputTokenIds: number[] = [];
   const stream = await engine.submit({ requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt });
   for await (const { output } of stream) {
