@@ -7,7 +7,7 @@ import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { EngineEvent } from '../host/messages.ts';
+import type { EngineEvent } from '../host/engine-api.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
@@ -193,18 +193,18 @@ export class Recorder {
     }
   }
 
-  #turn({ requestId, conversationId, turn, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
-    this.#views.turnStarted(requestId, conversationId, promptTokenIds);
+  #turn({ turnId, conversationId, turn, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
+    this.#views.turnStarted(turnId, conversationId, promptTokenIds);
     // Measurements ask the cluster itself: their blocks are shown, their turns are no part of what is said.
     const asked = this.#asked.get(conversationId);
     if (!asked) return;
-    this.#turnOf.set(conversationId, requestId);
+    this.#turnOf.set(conversationId, turnId);
     const { question, edited } = asked;
     const { mode } = this.#cluster;
     this.#emit({
       kind: 'turn_started',
       atMs: atMs - this.#originMs,
-      turnId: requestId,
+      turnId,
       conversation: conversationId,
       turn,
       mode,

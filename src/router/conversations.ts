@@ -5,7 +5,7 @@
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { Clock } from '../engine/types.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { EngineClient } from './engine-client.ts';
 import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
 
 /** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
@@ -16,7 +16,7 @@ const MOST_CONVERSATIONS = 1024;
 
 export interface HeldForNextTurn {
   params: KvTransferParams;
-  holder: EngineHandle;
+  holder: EngineClient;
   atMs: number;
 }
 
@@ -48,8 +48,8 @@ export interface TurnStart {
   /** Prompt and output of the turn. */
   tokenIds: readonly number[];
   /** Who computed the prompt, and who generated: the same engine when monolithic. */
-  prefill: EngineHandle;
-  decode: EngineHandle;
+  prefill: EngineClient;
+  decode: EngineClient;
   /** Tokens of the prompt that each found in its own cache. */
   localHitTokens: number;
   decodeHitTokens: number;
@@ -106,16 +106,16 @@ export class ConversationCache {
   }
 
   /**
-   * Takes D's parameters out: they are good for one turn. What cannot be used is released. A history that was rewritten
-   * is offered them too: P compares tokens and pulls up to the first that differs, unless its check is off.
+   * Takes D's parameters out: they are good for one turn, and belong to the caller now. What is too old is released. A
+   * history that was rewritten is offered them too: P compares tokens and pulls up to the first that differs.
    */
-  takeRemote(conversation: Conversation, usable: boolean): HeldForNextTurn | null {
+  takeHeld(conversation: Conversation): HeldForNextTurn | null {
     const source = conversation.follows ?? conversation;
     const { kv } = source;
     source.kv = null;
     if (!kv) return null;
     const fresh = this.#clock.now() - kv.atMs < ROUTER_TTL_MS;
-    if (usable && fresh && !kv.holder.dead) return kv;
+    if (fresh && !kv.holder.ended) return kv;
     release(kv);
     return null;
   }
@@ -124,12 +124,18 @@ export class ConversationCache {
   finish(
     conversation: Conversation,
     request: GenerateRequest,
-    turn: { historyIds: readonly number[] | null; text: string; kv: HeldForNextTurn | null },
+    turn: {
+      historyIds: readonly number[] | null;
+      text: string;
+      kv: HeldForNextTurn | null;
+      before: TurnStart;
+    },
   ): void {
     if (conversation.kv) release(conversation.kv);
     // Another turn of the same id may have been under way beside this one, or one of another salt came before.
     if (this.#conversations.get(conversation.id) !== conversation) this.forget(conversation.id);
     conversation.turns++;
+    conversation.before = turn.before;
     conversation.historyIds = turn.historyIds ?? [];
     const answer = { role: 'assistant', content: turn.text };
     const known = turn.historyIds !== null;
@@ -183,10 +189,9 @@ export class ConversationCache {
   }
 }
 
-/** Frees at the holder; safe for a dead one and for blocks that are free already. */
+/** Frees at the holder; safe for one that ended and for blocks that are free already. */
 export function release({ holder, params }: HeldForNextTurn): void {
-  const requestId = params.remote_request_id;
-  if (!holder.dead && requestId) holder.call((api) => api.releaseHolds([requestId])).catch(() => {});
+  if (params.remote_request_id) void holder.release([params.remote_request_id]);
 }
 
 /** Whether the request's prompt begins with all of the conversation's last prompt and answer. */

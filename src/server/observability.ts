@@ -45,7 +45,7 @@ export function observeEngine(
       app.get('/metrics', async (c) => {
         const stats = await service
           .engine()
-          .call((api) => api.stats())
+          .inspection.stats()
           .catch(() => null);
         metrics.setStats(stats);
         return c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType });

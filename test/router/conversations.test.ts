@@ -1,16 +1,19 @@
 import { describe, expect, test } from 'vitest';
-import type { EngineHandle } from '../../src/fleet/engine-handle.ts';
-import { type Conversation, ConversationCache, ROUTER_TTL_MS } from '../../src/router/conversations.ts';
+import {
+  type Conversation,
+  ConversationCache,
+  ROUTER_TTL_MS,
+  type TurnStart,
+} from '../../src/router/conversations.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
+import { FakeEngine } from './fake-engine.ts';
+
+const before = {} as TurnStart;
 
 function world() {
   let now = 0;
-  const released: string[] = [];
-  const holder = {
-    dead: false,
-    call: async (ask: (api: unknown) => Promise<void>) =>
-      ask({ releaseHolds: async (ids: string[]) => void released.push(...ids) }),
-  } as unknown as EngineHandle;
+  const holder = new FakeEngine('decode-0', 'decode');
+  const { released } = holder;
   const cache = new ConversationCache({ now: () => now, sleep: async () => {} });
   const user = (content: string): Message => ({ role: 'user', content });
   let holds = 0;
@@ -18,7 +21,7 @@ function world() {
     const conversation = cache.open(request);
     const params = { do_remote_decode: true, do_remote_prefill: false, remote_request_id: `hold-${++holds}` };
     const kv = { params, holder, atMs: now };
-    cache.finish(conversation, request, { historyIds: [1, 2, 3, holds], text, kv });
+    cache.finish(conversation, request, { historyIds: [1, 2, 3, holds], text, kv, before });
     return conversation;
   };
   const pass = (ms: number): void => {
@@ -39,8 +42,8 @@ describe('what D holds for a conversation', () => {
       messages: [user('1'), { role: 'assistant', content: 'one' }, user('2')],
     };
     const conversation = cache.open(next);
-    expect(held(cache.takeRemote(conversation, true))).toBe('hold-1');
-    expect(cache.takeRemote(conversation, true)).toBeNull();
+    expect(held(cache.takeHeld(conversation))).toBe('hold-1');
+    expect(cache.takeHeld(conversation)).toBeNull();
   });
 
   test('is offered for a rewritten history too: P pulls as far as the tokens are the same', () => {
@@ -48,7 +51,7 @@ describe('what D holds for a conversation', () => {
     turn({ conversationId: 'a', messages: [user('1')] }, 'one');
     const edited = [user('1'), { role: 'assistant', content: 'uno' }, user('2')];
     const conversation = cache.open({ conversationId: 'a', messages: edited });
-    expect(held(cache.takeRemote(conversation, true))).toBe('hold-1');
+    expect(held(cache.takeHeld(conversation))).toBe('hold-1');
   });
 
   const goesOn = { conversationId: 'a', promptText: 'xyz' };
@@ -57,10 +60,9 @@ describe('what D holds for a conversation', () => {
       'too old',
       ({ cache, pass }) => {
         pass(ROUTER_TTL_MS);
-        return cache.takeRemote(cache.open(goesOn), true);
+        return cache.takeHeld(cache.open(goesOn));
       },
     ],
-    ['not wanted', ({ cache }) => cache.takeRemote(cache.open(goesOn), false)],
     ['replaced', ({ turn }) => void turn(goesOn, 'two')],
     ['of a conversation that ended', ({ cache }) => cache.forget('a')],
   ];
@@ -94,7 +96,7 @@ describe('a conversation without an id', () => {
     const found = cache.open(request);
     expect(found.follows).toBe(parent);
     expect(found.turns).toBe(2);
-    expect(held(cache.takeRemote(found, true))).toBe('hold-2');
+    expect(held(cache.takeHeld(found))).toBe('hold-2');
     expect(cache.open(ask({ messages: [user('1'), user('2')] })).follows).toBeNull();
   });
 
@@ -143,7 +145,7 @@ test('requests that never end well are not remembered; two first turns of one id
   expect(cache.find({ conversationId: 'good' })).not.toBeNull();
   const beside = cache.open({ conversationId: 'twice', promptText: 'a' });
   turn({ conversationId: 'twice', promptText: 'a' }, 'b');
-  cache.finish(beside, { conversationId: 'twice' }, { historyIds: [1], text: 'c', kv: null });
+  cache.finish(beside, { conversationId: 'twice' }, { historyIds: [1], text: 'c', kv: null, before });
   await Promise.resolve();
   expect(released).toEqual(['hold-2']);
 });
