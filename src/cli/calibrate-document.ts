@@ -14,6 +14,7 @@ import {
   thresholdName,
 } from './calibrate-output.ts';
 import { formatBytes, formatCount, formatMs, plural } from './format.ts';
+import { left, right, under } from './table.ts';
 
 export function calibrationDocument(
   profile: CostProfile,
@@ -83,7 +84,7 @@ function curve(profile: CostProfile): CurvePiece {
 const regretTable = (profile: CostProfile, regret: readonly ExpectedRegret[]): TablePiece => ({
   kind: 'table',
   title: 'A turn, against the better choice',
-  columns: [{ head: 'threshold', align: 'left' }, { head: 'ms' }, { head: '%' }],
+  columns: [left('threshold'), ...right('ms', '%')],
   rows: regret.map(({ threshold, regretMs, regretShare }) => [
     thresholdName(threshold, profile.recommended_threshold),
     formatMs(regretMs),
@@ -101,13 +102,10 @@ function checkSection({ turns, rounds, threshold, bestMs, totals }: PolicyCheck)
         kind: 'table',
         title: 'Sums of median TTFT',
         columns: [
-          { head: 'policy', align: 'left' },
+          left('policy'),
           { head: 'total, ms' },
-          { head: 'least', group: "the rounds' sums" },
-          { head: 'most', group: "the rounds' sums" },
-          { head: 'lost' },
-          { head: 'by choice' },
-          { head: 'pulled' },
+          ...under("the rounds' sums", 'least', 'most'),
+          ...right('lost', 'by choice', 'pulled'),
         ],
         rows: [
           ...totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare, choiceRegretShare }) => [

@@ -5,6 +5,7 @@ import { CHECK_GROUPS, type CheckGroup } from '../lab/verify/types.ts';
 import type { ReportDocument, Tone } from '../report/document.ts';
 import { renderJunit } from '../report/junit.ts';
 import { formatSeconds, plural } from './format.ts';
+import { left } from './table.ts';
 
 export interface VerifyAbout {
   kvferry: string;
@@ -45,12 +46,7 @@ export function verifyDocument(verdicts: readonly Verdict[], about: VerifyAbout)
           kind: 'table',
           title: CHECK_GROUPS[group],
           quiet: true,
-          columns: [
-            { head: 'check', align: 'left' },
-            { head: 'verdict', align: 'left' },
-            { head: 'time' },
-            { head: 'found', align: 'left' },
-          ],
+          columns: [left('check'), left('verdict'), { head: 'time' }, left('found')],
           rows: verdicts
             .filter((verdict) => verdict.group === group)
             .map(({ name, detail, ms, status }) => [

@@ -4,7 +4,7 @@ import type { BenchAudit } from '../measure/bench-report.ts';
 import { formatMs, plural } from '../measure/format.ts';
 import { TIE } from '../measure/outcome.ts';
 import type { TurnAudit } from '../measure/report.ts';
-import { type Cell, type TablePiece, TONE_OF } from './document.ts';
+import { type Cell, left, type TablePiece, TONE_OF, under } from './document.ts';
 
 /** Totals in a sentence. */
 export function auditSentence(totals: AuditTotals, policy: string): string {
@@ -34,13 +34,7 @@ export const auditTable = (
   kind: 'table',
   title: 'Turns that were served both ways',
   folded: true,
-  columns: [
-    { head: 'turn', align: 'left' },
-    { head: 'chose', align: 'left' },
-    { head: 'chosen', group: 'TTFT, ms' },
-    { head: 'other way', group: 'TTFT, ms' },
-    { head: 'lost, ms' },
-  ],
+  columns: [left('turn'), left('chose'), ...under('TTFT, ms', 'chosen', 'other way'), { head: 'lost, ms' }],
   rows: turns.map((audit): Cell[] => {
     const found = auditOutcome(audit);
     return [

@@ -199,14 +199,9 @@ async function* timed(
   let failure: unknown = null;
   try {
     const pieces = service.generate({
+      ...asked,
       requestId: `${id}-${crypto.randomUUID().slice(0, 8)}`,
-      prompt: asked.prompt,
       sampling,
-      stop: asked.stop,
-      includeStop: asked.includeStop,
-      cacheSalt: asked.cacheSalt,
-      kvTransferParams: asked.kvTransferParams,
-      conversationId: asked.conversationId,
       signal,
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service);

@@ -15,7 +15,7 @@ import type { Architecture } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
 import { measureAttention } from './kernels/attention.ts';
 import { measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
@@ -227,12 +227,7 @@ async function kernelsAlone(gpu: GpuDevice, architecture: Architecture): Promise
 }
 
 function table(rows: readonly [string, readonly number[]][]): string[] {
-  const columns = [
-    { head: 'what', align: 'left' as const },
-    { head: 'median ms' },
-    { head: 'least' },
-    { head: 'most' },
-  ];
+  const columns = [left('what'), ...right('median ms', 'least', 'most')];
   const cells = rows.map(([what, ms]) => [
     what,
     formatMs(quantile(ms, 0.5)),

@@ -11,7 +11,7 @@ import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { makeConversations } from '../../workload/made.ts';
 import type { TokenConversation } from '../../workload/types.ts';
 import { formatBytes, formatCount } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { plainStyle, renderTable, right } from '../table.ts';
 import { liveMemory } from './live-memory.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
@@ -120,13 +120,7 @@ function changes([first, ...later]: readonly Mark[]): string[] {
 }
 
 function table(marks: readonly Mark[]): string[] {
-  const columns = [
-    { head: 'turn' },
-    { head: 'P on GPU' },
-    { head: 'D on GPU' },
-    { head: 'shared' },
-    { head: 'live in JS' },
-  ];
+  const columns = right('turn', 'P on GPU', 'D on GPU', 'shared', 'live in JS');
   const rows = marks.map(({ turn, prefillGpu, decodeGpu, shared, live }) => [
     formatCount(turn),
     ...[prefillGpu, decodeGpu, shared, live].map(formatBytes),

@@ -81,7 +81,8 @@ export async function dispatch(
   return contents;
 }
 
-function upload(gpu: GpuDevice, input: KernelInput, uniform: boolean): GPUBuffer {
+/** A buffer with this in it. */
+export function upload(gpu: GpuDevice, input: KernelInput, uniform: boolean): GPUBuffer {
   const bytes =
     input instanceof ArrayBuffer
       ? new Uint8Array(input)

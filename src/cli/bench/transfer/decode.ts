@@ -9,7 +9,7 @@ import { quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
 import { formatBytes, formatMs } from '../../format.ts';
-import { plainStyle, renderTable } from '../../table.ts';
+import { plainStyle, renderTable, right } from '../../table.ts';
 import { halfMs } from './stages.ts';
 
 export interface DecodeBeside {
@@ -170,14 +170,7 @@ export function slowDown(round: DecodeRound): number {
 
 export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): string[] {
   const columns = [
-    { head: 'decoding' },
-    { head: 'pull ms' },
-    { head: 'step ms' },
-    { head: 'steps' },
-    { head: 'slower by' },
-    { head: 'delay ms' },
-    { head: 'holder alone' },
-    { head: 'ratio' },
+    ...right('decoding', 'pull ms', 'step ms', 'steps', 'slower by', 'delay ms', 'holder alone', 'ratio'),
   ];
   // The same, whatever was decoded.
   const alone = quantile(

@@ -12,7 +12,7 @@ import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
 import { parseLink } from '../../../transport/link.ts';
 import { formatMs } from '../../format.ts';
-import { plainStyle, renderTable } from '../../table.ts';
+import { left, plainStyle, renderTable, right } from '../../table.ts';
 import { benchOptions, report, runBench } from '../options.ts';
 
 /** Tokens of a step. */
@@ -120,15 +120,8 @@ function handedOver(spans: readonly Span[]): Pick<Measured, 'readMs' | 'leftMs'>
 
 function table(cases: readonly Case[]): string[] {
   const columns = [
-    { head: 'link', align: 'left' as const },
-    { head: 'tokens' },
-    { head: 'chunks' },
-    { head: 'read ms' },
-    { head: 'left' },
-    { head: 'streamed' },
-    { head: 'share' },
-    { head: 'TTFT ms' },
-    { head: 'streamed' },
+    left('link'),
+    ...right('tokens', 'chunks', 'read ms', 'left', 'streamed', 'share', 'TTFT ms', 'streamed'),
   ];
   const rows = cases.map(({ link, promptTokens, chunks, rounds: { pull, streamed } }) => {
     const median = (list: readonly Measured[], key: keyof Measured) =>
