@@ -54,7 +54,9 @@ export class EngineCluster implements Cluster {
   readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
+  /** Turns under way, and changes of settings: never both. */
   #active = 0;
+  #changing = 0;
 
   private constructor(
     options: ClusterOptions,
@@ -151,13 +153,20 @@ export class EngineCluster implements Cluster {
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
-    await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
-    await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
+    // An engine that ends meanwhile is built with the new settings when it is built anew.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
+    this.#changing++;
+    try {
+      await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
+      await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
+    } finally {
+      this.#changing--;
+    }
   }
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
+    if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
     this.#active++;
     try {
       yield* this.#router.serve(request);
@@ -170,7 +179,7 @@ export class EngineCluster implements Cluster {
     const conversation = this.#conversations.known(conversationId);
     const { blockSize } = this.#options;
     const keeps = prefillKeeps ?? null;
-    const unused = await takeBack(conversationId, conversation, blockSize, keeps, this.#clock.now());
+    const unused = await takeBack(conversationId, conversation, blockSize, keeps);
     if (unused) release(unused);
   }
 

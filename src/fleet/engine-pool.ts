@@ -57,12 +57,21 @@ export class EnginePool {
     return this.#seats;
   }
 
-  /** Calls all at once. Rejects when one does, as a dead one will. */
-  each<T>(call: (engine: ThreadEngine, spec: EngineSpec) => Promise<T>): Promise<T[]> {
-    return Promise.all(this.#seats.map(({ engine, spec }) => call(engine, spec)));
+  /** Asks all that serve at once; one that ends meanwhile is left out. Rejects, when all have answered, with what else fails. */
+  async each<T>(call: (engine: ThreadEngine, spec: EngineSpec) => Promise<T>): Promise<T[]> {
+    const serving = this.#seats.filter(({ engine }) => !engine.ended);
+    const answers = await Promise.allSettled(serving.map(({ engine, spec }) => call(engine, spec)));
+    return answers.flatMap((answer, i) => {
+      if (answer.status === 'fulfilled') return [answer.value];
+      if (serving[i]!.engine.ended) return [];
+      throw answer.reason;
+    });
   }
 
-  /** Puts a new engine, which `prepare` makes ready, in the place of each that is dead; returns how many. */
+  /**
+   * Puts a new engine, which `prepare` makes ready, in the place of each that is dead; returns how many. Rejects when one
+   * cannot be started; those before it stay, and nothing half made is left running.
+   */
   async replaceDead(
     mode: Mode,
     prepare: (engine: ThreadEngine, spec: EngineSpec) => Promise<void>,
@@ -70,8 +79,13 @@ export class EnginePool {
     const dead = this.#seats.filter(({ engine }) => engine.dead);
     for (const seat of dead) {
       const engine = await this.#start(seat.spec, seat.life + 1, mode);
-      await prepare(engine, seat.spec);
-      await connect(engine, this.alive);
+      try {
+        await connect(engine, this.alive);
+        await prepare(engine, seat.spec);
+      } catch (error) {
+        await engine.shutdown();
+        throw error;
+      }
       seat.engine = engine;
       seat.life++;
     }

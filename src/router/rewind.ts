@@ -13,7 +13,6 @@ export async function takeBack(
   conversation: Conversation | null,
   blockSize: number,
   prefillKeeps: number | null,
-  nowMs: number,
 ): Promise<Conversation['kv']> {
   if (!conversation?.before) {
     throw new RequestError(
@@ -24,9 +23,7 @@ export async function takeBack(
   const { turns, historyIds, messages, text, tokenIds, prefill, decode, heldTokens } = before;
   Object.assign(conversation, { turns, historyIds, messages, text, before: null });
   const useful = kv !== null && heldTokens > 0;
-  conversation.kv = useful
-    ? { ...kv, params: offerOnly(kv.params, heldTokens, blockSize), atMs: nowMs }
-    : null;
+  conversation.kv = useful ? { ...kv, params: offerOnly(kv.params, heldTokens, blockSize) } : null;
   await decode.forgetPrefix(tokenIds, cacheSalt, before.decodeHitTokens);
   if (prefill !== decode)
     await prefill.forgetPrefix(tokenIds, cacheSalt, prefillKeeps ?? before.localHitTokens);

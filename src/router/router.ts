@@ -9,7 +9,7 @@ import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
-import { type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
+import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
@@ -61,9 +61,22 @@ export class Router {
   }
 
   async *serve(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
-    const { clock, conversations, prompts, text, spans } = this.#deps;
+    const { clock, conversations } = this.#deps;
     const acceptedMs = clock.now();
     const conversation = conversations.open(request);
+    try {
+      yield* this.#turn(request, conversation, acceptedMs);
+    } finally {
+      conversations.close(conversation);
+    }
+  }
+
+  async *#turn(
+    request: GenerateRequest,
+    conversation: Conversation,
+    acceptedMs: number,
+  ): AsyncGenerator<GeneratedToken> {
+    const { conversations, prompts, text, spans } = this.#deps;
     const promptTokenIds = prompts.build(request, conversation);
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;

@@ -1,16 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import {
-  type Conversation,
-  ConversationCache,
-  ROUTER_TTL_MS,
-  type TurnStart,
-} from '../../src/router/conversations.ts';
+import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
 import { FakeEngine } from './fake-engine.ts';
 
 const before = {} as TurnStart;
 
-function world() {
+function world(ttlSeconds: number | null = 480) {
   let now = 0;
   const holder = new FakeEngine('decode-0', 'decode');
   const { released } = holder;
@@ -19,7 +14,14 @@ function world() {
   let holds = 0;
   const turn = (request: GenerateRequest, text: string): Conversation => {
     const conversation = cache.open(request);
-    const params = { do_remote_decode: true, do_remote_prefill: false, remote_request_id: `hold-${++holds}` };
+    const remote_blocks_expiry_time = ttlSeconds === null ? null : now / 1000 + ttlSeconds;
+    const remote_request_id = `hold-${++holds}`;
+    const params = {
+      do_remote_decode: true,
+      do_remote_prefill: false,
+      remote_request_id,
+      remote_blocks_expiry_time,
+    };
     const kv = { params, holder, atMs: now };
     cache.finish(conversation, request, { historyIds: [1, 2, 3, holds], text, kv, before });
     return conversation;
@@ -59,7 +61,7 @@ describe('what D holds for a conversation', () => {
     [
       'too old',
       ({ cache, pass }) => {
-        pass(ROUTER_TTL_MS);
+        pass(450_000);
         return cache.takeHeld(cache.open(goesOn));
       },
     ],
@@ -74,9 +76,49 @@ describe('what D holds for a conversation', () => {
     await Promise.resolve();
     expect(made.released).toEqual(['hold-1']);
   });
+
+  test.each([
+    [480, 450],
+    [60, 55],
+    [null, 450],
+  ])('whose TTL is %s s is offered for less than %i s', (ttl, seconds) => {
+    for (const late of [false, true]) {
+      const { cache, turn, pass } = world(ttl);
+      turn({ conversationId: 'a', promptText: 'x' }, 'y');
+      pass(1000 * seconds - (late ? 0 : 1));
+      expect(held(cache.takeHeld(cache.open(goesOn)))).toBe(late ? null : 'hold-1');
+    }
+  });
+
+  test('of a turn that ends after its conversation was ended is released, and nothing is remembered', async () => {
+    for (const known of [false, true]) {
+      const { cache, turn, released } = world();
+      if (known) turn(goesOn, 'one');
+      const conversation = cache.open(goesOn);
+      cache.forget('a');
+      const params = { do_remote_decode: true, do_remote_prefill: false, remote_request_id: 'late' };
+      const kv = { params, holder: new FakeEngine('d', 'decode'), atMs: 0 };
+      cache.finish(conversation, goesOn, { historyIds: [1], text: 'z', kv, before });
+      expect(cache.known('a')).toBeNull();
+      expect(kv.holder.released).toEqual(['late']);
+      expect(released).toEqual(known ? ['hold-1'] : []);
+    }
+  });
 });
 
 type World = ReturnType<typeof world>;
+
+test('a turn that goes on from a conversation without an id leaves another one of that id alone', () => {
+  const { cache, turn } = world();
+  const text = { conversationId: null, findConversation: true, promptText: 'abcd' };
+  turn({ conversationId: 'a', promptText: 'ab' }, 'c');
+  const following = cache.open(text);
+  expect(following.follows?.id).toBe('a');
+  cache.forget('a');
+  const other = turn({ conversationId: 'a', promptText: 'other' }, 'x');
+  cache.finish(following, text, { historyIds: [1], text: 'e', kv: null, before });
+  expect(cache.known('a')).toBe(other);
+});
 
 describe('a conversation without an id', () => {
   const ask = (request: Omit<GenerateRequest, 'conversationId'>): GenerateRequest => ({
