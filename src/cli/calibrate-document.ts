@@ -1,5 +1,4 @@
 /** A calibration as a document, for --html and --markdown: the two curves, what thresholds lose, policies side by side. */
-
 import type { CostProfile } from '../config/cost-profile.ts';
 import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';

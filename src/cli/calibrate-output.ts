@@ -1,5 +1,4 @@
 /** A calibration as a terminal shows it: the costs, how well they fit, what thresholds lose, and policies side by side. */
-
 import type { CostProfile } from '../config/cost-profile.ts';
 import type { ExpectedRegret } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';

@@ -1,5 +1,4 @@
 /** `--pull-policy` and `--cost-profile` of the commands that serve: read and checked early, put in force once engines run. */
-
 import { parseCostProfile } from '../config/cost-profile.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';

@@ -1,5 +1,4 @@
 /** What `kvferry verify` found, as a document for --html and --markdown, and as test cases for --junit. */
-
 import type { Verdict } from '../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../lab/verify/types.ts';
 import type { ReportDocument, Tone } from '../report/document.ts';

@@ -1,5 +1,4 @@
 /** An audit: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
-
 import { isRefusal } from '../connector/policy/pull-policy.ts';
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';

@@ -1,5 +1,4 @@
 /** Serves conversations in one mode and records every turn. Knows the cluster's interface only, and prints nothing. */
-
 import type { Mode } from '../config/modes.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';

@@ -1,5 +1,4 @@
 /** From a cluster and its runs to the report. */
-
 import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';

@@ -2,7 +2,6 @@
  * The race and the crossover of a recorded run: the same turns were served with KV pulled and with KV computed again, so
  * each pair of turns is a race, and all of them are the chart's points. Measures nothing itself.
  */
-
 import { turnKey } from '../measure/turn-key.ts';
 import type { Crossover, Race, RaceLane, RecordedTurn, SessionEvent } from './events.ts';
 

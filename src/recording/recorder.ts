@@ -2,7 +2,6 @@
  * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
-
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';

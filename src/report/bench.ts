@@ -1,5 +1,4 @@
 /** `kvferry bench`'s report as a document: each experiment with its tables, its charts and what reuse cost. */
-
 import type { Baseline } from '../measure/baseline.ts';
 import {
   BENCH_METRICS,

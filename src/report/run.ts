@@ -1,5 +1,4 @@
 /** `kvferry run`'s report as a document. */
-
 import { auditTotals } from '../measure/audit.ts';
 import type { Baseline } from '../measure/baseline.ts';
 import {

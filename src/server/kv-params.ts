@@ -2,7 +2,6 @@
  * kv_transfer_params of a request to an engine's port, before the engine sees them: what names another engine than its
  * peers, or blocks that are not held for the request it names, is refused.
  */
-
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { HttpError } from './http-error.ts';

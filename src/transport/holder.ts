@@ -2,7 +2,6 @@
  * The holder's half towards one reader: answers its handshake with a slab, and serves its READs, whose chunks
  * send-chunks.ts moves. Which READs may be served is the gate's business; serving never waits for own reads.
  */
-
 import type { TransferOutcome } from '../engine/kv-connector.ts';
 import { messageOf } from '../errors.ts';
 import { cutIntoChunks } from './chunks.ts';

@@ -1,5 +1,4 @@
 /** The adapter that the GPU tests run on: KVFERRY_ADAPTER = swiftshader (default), lavapipe or gpu. */
-
 import { GpuDevice } from '../../src/gpu/device.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

@@ -1,5 +1,4 @@
 /** Runs one kernel on plain arrays. */
-
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { KernelLibrary, type KernelName, type Overrides } from '../../src/gpu/kernels.ts';
 import { dispatch, type KernelInput, type Workgroups } from '../../src/lab/verify/kernel-bench.ts';

@@ -1,5 +1,4 @@
 /** How long the first token takes by how much D has: pulled, and computed again. Filled pass by pass, in under a minute. */
-
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
 import type { Crossover, SessionEvent } from '../../../src/recording/events.ts';

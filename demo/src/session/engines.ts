@@ -1,5 +1,4 @@
 /** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
-
 import type { CostProfile } from '../../../src/config/cost-profile.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
 import { EngineCluster } from '../../../src/fleet/cluster.ts';

@@ -1,5 +1,4 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
-
 import { batch, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';

@@ -2,7 +2,6 @@
  * What every part of the session stands on: the state and the events that make it, the settings and the address, the
  * engines, and the rule that one thing is done at a time.
  */
-
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';

@@ -2,7 +2,6 @@
  * `npm run bench:memory`: turn after turn through P and D with pulling back, and what memory they hold meanwhile. Fails when
  * the devices' or the shared memory is another than after the tenth turn.
  */
-
 import { parseRunConfig } from '../../config/run.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';

@@ -2,7 +2,6 @@
  * `npm run bench:transfer`: transfers between two engines as they run in earnest, against their slowest stage; one block;
  * and what a pull costs the holder's decode steps. All in alternating rounds, in the engines' own threads.
  */
-
 import { parseRunConfig } from '../../config/run.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';

@@ -1,5 +1,4 @@
 /** `kvferry run`: conversations in each mode, a table per turn, and what pulling saved. */
-
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError, InternalError } from '../../errors.ts';

@@ -1,5 +1,4 @@
 /** `kvferry sweep`: pull against recompute over context lengths, links, block sizes and layouts, and where they cross. */
-
 import type { KvLayout, RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';

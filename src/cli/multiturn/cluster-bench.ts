@@ -1,5 +1,4 @@
 /** The benchmark on engines in this process, with its progress. */
-
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { benchCluster, planBench } from '../../lab/multiturn/cluster-bench.ts';

@@ -1,5 +1,4 @@
 /** A benchmark's progress with the time that is left, on stderr. */
-
 import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { SessionWatcher } from '../../lab/multiturn/session.ts';
 import { formatSeconds, plural } from '../format.ts';

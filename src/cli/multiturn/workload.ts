@@ -4,7 +4,7 @@ import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
-import { parseAnswered, parseJson } from '../../workload/file.ts';
+import { parseAnswered, parseMessages } from '../../workload/file.ts';
 import {
   describeGenerator,
   type GeneratorSpec,
@@ -26,7 +26,7 @@ export async function loadWorkload(
 ): Promise<Workload> {
   const { preset, inputFile } = config;
   if (inputFile === null) return generated(config, pr32553, `preset ${preset}`, '', deps, vocabulary, asText);
-  const json = parseJson(await deps.readTextFile(inputFile), inputFile);
+  const json = parseMessages(await deps.readTextFile(inputFile), inputFile);
   if (isGenerator(json)) {
     const spec = parseGenerator(json, inputFile);
     return generated(config, spec, inputFile, path.dirname(inputFile), deps, vocabulary, asText);

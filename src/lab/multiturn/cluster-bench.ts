@@ -1,5 +1,4 @@
 /** The benchmark on engines in this process: planned before they start, served, and reported. */
-
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';

@@ -1,5 +1,4 @@
 /** Engines in this process as a benchmark's target: times are those of the engines' own clock. */
-
 import type { SamplingParams } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';

@@ -13,6 +13,8 @@ import type { ServeOptions } from './rounds.ts';
 import { budgetMs, serveOptions } from './settings.ts';
 
 const SERVER = 'server';
+const WORDS_FOR_TOKENS =
+  "Without --tokenizer a word stands for a token; counts are the server's where it tells them.";
 
 export interface EndpointBench {
   config: RunConfig;
@@ -70,9 +72,6 @@ export async function benchEndpoint(
     comparisons: {},
     published: null,
   };
-  const notes = hasTokenizer
-    ? []
-    : ["Without --tokenizer a word stands for a token; counts are the server's where it tells them."];
   const all = {
     adapter: { name: 'of the server', backend: 'unknown', software: false, features: [] },
     target: {
@@ -87,17 +86,12 @@ export async function benchEndpoint(
     experiments: { [SERVER]: experiment },
     conversations: workload.conversations,
     rounds: served.length,
-    notes,
+    notes: hasTokenizer ? [] : [WORDS_FOR_TOKENS],
     incompleteReason: incomplete,
     integrity: null,
     recorderShare: null,
   };
   return makeBenchReport(world, config, workload, all, world.now() - begunMs);
-}
-
-interface ServedRounds {
-  served: ServedRound[];
-  incomplete: string | null;
 }
 
 /** All rounds, or what was served until the time was over or the signal came: whole rounds, or a part of the first. */
@@ -106,7 +100,7 @@ async function serveRounds(
   { config, workload: { conversations }, begunMs, signal }: EndpointBench,
   world: Pick<ServeOptions, 'now' | 'sleep'>,
   watcher: EndpointWatcher,
-): Promise<ServedRounds> {
+): Promise<{ served: ServedRound[]; incomplete: string | null }> {
   const { now } = world;
   const options = serveOptions(config, world);
   const rounds = config.rounds ?? 1;

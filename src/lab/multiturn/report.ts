@@ -1,5 +1,4 @@
 /** From what was served to the benchmark's report, whatever served it. */
-
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';

@@ -1,5 +1,4 @@
 /** Runs conversations in several modes on a cluster of its own, for the checks. */
-
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';

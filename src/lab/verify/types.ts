@@ -1,5 +1,4 @@
 /** What `kvferry verify` runs: checks with a name and a verdict, from several providers. */
-
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { Architecture } from '../../model/types.ts';

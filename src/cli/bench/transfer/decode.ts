@@ -1,5 +1,4 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
-
 import type { BlockPair } from '../../../engine/kv-connector.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';

@@ -2,7 +2,6 @@
  * `npm run bench:handover`: what is left of the transfer to D when P has computed the last chunk of a prompt: all of it
  * when D pulls, little when it reads as P computes. The same prompts, in alternating rounds, with and without a slow link.
  */
-
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
 import { clusterOptions } from '../../../fleet/from-config.ts';
