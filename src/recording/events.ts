@@ -215,7 +215,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     ...at,
     requestId: z.string(),
     direction,
-    outcome: z.string().describe('done, declined, expired, failed or dead.'),
+    outcome: z.string().describe('done, declined, expired, refused, failed or dead.'),
     message: z.string(),
     bytes: count,
     blocks: count,
