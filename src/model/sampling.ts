@@ -1,17 +1,11 @@
 /** What the sampling kernel is given for a row. The draw is keyed by (seed, output index): never by batch row or step. */
 import type { ScheduledRequest } from '../engine/types.ts';
+import { mix } from './mix.ts';
 
 export type SampleRequest = NonNullable<ScheduledRequest['sample']>;
 
 /** 32-bit words of one row in shaders/sample.wgsl. */
 export const SAMPLE_ROW_WORDS = 8;
-
-/** A bijective mixer of 32 bits to 32 bits ("lowbias32" by Chris Wellons, public domain). */
-export function mix(x: number): number {
-  let h = Math.imul(x ^ (x >>> 16), 0x21f0aaad);
-  h = Math.imul(h ^ (h >>> 15), 0x735a2d97);
-  return (h ^ (h >>> 15)) >>> 0;
-}
 
 /** A number in [0, 1) with 24 bits, the same for the same (seed, outputIndex) everywhere. */
 export function uniformDraw(seed: number, outputIndex: number): number {

@@ -8,7 +8,7 @@
  */
 
 import { floatToHalf, halfTable, halfToFloat } from './half.ts';
-import { mix } from './sampling.ts';
+import { mix } from './mix.ts';
 import {
   type Allocate,
   type Architecture,

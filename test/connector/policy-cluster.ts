@@ -276,4 +276,4 @@ export class PolicyCluster {
 const streamedFrom = (params: KvTransferParams) => ({ kvTransferParams: { ...params, streamed: true } });
 
 /** Lets promises that were resolved run on. */
-export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

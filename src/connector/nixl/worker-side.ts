@@ -21,7 +21,7 @@ import { Reports } from './reports.ts';
 import { StreamTable } from './streams.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
-export const EXPIRY_MARGIN_SECONDS = 5;
+const EXPIRY_MARGIN_SECONDS = 5;
 
 export interface WorkerSideDeps extends Partial<TransferEvents> {
   config: NixlConfig;
