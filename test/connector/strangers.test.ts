@@ -237,12 +237,10 @@ async function alone(prompt: readonly number[], maxTokens: number): Promise<numb
 
 /** Runs a request to its end, whatever else goes on. */
 async function ended(cluster: PolicyCluster, at: 'p' | 'd', entry: ReturnType<typeof request>) {
-  let over = false;
-  const run = cluster[at].run(entry).finally(() => {
-    over = true;
-  });
-  await cluster.runUntil(() => over, { idleMs: 0 });
-  return (await run).finish!;
+  const node = cluster[at];
+  const stream = await node.submit(entry);
+  await cluster.runUntil(() => node.endOf(stream.requestId) !== null, { idleMs: 0 });
+  return node.finishOf(stream.requestId)!;
 }
 
 const heldBy = (node: PolicyNode) => node.holds.list().map(({ requestId }) => requestId);

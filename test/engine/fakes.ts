@@ -123,7 +123,7 @@ function draw(digest: number, sample: NonNullable<ScheduledRequest['sample']>): 
   return h % VOCAB;
 }
 
-const greedy = { ...DEFAULT_SAMPLING, maxTokens: 16, ignoreEos: true };
+export const greedy = { ...DEFAULT_SAMPLING, maxTokens: 16, ignoreEos: true };
 
 /** Token ids of a prompt: different for every seed from the first token on. */
 export function tokens(count: number, seed = 0): number[] {
