@@ -7,7 +7,7 @@ import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, fromWire } from '../errors.ts';
 import type { EngineApi, EngineEvent, EngineStart, EngineStarted } from '../host/messages.ts';
 import { type Remote, transfer, wrap } from '../host/rpc.ts';
-import { routerSpan, type Span } from '../measure/spans.ts';
+import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { OutputStream } from '../router/output-stream.ts';
@@ -40,7 +40,7 @@ export class EngineHandle {
   #deathListeners = new Set<(error: Error) => void>();
   #streams = new Map<string, OutputStream>();
   #transfers = new Map<string, ObservedTransfer[]>();
-  #spanListeners = new Set<(span: Span) => void>();
+  #spanListeners = new Set<(span: RawSpan) => void>();
   #eventListeners = new Set<(event: EngineEvent) => void>();
   #waitingListeners = new Set<(requestId: string, reason: string) => void>();
 
@@ -103,7 +103,7 @@ export class EngineHandle {
     else this.#deathListeners.add(listener);
   }
 
-  onSpan(listener: (span: Span) => void): () => void {
+  onSpan(listener: (span: RawSpan) => void): () => void {
     this.#spanListeners.add(listener);
     return () => this.#spanListeners.delete(listener);
   }
@@ -195,7 +195,7 @@ export class EngineHandle {
     }
   }
 
-  #tellSpan(span: Span): void {
+  #tellSpan(span: RawSpan): void {
     for (const listener of this.#spanListeners) listener(span);
   }
 

@@ -83,8 +83,19 @@ function settingsOf(cluster: Cluster, config: RunConfig): Record<string, unknown
   const { model, seed, prefixCaching, blockSize, threshold, link, ttl, tokenCheck } = config;
   const { weightDtype, kvDtype, temperature, maxTokens } = config;
   return {
-    ...{ model, seed, prefixCaching, blockSize, threshold, link, ttl, tokenCheck },
-    ...{ weightDtype, kvDtype, temperature, maxTokens, mode: cluster.mode },
+    model,
+    seed,
+    prefixCaching,
+    blockSize,
+    threshold,
+    link,
+    ttl,
+    tokenCheck,
+    weightDtype,
+    kvDtype,
+    temperature,
+    maxTokens,
+    mode: cluster.mode,
     pBlocks: cluster.settings.prefill.numBlocks,
     dBlocks: cluster.settings.decode.numBlocks,
   };

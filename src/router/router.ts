@@ -6,6 +6,7 @@ import { EngineDeadError } from '../errors.ts';
 import type { EngineHandle } from '../fleet/engine-handle.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
+import type { Side } from '../measure/spans.ts';
 import type { TextModel } from '../model/load.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
@@ -16,7 +17,14 @@ import { turnStart } from './rewind.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
-import { disaggregatedTurn, monolithicTurn, streamedTurn, type Turn } from './ways.ts';
+import {
+  decodeRequestId,
+  disaggregatedTurn,
+  monolithicTurn,
+  prefillRequestId,
+  streamedTurn,
+  type Turn,
+} from './ways.ts';
 
 export interface TurnServerDeps {
   text: TextModel;
@@ -58,24 +66,24 @@ export class TurnServer {
     };
     tell({
       kind: 'turn',
-      requestId: turn.requestId,
+      turnId: turn.requestId,
       conversationId: conversation.id,
       turn: conversation.turns + 1,
       promptTokenIds,
       atMs: acceptedMs,
     });
     const served = new ServedTurn(turn, conversation, pick('prefill'), pick('decode'), acceptedMs);
-    const answer = readAnswer(this.#outputs(served, request, held), {
-      decoder: this.#deps.text.tokenizer.streamDecoder(),
-      eosTokenIds: this.#deps.text.architecture.eosTokenIds,
-      stop: request.stop ?? [],
-      includeStop: request.includeStop ?? false,
-      minTokens: turn.sampling.minTokens,
-      onStop: () => stopping.abort(),
-    });
     let finished = false;
     this.#deps.spans.turnBegins(served);
     try {
+      const answer = readAnswer(this.#outputs(served, request, held), {
+        decoder: this.#deps.text.tokenizer.streamDecoder(),
+        eosTokenIds: this.#deps.text.architecture.eosTokenIds,
+        stop: request.stop ?? [],
+        includeStop: request.includeStop ?? false,
+        minTokens: turn.sampling.minTokens,
+        onStop: () => stopping.abort(),
+      });
       for await (const item of answer) {
         const token = this.#token(item, request, served);
         finished = token.final !== null;
@@ -96,6 +104,11 @@ export class TurnServer {
   ): AsyncIterable<TimedOutput> {
     const { turn, trace, prefill, decode, conversation } = served;
     const alone = servedAlone(this.#deps.options().mode, conversation);
+    if (alone) this.#owns(turn, turn.requestId, 'prefill', decode);
+    else {
+      this.#owns(turn, prefillRequestId(turn.requestId), 'prefill', prefill);
+      this.#owns(turn, decodeRequestId(turn.requestId), 'decode', decode);
+    }
     const overTwo = this.#deps.options().handover === 'streamed' ? streamedTurn : disaggregatedTurn;
     const first = alone ? monolithicTurn(decode, turn, trace) : overTwo(prefill, decode, turn, trace);
     if (!request.failover) return first;
@@ -105,12 +118,21 @@ export class TurnServer {
       if (!engine || ++ways > 2) return null;
       if (held) release(held);
       Object.assign(trace, { prefillDoneMs: null, prefillAccount: null, decodeParams: null });
-      return monolithicTurn(engine, { ...turn, requestId: `${turn.requestId}-again${ways}` }, trace);
+      const requestId = `${turn.requestId}-again${ways}`;
+      this.#owns(turn, requestId, 'prefill', engine);
+      return monolithicTurn(engine, { ...turn, requestId }, trace);
     };
     const broken = decode.ending || (!alone && prefill.ending);
     const way = broken ? next() : first;
     if (!way) throw new EngineDeadError('no engine is alive: wait until one is started again');
     return withFailover(way, next);
+  }
+
+  /** From here on the request's spans, blocks and transfers are known for the turn's. */
+  #owns(turn: Turn, requestId: string, side: Side, { engineId }: EngineHandle): void {
+    const turnId = turn.requestId;
+    this.#deps.spans.owns(requestId, { turnId, side });
+    this.#deps.tell({ kind: 'request', requestId, turnId, side, engineId });
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {

@@ -2,13 +2,13 @@
 import type { FinishReason } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import type { EngineHandle, ObservedTransfer } from '../fleet/engine-handle.ts';
-import { decodeRequestId, prefillRequestId, routerSpan, type Span } from '../measure/spans.ts';
+import { type RawSpan, routerSpan, type Span } from '../measure/spans.ts';
 import { turnStages } from '../measure/stages.ts';
 import { noStages } from '../transport/transfer.ts';
 import type { TransferStages } from '../transport/types.ts';
 import type { Conversation } from './conversations.ts';
 import type { TransferSummary, TurnResult } from './turn-types.ts';
-import type { Turn, TurnTrace } from './ways.ts';
+import { decodeRequestId, prefillRequestId, type Turn, type TurnTrace } from './ways.ts';
 
 export class ServedTurn {
   readonly turn: Turn;
@@ -56,7 +56,7 @@ export class ServedTurn {
   }
 
   /** The turn as spans of its own. Call after the last token. */
-  ownSpans(): Span[] {
+  ownSpans(): RawSpan[] {
     const { turn, conversation, trace, outputTokenIds } = this;
     const args = { conversationId: conversation.id, turn: conversation.turns, tokens: outputTokenIds.length };
     return [

@@ -6,7 +6,6 @@ import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts'
 import type { EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
 import { InternalError, TransferError } from '../errors.ts';
 import type { EngineHandle, RouterWork } from '../fleet/engine-handle.ts';
-import { decodeRequestId, prefillRequestId } from '../measure/spans.ts';
 import type { TimedOutput } from './output-stream.ts';
 
 export interface Turn {
@@ -34,6 +33,10 @@ export interface TurnTrace {
   /** kv_transfer_params that D returned with its last token. */
   decodeParams: KvTransferParams | null;
 }
+
+/** A turn's request at P, at D; the request of one engine that does both keeps the turn's own id. */
+export const prefillRequestId = (turnId: string): string => `${turnId}-p`;
+export const decodeRequestId = (turnId: string): string => `${turnId}-d`;
 
 const MISS: KvTransferParams = {
   do_remote_decode: true,

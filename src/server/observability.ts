@@ -32,8 +32,8 @@ export function observeEngine(
   const log = new KvEventLog();
   const stops = [
     cluster.onNotice((notice) => {
-      if (notice.kind === 'engine' && notice.role === role) metrics.onEvent(notice.event);
-      else if (notice.kind === 'alive' && notice.role === role) metrics.startedAnew();
+      if (notice.kind === 'engine' && notice.engineId === engineId) metrics.onEvent(notice.event);
+      else if (notice.kind === 'alive' && notice.engineId === engineId) metrics.startedAnew();
     }),
     cluster.onCacheEvent((batch) => {
       if (batch.engineId === engineId) log.append(batch.events, batch.atMs);

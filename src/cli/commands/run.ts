@@ -6,7 +6,7 @@ import { clusterOptions } from '../../fleet/from-config.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { ProfileReport } from '../../measure/profile.ts';
-import type { SessionEvent } from '../../measure/recording.ts';
+import { RECORDING_VERSION, type SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
@@ -191,7 +191,7 @@ async function writeRecording(
   progress: Progress,
 ): Promise<void> {
   const title = `${config.model}, ${config.mode.join(' and ')}`;
-  const recording = { kvferryRecording: 1, madeWith: `kvferry ${version}`, title, events };
+  const recording = { kvferryRecording: RECORDING_VERSION, madeWith: `kvferry ${version}`, title, events };
   // A microsecond is as fine as these clocks are.
   const text = JSON.stringify(recording, (_, value) =>
     typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,

@@ -7,16 +7,20 @@ import { SlabMeter } from '../../../demo/src/views/slab-meter.ts';
 import { block } from './fixture.ts';
 
 const transfer = (change: Partial<TransferView> = {}): TransferView => ({
-  ...{
-    requestId: 'r',
-    direction: 'd_to_p',
-    bytes: 100,
-    bytesDone: 0,
-    startMs: 1000,
-    endMs: null,
-    outcome: null,
-  },
-  ...{ message: '', stagesMs: {}, throttled: false, chunks: null, movingMs: null },
+  requestId: 'r',
+  from: 'decode-0',
+  to: 'prefill-0',
+  side: 'prefill',
+  bytes: 100,
+  bytesDone: 0,
+  startMs: 1000,
+  endMs: null,
+  outcome: null,
+  message: '',
+  stagesMs: {},
+  throttled: false,
+  chunks: null,
+  movingMs: null,
   pairs: [
     [1, 5],
     [2, 6],
@@ -60,13 +64,15 @@ describe('copies in the air', () => {
     const departed: number[][] = [];
     const note = ({ pairs }: { pairs: readonly (readonly [number, number])[] }) =>
       departed.push(pairs.map(([from]) => from));
-    const begun = transfer({ direction: 'p_to_d', pairs: [], chunks: [] });
+    const begun = transfer({ side: 'decode', pairs: [], chunks: [] });
     expect(flights.advance([begun], 1000, 16, note)).toBe(false);
     const first = { ...begun, pairs: [[1, 5]] as const, chunks: [[[1, 5]]] as const };
     flights.advance([first], 1100, 16, note);
     expect([...flights.awaited('decode')]).toEqual([5]);
     const ended = {
-      ...{ ...begun, endMs: 1300, outcome: 'done' },
+      ...begun,
+      endMs: 1300,
+      outcome: 'done',
       pairs: [...first.pairs, [2, 6] as const],
       chunks: [...first.chunks, [[2, 6]] as const],
     };
