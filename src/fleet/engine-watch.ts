@@ -1,37 +1,29 @@
 /** Everything that a cluster's engines say, and each turn as it is accepted, for whoever draws or records a cluster. */
 
-import type { EngineEvent } from '../host/messages.ts';
-import type { Side } from '../measure/spans.ts';
-import type { EngineHandle } from './engine-handle.ts';
+import type { EngineEvent } from '../host/engine-api.ts';
+import type { EngineRole } from '../router/engine-client.ts';
+import type { RequestNotice, TurnNotice } from '../router/router.ts';
+import type { ThreadEngine } from './thread-engine.ts';
 
 interface OfEngine {
   engineId: string;
-  role: EngineHandle['role'];
+  role: EngineRole;
 }
 
 export type ClusterNotice =
-  /** The router accepted a turn. */
-  | {
-      kind: 'turn';
-      turnId: string;
-      conversationId: string;
-      /** From 1 on. */
-      turn: number;
-      promptTokenIds: readonly number[];
-      atMs: number;
-    }
-  /** An engine gets a request of that turn. */
-  | { kind: 'request'; requestId: string; turnId: string; side: Side; engineId: string }
+  | ({ kind: 'turn' } & TurnNotice)
+  | ({ kind: 'request' } & RequestNotice)
   | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
-  | ({ kind: 'alive' } & OfEngine)
+  /** `replaces`: whose place it takes; null for one of the first. */
+  | ({ kind: 'alive'; replaces: string | null } & OfEngine)
   | ({ kind: 'dead'; message: string } & OfEngine);
 
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();
 
-  watch(engine: EngineHandle): void {
+  watch(engine: ThreadEngine, replaces: string | null): void {
     const { engineId, role } = engine;
-    this.tell({ kind: 'alive', engineId, role });
+    this.tell({ kind: 'alive', engineId, role, replaces });
     engine.onEvent((event) => this.tell({ kind: 'engine', engineId, role, event }));
     engine.onDeath((error) => this.tell({ kind: 'dead', engineId, role, message: error.message }));
   }

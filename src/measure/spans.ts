@@ -45,11 +45,11 @@ export interface Way {
 }
 
 /** Which half of a turn: of the engine that prefills, or does both; of the one that decodes. */
-export type Side = 'prefill' | 'decode';
+export type TurnSide = 'prefill' | 'decode';
 
-export interface TurnSide {
+export interface OfTurn {
   turnId: string;
-  side: Side;
+  side: TurnSide;
 }
 
 /** A span as whoever did the work tells it. Whose turn it was, the router knows. */
@@ -79,7 +79,7 @@ export interface RawSpan {
 
 export interface Span extends RawSpan {
   /** Whose work it was: several of a batch, none of what no turn asked for. */
-  turns: readonly TurnSide[];
+  turns: readonly OfTurn[];
 }
 
 export type SpanSink = (span: RawSpan) => void;
@@ -110,5 +110,5 @@ export function routerSpan(
 }
 
 /** The side on which a span's work was for the turn; null: for others. */
-export const sideOf = ({ turns }: Pick<Span, 'turns'>, turnId: string): Side | null =>
+export const sideOf = ({ turns }: Pick<Span, 'turns'>, turnId: string): TurnSide | null =>
   turns.find((turn) => turn.turnId === turnId)?.side ?? null;

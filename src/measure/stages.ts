@@ -3,7 +3,7 @@
  * stages add up to TTFT. What a stage did while another one was waited for is counted apart, as overlapped.
  */
 import { criticalPath, type PathPiece } from './critical-path.ts';
-import { type Side, type Span, type SpanName, sideOf } from './spans.ts';
+import { type Span, type SpanName, sideOf, type TurnSide } from './spans.ts';
 
 export const STAGE_GROUPS = [
   'router',
@@ -158,7 +158,7 @@ const inOrder = (times: Readonly<Record<string, number>>): Record<string, number
 export interface StagePiece extends PathPiece<StageName> {
   /** It lies around other stages' spans: what it overlaps is not its own doing. */
   envelope: boolean;
-  side: Side;
+  side: TurnSide;
   /** The engine that prefills computes or samples. */
   prefills: boolean;
 }
@@ -194,7 +194,7 @@ export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow,
   });
 }
 
-interface Place extends Readonly<Record<Side, StageName>> {
+interface Place extends Readonly<Record<TurnSide, StageName>> {
   waitRank: number | null;
   envelope: boolean;
 }

@@ -1,7 +1,7 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
 import type { BlockFact } from '../engine/block-facts.ts';
 import type { BlockView } from '../measure/recording.ts';
-import type { TurnSide } from '../measure/spans.ts';
+import type { OfTurn } from '../measure/spans.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;
@@ -39,7 +39,7 @@ export class BlockViews {
   /** By the turn's id. */
   readonly #sequences = new Map<string, Sequence>();
   /** Requests of those turns. */
-  readonly #owners = new Map<string, TurnSide>();
+  readonly #owners = new Map<string, OfTurn>();
   /** Each conversation's last one among those remembered. */
   readonly #lastOf = new Map<string, Sequence>();
 
@@ -59,7 +59,7 @@ export class BlockViews {
   }
 
   /** A request of a turn that was told of. */
-  requestStarted(requestId: string, owner: TurnSide): void {
+  requestStarted(requestId: string, owner: OfTurn): void {
     const sequence = this.#sequences.get(owner.turnId);
     if (!sequence) return;
     sequence.requestIds.push(requestId);
@@ -67,7 +67,7 @@ export class BlockViews {
   }
 
   /** null when its turn is not remembered. */
-  ownerOf(requestId: string): TurnSide | null {
+  ownerOf(requestId: string): OfTurn | null {
     return this.#owners.get(requestId) ?? null;
   }
 

@@ -6,7 +6,7 @@ import type { Clock } from '../engine/types.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { Machine, SessionEvent } from '../measure/recording.ts';
-import type { Side, Span } from '../measure/spans.ts';
+import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
@@ -265,7 +265,7 @@ export class Recorder {
   }
 
   /** A request that is of no turn that is remembered counts as its engine's role says. */
-  #sideOf(requestId: string, role: Side): Side {
+  #sideOf(requestId: string, role: TurnSide): TurnSide {
     return this.#views.ownerOf(requestId)?.side ?? role;
   }
 

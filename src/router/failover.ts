@@ -1,6 +1,6 @@
 /**
- * A turn's ways through the engines: P then D, or one engine alone when the other failed. Tokens do not depend on the
- * way, so what was given out before a failure stands, and the next way goes on after it.
+ * A turn whose engines or transfers fail goes another way. Tokens do not depend on the way, so what was given out before
+ * a failure stands, and the next way goes on after it.
  */
 import { InternalError, invariant, KvferryError } from '../errors.ts';
 import type { TimedOutput } from './output-stream.ts';

@@ -1,13 +1,29 @@
 /** A turn's prompt as token ids. History stays as the ids that the engines saw; only what is new is tokenised. */
 import { RequestError } from '../errors.ts';
-import type { TextModel } from '../model/load.ts';
+import type { StreamDecoder } from './answer.ts';
 import { type Conversation, goesOn } from './conversations.ts';
-import type { GenerateRequest } from './turn-types.ts';
+import type { GenerateRequest, Message } from './turn-types.ts';
+
+/** What the router needs of a model's tokenizer and chat template. */
+export interface TurnText {
+  architecture: { eosTokenIds: readonly number[] };
+  tokenizer: { encode(text: string): number[]; streamDecoder(): StreamDecoder };
+  chat: {
+    /** Throws RequestError or ModelError. */
+    encodePrompt(messages: readonly Message[]): number[];
+    /** `historyIds`: prompt and output of the last turn, which messagesBefore stand for. */
+    nextTurnPrompt(next: {
+      historyIds: readonly number[];
+      messagesBefore: readonly Message[];
+      newMessages: readonly Message[];
+    }): { promptTokenIds: number[] };
+  };
+}
 
 export class PromptBuilder {
-  readonly #text: TextModel;
+  readonly #text: TurnText;
 
-  constructor(text: TextModel) {
+  constructor(text: TurnText) {
     this.#text = text;
   }
 

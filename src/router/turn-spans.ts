@@ -1,6 +1,6 @@
 /** Spans on their way: told whose turn they belong to, then to whoever listens and to that turn while it is served. */
 import { invariant } from '../errors.ts';
-import type { RawSpan, Span, TurnSide } from '../measure/spans.ts';
+import type { OfTurn, RawSpan, Span } from '../measure/spans.ts';
 import type { ServedTurn } from './served-turn.ts';
 
 /** Ended turns whose late spans are still known for theirs. */
@@ -18,7 +18,7 @@ export class TurnSpans {
   readonly #turns = new Map<string, KnownTurn>();
   /** Ids of turns that ended, oldest first. */
   readonly #ended: string[] = [];
-  readonly #owners = new Map<string, TurnSide>();
+  readonly #owners = new Map<string, OfTurn>();
   /** Since the start. */
   count = 0;
 
@@ -28,14 +28,14 @@ export class TurnSpans {
   }
 
   turnBegins(served: ServedTurn): void {
-    const turnId = served.turn.requestId;
+    const { turnId } = served.facts;
     this.#turns.set(turnId, { served, requestIds: [] });
     // Of the turn's own spans.
     this.owns(turnId, { turnId, side: 'prefill' });
   }
 
   /** Call before a request of a turn under way is submitted. */
-  owns(requestId: string, owner: TurnSide): void {
+  owns(requestId: string, owner: OfTurn): void {
     const turn = this.#turns.get(owner.turnId);
     invariant(turn, () => `${requestId} is of turn ${owner.turnId}, which has not begun`);
     turn.requestIds.push(requestId);
@@ -43,7 +43,7 @@ export class TurnSpans {
   }
 
   turnEnds(served: ServedTurn): void {
-    const turnId = served.turn.requestId;
+    const { turnId } = served.facts;
     const turn = this.#turns.get(turnId);
     if (!turn) return;
     turn.served = null;

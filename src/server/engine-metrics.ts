@@ -5,8 +5,7 @@
  */
 
 import type { RequestOutput } from '../engine/types.ts';
-import type { EngineStats } from '../fleet/types.ts';
-import type { EngineEvent } from '../host/messages.ts';
+import type { EngineEvent, EngineStats } from '../host/engine-api.ts';
 import {
   defineEngineMetrics,
   type EngineMetricsOptions,

@@ -4,7 +4,7 @@
  */
 
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { HttpError } from './http-error.ts';
 
 const field = (key: string) => `kv_transfer_params.${key}`;
@@ -12,7 +12,7 @@ const field = (key: string) => `kv_transfer_params.${key}`;
 /** `peers`: the engines that this one can read from. Throws HttpError 400. */
 export async function checkKvParams(
   given: Record<string, unknown>,
-  peers: readonly EngineHandle[],
+  peers: readonly ThreadEngine[],
 ): Promise<KvTransferParams> {
   const result = kvTransferParamsSchema.safeParse(given);
   if (!result.success) {
@@ -39,7 +39,7 @@ export async function checkKvParams(
   return params;
 }
 
-async function checkRemote(params: KvTransferParams, peers: readonly EngineHandle[]): Promise<void> {
+async function checkRemote(params: KvTransferParams, peers: readonly ThreadEngine[]): Promise<void> {
   const { remote_engine_id: engineId, remote_port: port, remote_request_id: requestId } = params;
   const blockIds = params.remote_block_ids ?? [];
   if (engineId == null) {
@@ -67,7 +67,7 @@ async function checkRemote(params: KvTransferParams, peers: readonly EngineHandl
     );
   }
   if (requestId == null || peer.dead) return;
-  const check = await peer.call((api) => api.checkHeld(requestId, blockIds)).catch(() => null);
+  const check = await peer.inspection.checkHeld(requestId, blockIds).catch(() => null);
   if (check?.state === 'stray') {
     throw new HttpError(
       400,
@@ -75,7 +75,7 @@ async function checkRemote(params: KvTransferParams, peers: readonly EngineHandl
       field('remote_block_ids'),
     );
   }
-  if (check?.state === 'unknown' && !peer.revived) {
+  if (check?.state === 'unknown') {
     throw new HttpError(
       400,
       `kv_transfer_params.remote_request_id is '${requestId}': ${engineId} has held nothing for a request of that id`,

@@ -67,7 +67,7 @@ function promptOf({ messages, prompt, token_ids: ids }: z.output<typeof querySch
 async function askEngine(service: EngineService, { prompt, cacheSalt }: Query) {
   const tokenIds = promptTokens(service.text, prompt);
   const engine = service.engine();
-  const lookup = await engine.call((api) => api.lookup(tokenIds, cacheSalt));
+  const lookup = await engine.inspection.lookup(tokenIds, cacheSalt);
   return {
     promptTokens: tokenIds.length,
     engines: [{ engineId: engine.engineId, role: engine.role, ...lookup }],

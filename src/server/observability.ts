@@ -22,7 +22,8 @@ export function observeEngine(
   service: EngineService,
   cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'settings'>,
 ): Observability {
-  const { engineId, role } = service.engine();
+  const { role } = service.engine();
+  let { engineId } = service.engine();
   const metrics = new EngineMetrics({
     modelName: service.model.names[0]!,
     engineIndex: '0',
@@ -33,7 +34,10 @@ export function observeEngine(
   const stops = [
     cluster.onNotice((notice) => {
       if (notice.kind === 'engine' && notice.engineId === engineId) metrics.onEvent(notice.event);
-      else if (notice.kind === 'alive' && notice.engineId === engineId) metrics.startedAnew();
+      else if (notice.kind === 'alive' && notice.replaces === engineId) {
+        engineId = notice.engineId;
+        metrics.startedAnew();
+      }
     }),
     cluster.onCacheEvent((batch) => {
       if (batch.engineId === engineId) log.append(batch.events, batch.atMs);
@@ -45,7 +49,7 @@ export function observeEngine(
       app.get('/metrics', async (c) => {
         const stats = await service
           .engine()
-          .call((api) => api.stats())
+          .inspection.stats()
           .catch(() => null);
         metrics.setStats(stats);
         return c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType });

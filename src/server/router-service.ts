@@ -29,7 +29,7 @@ export class ClusterService implements RouterService {
 
   /** One engine alive can serve every turn. */
   unhealthy(): string | null {
-    const dead = this.cluster.engines.every((engine) => engine.ending);
+    const dead = this.cluster.engines.every(({ ended }) => ended);
     return dead ? 'every engine ended, and they are being started again' : null;
   }
 

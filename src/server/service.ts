@@ -5,8 +5,9 @@
 
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { PromptAccount, SamplingParams } from '../engine/types.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { Cluster } from '../fleet/types.ts';
+import type { InspectionApi } from '../host/engine-api.ts';
 import type { Message } from '../router/turn-types.ts';
 
 /** What clients are told of the model, the same on every port. */
@@ -89,10 +90,15 @@ interface Service {
   unhealthy(): string | null;
 }
 
+/** What a port tells of its engine. */
+export interface ServedEngine extends Pick<ThreadEngine, 'engineId' | 'role'> {
+  inspection: Pick<InspectionApi, 'lookup' | 'stats'>;
+}
+
 export interface EngineService extends Service {
   readonly kind: 'engine';
   /** The engine as it is now: another one after it was revived. */
-  engine(): EngineHandle;
+  engine(): ServedEngine;
   /** False, and nothing done, while blocks are in use or held. */
   resetPrefixCache(): Promise<boolean>;
 }

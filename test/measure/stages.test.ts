@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { criticalPath, type PathPiece } from '../../src/measure/critical-path.ts';
-import { onHost, type Side, type Span, type SpanName } from '../../src/measure/spans.ts';
+import { onHost, type Span, type SpanName, type TurnSide } from '../../src/measure/spans.ts';
 import { groupStages, stageNames, turnStages } from '../../src/measure/stages.ts';
 
 const path = (pieces: readonly PathPiece<string>[], from: number, to: number) =>
@@ -99,7 +99,7 @@ const span = (name: SpanName, whose: string | readonly string[], startMs: number
   requestId: null,
   turns: [whose].flat().map((each) => {
     const [turnId, side] = each.split(' ');
-    return { turnId: turnId!, side: side as Side };
+    return { turnId: turnId!, side: side as TurnSide };
   }),
   args: {},
 });

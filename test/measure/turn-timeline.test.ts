@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { atRouter, onHost, type Side, type Span } from '../../src/measure/spans.ts';
+import { atRouter, onHost, type Span, type TurnSide } from '../../src/measure/spans.ts';
 import { TimelineKeeper, timelineSchema } from '../../src/measure/turn-timeline.ts';
 
 const span = (
@@ -8,7 +8,7 @@ const span = (
   startMs: number,
   endMs: number,
   more: Partial<Span> = {},
-  side: Side = 'prefill',
+  side: TurnSide = 'prefill',
 ): Span => ({
   name,
   ...onHost('prefill-0'),

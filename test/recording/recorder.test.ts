@@ -110,7 +110,7 @@ it('tells all of an engine again that took the place of one', async () => {
   await recorder.poll();
   expect(of('blocks')).toHaveLength(2);
   tell({ kind: 'dead', ...P, message: 'killed' });
-  tell({ kind: 'alive', ...P });
+  tell({ kind: 'alive', ...P, replaces: null });
   await recorder.poll();
   expect(of('blocks').map((event) => event.kind === 'blocks' && event.engineId)).toEqual(['x', 'y', 'x']);
   expect(of('engine').at(-2)).toMatchObject({ ...P, alive: false, message: 'killed' });

@@ -1,17 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import type { EngineHandle } from '../../src/fleet/engine-handle.ts';
 import { onHost, type RawSpan, routerSpan, type Span } from '../../src/measure/spans.ts';
 import type { Conversation } from '../../src/router/conversations.ts';
 import { ServedTurn } from '../../src/router/served-turn.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
-import type { Turn } from '../../src/router/ways.ts';
 
 /** A turn that keeps what it saw. */
 class Seen extends ServedTurn {
   readonly seen: Span[] = [];
 
   constructor(turnId: string) {
-    super({ requestId: turnId } as Turn, {} as Conversation, {} as EngineHandle, {} as EngineHandle, 0);
+    const conversation = {} as Conversation;
+    super({ turnId, conversation, promptTokenIds: [], heldTokens: 0, acceptedMs: 0 });
   }
 
   override saw(span: Span): void {

@@ -125,7 +125,7 @@ class PageActions implements SessionActions {
 
   async evictPrefill(): Promise<void> {
     await this.#atEngine('prefill', async (engine) => {
-      const emptied = await engine.call((api) => api.resetPrefixCache());
+      const emptied = await engine.serving.resetPrefixCache();
       if (emptied) this.#bench.note('info', "P's prefix cache is empty: the next turn finds nothing there.");
       else this.#bench.note('warning', 'P keeps its cache while blocks are in use: let the turn end first.');
     });
@@ -133,7 +133,7 @@ class PageActions implements SessionActions {
 
   async expireHold(): Promise<void> {
     await this.#atEngine('decode', async (engine) => {
-      const ended = await engine.call((api) => api.expireHolds('decode'));
+      const ended = await engine.lab.expireHolds('decode');
       const what = ended === 1 ? "D's hold ran out" : `${ended} of D's holds ran out`;
       this.#bench.note(
         'info',

@@ -14,7 +14,7 @@ import type {
   RecordedTurn,
   Role,
 } from '../../../src/measure/recording.ts';
-import type { Side, Span } from '../../../src/measure/spans.ts';
+import type { Span, TurnSide } from '../../../src/measure/spans.ts';
 import type { Settings } from './settings.ts';
 
 export type {
@@ -29,7 +29,7 @@ export type {
   Role,
   SessionEvent,
 } from '../../../src/measure/recording.ts';
-export type { Side, Span } from '../../../src/measure/spans.ts';
+export type { Span, TurnSide } from '../../../src/measure/spans.ts';
 export type { Settings } from './settings.ts';
 
 /**
@@ -66,7 +66,7 @@ export interface TransferView {
   from: string;
   to: string;
   /** Of the reader's request: prefill pulls back, decode takes over. */
-  side: Side;
+  side: TurnSide;
   /** In the order of the sequence. */
   pairs: BlockPairs;
   /** Of a streamed hand-over: the pairs by chunk, as far as they came. null: all were known at the start. */

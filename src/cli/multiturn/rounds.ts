@@ -1,5 +1,6 @@
 /** Serves a workload in every arm of every experiment, round after round, in turns, with the caches empty before each. */
-import type { Cluster, EngineStats } from '../../fleet/types.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import type { EngineStats } from '../../host/engine-api.ts';
 import type { HeldBlocks, MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { type ClientOptions, serveConversations } from './clients.ts';

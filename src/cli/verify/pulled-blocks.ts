@@ -130,8 +130,8 @@ function randomIds(count: number, vocabSize: number, seed: number): number[] {
 async function end(cluster: EngineCluster): Promise<void> {
   for (const role of ['prefill', 'decode'] as const) {
     const engine = cluster.engine(role);
-    await engine.call((api) => api.releaseHolds('all'));
-    await engine.call((api) => api.drain());
+    await engine.serving.releaseHolds('all');
+    await engine.serving.drain();
   }
   await cluster.checkIntegrity();
   const busy = (await cluster.stats()).find(({ heldRequests, usedBlocks }) => heldRequests + usedBlocks > 0);

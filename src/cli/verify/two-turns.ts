@@ -1,13 +1,16 @@
 /**
- * Two turns of a conversation on a P and a D engine, driven by hand in the router's sequence, with both pools read
- * between the steps; then the second prompt once more on P, from nothing. Says what differs; decides nothing else.
+ * Two turns of a conversation over a P and a D engine, by the router's own way, with both pools read between its steps;
+ * then the second prompt once more on P, from nothing. Says what differs; decides nothing else.
  */
-
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
-import type { PromptAccount } from '../../engine/types.ts';
-import { RequestError } from '../../errors.ts';
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
+import type { RequestOutput } from '../../engine/types.ts';
+import { InternalError } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
-import type { EngineHandle } from '../../fleet/engine-handle.ts';
+import type { ThreadEngine } from '../../fleet/thread-engine.ts';
+import { systemClock } from '../../platform/clock.ts';
+import { type Turn, type TurnOutput, turnOutputs } from '../../router/ways.ts';
+import type { TransferResult } from '../../transport/types.ts';
 import { firstDifference, type KvLayout, type SequenceBlocks } from './kv-layout.ts';
 
 export interface Conversation {
@@ -31,10 +34,7 @@ export interface PulledTurns {
   failures: string[];
 }
 
-/** What a router sends to P when nothing can be pulled. */
-const NO_REMOTE: KvTransferParams = { do_remote_decode: true, do_remote_prefill: false };
-
-/** Throws RequestError when a request fails. Leaves P's holds of the second turn and of the recompute. */
+/** Throws what a failed request throws. */
 export async function twoTurns(
   cluster: EngineCluster,
   layout: KvLayout,
@@ -42,42 +42,51 @@ export async function twoTurns(
 ): Promise<PulledTurns> {
   const prefill = cluster.engine('prefill');
   const decode = cluster.engine('decode');
+  const serve = (turnId: string, promptTokenIds: readonly number[], more: Partial<Turn> = {}) => {
+    const turn = turnOf(`${id}-${turnId}`, promptTokenIds, outputTokens);
+    return turnOutputs({ way: 'pull', prefill, decode }, { ...turn, ...more });
+  };
   const failures: string[] = [];
   const compare = (what: string, a: SequenceBlocks, b: SequenceBlocks, length: number): void => {
     const where = firstDifference(layout, a, b, length);
     if (where) failures.push(`${what} differ at ${where}`);
   };
 
-  const handedOver = await serve(prefill, `${id}-p1`, first, 1, NO_REMOTE);
-  const computedByP = await readHeld(prefill, handedOver.held);
-  const answered = await serve(decode, `${id}-d1`, first, outputTokens, handedOver.held);
-  const heldByD = await readHeld(decode, answered.held);
+  const answer: number[] = [];
+  let computedByP: SequenceBlocks = [];
+  let heldByD: SequenceBlocks = [];
+  let offer: KvTransferParams | null = null;
+  for await (const { side, output } of serve('1', first)) {
+    // P holds its blocks until D is asked, which is when this loop goes on.
+    if (side === 'prefill') computedByP = await readHeld(prefill, output);
+    else answer.push(...output.tokens.map(({ tokenId }) => tokenId));
+    if (side === 'prefill' || !output.finish) continue;
+    heldByD = await readHeld(decode, output);
+    offer = output.finish.kvTransferParams;
+  }
   compare("D's blocks and those that P handed over", heldByD, computedByP, first.length);
 
-  const second = [...first, ...answered.outputTokenIds, ...addedTokenIds];
-  const offer = { ...answered.held, do_remote_decode: true, do_remote_prefill: false };
-  const pulling = await serve(prefill, `${id}-p2`, second, 1, offer);
-  const pulledBlocks = await readHeld(prefill, pulling.held);
-  const offered = answered.held.remote_num_tokens ?? 0;
+  const second = [...first, ...answer, ...addedTokenIds];
+  const pulling = await prefilled(prefill, serve('2', second, { remote: offer }));
+  const offered = offer?.remote_num_tokens ?? 0;
   const { localHitTokens, pulledTokens } = pulling.prompt;
-  compare("P's blocks after the pull and those that D held", pulledBlocks, heldByD, offered);
+  compare("P's blocks after the pull and those that D held", pulling.blocks, heldByD, offered);
   if (pulledTokens === 0 || localHitTokens + pulledTokens !== offered) {
     failures.push(`${localHitTokens} tokens hit and ${pulledTokens} pulled of the ${offered} that D offered`);
   }
   const { blockSize } = layout;
   const pulledBlockCount = Math.ceil(offered / blockSize) - Math.floor(localHitTokens / blockSize);
-  failures.push(...transferFailures(prefill, `${id}-p2`, pulledBlockCount));
+  failures.push(...transferFailures(pulling.transfers, pulledBlockCount * prefill.started.blockBytes));
 
   // Another salt: the prefix cache cannot help.
-  const again = await serve(prefill, `${id}-again`, second, 1, NO_REMOTE, 'recompute');
+  const again = await prefilled(prefill, serve('again', second, { cacheSalt: 'recompute' }));
   if (again.prompt.computedTokens !== second.length) {
     failures.push(`the recompute computed ${again.prompt.computedTokens} of ${second.length} tokens`);
   }
-  const recomputed = await readHeld(prefill, again.held);
-  compare("P's blocks after the pull and those of a recompute", pulledBlocks, recomputed, second.length);
+  compare("P's blocks after the pull and those of a recompute", pulling.blocks, again.blocks, second.length);
   return {
     promptTokenIds: second,
-    pulledBlocks,
+    pulledBlocks: pulling.blocks,
     hitTokens: localHitTokens,
     pulledTokens,
     pulledBlockCount,
@@ -85,47 +94,38 @@ export async function twoTurns(
   };
 }
 
-interface Served {
-  outputTokenIds: number[];
-  prompt: PromptAccount;
-  /** The engine's kv_transfer_params: whose blocks it holds, in the sequence's order. */
-  held: KvTransferParams;
-}
-
-async function serve(
-  engine: EngineHandle,
-  requestId: string,
-  promptTokenIds: readonly number[],
-  maxTokens: number,
-  kvTransferParams: KvTransferParams,
-  cacheSalt: string | null = null,
-): Promise<Served> {
-  const sampling = {
-    ...{ maxTokens, minTokens: 0, temperature: 1, topK: 0, topP: 1, seed: 0 },
-    ...{ stopTokenIds: [], ignoreEos: true },
+function turnOf(turnId: string, promptTokenIds: readonly number[], maxTokens: number): Turn {
+  return {
+    requestIds: { prefill: `${turnId}-p`, decode: `${turnId}-d` },
+    promptTokenIds,
+    sampling: { ...DEFAULT_SAMPLING, maxTokens, temperature: 1, ignoreEos: true },
+    cacheSalt: null,
+    acceptedMs: systemClock.now(),
+    remote: null,
+    pull: null,
+    signal: null,
+    stopped: null,
   };
-  const outputTokenIds: number[] = [];
-  const stream = await engine.submit({ requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt });
-  for await (const { output } of stream) {
-    outputTokenIds.push(...output.tokens.map(({ tokenId }) => tokenId));
-    if (!output.finish) continue;
-    const { error, kvTransferParams: held } = output.finish;
-    if (error !== null) throw new RequestError(`${requestId}: ${error}`);
-    if (held && output.prompt) return { outputTokenIds, prompt: output.prompt, held };
-  }
-  throw new RequestError(`${requestId} ended at ${engine.engineId} and left nothing to read`);
 }
 
-const readHeld = (engine: EngineHandle, held: KvTransferParams): Promise<SequenceBlocks> =>
-  engine.call((api) => api.readBlocks(held.remote_block_ids?.[0] ?? []));
+/** The turn as far as P's end, with P's blocks as they are then. */
+async function prefilled(prefill: ThreadEngine, outputs: AsyncIterable<TurnOutput>) {
+  for await (const { output, transfers } of outputs) {
+    if (!output.prompt) break;
+    return { prompt: output.prompt, blocks: await readHeld(prefill, output), transfers };
+  }
+  throw new InternalError(`${prefill.engineId} ended a prefill without an account of its prompt`);
+}
 
-/** One transfer, done, of exactly these blocks. */
-function transferFailures(reader: EngineHandle, requestId: string, blocks: number): string[] {
-  const results = reader.takeTransfers(requestId).map(({ result }) => result);
-  const done = results.filter(({ outcome }) => outcome === 'done');
+/** What the engine keeps of an ended request for its reader, in the sequence's order. */
+const readHeld = (engine: ThreadEngine, { finish }: RequestOutput): Promise<SequenceBlocks> =>
+  engine.inspection.readBlocks(finish?.kvTransferParams?.remote_block_ids?.[0] ?? []);
+
+/** One transfer, done, of exactly so many bytes. */
+function transferFailures(transfers: readonly TransferResult[], expected: number): string[] {
+  const done = transfers.filter(({ outcome }) => outcome === 'done');
   const bytes = done.reduce((sum, result) => sum + result.bytes, 0);
-  const expected = blocks * reader.started.blockBytes;
-  if (results.length === 1 && done.length === 1 && bytes === expected) return [];
-  const outcomes = results.map(({ outcome, message }) => (message ? `${outcome}: ${message}` : outcome));
+  if (transfers.length === 1 && done.length === 1 && bytes === expected) return [];
+  const outcomes = transfers.map(({ outcome, message }) => (message ? `${outcome}: ${message}` : outcome));
   return [`transfers (${outcomes.join('; ') || 'none'}) moved ${bytes} bytes, wanted one of ${expected}`];
 }

@@ -6,7 +6,7 @@
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
 import { clusterOptions } from '../../../fleet/from-config.ts';
-import type { Side, Span, SpanName } from '../../../measure/spans.ts';
+import type { Span, SpanName, TurnSide } from '../../../measure/spans.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
@@ -105,7 +105,7 @@ async function measure(cluster: EngineCluster, promptTokens: number, round: numb
 
 /** Of one turn's spans. */
 function handedOver(spans: readonly Span[]): Pick<Measured, 'readMs' | 'leftMs'> {
-  const of = (wanted: Side, ...names: readonly SpanName[]) =>
+  const of = (wanted: TurnSide, ...names: readonly SpanName[]) =>
     spans.filter(({ name, turns }) => names.some((one) => one === name) && turns[0]?.side === wanted);
   const computedMs = Math.max(...of('prefill', 'forward', 'sampling').map(({ endMs }) => endMs));
   const [transfer] = of('decode', 'transfer');

@@ -1,23 +1,27 @@
 /**
- * The boundary between the router's thread and an engine's thread, whole: calls go over comlink (control only), events
- * come back over a port of their own. Block bytes and tokens of prompts cross once; KV never does.
+ * The boundary between the main thread and an engine's thread, whole: calls go over comlink, events come back over a port
+ * of their own, and KV travels between engines by a third way (src/transport), never over this one.
  */
+import type { KvLayout } from '../config/cluster-schema.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { KvLayout } from '../config/run.ts';
+import type { HoldUse } from '../connector/nixl/hold-meter.ts';
 import type { HeldCheck } from '../connector/nixl/holds.ts';
+import type { WorkerSideCounters } from '../connector/nixl/worker-side.ts';
+import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { BlockFact } from '../engine/block-facts.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { EngineCoreStats } from '../engine/engine-state.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
 import type { BlockIds, EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
-import type { EngineStats, InjectedFault } from '../fleet/types.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { RawSpan } from '../measure/spans.ts';
 import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
+import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { TransferResult } from '../transport/types.ts';
 
@@ -33,7 +37,7 @@ export interface EngineStart {
   gemm: GemmChoice | null;
   keepLogits: boolean;
   poison: boolean;
-  fault: InjectedFault['kind'] | null;
+  fault: FaultKind | null;
 }
 
 export interface EngineStarted {
@@ -48,6 +52,20 @@ export interface EngineStarted {
   pipelines: number;
 }
 
+export interface EngineStats extends EngineCoreStats {
+  engineId: string;
+  /** Bytes now: of the buffers on its device, and of the slabs that it shares with its readers. */
+  memory: { gpu: number; shared: number };
+  /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
+  firstUseCompilations: number;
+  /** What the cost-aware policy believes now; absent when the threshold decides. */
+  costs?: LearnedCosts;
+  /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
+  holdUse: { prefill: HoldUse; decode: HoldUse } | null;
+  /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
+  transfers: WorkerSideCounters | null;
+}
+
 export interface EngineBlocks {
   /** In use by the policy, the null block included. */
   numBlocks: number;
@@ -57,8 +75,8 @@ export interface EngineBlocks {
   slab: { slotsInUse: number; slots: number; slotBytes: number };
 }
 
-/** What an engine's thread offers. Every call may reject with a KvferryError. */
-export interface EngineApi {
+/** What serving takes. Every call may reject with a KvferryError. */
+export interface ServingApi {
   start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
@@ -69,43 +87,57 @@ export interface EngineApi {
   stopRequest(requestId: string): Promise<void>;
   /** Ends one hold, or all; unknown ids are ignored. */
   releaseHolds(requestIds: readonly string[] | 'all'): Promise<void>;
-  /** What a reader that names this request and these blocks would be told. */
-  checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck>;
+  /** vLLM's rule: false, and nothing done, unless only the null block is in use. */
+  resetPrefixCache(): Promise<boolean>;
   /** Resolves when nothing runs, waits, is held or under way. */
   drain(): Promise<void>;
   /** Drains, then builds the policy anew around the same device, weights and peers. */
   reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void>;
-  /** What is cached of the sequence beyond its first keepTokens is found no more. */
-  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): Promise<void>;
+  /** Ends the loop, the transport and the device; the thread ends after the answer. */
+  shutdown(): Promise<void>;
+}
+
+/** What shows an engine as it is, and changes nothing. */
+export interface InspectionApi {
   stats(): Promise<EngineStats>;
   /** What the engine has of a sequence: schedules nothing and runs nothing. */
   lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
-  /** vLLM's rule: false, and nothing done, unless only the null block is in use. */
-  resetPrefixCache(): Promise<boolean>;
-  /** From now on, or no longer, sends 'cache' events. */
-  reportCacheEvents(wanted: boolean): Promise<void>;
-  checkIntegrity(): Promise<void>;
-  waitingReason(requestId: string): Promise<string | null>;
+  /** What a reader that names this request and these blocks would be told. */
+  checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck>;
   /** Which block has what, and how full the slab to this engine's readers is. */
   blocks(): Promise<EngineBlocks>;
-  /** Lets the holds of a direction run out now, as their TTL would; returns how many that ended. */
-  expireHolds(direction: 'prefill' | 'decode'): Promise<number>;
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
-  /** Measurements on an idle engine: serve any block to any reader, until reconfigure(). */
+  checkIntegrity(): Promise<void>;
+  /** From now on, or no longer, sends 'cache' events. */
+  reportCacheEvents(wanted: boolean): Promise<void>;
+}
+
+/** What experiments do to an engine: measurements want it idle. */
+export interface LabApi {
+  /** What is cached of the sequence beyond its first keepTokens is found no more. */
+  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): Promise<void>;
+  /** Lets the holds of a direction run out now, as their TTL would; returns how many that ended. */
+  expireHolds(direction: 'prefill' | 'decode'): Promise<number>;
+  /** Serves any block to any reader, until reconfigure(). */
   serveAnyBlock(): Promise<void>;
-  /** Measurements on an idle engine: a whole transfer, into blocks that nobody uses. */
+  /** A whole transfer, into blocks that nobody uses. */
   measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult>;
-  /** Measurements on an idle engine: this end's half of a transfer, into or out of the slab; one entry a copy. */
+  /** This end's half of a transfer, into or out of the slab; one entry a copy. */
   copyByHand(plan: HandCopyPlan): Promise<HandCopy[]>;
   /** Times submits or kernels by the device's clock from the next step on; null stops. False: it has no such clock. */
   setTiming(mode: TimingMode | null): Promise<boolean>;
-  /** Since the last time, or since setTiming; with the ceilings, measured now, for which the engine must be idle. */
+  /** Since the last time, or since setTiming; with the ceilings, measured now. */
   takeKernelTimes(): Promise<MeasuredKernels>;
-  /** As a driver's reset would: the device is gone, and with it every request. For tests and demonstrations. */
+  /** As a driver's reset would: the device is gone, and with it every request. */
   loseDevice(): Promise<void>;
-  /** Ends the loop, the transport and the device; the thread ends after the answer. */
-  shutdown(): Promise<void>;
+}
+
+/** What an engine's thread offers. */
+export interface EngineApi {
+  serving: ServingApi;
+  inspection: InspectionApi;
+  lab: LabApi;
 }
 
 export type EngineEvent =
