@@ -1,6 +1,7 @@
 /** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
 
 import type { EngineCoreDeps } from '../engine/engine-core.ts';
+import { warmUpClaims } from '../engine/prefix-claim.ts';
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
@@ -59,6 +60,7 @@ export async function buildEngine(
   });
   try {
     const { weightsMs, compileMs, pipelines } = await runner.warmUp();
+    if (core.connector) warmUpClaims();
     const factors = hashFactors(start, architecture);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);

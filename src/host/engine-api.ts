@@ -5,7 +5,6 @@
 import type { KvLayout } from '../config/cluster-schema.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { HoldUse } from '../connector/nixl/hold-meter.ts';
-import type { HeldCheck } from '../connector/nixl/holds.ts';
 import type { WorkerSideCounters } from '../connector/nixl/worker-side.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { BlockFact } from '../engine/block-facts.ts';
@@ -13,7 +12,7 @@ import type { CacheLookup } from '../engine/cache-lookup.ts';
 import type { EngineCoreStats } from '../engine/engine-state.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
-import type { BlockIds, EngineRequest, RequestOutput } from '../engine/types.ts';
+import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
@@ -102,8 +101,6 @@ export interface InspectionApi {
   stats(): Promise<EngineStats>;
   /** What the engine has of a sequence: schedules nothing and runs nothing. */
   lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
-  /** What a reader that names this request and these blocks would be told. */
-  checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck>;
   /** Which block has what, and how full the slab to this engine's readers is. */
   blocks(): Promise<EngineBlocks>;
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */

@@ -1,7 +1,5 @@
 /** Shows an engine as it is: its part of the thread's interface that changes nothing. */
-import type { HeldCheck } from '../connector/nixl/holds.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { BlockIds } from '../engine/types.ts';
 import type { CacheReport } from './cache-report.ts';
 import type { EngineBlocks, EngineStats, InspectionApi } from './engine-api.ts';
 import type { RunningEngine } from './running-engine.ts';
@@ -31,11 +29,6 @@ export class EngineInspection implements InspectionApi {
 
   async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
     return this.#engine.policy().core.lookup(tokenIds, cacheSalt);
-  }
-
-  async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
-    const { worker } = this.#engine.policy();
-    return worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown', stray: null };
   }
 
   async blocks(): Promise<EngineBlocks> {

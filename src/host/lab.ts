@@ -1,5 +1,6 @@
 /** What experiments and demonstrations do to an engine: its part of the thread's interface that serving does not need. */
 import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
+import { claimPrefix } from '../engine/prefix-claim.ts';
 import { measureCeilings } from '../gpu/ceilings.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
@@ -34,7 +35,10 @@ export class EngineLab implements LabApi {
 
   async measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult> {
     const { transport } = this.#engine.parts();
-    return transport.read({ remote, remoteRequestId: 'measure', requestId: 'measure', pairs });
+    const nothing = claimPrefix(false)([], 0, null);
+    const claim = { held: nothing, prompt: nothing };
+    const id = 'measure';
+    return transport.read({ remote, remoteRequestId: id, claim, requestId: id, pairs });
   }
 
   async copyByHand(plan: HandCopyPlan): Promise<HandCopy[]> {

@@ -225,7 +225,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     kind: z.literal('transfer_ended'),
     ...at,
     ...transfer,
-    outcome: z.string().describe('done, declined, expired, failed or dead.'),
+    outcome: z.string().describe('done, declined, expired, refused, failed or dead.'),
     message: z.string(),
     bytes: count,
     blocks: count,

@@ -59,6 +59,8 @@ export interface RouterDeps {
   engines: () => readonly EngineClient[];
   onTurn: (notice: TurnNotice) => void;
   onRequest: (notice: RequestNotice) => void;
+  /** An id that nobody can guess, for what is called so here. */
+  newId: (name: string) => string;
   spans: TurnSpans;
 }
 
@@ -181,9 +183,13 @@ export class Router {
     plan: TurnPlan,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
+    const { newId } = this.#deps;
     const way = this.#wayOf(plan);
     const { turnId } = served.facts;
-    const requestIds = { prefill: `${turnId}${attempt || '-p'}`, decode: `${turnId}${attempt}-d` };
+    const requestIds = {
+      prefill: newId(`${turnId}${attempt || '-p'}`),
+      decode: newId(`${turnId}${attempt}-d`),
+    };
     served.goes(way);
     if (way.way === 'alone') this.#owns(turnId, requestIds, 'prefill', way.engine);
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);

@@ -48,7 +48,7 @@ export class OneEngineService implements EngineService {
     request.onPrompt(promptTokenIds);
     const peers = this.#cluster.engines.filter((other) => other !== engine);
     const given = request.kvTransferParams;
-    const kvTransferParams = given && (await checkKvParams(given, peers));
+    const kvTransferParams = given && checkKvParams(given, peers);
     const stopping = new AbortController();
     const outputs = requestOutputs(
       engine,

@@ -42,6 +42,7 @@ export function asHttpError(error: unknown, param: string | null = null): HttpEr
   if (error instanceof KvferryError) {
     if (error.code === 'request' || error.code === 'config' || error.code === 'model')
       return new HttpError(400, error.message, param);
+    if (error.code === 'refused') return new HttpError(400, error.message, 'kv_transfer_params');
     if (error.code === 'engine_dead') return new HttpError(503, error.message, null, { 'Retry-After': '1' });
     return new HttpError(500, error.message);
   }

@@ -58,9 +58,9 @@ export class ReaderHalf {
       this.#span('handshake', { index: 0, byteLength: 0 }, transfer, startedAt, startedAt + elapsed);
     }
     this.#transfers.set(transferId, transfer);
-    const { remoteRequestId, requestId, signal } = request;
+    const { remoteRequestId, claim, requestId, signal } = request;
     const postedAt = clock.now();
-    const read = { epoch: connected.epoch, transferId, remoteRequestId, requestId, postedAt };
+    const read = { epoch: connected.epoch, transferId, remoteRequestId, claim, requestId, postedAt };
     if (request.streamed) post({ kind: 'stream', ...read, blockIndexes: transfer.remoteIds });
     else post({ kind: 'read', ...read, blockIds: transfer.remoteIds });
     transfer.postMs = clock.now() - postedAt;

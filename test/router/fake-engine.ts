@@ -94,7 +94,8 @@ export class FakeEngine implements EngineClient {
       const last = index === sampling.maxTokens - 1 || this.stopped.includes(requestId);
       const params = last && failure === null ? this.#hold(request) : null;
       const reason = failure ? 'error' : this.stopped.includes(requestId) ? 'stop' : 'length';
-      const finish = { reason, error: failure, kvTransferParams: params, numPreemptions: 0 } as const;
+      const error = failure === null ? null : { code: 'transfer' as const, message: failure };
+      const finish = { reason, error, kvTransferParams: params, numPreemptions: 0 } as const;
       const token = { requestId, tokenId: answerOf(promptTokenIds, index), logitsDigest: '', logits: null };
       const output: RequestOutput = {
         requestId,

@@ -34,6 +34,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
   const conversations = new ConversationCache(clock);
   const turns: string[] = [];
   const told: RequestNotice[] = [];
+  let ids = 0;
   const router = new Router({
     text,
     prompts: new PromptBuilder(text),
@@ -42,6 +43,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     policy: roundRobin,
     settings: () => ({ mode, handover, throttled: false }),
     engines: () => engines,
+    newId: () => `id-${++ids}`,
     onTurn: ({ turnId }) => turns.push(turnId),
     onRequest: (notice) => told.push(notice),
     spans: new TurnSpans(),
@@ -173,12 +175,10 @@ describe('what is held for the next turn', () => {
 });
 
 describe('with failover', () => {
-  const late = (requestId: string, index: number) =>
-    requestId.endsWith('-d') && index === 2 ? ('ends' as const) : null;
-
   test('a turn goes on where it was when D ends in the middle, with the same tokens', async () => {
-    const { at, converse } = world('bidirectional');
-    at('d0').fails = late;
+    const { at, converse, told } = world('bidirectional');
+    const decodes = (id: string) => told.some(({ requestId, side }) => requestId === id && side === 'decode');
+    at('d0').fails = (id, index) => (decodes(id) && index === 2 ? 'ends' : null);
     const [result] = await converse(1, { failover: true });
     expect(result!.outputTokenIds).toEqual(expected(result!));
     expect(at('p0').requests).toHaveLength(2);
