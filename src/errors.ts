@@ -115,6 +115,9 @@ export function fromWire(wire: WireError): KvferryError {
   return error;
 }
 
+/** What was thrown, in words, whatever it is. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 /** Throws InternalError with the message when the condition does not hold. */
 export function invariant(condition: unknown, message: () => string): asserts condition {
   if (!condition) throw new InternalError(message());

@@ -1,7 +1,7 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
 import type { BlockFact } from '../engine/block-facts.ts';
-import type { BlockView } from '../measure/recording.ts';
 import type { OfTurn } from '../measure/spans.ts';
+import type { BlockView } from './events.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;
@@ -15,23 +15,6 @@ interface Sequence {
   bounds: { question: number; answer: number }[];
   requestIds: string[];
 }
-
-export const emptyBlock = (id: number): BlockView => ({
-  id,
-  state: id === 0 ? 'null' : 'free',
-  origin: null,
-  conversation: null,
-  turn: null,
-  author: null,
-  index: null,
-  tokens: 0,
-  text: null,
-  hash: null,
-  refCount: 0,
-  heldFor: null,
-  heldUntilMs: null,
-  evictions: 0,
-});
 
 export class BlockViews {
   readonly #blockSize: number;

@@ -3,13 +3,14 @@
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
 import type { Clock } from '../engine/types.ts';
+import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { Machine, SessionEvent } from '../measure/recording.ts';
 import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
+import type { Machine, SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
 
 /** What a turn is shown with, beside its request. */
@@ -100,7 +101,7 @@ export class Recorder {
       }
     } catch (error) {
       const turnId = conversation === null ? undefined : this.#turnOf.get(conversation);
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       if (turnId !== undefined) this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId, message });
       throw error;
     }

@@ -1,8 +1,7 @@
 /** What is new in an engine's blocks, figures and slab since they were last told of. */
 import type { BlockFact } from '../engine/block-facts.ts';
 import type { EngineSnapshot } from '../fleet/types.ts';
-import type { BlockView, SessionEvent } from '../measure/recording.ts';
-import { emptyBlock } from './block-views.ts';
+import { type BlockView, emptyBlock, type SessionEvent } from './events.ts';
 
 export class SnapshotNews {
   readonly #view: (fact: BlockFact) => BlockView;

@@ -34,7 +34,7 @@ export async function takeBack(
  * The parameters cut down to the first numTokens: what the holder has beyond them is not offered. remote_token_ids stay
  * whole: the holder serves who knows all that it holds.
  */
-export function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
+function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
   const blocks = Math.ceil(numTokens / blockSize);
   return {
     ...params,

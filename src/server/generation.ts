@@ -201,10 +201,10 @@ async function* timed(
   let failure: unknown = null;
   try {
     const pieces = service.generate({
+      ...asked,
       requestId: unguessable(id),
-      ...{ prompt: asked.prompt, sampling, stop: asked.stop, includeStop: asked.includeStop },
-      ...{ cacheSalt: asked.cacheSalt, kvTransferParams: asked.kvTransferParams },
-      ...{ conversationId: asked.conversationId, signal },
+      sampling,
+      signal,
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service);
         valid = true;

@@ -2,7 +2,6 @@
  * kv_transfer_params of a request to an engine's port, before the engine sees them: their shape, and whether they name one
  * of its peers. Whether anything is held as they say is for the holder to find (src/connector/holds.ts), who tells nobody.
  */
-
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { HttpError } from './http-error.ts';

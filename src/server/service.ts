@@ -2,7 +2,6 @@
  * What one HTTP port serves, without HTTP: an engine on its own (P or D), or the router before them. The handlers of
  * app.ts know only this; engine-service.ts and router-service.ts are the two kinds.
  */
-
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';

@@ -3,6 +3,7 @@
  * send-chunks.ts moves. Which READs may be served is the gate's business; serving never waits for own reads.
  */
 import type { TransferOutcome } from '../engine/kv-connector.ts';
+import { messageOf } from '../errors.ts';
 import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { impossibleRead } from './impossible-read.ts';
@@ -140,7 +141,10 @@ export class HolderHalf {
       const stream = streamGate()(read.remoteRequestId, read.claim);
       const send = (sending: ChunkSending) =>
         sendStream({
-          ...{ blockIndexes: read.blockIndexes, stream, signal: sending.signal, cut },
+          blockIndexes: read.blockIndexes,
+          stream,
+          signal: sending.signal,
+          cut,
           send: (batch) => sending.send(batch),
         });
       return { finished: () => stream.finished(), send };
@@ -160,5 +164,3 @@ export class HolderHalf {
     this.#deps.post({ kind: 'read_ended', epoch, transferId, outcome, message });
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -3,7 +3,7 @@
  * A transfer's result comes only when nothing of it can still write into the reader's blocks.
  */
 import type { BlockId, Clock } from '../engine/types.ts';
-import { TransferError } from '../errors.ts';
+import { messageOf, TransferError } from '../errors.ts';
 import { onHost, type SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
@@ -124,7 +124,7 @@ export class ReaderHalf {
         committed = true;
       }
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       this.#fail(transfer, error instanceof TransferError ? why : `the blocks could not be stored: ${why}`);
     }
     transfer.chunkDone(chunk, committed);

@@ -1,5 +1,4 @@
 /** A cluster that answers by arithmetic. */
-
 import type { Mode } from '../../src/config/modes.ts';
 import { changed } from '../../src/fleet/options.ts';
 import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';

@@ -273,7 +273,7 @@ export class PolicyCluster {
 const streamedFrom = (params: KvTransferParams) => ({ kvTransferParams: { ...params, streamed: true } });
 
 /** Lets promises that were resolved run on. */
-export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 async function wake(node: PolicyNode, clock: TestClock): Promise<void> {
   const stop = new AbortController();

@@ -30,8 +30,10 @@ async function ask(url: string, ids: readonly number[], maxTokens: number, more:
   };
   const token_ids = json.choices?.[0]?.token_ids ?? [];
   return {
-    ...{ status: response.status, token_ids },
-    ...{ params: json.kv_transfer_params ?? null, error: json.error ?? null },
+    status: response.status,
+    token_ids,
+    params: json.kv_transfer_params ?? null,
+    error: json.error ?? null,
   };
 }
 
@@ -131,7 +133,9 @@ describe('what D holds for P', () => {
       expect([...refusals].map((error) => JSON.parse(error))).toEqual([
         {
           message: `prefill-0: ${REFUSED.message}`,
-          ...{ type: 'BadRequestError', param: 'kv_transfer_params', code: 400 },
+          type: 'BadRequestError',
+          param: 'kv_transfer_params',
+          code: 400,
         },
       ]);
       const prompt = [...history, 7, 8, 9];
@@ -234,9 +238,13 @@ describe("the router's own turns", () => {
       for (const id of ['victim#1.1-d', 'victim#1.1', 'anonymous-1#1.1-d']) {
         for (const shift of [0, 1, 2, 3]) {
           const params = {
-            ...{ remote_engine_id: 'decode-0', remote_host: 'localhost', remote_port: 5601 },
-            ...{ remote_request_id: id, remote_block_ids: [blocks.map((block) => block + shift)] },
-            ...{ remote_num_tokens: 40, remote_token_ids: OTHER },
+            remote_engine_id: 'decode-0',
+            remote_host: 'localhost',
+            remote_port: 5601,
+            remote_request_id: id,
+            remote_block_ids: [blocks.map((block) => block + shift)],
+            remote_num_tokens: 40,
+            remote_token_ids: OTHER,
           };
           const { status } = await prefill(served, [...OTHER, 7, 8, 9], params);
           expect(status).toBe(400);

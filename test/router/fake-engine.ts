@@ -5,7 +5,7 @@ import { EngineDeadError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
 
-export const VOCAB = 97;
+const VOCAB = 97;
 
 /** What every engine answers: token `index` after this prompt. */
 export const answerOf = (promptTokenIds: readonly number[], index: number): number =>

@@ -4,7 +4,7 @@ import {
   type Recording,
   recordingSchema,
   type SessionEvent,
-} from '../../../src/measure/recording.ts';
+} from '../../../src/recording/events.ts';
 
 /** An hour of chatting; then recording ends, and what there is stays. */
 const MOST_EVENTS = 200_000;

@@ -1,6 +1,6 @@
 /** Replays a recording's events through the page's own state, at any speed, forwards and (by starting anew) backwards. */
 import { z } from 'zod';
-import { type Recording, recordingSchema } from '../../../src/measure/recording.ts';
+import { type Recording, recordingSchema } from '../../../src/recording/events.ts';
 import { applyEvent, clearState, type WritableState } from './state.ts';
 
 /** 1 is as it happened. */

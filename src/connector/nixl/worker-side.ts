@@ -27,7 +27,7 @@ import { StreamTable } from './streams.ts';
 import { WorkerNews } from './worker-news.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
-export const EXPIRY_MARGIN_SECONDS = 5;
+const EXPIRY_MARGIN_SECONDS = 5;
 
 export interface TransferInfo {
   /** Own request. */

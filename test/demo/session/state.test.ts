@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { parseRecording, speedFor } from '../../../demo/src/session/replay.ts';
 import { clearEngines } from '../../../demo/src/session/state.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
-import { RECORDING_VERSION } from '../../../src/measure/recording.ts';
+import { RECORDING_VERSION } from '../../../src/recording/events.ts';
 import { block, turn1, turn2 } from '../views/fixture.ts';
 import { feed, fixtureState } from '../views/fixture-state.ts';
 
