@@ -85,12 +85,13 @@ export class EngineCluster implements Cluster {
       },
       engines: () => engines.all,
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
+      onRequest: (request) => this.#engineWatch.tell({ kind: 'request', ...request }),
       newId: unguessable,
       spans: this.#spans,
     });
     this.#info = info;
     for (const engine of engines.all) {
-      this.#listen(engine);
+      this.#listen(engine, null);
       this.#cacheWatch.watch(engine, null);
     }
   }
@@ -253,12 +254,17 @@ export class EngineCluster implements Cluster {
     return () => this.#waitingListeners.delete(listener);
   }
 
-  revive(): Promise<number> {
-    return this.#engines.replaceDead(this.mode, async (engine, spec) => {
-      await reconfigure(engine, spec, this.#options);
-      this.#listen(engine);
-      this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
-    });
+  async revive(): Promise<number> {
+    try {
+      return await this.#engines.replaceDead(this.mode, async (engine, spec, replaced) => {
+        await reconfigure(engine, spec, this.#options);
+        this.#listen(engine, replaced.engineId);
+        this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
+      });
+    } finally {
+      const { engines } = describe(this.#atStart, this.#engines.all, this.#text, 0);
+      this.#info = { ...this.#info, engines };
+    }
   }
 
   async close(): Promise<void> {
@@ -271,8 +277,8 @@ export class EngineCluster implements Cluster {
     return engines.find(({ ended }) => !ended) ?? engines[0]!;
   }
 
-  #listen(engine: ThreadEngine): void {
-    this.#engineWatch.watch(engine);
+  #listen(engine: ThreadEngine, replaces: string | null): void {
+    this.#engineWatch.watch(engine, replaces);
     engine.onSpan((span) => this.#spans.tell(span));
     engine.onEvent((event) => {
       if (event.kind !== 'waiting') return;

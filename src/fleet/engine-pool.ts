@@ -74,14 +74,14 @@ export class EnginePool {
    */
   async replaceDead(
     mode: Mode,
-    prepare: (engine: ThreadEngine, spec: EngineSpec) => Promise<void>,
+    prepare: (engine: ThreadEngine, spec: EngineSpec, replaced: ThreadEngine) => Promise<void>,
   ): Promise<number> {
     const dead = this.#seats.filter(({ engine }) => engine.dead);
     for (const seat of dead) {
       const engine = await this.#start(seat.spec, seat.life + 1, mode);
       try {
         await connect(engine, this.alive);
-        await prepare(engine, seat.spec);
+        await prepare(engine, seat.spec, seat.engine);
       } catch (error) {
         await engine.shutdown();
         throw error;

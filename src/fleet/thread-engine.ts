@@ -11,7 +11,7 @@ import type {
   ServingApi,
 } from '../host/engine-api.ts';
 import { transfer } from '../host/rpc.ts';
-import { routerSpan, type Span } from '../measure/spans.ts';
+import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient, EngineRole, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
@@ -28,7 +28,7 @@ export class ThreadEngine implements EngineClient {
   #connection!: EngineConnection;
   readonly #clock: Clock;
   readonly #streams = new Map<string, OutputStream>();
-  readonly #spanListeners = new Set<(span: Span) => void>();
+  readonly #spanListeners = new Set<(span: RawSpan) => void>();
 
   private constructor({ engineId, host, port }: EngineStart['core'], role: EngineRole, clock: Clock) {
     this.engineId = engineId;
@@ -88,7 +88,7 @@ export class ThreadEngine implements EngineClient {
   }
 
   /** Its own spans, and those of what the router did for its requests. */
-  onSpan(listener: (span: Span) => void): () => void {
+  onSpan(listener: (span: RawSpan) => void): () => void {
     this.#spanListeners.add(listener);
     return () => this.#spanListeners.delete(listener);
   }
@@ -158,7 +158,7 @@ export class ThreadEngine implements EngineClient {
     }
   }
 
-  #tellSpan(span: Span): void {
+  #tellSpan(span: RawSpan): void {
     for (const listener of this.#spanListeners) listener(span);
   }
 

@@ -15,7 +15,7 @@ import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
-import type { Span } from '../measure/spans.ts';
+import type { RawSpan } from '../measure/spans.ts';
 import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
@@ -151,7 +151,7 @@ export type EngineEvent =
   /** Of a streamed pull: so many blocks are in the slab. */
   | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
-  | { kind: 'spans'; spans: Span[] }
+  | { kind: 'spans'; spans: RawSpan[] }
   /** What changed in the prefix cache since the last one. */
   | { kind: 'cache'; events: CacheEvent[]; atMs: number }
   /** Nothing has moved for half a second, and this keeps the request from running. */

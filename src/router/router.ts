@@ -8,6 +8,7 @@ import type { Mode } from '../config/modes.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
+import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
 import type { EngineClient } from './engine-client.ts';
@@ -38,6 +39,14 @@ export interface TurnNotice {
   atMs: number;
 }
 
+/** An engine is about to get a request of a turn. */
+export interface RequestNotice {
+  requestId: string;
+  turnId: string;
+  side: TurnSide;
+  engineId: string;
+}
+
 export interface RouterDeps {
   text: TurnText;
   prompts: PromptBuilder;
@@ -49,6 +58,7 @@ export interface RouterDeps {
   /** Those there are now, ended ones included. */
   engines: () => readonly EngineClient[];
   onTurn: (notice: TurnNotice) => void;
+  onRequest: (notice: RequestNotice) => void;
   /** An id that nobody can guess, for what is called so here. */
   newId: (name: string) => string;
   spans: TurnSpans;
@@ -78,7 +88,7 @@ export class Router {
     conversation: Conversation,
     acceptedMs: number,
   ): AsyncGenerator<GeneratedToken> {
-    const { conversations, prompts, text, spans, newId } = this.#deps;
+    const { conversations, prompts, text, spans } = this.#deps;
     const promptTokenIds = prompts.build(request, conversation);
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
@@ -87,7 +97,7 @@ export class Router {
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
-    const turnId = newId(`${conversation.id}#${turn}.${number + 1}`);
+    const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
     const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs });
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
@@ -117,6 +127,7 @@ export class Router {
       onStop: () => stopping.abort(),
     });
     let finished = false;
+    spans.turnBegins(served);
     try {
       for await (const item of answer) {
         const token = this.#token(item, request, served);
@@ -172,16 +183,27 @@ export class Router {
     plan: TurnPlan,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
-    const { spans } = this.#deps;
+    const { newId } = this.#deps;
     const way = this.#wayOf(plan);
     const { turnId } = served.facts;
-    const requestIds = { prefill: `${turnId}${attempt || '-p'}`, decode: `${turnId}${attempt}-d` };
+    const requestIds = {
+      prefill: newId(`${turnId}${attempt || '-p'}`),
+      decode: newId(`${turnId}${attempt}-d`),
+    };
     served.goes(way);
-    spans.turnGoes(served, requestIds);
+    if (way.way === 'alone') this.#owns(turnId, requestIds, 'prefill', way.engine);
+    else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
     for await (const item of turnOutputs(way, { ...asked, requestIds })) {
       served.hear(item);
       if (item.answers) yield item;
     }
+  }
+
+  /** From here on what engines tell of the request is known for the turn's. */
+  #owns(turnId: string, requestIds: Turn['requestIds'], side: TurnSide, { engineId }: EngineClient): void {
+    const requestId = requestIds[side];
+    this.#deps.spans.owns(requestId, { turnId, side });
+    this.#deps.onRequest({ requestId, turnId, side, engineId });
   }
 
   #wayOf(plan: TurnPlan): Way {

@@ -2,14 +2,14 @@
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { FinishReason, PromptAccount } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
-import { routerSpan, type Span } from '../measure/spans.ts';
+import { type RawSpan, routerSpan, type Span, type TurnSide } from '../measure/spans.ts';
 import { turnStages } from '../measure/stages.ts';
 import { noStages } from '../transport/transfer.ts';
 import type { TransferResult, TransferStages } from '../transport/types.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { TransferSummary, TurnResult } from './turn-types.ts';
-import type { TurnOutput, TurnSide, Way } from './ways.ts';
+import type { TurnOutput, Way } from './ways.ts';
 
 export interface TurnFacts {
   turnId: string;
@@ -71,7 +71,7 @@ export class ServedTurn {
   }
 
   /** The turn as spans of its own. Call after the last token. */
-  ownSpans(): Span[] {
+  ownSpans(): RawSpan[] {
     const { turnId, conversation, acceptedMs } = this.facts;
     const tokens = this.outputTokenIds.length;
     const args = { conversationId: conversation.id, turn: conversation.turns, tokens };

@@ -22,7 +22,8 @@ export function observeEngine(
   service: EngineService,
   cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'settings'>,
 ): Observability {
-  const { engineId, role } = service.engine();
+  const { role } = service.engine();
+  let { engineId } = service.engine();
   const metrics = new EngineMetrics({
     modelName: service.model.names[0]!,
     engineIndex: '0',
@@ -32,8 +33,11 @@ export function observeEngine(
   const log = new KvEventLog();
   const stops = [
     cluster.onNotice((notice) => {
-      if (notice.kind === 'engine' && notice.role === role) metrics.onEvent(notice.event);
-      else if (notice.kind === 'alive' && notice.role === role) metrics.startedAnew();
+      if (notice.kind === 'engine' && notice.engineId === engineId) metrics.onEvent(notice.event);
+      else if (notice.kind === 'alive' && notice.replaces === engineId) {
+        engineId = notice.engineId;
+        metrics.startedAnew();
+      }
     }),
     cluster.onCacheEvent((batch) => {
       if (batch.engineId === engineId) log.append(batch.events, batch.atMs);

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
-import { linkLane, type SpanSink, wayBetween } from '../measure/spans.ts';
+import { onLink, type SpanSink } from '../measure/spans.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { HolderHalf } from './holder.ts';
 import type { LinkSpec } from './link.ts';
@@ -281,14 +281,13 @@ class MessagePortTransport implements PeerTransport {
     if (notification.kind === 'done_reading' && onSpan) {
       emitStage(onSpan, {
         name: 'notify',
-        lane: linkLane(from.engineId, this.identity.engineId),
+        ...onLink({ from: from.engineId, to: this.identity.engineId }),
         startMs: postedAt,
         endMs: clock.now(),
         requestId,
         transferId: notification.requestId,
         chunk: 0,
         bytes: 0,
-        way: wayBetween(this.identity.engineId, from.engineId),
       });
     }
     this.#handlers.onNotification(from.engineId, notification);

@@ -230,12 +230,13 @@ export class FakeCluster implements Cluster {
     const begun = 1000 * this.#served;
     const args = { conversationId, turn };
     const spans = [
-      routerSpan('accept', `${id}-p`, begun, begun + 1),
-      routerSpan('forward', `${id}-p`, begun + 1, begun + ttftMs),
+      routerSpan('accept', `${id} at P`, begun, begun + 1),
+      routerSpan('forward', `${id} at P`, begun + 1, begun + ttftMs),
       routerSpan('ttft', id, begun, begun + ttftMs, args),
       routerSpan('turn', id, begun, begun + ttftMs, args),
     ];
-    for (const span of spans) for (const listener of this.#spanListeners) listener(span);
+    const turns = [{ turnId: id, side: 'prefill' as const }];
+    for (const span of spans) for (const listener of this.#spanListeners) listener({ ...span, turns });
   }
 
   async close(): Promise<void> {

@@ -76,7 +76,7 @@ describe('ids that cross the wire', () => {
       const held = (await served.cluster.queryCache({ conversationId: null, promptText: 'Hello' })).engines
         .flatMap((engine) => engine.held)
         .map(({ requestId }) => requestId);
-      expect(held).toEqual([expect.stringMatching(/^anonymous-\d+#1\.\d+-[0-9a-f]{32}-d$/)]);
+      expect(held).toEqual([expect.stringMatching(/^anonymous-\d+#1\.\d+-d-[0-9a-f]{32}$/)]);
     });
   });
 });

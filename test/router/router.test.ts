@@ -5,7 +5,7 @@ import type { Mode } from '../../src/config/modes.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
 import { roundRobin } from '../../src/router/policies/round-robin.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
-import { Router } from '../../src/router/router.ts';
+import { type RequestNotice, Router } from '../../src/router/router.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 import { answerOf, FakeEngine } from './fake-engine.ts';
@@ -33,6 +33,8 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
   const clock = { now: () => now++, sleep: async () => {} };
   const conversations = new ConversationCache(clock);
   const turns: string[] = [];
+  const told: RequestNotice[] = [];
+  let ids = 0;
   const router = new Router({
     text,
     prompts: new PromptBuilder(text),
@@ -41,8 +43,9 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     policy: roundRobin,
     settings: () => ({ mode, handover, throttled: false }),
     engines: () => engines,
-    newId: (name) => name,
+    newId: () => `id-${++ids}`,
     onTurn: ({ turnId }) => turns.push(turnId),
+    onRequest: (notice) => told.push(notice),
     spans: new TurnSpans(),
   });
   const ask = async (request: Partial<GenerateRequest> & { promptTokenIds: readonly number[] }) => {
@@ -64,7 +67,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     return results;
   };
   const at = (id: string) => engines.find(({ engineId }) => engineId === id)!;
-  return { engines, at, router, conversations, turns, ask, converse };
+  return { engines, at, router, conversations, turns, told, ask, converse };
 }
 
 const expected = ({ promptTokenIds }: TurnResult) => [0, 1, 2, 3].map((i) => answerOf(promptTokenIds, i));
@@ -99,6 +102,18 @@ describe('a conversation of three turns', () => {
     expect(second!.kvTransferParams).toMatchObject({ remote_engine_id: 'd0', remote_request_id: held });
     const handedOver = at('d0').requests[1]!.kvTransferParams;
     expect(handedOver).toMatchObject({ do_remote_prefill: true, remote_request_id: second!.requestId });
+  });
+
+  test('whose requests the engines get is told: the turn, and which side of it', async () => {
+    const { at, converse, turns, told } = world('decode-local');
+    await converse(2);
+    const [atP] = at('p0').requests;
+    const [atD, alone] = at('d0').requests;
+    expect(told).toEqual([
+      { requestId: atP!.requestId, turnId: turns[0], side: 'prefill', engineId: 'p0' },
+      { requestId: atD!.requestId, turnId: turns[0], side: 'decode', engineId: 'd0' },
+      { requestId: alone!.requestId, turnId: turns[1], side: 'prefill', engineId: 'd0' },
+    ]);
   });
 
   test('streamed: D is told whose sequence to read before P has it', async () => {
@@ -160,12 +175,10 @@ describe('what is held for the next turn', () => {
 });
 
 describe('with failover', () => {
-  const late = (requestId: string, index: number) =>
-    requestId.endsWith('-d') && index === 2 ? ('ends' as const) : null;
-
   test('a turn goes on where it was when D ends in the middle, with the same tokens', async () => {
-    const { at, converse } = world('bidirectional');
-    at('d0').fails = late;
+    const { at, converse, told } = world('bidirectional');
+    const decodes = (id: string) => told.some(({ requestId, side }) => requestId === id && side === 'decode');
+    at('d0').fails = (id, index) => (decodes(id) && index === 2 ? 'ends' : null);
     const [result] = await converse(1, { failover: true });
     expect(result!.outputTokenIds).toEqual(expected(result!));
     expect(at('p0').requests).toHaveLength(2);
