@@ -1,7 +1,6 @@
 /** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
 
 import type { EngineCoreDeps } from '../engine/engine-core.ts';
-import { warmUpClaims } from '../engine/prefix-claim.ts';
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
@@ -19,6 +18,7 @@ import {
   compatibilityHash,
 } from '../transport/compatibility.ts';
 import { flipOneBit, withFault } from '../transport/faults.ts';
+import { warmUpClaims } from '../transport/prefix-claim.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineStart, EngineStarted } from './engine-api.ts';
 
@@ -79,7 +79,7 @@ export async function buildEngine(
       clock,
       link: start.link,
       checksum: start.checksum,
-      enforceHandshakeCompat: core.connector?.enforceHandshakeCompat ?? true,
+      enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });
     return {

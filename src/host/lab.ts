@@ -1,11 +1,10 @@
 /** What experiments and demonstrations do to an engine: its part of the thread's interface that serving does not need. */
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
-import { claimPrefix } from '../engine/prefix-claim.ts';
 import { measureCeilings } from '../gpu/ceilings.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
-import type { TransferResult } from '../transport/types.ts';
+import { claimPrefix } from '../transport/prefix-claim.ts';
+import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 import type { LabApi } from './engine-api.ts';
 import type { HostDeps, RunningEngine } from './running-engine.ts';
 
@@ -23,7 +22,7 @@ export class EngineLab implements LabApi {
   }
 
   async expireHolds(direction: 'prefill' | 'decode'): Promise<number> {
-    const ended = this.#engine.policy().worker?.expireHolds(direction) ?? 0;
+    const ended = this.#engine.policy().connector?.holds?.expireNow(direction) ?? 0;
     this.#engine.wake();
     return ended;
   }

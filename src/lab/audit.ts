@@ -1,5 +1,4 @@
 /** An audit: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
-import { isRefusal } from '../connector/policy/pull-policy.ts';
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { TurnAudit } from '../measure/report.ts';
@@ -18,7 +17,7 @@ export class Auditor {
 
   /** Whether this turn is audited; counts it. */
   wants({ prompt }: TurnResult): boolean {
-    const decided = prompt.pulledTokens > 0 || isRefusal(prompt.noPullReason);
+    const decided = prompt.pulledTokens > 0 || prompt.noPull?.by === 'policy';
     if (this.#share === 0 || !decided) return false;
     const due = this.#audited <= Math.floor(this.#eligible++ * this.#share);
     if (due) this.#audited++;

@@ -6,6 +6,7 @@
  *   context changes the output;
  * - final norm gains of either sign, so that tied embeddings do not make a token its own likeliest successor.
  */
+
 import { floatToHalf, halfTable, halfToFloat } from './half.ts';
 import { mix } from './mix.ts';
 import {

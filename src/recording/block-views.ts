@@ -1,5 +1,5 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
-import type { BlockFact } from '../engine/block-facts.ts';
+import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { OfTurn } from '../measure/spans.ts';
 import type { BlockView } from './events.ts';
 

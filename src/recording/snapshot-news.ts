@@ -1,5 +1,5 @@
 /** What is new in an engine's blocks, figures and slab since they were last told of. */
-import type { BlockFact } from '../engine/block-facts.ts';
+import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { EngineSnapshot } from '../fleet/types.ts';
 import { type BlockView, emptyBlock, type SessionEvent } from './events.ts';
 

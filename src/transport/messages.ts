@@ -3,10 +3,10 @@
  * names the slab slot where its bytes lie. Each ordered pair (holder -> reader) has a slab and an epoch of its own;
  * the reader picks the epoch, and messages of another one mean nothing to the receiver.
  */
-import type { ReadClaim, TransferOutcome } from '../engine/kv-connector.ts';
+import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId } from '../engine/types.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
-import type { EngineIdentity, PeerNotification } from './types.ts';
+import type { EngineIdentity, PeerNotification, ReadClaim } from './types.ts';
 
 /** Reader to holder, once per connection: asks for a slab. */
 export interface HelloMessage {

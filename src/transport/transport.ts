@@ -2,7 +2,6 @@
  * One engine's transport: all its peers, found by (host, port). Reads from any of them and serves any of them, both ways
  * at once. Knows nothing of requests' lives: the gate decides what may be read, the connector what to read.
  */
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
@@ -17,9 +16,11 @@ import { emitStage } from './stage-spans.ts';
 import { emptyResult } from './transfer.ts';
 import type {
   BlockMemory,
+  BlockPair,
   EngineIdentity,
   PeerNotification,
   ReadRequest,
+  RemoteAddress,
   ServingTransport,
   TransferResult,
   TransportHandlers,

@@ -2,14 +2,37 @@
  * Bytes between engines. The transport moves block contents through shared memory and messages (never block bytes in a
  * message); it knows neither the GPU, which stands behind BlockMemory, nor what a block is for.
  */
-import type {
-  BlockPair,
-  HoldRef,
-  ReadClaim,
-  RemoteAddress,
-  TransferOutcome,
-} from '../engine/kv-connector.ts';
+import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
+import type { PrefixClaim } from './prefix-claim.ts';
+
+/** Under which peers find an engine. */
+export interface RemoteAddress {
+  engineId: string;
+  host: string;
+  port: number;
+}
+
+/** One block to fetch. */
+export interface BlockPair {
+  group: number;
+  remote: BlockId;
+  local: BlockId;
+}
+
+/** A hold at another engine, and what shows that one has business with it. */
+export interface HoldRef {
+  requestId: string;
+  /** All of its tokens, as its parameters tell them. */
+  held: PrefixClaim;
+}
+
+/** What a READ shows its holder, who compares it with what it has. */
+export interface ReadClaim {
+  held: PrefixClaim;
+  /** Of the reader's own prompt, as far as its blocks are to be read. */
+  prompt: PrefixClaim;
+}
 
 /** The paged KV of one engine, as bytes: a block is layer by layer here, however it lies on the device. */
 export interface BlockMemory {

@@ -146,7 +146,7 @@ export class FakeCluster implements Cluster {
                   localHitTokens: 0,
                   pulledTokens: pulled,
                   computedTokens: prompt.length - pulled,
-                  noPullReason: offered && pulled === 0 ? '5 < threshold 64' : null,
+                  noPull: offered && pulled === 0 ? { by: 'policy', reason: '5 < threshold 64' } : null,
                 },
                 ttftMs,
                 tpotMs: 3.25,

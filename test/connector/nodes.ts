@@ -1,19 +1,16 @@
 /** Prefill and decode nodes for the worker side's tests: the real transport and worker side, memory instead of a GPU. */
+
 import { afterEach } from 'vitest';
-import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
-import { NixlWorkerSide, type TransferInfo } from '../../src/connector/nixl/worker-side.ts';
-import type {
-  BlockPair,
-  ConnectorMetadata,
-  ConnectorOutput,
-  ReadClaim,
-  RecvRequest,
-  SendRequest,
-} from '../../src/engine/kv-connector.ts';
-import { claimPrefix, type PrefixClaim } from '../../src/engine/prefix-claim.ts';
+import type { NixlConfig } from '../../src/config/kv-transfer.ts';
+import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
+import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
+import type { TransferInfo } from '../../src/connector/types.ts';
+import type { ConnectorOutput } from '../../src/engine/kv-connector.ts';
+import { claimPrefix, type PrefixClaim } from '../../src/transport/prefix-claim.ts';
+import type { BlockPair, ReadClaim } from '../../src/transport/types.ts';
+import { TestClock } from '../clock.ts';
 import {
   connect,
-  ManualClock,
   makeEngine,
   range,
   type TestEngine,
@@ -21,20 +18,11 @@ import {
   TestMemory,
   turns,
 } from '../transport/helpers.ts';
+import { connectorDefaults } from './scripted.ts';
 
 export { connect };
 
-export const LEASE_MS = 30_000;
-export const TTL_MS = 480_000;
-const config: ConnectorConfig = {
-  bidirectional: true,
-  recomputeThreshold: 0,
-  decoderTtlMs: TTL_MS,
-  leaseMs: LEASE_MS,
-  loadFailurePolicy: 'fail',
-  enforceHandshakeCompat: true,
-  tokenCheck: true,
-};
+export const { leaseMs: LEASE_MS, decoderTtlMs: TTL_MS } = connectorDefaults.nixl;
 
 export interface Node extends TestEngine {
   worker: NixlWorkerSide;
@@ -50,7 +38,7 @@ afterEach(() => {
 
 export function makeNode(
   name: string,
-  clock: ManualClock,
+  clock: TestClock,
   options: TestEngineOptions = {},
   changes = {},
 ): Node {
@@ -59,7 +47,7 @@ export function makeNode(
   const transfers: TransferInfo[] = [];
   const chunks: Node['chunks'] = [];
   const worker = new NixlWorkerSide({
-    config: { ...config, ...changes },
+    config: { ...connectorDefaults.nixl, ...changes },
     transport: engine.transport,
     clock,
     onChunk: ({ pairs }) => chunks.push(pairs.map(({ remote, local }) => [remote, local] as const)),
@@ -71,16 +59,16 @@ export function makeNode(
 
 /** P and D with one clock, connected. */
 export function makeNodes(
-  options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<ConnectorConfig> } = {},
+  options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<NixlConfig> } = {},
 ) {
-  const clock = new ManualClock();
+  const clock = new TestClock();
   const p = makeNode('prefill', clock, options.p, options.config);
   const d = makeNode('decode-engine', clock, options.d, options.config);
   connect(p, d);
   return { clock, p, d };
 }
 
-export function metadata(parts: Partial<ConnectorMetadata>): ConnectorMetadata {
+export function metadata(parts: Partial<NixlMetadata>): NixlMetadata {
   return {
     reqsToRecv: new Map(),
     reqsToSend: new Map(),
@@ -157,9 +145,14 @@ export async function nextOutput(node: Node): Promise<ConnectorOutput> {
   await turns();
   return node.worker.getFinished();
 }
-export const nothing: ConnectorOutput = { finishedSending: [], finishedRecving: [], failedRecving: [] };
-export const lease = (clock: Pick<ManualClock, 'now'>) => ({
+export const nothing: ConnectorOutput = {
+  finishedSending: [],
+  finishedRecving: [],
+  failedRecving: [],
+  changed: false,
+};
+export const lease = (clock: Pick<TestClock, 'now'>) => ({
   direction: 'prefill' as const,
   deadline: clock.now() + LEASE_MS,
 });
-export const ttl = (clock: ManualClock) => ({ direction: 'decode' as const, deadline: clock.now() + TTL_MS });
+export const ttl = (clock: TestClock) => ({ direction: 'decode' as const, deadline: clock.now() + TTL_MS });

@@ -5,21 +5,22 @@
  */
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
-import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
-import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
-import type { RemoteAddress } from '../../src/engine/kv-connector.ts';
+import { createConnector } from '../../src/connector/registry.ts';
+import type { ReaderHolds } from '../../src/connector/types.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import type {
   EngineIdentity,
   PeerNotification,
   ReadRequest,
+  RemoteAddress,
   ServingTransport,
   TransferResult,
   TransportHandlers,
 } from '../../src/transport/types.ts';
-import { engineConfig, KvModel, request, type Sizes, TestClock, TestEngine } from '../engine/fakes.ts';
-import { connectorDefaults } from './scripted.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, KvModel, request, type Sizes, TestEngine } from '../engine/fakes.ts';
+import { type Changes, connectorWith } from './scripted.ts';
 
 /** Everything that was sent and has not arrived. */
 export class Net {
@@ -143,7 +144,7 @@ class PolicyTransport implements ServingTransport {
 }
 
 export class PolicyNode extends TestEngine {
-  readonly worker: NixlWorkerSide;
+  readonly holds: ReaderHolds;
   readonly #ends = new Map<string, (output: RequestOutput) => void>();
 
   constructor(
@@ -159,10 +160,10 @@ export class PolicyNode extends TestEngine {
     const { blockSize } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes: [1] };
     const transport = new PolicyTransport(identity, net);
-    const worker = new NixlWorkerSide({ config: settings, transport, clock });
-    const scheduler = new NixlSchedulerSide({ config: settings, engineId, host, port, blockSize, clock });
-    super(config, { connector: { scheduler, worker }, clock });
-    this.worker = worker;
+    const silent = { onPull() {}, onChunk() {}, onTransfer() {} };
+    const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
+    super(config, { connector, clock });
+    this.holds = connector.holds!;
     transport.kv.model = this.model;
   }
 
@@ -186,8 +187,8 @@ export class PolicyCluster {
   readonly d: PolicyNode;
   handover: Handover = 'pull';
 
-  constructor(p: Sizes, d: Sizes, connector: Partial<ConnectorConfig> = {}) {
-    const settings = { ...connectorDefaults, loadFailurePolicy: 'recompute' as const, ...connector };
+  constructor(p: Sizes, d: Sizes, changes: Changes = {}) {
+    const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
     this.p = new PolicyNode('prefill-0', 5600, p, settings, this.clock, this.net);
     this.d = new PolicyNode('decode-0', 5601, d, settings, this.clock, this.net);
   }
@@ -215,8 +216,12 @@ export class PolicyCluster {
   async #streamedTurn(id: string, toP: EngineRequest, sampling: Partial<SamplingParams>) {
     const prefilling = this.p.run(toP);
     const kvTransferParams: KvTransferParams = {
-      ...{ do_remote_prefill: true, do_remote_decode: false, streamed: true },
-      ...{ remote_engine_id: 'prefill-0', remote_host: 'localhost', remote_port: 5600 },
+      do_remote_prefill: true,
+      do_remote_decode: false,
+      streamed: true,
+      remote_engine_id: 'prefill-0',
+      remote_host: 'localhost',
+      remote_port: 5600,
       remote_request_id: toP.requestId,
     };
     const decoding = this.d.run(request(`${id}-d`, toP.promptTokenIds, sampling, { kvTransferParams }));
@@ -227,7 +232,7 @@ export class PolicyCluster {
     const output = this.d.tokensOf(`${id}-d`);
     if (output.length === 0) {
       this.p.core.abortRequest(toP.requestId);
-      void prefilling.then(() => this.p.worker.releaseHold(toP.requestId));
+      void prefilling.then(() => this.p.holds.release(toP.requestId));
     }
     const prefilled = await prefilling;
     if (!prefilled.finish!.kvTransferParams) return { end: prefilled, output: [], params: null };
@@ -244,17 +249,15 @@ export class PolicyCluster {
       if (round > 50_000) throw new Error('the cluster makes no progress');
       let moved = false;
       for (const node of [this.p, this.d]) {
-        if (pick(4) < 3 && node.core.canStep()) {
+        if (pick(4) < 3 && node.core.poll()) {
           await node.step();
           moved = true;
         }
       }
       if (pick(3) < 2) moved = this.net.deliver(pick) || moved;
       await settled();
-      if (!moved && !this.p.core.canStep() && !this.d.core.canStep() && !this.net.deliver(pick)) {
+      if (!moved && !this.p.core.poll() && !this.d.core.poll() && !this.net.deliver(pick)) {
         this.clock.advance(idleMs);
-        // As its loop does when it wakes: a read that pinned a hold may have ended.
-        for (const node of [this.p, this.d]) await wake(node, this.clock);
       }
       await settled();
     }
@@ -264,7 +267,7 @@ export class PolicyCluster {
   async release(): Promise<void> {
     await this.runUntil(() => {
       for (const node of [this.p, this.d])
-        for (const hold of node.worker.holds()) node.worker.releaseHold(hold.requestId);
+        for (const hold of node.holds.list()) node.holds.release(hold.requestId);
       return !this.p.core.hasWork() && !this.d.core.hasWork();
     });
   }
@@ -274,12 +277,3 @@ const streamedFrom = (params: KvTransferParams) => ({ kvTransferParams: { ...par
 
 /** Lets promises that were resolved run on. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-async function wake(node: PolicyNode, clock: TestClock): Promise<void> {
-  const stop = new AbortController();
-  const waiting = node.core.waitForChange(stop.signal);
-  clock.advance(1_000);
-  await settled();
-  stop.abort();
-  await waiting;
-}

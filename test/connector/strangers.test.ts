@@ -3,17 +3,29 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { HoldTable, REFUSED } from '../../src/connector/nixl/holds.ts';
-import type { ReadClaim } from '../../src/engine/kv-connector.ts';
-import { claimPrefix } from '../../src/engine/prefix-claim.ts';
-import { engineConfig, request, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
+import { claimPrefix } from '../../src/transport/prefix-claim.ts';
+import type { ReadClaim } from '../../src/transport/types.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { pairsOf, range, turns } from '../transport/helpers.ts';
-import { claimOf, claimTo, hold, LEASE_MS, lease, makeNodes, metadata, nextOutput, pull } from './nodes.ts';
+import {
+  claimOf,
+  claimTo,
+  hold,
+  LEASE_MS,
+  lease,
+  makeNodes,
+  metadata,
+  nextOutput,
+  pull,
+  ttl,
+} from './nodes.ts';
 import { PolicyCluster, type PolicyNode } from './policy-cluster.ts';
 
 /** P holds blocks 1, 2 and 3 for D: 48 tokens. */
-function holding(config = {}) {
+function holding(config = {}, kept: typeof lease | typeof ttl = lease) {
   const nodes = makeNodes({ config });
-  hold(nodes.p, 'r@prefill', [1, 2, 3], lease(nodes.clock));
+  hold(nodes.p, 'r@prefill', [1, 2, 3], kept(nodes.clock));
   return nodes;
 }
 
@@ -48,7 +60,7 @@ describe('a READ', () => {
       expect({ allow: false, outcome, message }).toEqual(REFUSED);
       await turns();
       expect(p.memory.gathers).toBe(0);
-      expect(p.worker.holds()).toMatchObject([{ requestId: 'r@prefill', reading: false }]);
+      expect(p.worker.holds.list()).toMatchObject([{ requestId: 'r@prefill', reading: false }]);
       pull(d, p, 'r', pairsOf([1, 2, 3], [7, 8, 9]));
       expect(await nextOutput(d)).toMatchObject({ finishedRecving: ['r'], failedRecving: [] });
       expect((await nextOutput(p)).finishedSending).toEqual(['r@prefill']);
@@ -65,11 +77,11 @@ describe('a READ', () => {
   });
 
   it('of what expired or was dropped: only who would have been served is told so', async () => {
-    for (const [outcome, end] of [
-      ['expired', (nodes: ReturnType<typeof holding>) => nodes.clock.advance(LEASE_MS)],
-      ['declined', ({ p }: ReturnType<typeof holding>) => p.worker.dropOldestHold('prefill')],
+    for (const [outcome, kept, end] of [
+      ['expired', lease, (nodes: ReturnType<typeof holding>) => nodes.clock.advance(LEASE_MS)],
+      ['declined', ttl, ({ p }: ReturnType<typeof holding>) => p.worker.holds.dropOldest()],
     ] as const) {
-      const nodes = holding();
+      const nodes = holding({}, kept);
       const { p, d } = nodes;
       end(nodes);
       for (const [claim, told] of [
@@ -124,7 +136,8 @@ it('a READ that names blocks of a group that there is not is refused', () => {
   const onEnd = () => {};
   const clock = new TestClock();
   const claim = claimPrefix(true);
-  const table = new HoldTable({ clock, blockSize: 16, claim, extensionMs: 1, onEnd, onChange: onEnd });
+  const rest = { onDeadline: onEnd, onUnread: onEnd, streamStarves: () => false };
+  const table = new HoldTable({ clock, blockSize: 16, claim, extensionMs: 1, onEnd, ...rest });
   table.process('r');
   const tokenIds = range(0, 16);
   table.hold('r', { blockIds: [[1]], tokenIds, cacheSalt: null, ...lease(clock) });
@@ -143,14 +156,14 @@ describe('a message', () => {
     pull(d, p, 'early', [], { requestId: 'later', claim: foreign });
     await turns();
     hold(p, 'later', [4, 5, 6], lease(clock));
-    expect(p.worker.holds().map(({ requestId }) => requestId)).toEqual(['r@prefill', 'later']);
+    expect(p.worker.holds.list().map(({ requestId }) => requestId)).toEqual(['r@prefill', 'later']);
     pull(d, p, 'r', [], { claim: { ...foreign, held: ALL } });
     expect((await nextOutput(p)).finishedSending).toEqual(['r@prefill']);
   });
 
   it('of who does not know the tokens renews no lease', async () => {
     const { p, d, clock } = holding();
-    const { deadline } = p.worker.holds()[0]!;
+    const { deadline } = p.worker.holds.list()[0]!;
     clock.advance(LEASE_MS - 1);
     for (const [held, after] of [
       [others, deadline],
@@ -159,7 +172,7 @@ describe('a message', () => {
       const holds = [{ requestId: 'r@prefill', held }];
       d.worker.startLoadKv(metadata({ heartbeats: [{ remote: p.address, holds }] }));
       await turns();
-      expect(p.worker.holds()).toMatchObject([{ deadline: after }]);
+      expect(p.worker.holds.list()).toMatchObject([{ deadline: after }]);
     }
   });
 });
@@ -232,7 +245,7 @@ async function ended(cluster: PolicyCluster, at: 'p' | 'd', entry: ReturnType<ty
   return (await run).finish!;
 }
 
-const heldBy = (node: PolicyNode) => node.worker.holds().map(({ requestId }) => requestId);
+const heldBy = (node: PolicyNode) => node.holds.list().map(({ requestId }) => requestId);
 
 /** Tokens that it did not compute: a stranger who knows prompt and salt may have left some in the cache, and they are right. */
 function accountedFor(node: PolicyNode, requestId: string): number {
@@ -265,7 +278,7 @@ it.each(['fail', 'recompute'] as const)(
             seen.computed++;
             expect(cluster[a.at].tokensOf(id)).toEqual(await alone(prompt, maxTokens));
           }
-          if (kvTransferParams) cluster[a.at].worker.releaseHold(kvTransferParams.remote_request_id!);
+          if (kvTransferParams) cluster[a.at].holds.release(kvTransferParams.remote_request_id!);
         }
       };
       const toP = { kvTransferParams: { do_remote_decode: true, do_remote_prefill: false }, ...mine };

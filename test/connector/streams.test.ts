@@ -1,8 +1,18 @@
 /** A READ of a sequence that is still computed: worker sides and transport as they are, memory instead of a GPU. */
+
 import { describe, expect, it } from 'vitest';
-import type { ManualClock } from '../transport/helpers.ts';
+import type { TestClock } from '../clock.ts';
 import { range, TestMemory, turns } from '../transport/helpers.ts';
-import { claimOf, LEASE_MS, lease, makeNodes, metadata, type Node, nextOutput } from './nodes.ts';
+import {
+  claimOf,
+  hold as holdFor,
+  LEASE_MS,
+  lease,
+  makeNodes,
+  metadata,
+  type Node,
+  nextOutput,
+} from './nodes.ts';
 
 const P_ID = 'r@prefill';
 
@@ -33,7 +43,7 @@ const computed = (p: Node, blockIds: number[], numTokens: number, promptTokens =
   );
 };
 
-const hold = (p: Node, blockIds: number[], clock: ManualClock, promptTokens = PROMPT) => {
+const hold = (p: Node, blockIds: number[], clock: TestClock, promptTokens = PROMPT) => {
   const send = { blockIds: [blockIds], tokenIds: range(0, promptTokens), cacheSalt: null, ...lease(clock) };
   p.worker.startLoadKv(metadata({ reqsToSend: new Map([[P_ID, send]]) }));
 };
@@ -52,11 +62,9 @@ describe('a streamed READ', () => {
     await turns();
     computed(p, [], 0);
     await turns();
-    expect(p.worker.streamStarves()).toBe(true);
     expect(p.memory.gathers).toBe(0);
     computed(p, [1, 2, 3], 40);
     await turns();
-    expect(p.worker.streamStarves()).toBe(false);
     expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2]);
     expect(d.worker.getFinished().finishedRecving).toEqual([]);
     hold(p, [1, 2, 3], clock);
@@ -64,6 +72,21 @@ describe('a streamed READ', () => {
     expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2, 3]);
     expect(d.transfers[0]!.result).toMatchObject({ outcome: 'done', blocks: 3 });
     expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
+  });
+
+  it('that waits for a request without blocks lets a hold for D go, and says so', async () => {
+    const { p, d, clock } = makeNodes();
+    holdFor(p, 'other', [9], lease(clock));
+    computed(p, [], 0);
+    expect(p.worker.holds.dropOldest()).toBeNull();
+    expect(p.worker.getFinished().changed).toBe(false);
+    stream(d, p, 3);
+    await p.worker.waitForChange(AbortSignal.timeout(20_000));
+    expect(p.worker.getFinished().changed).toBe(true);
+    expect(p.worker.holds.dropOldest()).toBe('other');
+    computed(p, [1, 2, 3], 40);
+    hold(p, [1, 2, 3], clock);
+    expect(p.worker.holds.dropOldest()).toBeNull();
   });
 
   it('counts as moving the time of its chunks, not that in which it waits for blocks', async () => {
@@ -170,7 +193,7 @@ describe('a streamed READ', () => {
     expect(d.worker.counters.numFailedTransfers).toBe(0);
     hold(p, [1, 2, 3], clock);
     expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
-    expect(p.worker.holds()).toEqual([]);
+    expect(p.worker.holds.list()).toEqual([]);
   });
 
   it('that reaches beyond the sequence fails', async () => {

@@ -9,7 +9,7 @@ const remote = { engineId: 'prefill-0', host: 'h', port: 1, requestId: 'p', clai
 function transferred(spans: EngineSpans, requestId: string, endedMs: number): void {
   const result = emptyResult('failed', 'lost', 5);
   const times = { startedMs: endedMs - 5, checkedMs: endedMs - 4, endedMs };
-  spans.transferred({ requestId, direction: 'prefill', remote, numTokens: 16, ...times, result });
+  spans.transferred({ requestId, remote, numTokens: 16, ...times, result });
 }
 
 /** A request of this id begins to run, having waited since `startMs`. */

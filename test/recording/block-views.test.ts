@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { BlockFact } from '../../src/engine/block-facts.ts';
+import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
 import { BlockViews } from '../../src/recording/block-views.ts';
 
 const BLOCK = 4;

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import type { BlockFact } from '../../src/engine/block-facts.ts';
+import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
 import type { ClusterNotice } from '../../src/fleet/engine-watch.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import { onHost, type Span } from '../../src/measure/spans.ts';
 import type { SessionEvent } from '../../src/recording/events.ts';
 import { Recorder } from '../../src/recording/recorder.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
-import { ManualClock } from '../transport/helpers.ts';
+import { TestClock } from '../clock.ts';
 
 const P = { engineId: 'x', role: 'prefill' } as const;
 const D = { engineId: 'y', role: 'decode' } as const;
@@ -59,7 +59,7 @@ function recorded() {
   const recorder = new Recorder(
     cluster as unknown as Cluster,
     (event) => events.push(event),
-    new ManualClock(),
+    new TestClock(),
     0,
   );
   const of = (kind: SessionEvent['kind']) => events.filter((event) => event.kind === kind);

@@ -84,7 +84,7 @@ export class FakeEngine implements EngineClient {
       localHitTokens: 0,
       pulledTokens,
       computedTokens: promptTokens - pulledTokens,
-      noPullReason: null,
+      noPull: null,
     };
     for (let index = 0; index < sampling.maxTokens; index++) {
       await this.pace();

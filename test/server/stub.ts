@@ -51,7 +51,7 @@ export class StubService {
           ? this.text.encode(prompt.text)
           : this.text.encodeMessages(prompt.messages);
     request.onPrompt(ids);
-    const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPullReason: null };
+    const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPull: null };
     for (let i = 0; i < sampling.maxTokens; i++) {
       if (this.failure?.at === i) throw this.failure.error;
       await Promise.race([this.pace(), gone(signal)]);

@@ -1,11 +1,12 @@
 /** A READ between two engines, as bytes: what arrives, what is counted, what is timed, and what holds it back. */
+
 import { describe, expect, it } from 'vitest';
 import { laneName, type RawSpan } from '../../src/measure/spans.ts';
+import { TestClock } from '../clock.ts';
 import {
   CLAIM,
   connect,
   differing,
-  ManualClock,
   makeEngine,
   pairsOf,
   range,
@@ -191,7 +192,7 @@ describe('stages', () => {
   });
 
   it("counts the wait from the READ's posting", async () => {
-    const clock = new ManualClock();
+    const clock = new TestClock();
     const { reader, holder } = openPair({ clock });
     await read(reader, holder, pairsOf([1], [1]));
     const gate = { allow: true as const, finished: () => {} };
@@ -209,7 +210,7 @@ describe('stages', () => {
 
 describe('a throttled link', () => {
   it('makes 16 MiB at 10e6 bytes/s take at least 1.6 s, in order', async () => {
-    const clock = new ManualClock();
+    const clock = new TestClock();
     const shape = { blockBytes: [2 ** 18], numBlocks: [65] };
     const spans: RawSpan[] = [];
     const { reader, holder } = openPair({
@@ -235,7 +236,7 @@ describe('a throttled link', () => {
   });
 
   it('throttles each direction by itself', async () => {
-    const clock = new ManualClock();
+    const clock = new TestClock();
     const shape = { blockBytes: [1000], numBlocks: [12] };
     const { reader, holder } = openPair({
       clock,

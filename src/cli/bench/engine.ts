@@ -185,7 +185,7 @@ async function prefill(core: EngineCore, vocabSize: number, round: number): Prom
   core.resetPrefixCache();
   add(core, `prefill ${round}`, promptOf(PROMPT, vocabSize, round), 1);
   const start = systemClock.now();
-  while (core.canStep()) await core.step();
+  while (core.poll()) await core.step();
   return systemClock.now() - start;
 }
 
@@ -201,7 +201,7 @@ async function decode(
   }
   const times: StepTime[] = [];
   let outputs = 0;
-  while (core.canStep()) {
+  while (core.poll()) {
     const [start, busyBefore] = [systemClock.now(), busy()];
     outputs += (await core.step()).length;
     const ms = systemClock.now() - start;

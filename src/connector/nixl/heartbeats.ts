@@ -2,7 +2,8 @@
  * Which requests at other engines are to be kept alive: those whose blocks a request here still wants to pull. Sent by
  * D for P's holds only, every sixth of the lease (vLLM, NIXL connector); D's own holds have a plain TTL.
  */
-import type { ConnectorMetadata, HoldRef, RemoteAddress } from '../../engine/kv-connector.ts';
+import type { HoldRef, RemoteAddress } from '../../transport/types.ts';
+import type { NixlMetadata } from './metadata.ts';
 import type { RemoteRequest } from './params.ts';
 
 export class Heartbeats {
@@ -28,7 +29,7 @@ export class Heartbeats {
   }
 
   /** By holder; empty before they are due. */
-  take(now: number): ConnectorMetadata['heartbeats'] {
+  take(now: number): NixlMetadata['heartbeats'] {
     if (this.dueMs === null || now < this.dueMs) return [];
     this.#lastMs = now;
     const byHolder = new Map<string, { remote: RemoteAddress; holds: HoldRef[] }>();

@@ -4,11 +4,12 @@
  * may read, renew or end a hold is decided here, by what the holder knows of its tokens, salt and blocks: parameters
  * come from clients, who may have made them up. Frees nothing itself: it reports whose hold has ended.
  */
-import type { HoldRef, ReadClaim, SendRequest } from '../../engine/kv-connector.ts';
-import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../engine/prefix-claim.ts';
 import type { BlockId, BlockIds, Clock } from '../../engine/types.ts';
-import type { ReadGate, StreamEnd } from '../../transport/types.ts';
-import { HoldMeter, type HoldUse } from './hold-meter.ts';
+import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
+import type { HoldRef, ReadClaim, ReadGate, StreamEnd } from '../../transport/types.ts';
+import { HoldMeter, type HoldUse } from '../hold-meter.ts';
+import type { ReaderHolds } from '../types.ts';
+import type { SendRequest } from './metadata.ts';
 
 /** Ends that are remembered, to tell a late reader why its blocks are gone, and nobody else. */
 export const REMEMBERED_ENDS = 4096;
@@ -44,10 +45,14 @@ export interface HoldTableDeps {
   /** Called once a hold, and once a request id that was refused as a hold. */
   onEnd: (requestId: string, end: HoldEnd) => void;
   /** A deadline came or moved: whoever waits for the next one should look again. */
-  onChange: () => void;
+  onDeadline: () => void;
+  /** Nobody reads a hold any more that was read: it may be dropped now. */
+  onUnread: () => void;
+  /** Whether P's holds may go too: D's pool may be full of what P cannot compute for want of these blocks. */
+  streamStarves: () => boolean;
 }
 
-export class HoldTable {
+export class HoldTable implements ReaderHolds {
   readonly #deps: HoldTableDeps;
   /** Oldest first. */
   readonly #holds = new Map<string, Hold>();
@@ -85,7 +90,7 @@ export class HoldTable {
     }
     this.#holds.set(requestId, { ...request, requestId, held, readers: 0, pendingEnd: null });
     this.#meters[request.direction].begin(request.blockIds);
-    this.#deps.onChange();
+    this.#deps.onDeadline();
   }
 
   doneReading({ requestId, held }: HoldRef): void {
@@ -99,7 +104,7 @@ export class HoldTable {
     const hold = this.#holds.get(requestId);
     if (hold?.direction !== 'prefill' || !sameClaim(hold.held, held)) return;
     hold.deadline = Math.max(hold.deadline, this.#deps.clock.now() + this.#deps.extensionMs);
-    this.#deps.onChange();
+    this.#deps.onDeadline();
   }
 
   release(requestId: string): void {
@@ -107,16 +112,16 @@ export class HoldTable {
     if (hold) this.#endWhenUnread(hold, 'released');
   }
 
-  dropOldest(direction: SendRequest['direction']): string | null {
-    for (const hold of this.#holds.values()) {
-      if (hold.direction !== direction || hold.readers > 0) continue;
-      this.#end(hold.requestId, hold.held, 'dropped');
-      return hold.requestId;
-    }
-    return null;
+  /** D's holds for P: P can compute what it does not get. P's for D only where a stream starves. */
+  dropOldest(): string | null {
+    const unread = [...this.#holds.values()].filter(({ readers }) => readers === 0);
+    const mayGo =
+      unread.find(({ direction }) => direction === 'decode') ??
+      (this.#deps.streamStarves() ? unread[0] : undefined);
+    if (mayGo) this.#end(mayGo.requestId, mayGo.held, 'dropped');
+    return mayGo?.requestId ?? null;
   }
 
-  /** Lets every hold of the direction run out now; returns how many that ended. */
   expireNow(direction: SendRequest['direction']): number {
     const before = this.#holds.size;
     for (const hold of this.#holds.values()) {
@@ -154,9 +159,8 @@ export class HoldTable {
     return this.#holds.has(requestId) || this.#recentEnds.has(requestId);
   }
 
-  /** 'prefill': kept by P for D. 'decode': kept by D for P. */
-  use(direction: SendRequest['direction']): HoldUse {
-    return this.#meters[direction].use();
+  use(): { prefill: HoldUse; decode: HoldUse } {
+    return { prefill: this.#meters.prefill.use(), decode: this.#meters.decode.use() };
   }
 
   /** Pins the blocks that the claim stands for, until finished(): by group, in the sequence's order. */
@@ -201,7 +205,7 @@ export class HoldTable {
     hold.readers -= 1;
     if (hold.readers > 0) return;
     if (hold.pendingEnd) this.#end(hold.requestId, hold.held, hold.pendingEnd);
-    else this.#deps.onChange();
+    else this.#deps.onUnread();
   }
 
   #endWhenUnread(hold: Hold, end: HoldEnd): void {

@@ -3,8 +3,9 @@
  * rules are stricter than vLLM's, it is because vLLM's can give wrong KV (a rewritten history, a trimmed suffix).
  */
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
-import type { BlockPair, RemoteAddress } from '../../engine/kv-connector.ts';
+import { commonPrefixLength } from '../../engine/block-hash.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
+import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
 
 export type RemoteRequest = RemoteAddress & { requestId: string };
 
@@ -54,13 +55,6 @@ export function offersBlocks(params: KvTransferParams): boolean {
 }
 
 export const missing = (key: string): string => `invalid kv_transfer_params: ${key} is missing`;
-
-/** Index of the first token in which the two differ; the shorter length when none does. */
-export function commonPrefixLength(a: readonly number[], b: readonly number[]): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return i;
-  return length;
-}
 
 export interface UsableTokens {
   /** Tokens from the start of the prompt whose KV the holder has. */

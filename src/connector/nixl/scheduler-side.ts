@@ -3,22 +3,21 @@
  * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
  * and never changes a request's parameters: what was used of them is remembered here.
  */
-import { type ConnectorConfig, isStreamedPrefill, type KvTransferParams } from '../../config/kv-transfer.ts';
+import { isStreamedPrefill, type KvTransferParams, type NixlConfig } from '../../config/kv-transfer.ts';
 import type {
-  ComputedBlocks,
-  ConnectorMetadata,
   ConnectorOutput,
   ConnectorRequest,
+  ConnectorStreams,
+  ExternalMatch,
   KvConnectorScheduler,
-  ReadClaim,
-  RecvRequest,
-  SendRequest,
 } from '../../engine/kv-connector.ts';
-import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../engine/prefix-claim.ts';
-import type { BlockIds, Clock } from '../../engine/types.ts';
+import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
+import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../transport/prefix-claim.ts';
+import type { ReadClaim } from '../../transport/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
+import type { ComputedBlocks, NixlMetadata, RecvRequest, SendRequest } from './metadata.ts';
 import {
   missing,
   offersBlocks,
@@ -32,7 +31,7 @@ import {
 } from './params.ts';
 
 export interface NixlSchedulerDeps {
-  config: ConnectorConfig;
+  config: NixlConfig;
   engineId: string;
   /** Side channel address, as peers know it. */
   host: string;
@@ -43,15 +42,14 @@ export interface NixlSchedulerDeps {
   costAware?: CostAwarePolicy | null;
 }
 
-type Match = { tokens: number; async: boolean; noPullReason: string | null };
-
 const nothingComputed = ({ promptTokenIds, cacheSalt }: ConnectorRequest): ComputedBlocks => {
   return { blockIds: [], numTokens: 0, tokenIds: promptTokenIds, cacheSalt };
 };
 
-const noPull = (noPullReason: string | null): Match => ({ tokens: 0, async: false, noPullReason });
+const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
+const unusable = (reason: string): ExternalMatch => nothing({ by: 'offer', reason });
 
-export class NixlSchedulerSide implements KvConnectorScheduler {
+export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, ConnectorStreams {
   readonly #deps: NixlSchedulerDeps;
   readonly #heartbeats: Heartbeats;
   readonly #claim: ClaimPrefix;
@@ -83,27 +81,30 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     this.#heartbeats.track(requestId, { ...remote, held: this.#heldClaim(request, params) });
   }
 
-  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch {
     const { config, blockSize } = this.#deps;
     const { kvTransferParams: params, promptTokenIds, requestId } = request;
-    if (!params || !offersBlocks(params) || roleOf(params) === null) return noPull(null);
-    if (this.#remoteBlocksProcessed.has(requestId)) return noPull(null);
+    if (!params || !offersBlocks(params) || roleOf(params) === null) return nothing(null);
+    if (this.#remoteBlocksProcessed.has(requestId)) return nothing(null);
     const fromDecode = !params.do_remote_prefill;
     if (fromDecode && !config.bidirectional) {
-      return noPull('remote blocks ignored: bidirectional_kv_xfer is off');
+      return unusable('remote blocks ignored: bidirectional_kv_xfer is off');
     }
     const remote = remoteRequest(params);
-    if ('missing' in remote) return noPull(missing(remote.missing));
+    if ('missing' in remote) return unusable(missing(remote.missing));
 
     const usable = usableTokens(params, promptTokenIds, blockSize, config.tokenCheck);
     const count = usable.tokens - numComputedTokens;
-    if (count <= 0) return noPull(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
+    if (count <= 0) return unusable(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
     // vLLM applies the threshold to D's blocks only: D cannot do without P's.
     if (fromDecode) {
       const refusal = this.#refusal(params, this.#question(params, request, count, numComputedTokens));
-      if (refusal !== null) return noPull(usable.limit ? `${refusal} (${usable.limit})` : refusal);
+      if (refusal !== null) {
+        const by = params.pull_policy === 'never' ? 'request' : 'policy';
+        return nothing({ by, reason: usable.limit ? `${refusal} (${usable.limit})` : refusal });
+      }
     }
-    return { tokens: count, async: true, noPullReason: null };
+    return { tokens: count, noPull: null };
   }
 
   updateStateAfterAlloc(
@@ -147,7 +148,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       this.#computed.set(request.requestId, nothingComputed(request));
   }
 
-  buildConnectorMeta(): ConnectorMetadata {
+  buildConnectorMeta(): NixlMetadata {
     const metadata = {
       reqsToRecv: this.#reqsToRecv,
       reqsToSend: this.#reqsToSend,
@@ -166,15 +167,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     return metadata;
   }
 
-  hasPendingMeta(): boolean {
-    const due = this.#heartbeats.dueMs;
+  metaDueMs(): number | null {
     const ends = [this.#reqsToSend, this.#reqsNotProcessed, this.#reqsToCancel];
     const pending = [this.#reqsToRecv, this.#reqsInBatch, this.#computed, ...ends];
-    return pending.some(({ size }) => size > 0) || (due !== null && due <= this.#deps.clock.now());
-  }
-
-  nextMetaDueMs(): number | null {
-    return this.#heartbeats.dueMs;
+    return pending.some(({ size }) => size > 0) ? this.#deps.clock.now() : this.#heartbeats.dueMs;
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
@@ -188,10 +184,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     request: ConnectorRequest,
     blockIds: BlockIds,
   ): { delayFree: boolean; kvTransferParams: KvTransferParams | null } {
-    const nothing = { delayFree: false, kvTransferParams: null };
+    const leavesNothing = { delayFree: false, kvTransferParams: null };
     const { requestId, kvTransferParams: params, status } = request;
     const role = roleOf(params);
-    if (!params || role === null) return nothing;
+    if (!params || role === null) return leavesNothing;
     this.#heartbeats.untrack(requestId);
     this.#deps.costAware?.ended(requestId, null);
     this.#computed.delete(requestId);
@@ -200,12 +196,12 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
       // Never scheduled: its holder would keep the blocks to the end of the lease.
       this.#recv(request, params, [], 0, 0);
-      return nothing;
+      return leavesNothing;
     }
-    if (role === 'decode' && !this.#deps.config.bidirectional) return nothing;
+    if (role === 'decode' && !this.#deps.config.bidirectional) return leavesNothing;
     if (status !== 'finished_length_capped' && status !== 'finished_stopped') {
       this.#reqsNotProcessed.add(requestId);
-      return nothing;
+      return leavesNothing;
     }
     return this.#hold(request, blockIds, role);
   }
@@ -257,7 +253,9 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     const streamed = offersStream(params);
     if (streamed && pairs.length > 0) this.#streaming.add(requestId);
     this.#reqsToRecv.set(requestId, {
-      ...{ remote: { ...remote, claim, blocksExpiryTime }, pairs, numTokens },
+      remote: { ...remote, claim, blocksExpiryTime },
+      pairs,
+      numTokens,
       ...(streamed ? { streamed } : {}),
     });
   }

@@ -3,11 +3,11 @@
  * request does; it sees blocks as they come to have KV, and from the request's end on those that are held for it. Submits
  * no copy itself: blocks that were given back are revoked, and their reader asks again.
  */
-import type { ComputedBlocks, ReadClaim } from '../../engine/kv-connector.ts';
-import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../engine/prefix-claim.ts';
 import type { BlockIds, Clock } from '../../engine/types.ts';
-import type { BlockStream, ReadyBlocks, StreamEnd, StreamGate } from '../../transport/types.ts';
+import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
+import type { BlockStream, ReadClaim, ReadyBlocks, StreamEnd, StreamGate } from '../../transport/types.ts';
 import { type HoldTable, REFUSED, REMEMBERED_ENDS } from './holds.ts';
+import type { ComputedBlocks } from './metadata.ts';
 
 export interface StreamTableDeps {
   holds: HoldTable;
@@ -16,6 +16,8 @@ export interface StreamTableDeps {
   claim: ClaimPrefix;
   /** How long a reader waits for a request that nobody has heard of, milliseconds. */
   patienceMs: number;
+  /** Someone begins to wait for a request that has no blocks. */
+  onStarving: () => void;
 }
 
 interface Sequence {
@@ -50,6 +52,7 @@ export class StreamTable {
     const { tokenIds, cacheSalt } = computed;
     const prompt = before?.prompt ?? this.#deps.claim(tokenIds, tokenIds.length, cacheSalt);
     this.#sequences.set(requestId, { computed, prompt, revoked });
+    if (this.starving) this.#deps.onStarving();
     this.#wake(requestId);
   }
 
@@ -82,13 +85,18 @@ export class StreamTable {
   readonly gate: StreamGate = (requestId, claim) => {
     const { holds, clock, patienceMs, blockSize } = this.#deps;
     const reader: StreamReader = new StreamReader({
-      ...{ requestId, claim, holds, clock, blockSize },
+      requestId,
+      claim,
+      holds,
+      clock,
+      blockSize,
       untilMs: clock.now() + patienceMs,
       sequence: () => this.#sequences.get(requestId) ?? null,
       hasEnded: () => this.#ended.has(requestId),
       onFinished: () => this.#readers.delete(reader),
     });
     this.#readers.add(reader);
+    if (this.starving) this.#deps.onStarving();
     return reader;
   };
 

@@ -1,5 +1,4 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
-import type { BlockPair } from '../../../engine/kv-connector.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';
 import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
@@ -7,6 +6,7 @@ import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
+import type { BlockPair } from '../../../transport/types.ts';
 import { formatBytes, formatMs } from '../../format.ts';
 import { plainStyle, renderTable, right } from '../../table.ts';
 import { halfMs } from './stages.ts';

@@ -1,18 +1,15 @@
 /** Says in words what keeps a request from running: for messages to the user. */
-import type { EngineCoreConfig } from '../config/engine.ts';
-import type { KvCacheManager } from './kv-cache-manager.ts';
-import type { KvConnectorWorker } from './kv-connector.ts';
-import type { Request } from './request.ts';
-import type { RequestQueues } from './request-queues.ts';
+import type { HeldBlocks } from '../kv-connector.ts';
+import type { Request } from '../request.ts';
+import type { PolicyDeps } from '../scheduler.ts';
 
 /** null when the request is unknown or does not wait. */
 export function waitingReason(
   requestId: string,
-  queues: RequestQueues,
-  cache: KvCacheManager,
-  config: EngineCoreConfig,
-  worker: KvConnectorWorker | null,
+  deps: Pick<PolicyDeps, 'queues' | 'cache' | 'config'>,
+  holds: readonly HeldBlocks[],
 ): string | null {
+  const { queues, cache, config } = deps;
   const request = queues.known.get(requestId);
   if (!request || request.isFinished || request.status === 'running') return null;
   if (request.status === 'waiting_for_remote_kvs') {
@@ -23,9 +20,8 @@ export function waitingReason(
   }
   const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
   const needed = Math.max(...cache.blocksNeeded(request, request.numTokens, hit));
-  const holds = describeHolds(queues, cache, worker);
   if (needed > cache.numFree) {
-    const used = holds ?? 'other requests have them';
+    const used = describeHolds(deps, holds) ?? 'other requests have them';
     return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: ${used}`;
   }
   const before = queues.waiting.indexOf(request);
@@ -37,11 +33,9 @@ export function waitingReason(
 
 /** '20 of 24 are held, for D engine decode-0 until 14:03:10 UTC'; null when nothing is. */
 function describeHolds(
-  queues: RequestQueues,
-  cache: KvCacheManager,
-  worker: KvConnectorWorker | null,
+  { queues, cache }: Pick<PolicyDeps, 'queues' | 'cache'>,
+  holds: readonly HeldBlocks[],
 ): string | null {
-  const holds = worker?.holds() ?? [];
   if (holds.length === 0) return null;
   const blocks = new Set(
     holds.flatMap((hold) => hold.blockIds.flatMap((ids, group) => ids.map((id) => `${group}:${id}`))),

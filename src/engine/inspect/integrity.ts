@@ -1,15 +1,17 @@
 /** Checks that the scheduler's queues and the block tables tell one story. For tests and for the end of every run. */
-import { invariant } from '../errors.ts';
-import type { KvCacheManager } from './kv-cache-manager.ts';
-import type { Request } from './request.ts';
-import type { QueueName, RequestQueues } from './request-queues.ts';
-import type { BlockIds } from './types.ts';
+import { invariant } from '../../errors.ts';
+import type { KvCacheManager } from '../kv-cache-manager.ts';
+import type { Request } from '../request.ts';
+import type { PolicyDeps } from '../scheduler.ts';
+import type { BlockIds } from '../types.ts';
+
+type QueueName = 'waiting' | 'loading' | 'loaded' | 'running' | 'held';
 
 /** Throws InternalError unless every request is in exactly the queue that its state says, with the blocks it needs. */
-export function checkQueues(queues: RequestQueues, cache: KvCacheManager): void {
-  const { known } = queues;
+export function checkQueues({ queues, cache }: Pick<PolicyDeps, 'queues' | 'cache'>): void {
+  const { known, waiting, loading, loaded, running, held } = queues;
   const seen = new Set<string>();
-  for (const [queue, requests] of Object.entries(queues.byName())) {
+  for (const [queue, requests] of Object.entries({ waiting, loading, loaded, running, held })) {
     for (const request of requests) {
       const { requestId } = request;
       invariant(!seen.has(requestId), () => `${requestId} is in two queues, one of them ${queue}`);
@@ -49,11 +51,10 @@ function checkRequest(request: Request, queue: QueueName, cache: KvCacheManager)
 /** Throws InternalError unless each hold of the worker side is of a request that waits for a reader, with blocks of its own. */
 export function checkHolds(
   holds: readonly { requestId: string; blockIds: BlockIds }[],
-  { known }: RequestQueues,
-  cache: KvCacheManager,
+  { queues, cache }: Pick<PolicyDeps, 'queues' | 'cache'>,
 ): void {
   for (const { requestId, blockIds } of holds) {
-    const request = known.get(requestId);
+    const request = queues.known.get(requestId);
     invariant(request?.heldFor === 'reader', () => `${requestId} is held by the worker side alone`);
     const table = cache.blockIds(request);
     blockIds.forEach((ids, group) => {

@@ -2,10 +2,10 @@
  * Tells what an engine's steps spend time on, and how long requests wait for one. Decode steps that change nothing but
  * tokens tell nothing, so that telling costs next to nothing. Decides nothing.
  */
-import type { KvCacheManager } from './kv-cache-manager.ts';
-import type { Request } from './request.ts';
-import type { RequestQueues } from './request-queues.ts';
-import type { Clock, EngineActivity, ScheduledBatch } from './types.ts';
+import type { KvCacheManager } from '../kv-cache-manager.ts';
+import type { Request } from '../request.ts';
+import type { RequestQueues } from '../scheduler.ts';
+import type { Clock, EngineActivity, ScheduledBatch } from '../types.ts';
 
 export type ActivitySink = (activity: EngineActivity) => void;
 
@@ -18,9 +18,10 @@ export interface ActivitiesDeps {
 
 export class Activities {
   readonly #deps: ActivitiesDeps;
-  #step = 0;
+  #step = -1;
   #begunMs = 0;
   #runMs = 0;
+  #ranMs = 0;
   /** The step admits, loads or prefills something. */
   #telling = false;
   #lastFree: number | null = null;
@@ -46,8 +47,8 @@ export class Activities {
     request.waitingSinceMs = this.now();
   }
 
-  stepBegins(step: number): void {
-    this.#step = step;
+  stepBegins(): void {
+    this.#step++;
     this.#begunMs = this.now();
   }
 
@@ -68,10 +69,15 @@ export class Activities {
     if (this.#telling) this.#tell('schedule', this.#begunMs, this.#runMs, concerned);
   }
 
-  /** The batch ran until `ranMs`, and its results were taken. */
-  stepEnds(batch: ScheduledBatch, ranMs: number): void {
+  /** The batch ran: its results are taken next. */
+  ran(): void {
+    this.#ranMs = this.now();
+  }
+
+  stepEnds(batch: ScheduledBatch): void {
     const { queues, cache, tell } = this.#deps;
     const endMs = this.now();
+    const ranMs = this.#ranMs;
     const requestIds = batch.requests.map(({ requestId }) => requestId);
     const step = this.#step;
     if (this.#telling) {
@@ -79,8 +85,7 @@ export class Activities {
     }
     const free = cache.numFree;
     if (this.#telling || free !== this.#lastFree) {
-      const { held: ended } = queues.byName();
-      const held = ended.reduce((sum, request) => sum + (cache.blockIds(request)[0]?.length ?? 0), 0);
+      const held = queues.held.reduce((sum, request) => sum + (cache.blockIds(request)[0]?.length ?? 0), 0);
       tell({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks: { free, held } });
     }
     this.#lastFree = free;

@@ -2,7 +2,7 @@
  * How many blocks are kept for readers, over time: counted where holds begin and end, never by looking now and then.
  * A block in several holds counts once: it is memory that is measured.
  */
-import type { BlockIds, Clock } from '../../engine/types.ts';
+import type { BlockIds, Clock } from '../engine/types.ts';
 
 export interface HoldUse {
   /** Now. */

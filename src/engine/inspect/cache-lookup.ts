@@ -1,8 +1,9 @@
-/** What an engine has of a token sequence, for whoever asks without wanting to compute: its answer, and the part about held blocks. */
-import type { BlockHash } from './block-hash.ts';
-import type { KvConnectorWorker } from './kv-connector.ts';
-import type { Request } from './request.ts';
-import type { BlockIds } from './types.ts';
+/** What an engine has of a token sequence, for whoever asks without wanting to compute. */
+import { type BlockHash, commonPrefixLength } from '../block-hash.ts';
+import type { HeldBlocks } from '../kv-connector.ts';
+import type { Request } from '../request.ts';
+import type { PolicyDeps } from '../scheduler.ts';
+import type { BlockIds } from '../types.ts';
 
 /** Ended request's blocks that wait for a reader, as far as they hold the sequence. */
 export interface HeldPrefix {
@@ -30,9 +31,28 @@ export interface CacheLookup {
   held: readonly HeldPrefix[];
 }
 
+export function lookup(
+  tokenIds: readonly number[],
+  cacheSalt: string | null,
+  { cache, queues }: Pick<PolicyDeps, 'cache' | 'queues'>,
+  holds: readonly HeldBlocks[],
+): CacheLookup {
+  const { numTokens, blockIds, blockHashes } = cache.lookupPrefix(tokenIds, cacheSalt);
+  const { blockSize } = cache;
+  const mostHit = Math.floor(Math.max(0, tokenIds.length - 1) / blockSize) * blockSize;
+  return {
+    blockSize,
+    cachedTokens: numTokens,
+    hitTokens: Math.min(numTokens, mostHit),
+    blockIds,
+    blockHashes,
+    held: heldPrefixes(holds, queues.known, { tokenIds, cacheSalt, blockSize }),
+  };
+}
+
 /** Holds that share a prefix with the sequence, the longest first. Another salt shares nothing. */
-export function heldPrefixes(
-  holds: ReturnType<KvConnectorWorker['holds']>,
+function heldPrefixes(
+  holds: readonly HeldBlocks[],
   requests: ReadonlyMap<string, Request>,
   wanted: { tokenIds: readonly number[]; cacheSalt: string | null; blockSize: number },
 ): HeldPrefix[] {
@@ -40,19 +60,11 @@ export function heldPrefixes(
     const request = requests.get(requestId);
     if (!request || request.cacheSalt !== wanted.cacheSalt) return [];
     const { allTokenIds, numComputedTokens } = request;
-    const numTokens = commonPrefix(wanted.tokenIds, allTokenIds, numComputedTokens);
+    const numTokens = Math.min(commonPrefixLength(wanted.tokenIds, allTokenIds), numComputedTokens);
     if (numTokens === 0) return [];
     const blocks = Math.ceil(numTokens / wanted.blockSize);
     const prefixIds = blockIds.map((ids) => ids.slice(0, blocks));
     return [{ requestId, direction, numTokens, blockIds: prefixIds, deadlineMs: deadline }];
   });
   return found.sort((a, b) => b.numTokens - a.numTokens);
-}
-
-/** Leading elements that are equal, at most `most`. */
-function commonPrefix(a: readonly number[], b: readonly number[], most: number): number {
-  const end = Math.min(a.length, b.length, most);
-  let count = 0;
-  while (count < end && a[count] === b[count]) count++;
-  return count;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { claimPrefix, sameClaim } from '../../src/engine/prefix-claim.ts';
+import { claimPrefix, sameClaim } from '../../src/transport/prefix-claim.ts';
 
 const claim = claimPrefix(true);
 

@@ -1,12 +1,12 @@
 /**
  * What is in each block, whose it is and how it came there: for people who look at an engine. Changes nothing, decides
- * nothing. Group 0 only: the other groups' tables run in step with it.
+ * nothing. Group 0 only, which is the only one that engines have so far.
  */
-import type { BlockHash } from './block-hash.ts';
-import type { KvCacheManager } from './kv-cache-manager.ts';
-import type { KvConnectorWorker } from './kv-connector.ts';
-import type { Request } from './request.ts';
-import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
+import type { BlockHash } from '../block-hash.ts';
+import type { KvCacheManager } from '../kv-cache-manager.ts';
+import type { HeldBlocks } from '../kv-connector.ts';
+import type { Request } from '../request.ts';
+import { type BlockId, type BlockIds, NULL_BLOCK } from '../types.ts';
 
 export interface BlockFact {
   id: BlockId;
@@ -40,37 +40,27 @@ interface Content {
 }
 
 export class BlockLedger {
+  readonly #cache: KvCacheManager;
   readonly #blockSize: number;
   /** What a block had when its request gave it back. */
   readonly #left = new Map<BlockId, Content>();
 
-  constructor(blockSize: number) {
-    this.#blockSize = blockSize;
+  /** Listens to what is given back from now on. */
+  constructor(cache: KvCacheManager) {
+    this.#cache = cache;
+    this.#blockSize = cache.blockSize;
+    cache.onGivenBack = (request, blockIds) => this.#givenBack(request, blockIds);
   }
 
-  /** A request is about to give its blocks back. */
-  givenBack(request: Request, blockIds: BlockIds, hashOf: (id: BlockId) => BlockHash | null): void {
-    for (const [index, id] of (blockIds[0] ?? []).entries()) {
-      if (id === NULL_BLOCK) continue;
-      this.#left.set(id, { ...this.#content(request, index, id), wasNamed: hashOf(id) !== null });
-    }
-  }
-
-  list(
-    cache: KvCacheManager,
-    requests: ReadonlyMap<string, Request>,
-    holds: ReturnType<KvConnectorWorker['holds']>,
-  ): BlockFact[] {
+  list(requests: ReadonlyMap<string, Request>, holds: readonly HeldBlocks[]): BlockFact[] {
     const facts = new Map<BlockId, BlockFact>();
     for (const [id, { wasNamed, ...content }] of this.#left) {
-      const { refCount, hash, evictions } = cache.blockState(0, id);
-      const evicted = wasNamed && hash === null;
-      facts.set(id, {
-        ...{ id, use: 'left', hit: false, ...content, refCount, hash, evicted, evictions, hold: null },
-      });
+      const state = this.#cache.blockState(0, id);
+      const evicted = wasNamed && state.hash === null;
+      facts.set(id, { id, use: 'left', hit: false, ...content, ...state, evicted, hold: null });
     }
     const held = new Map(holds.map((hold) => [hold.requestId, hold]));
-    for (const [requestId, blockIds] of cache.tables()) {
+    for (const [requestId, blockIds] of this.#cache.tables()) {
       const request = requests.get(requestId);
       if (!request) continue;
       const hold = held.get(requestId);
@@ -81,13 +71,21 @@ export class BlockLedger {
           use: useOf(request, index, this.#blockSize),
           hit: index * this.#blockSize < request.localHitTokens,
           ...this.#content(request, index, id),
-          ...cache.blockState(0, id),
+          ...this.#cache.blockState(0, id),
           evicted: false,
           hold: hold ? { direction: hold.direction, deadlineMs: hold.deadline } : null,
         });
       }
     }
     return [...facts.values()].sort((a, b) => a.id - b.id);
+  }
+
+  #givenBack(request: Request, blockIds: BlockIds): void {
+    for (const [index, id] of (blockIds[0] ?? []).entries()) {
+      if (id === NULL_BLOCK) continue;
+      const wasNamed = this.#cache.blockState(0, id).hash !== null;
+      this.#left.set(id, { ...this.#content(request, index, id), wasNamed });
+    }
   }
 
   #content(request: Request, index: number, id: BlockId): Omit<Content, 'wasNamed'> {

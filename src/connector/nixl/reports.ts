@@ -1,4 +1,4 @@
-/** What ended on the worker side until the scheduler side takes it, and who waits for more. Ends nothing by itself. */
+/** What the worker side reports until the scheduler side takes it, and who waits for more. Ends nothing by itself. */
 import type { ConnectorOutput } from '../../engine/kv-connector.ts';
 import type { Clock } from '../../engine/types.ts';
 
@@ -7,19 +7,18 @@ const LONGEST_SLEEP_MS = 2 ** 30;
 
 type FailedPull = ConnectorOutput['failedRecving'][number];
 
-interface Ended {
-  finishedSending: string[];
-  finishedRecving: string[];
-  failedRecving: FailedPull[];
-}
+const nothing = () => ({
+  finishedSending: [] as string[],
+  finishedRecving: [] as string[],
+  failedRecving: [] as FailedPull[],
+  changed: false,
+});
 
-const nothing = (): Ended => ({ finishedSending: [], finishedRecving: [], failedRecving: [] });
-
-export class WorkerNews {
+export class Reports {
   readonly #clock: Clock;
   readonly #nextDeadline: () => number | null;
   readonly #waiters = new Set<() => void>();
-  #ended = nothing();
+  #next = nothing();
 
   /** nextDeadline: of the holds, own clock; null when there is none. */
   constructor(clock: Clock, nextDeadline: () => number | null) {
@@ -29,22 +28,28 @@ export class WorkerNews {
 
   /** Nobody will read the request's blocks any more. */
   sent(requestId: string): void {
-    this.#ended.finishedSending.push(requestId);
+    this.#next.finishedSending.push(requestId);
     this.wake();
   }
 
   /** A pull ended; failed: what of it did not arrive, and why. */
   received(requestId: string, failed: FailedPull | null): void {
-    if (failed) this.#ended.failedRecving.push(failed);
-    this.#ended.finishedRecving.push(requestId);
+    if (failed) this.#next.failedRecving.push(failed);
+    this.#next.finishedRecving.push(requestId);
     this.wake();
   }
 
-  /** What ended since the last call. */
+  /** Nothing ended, and yet an answer may be another now. */
+  changed(): void {
+    this.#next.changed = true;
+    this.wake();
+  }
+
+  /** What is new since the last call. */
   take(): ConnectorOutput {
-    const ended = this.#ended;
-    this.#ended = nothing();
-    return ended;
+    const taken = this.#next;
+    this.#next = nothing();
+    return taken;
   }
 
   /** Lets who waits look again: a deadline may have changed. */
@@ -72,6 +77,7 @@ export class WorkerNews {
   #hasSome(): boolean {
     const deadline = this.#nextDeadline();
     if (deadline !== null && deadline <= this.#clock.now()) return true;
-    return Object.values(this.#ended).some((list) => list.length > 0);
+    const { changed, ...ended } = this.#next;
+    return changed || Object.values(ended).some((list) => list.length > 0);
   }
 }
