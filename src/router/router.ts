@@ -93,7 +93,7 @@ export class Router {
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
-    const plan = this.#plan(request, { number, promptTokenIds, turnsBefore: conversation.turns }, held);
+    const plan = this.#plan(request, conversation, { number, nowMs: acceptedMs, promptTokenIds }, held);
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
@@ -144,13 +144,23 @@ export class Router {
   /** null: the plan's engines ended before it began, and the request may go another way. */
   #plan(
     request: GenerateRequest,
-    turn: { number: number; promptTokenIds: readonly number[]; turnsBefore: number },
+    { id: conversationId, turns: turnsBefore }: Conversation,
+    turn: Pick<RouteRequest, 'number' | 'nowMs' | 'promptTokenIds'>,
     held: HeldForNextTurn | null,
   ): TurnPlan | null {
     const { mode, handover } = this.#deps.settings();
     const views = this.#views();
-    const heldBy = held?.holder.engineId ?? null;
-    const plan = planTurn({ ...turn, mode, handover, heldBy }, views, this.#deps.policy);
+    const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
+    const asked = {
+      ...turn,
+      conversationId,
+      turnsBefore,
+      mode,
+      handover,
+      held: offered,
+      cachedTokens: () => 0,
+    };
+    const plan = planTurn(asked, views, this.#deps.policy);
     const broken = enginesOf(plan).some((id) =>
       views.some(({ engineId, ended }) => engineId === id && ended),
     );
@@ -219,7 +229,7 @@ export class Router {
 
   #views(): EngineView[] {
     return this.#deps.engines().map(({ engineId, role, ended, load }) => {
-      return { engineId, role, ended: ended !== null, inFlight: load.inFlight };
+      return { engineId, role, ended: ended !== null, inFlight: load.inFlight, signals: null };
     });
   }
 
