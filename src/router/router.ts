@@ -19,6 +19,7 @@ import {
   enginesOf,
   planAgain,
   planTurn,
+  type RouteRequest,
   type RoutingPolicy,
   type TurnPlan,
 } from './plan.ts';
