@@ -8,7 +8,7 @@ import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-
 import { Activities, type ActivitySink } from './inspect/activities.ts';
 import { Inspector } from './inspect/inspector.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
-import type { ConnectorOutput, KvConnector } from './kv-connector.ts';
+import type { ConnectorOutput, KvConnector, Pressure } from './kv-connector.ts';
 import { Postprocessor } from './postprocess.ts';
 import { checkRequest, Request } from './request.ts';
 import { RequestQueues, Scheduler } from './scheduler.ts';
@@ -63,7 +63,7 @@ export class EngineCore {
     this.#activities = activities ?? null;
     this.#scheduler = new Scheduler({
       ...shared,
-      dropOldestHold: () => this.#dropOldestHold(),
+      dropOldestHold: (pressure) => this.#dropOldestHold(pressure),
       ...(activities ? { onLookup: { now: activities.now, tell: activities.lookup } } : {}),
     });
     this.#postprocessor = new Postprocessor(shared);
@@ -230,8 +230,8 @@ export class EngineCore {
     return due !== null && due <= this.#deps.clock.now();
   }
 
-  #dropOldestHold(): boolean {
-    const dropped = this.#deps.connector?.holds?.dropOldest() ?? null;
+  #dropOldestHold(pressure: Pressure): boolean {
+    const dropped = this.#deps.connector?.holds?.dropOldest(pressure) ?? null;
     if (dropped !== null) this.#collect();
     return dropped !== null;
   }

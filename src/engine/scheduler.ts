@@ -7,7 +7,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
 import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
-import type { KvConnector } from './kv-connector.ts';
+import type { KvConnector, Pressure } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { ScheduledBatch, ScheduledRequest } from './types.ts';
 
@@ -64,7 +64,7 @@ export class RequestQueues {
 
 export interface SchedulerDeps extends PolicyDeps {
   /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
-  dropOldestHold: () => boolean;
+  dropOldestHold: (pressure: Pressure) => boolean;
   /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
   onLookup?: { now: () => number; tell: (requestId: string, startMs: number, endMs: number) => void };
 }
@@ -125,11 +125,11 @@ export class Scheduler {
     }
   }
 
-  /** Gets blocks for a running request, if need be from those admitted later. False: it was preempted itself. */
+  /** Gets blocks for a running request: from holds, then from those admitted later. False: it was preempted itself. */
   #growRunning(request: Request, numTokens: number, plan: StepPlan): boolean {
     while (!this.#deps.cache.allocateSlots(request, numTokens, null)) {
       const alone = this.#queues.running.length === 1 && this.#queues.loading.size === 0;
-      if (alone && this.#deps.dropOldestHold()) continue;
+      if (this.#deps.dropOldestHold(alone ? 'stuck' : 'waiting')) continue;
       const victim = this.#queues.running.pop()!;
       this.#preempt(victim);
       plan.preempted = true;
@@ -227,13 +227,13 @@ export class Scheduler {
   }
 
   /**
-   * When nothing runs and nothing arrives, only giving something up gets anyone on: first blocks that are held for a
-   * reader who has not begun, then what the last of the loaded requests has.
+   * What ended and is held for a reader who has not begun gives way to who waits: it would, one by one, take the place of
+   * all that run. When nothing runs and nothing arrives, so does what the last of the loaded requests has.
    */
   #makeRoom(): boolean {
-    if (this.#queues.running.length > 0 || this.#queues.loading.size > 0) return false;
-    if (this.#deps.dropOldestHold()) return true;
-    if (this.#queues.loaded.length < 2) return false;
+    const stuck = this.#queues.running.length === 0 && this.#queues.loading.size === 0;
+    if (this.#deps.dropOldestHold(stuck ? 'stuck' : 'waiting')) return true;
+    if (!stuck || this.#queues.loaded.length < 2) return false;
     this.#preempt(this.#queues.loaded.pop()!);
     return true;
   }

@@ -138,6 +138,25 @@ describe('a next turn that comes late', () => {
   });
 });
 
+it('hand-overs that D never comes for do not stop P for as long as their lease', async () => {
+  const sizes = { blockSize: 4, numBlocks: 12, prefixCaching: false };
+  const cluster = new PolicyCluster(sizes, sizes);
+  const params = { do_remote_decode: true, do_remote_prefill: false };
+  for (const id of ['x', 'y'])
+    cluster.p.add(request(id, tokens(20), { maxTokens: 1 }, { kvTransferParams: params }));
+  await cluster.runUntil(() => cluster.p.holds.list().length === 2);
+  const start = cluster.clock.now();
+  let ended = false;
+  const turns = converse(cluster, 'c1', [24], { maxTokens: 4 }).finally(() => {
+    ended = true;
+  });
+  await cluster.runUntil(() => ended, { idleMs: 1_000 });
+  const [turn] = await turns;
+  expect(turn!.output).toEqual(await alone(turn!.prompt, { maxTokens: 4 }));
+  expect(cluster.clock.now() - start).toBe(10_000);
+  await cluster.release();
+});
+
 it.each(['pull', 'streamed'] as const)(
   '%s: two pools full of holds for each other: the oldest of D gives way, and every turn ends',
   async (handover) => {

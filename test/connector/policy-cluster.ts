@@ -95,7 +95,7 @@ class PolicyTransport implements ServingTransport {
   async #readStream({ remote, remoteRequestId, claim, pairs, signal }: ReadRequest): Promise<TransferResult> {
     const holder = this.#net.node(remote)!;
     await this.#net.arrival();
-    const stream = holder.handlers.streamGate!(remoteRequestId, claim);
+    const stream = holder.handlers.streamGate!(remoteRequestId, claim, this.identity.engineId);
     try {
       for (let next = 0; next < pairs.length; ) {
         const ready = await stream.ready(pairs[next]!.remote, signal!);
@@ -127,7 +127,7 @@ class PolicyTransport implements ServingTransport {
     return new Promise((resolve) => {
       this.#net.post(() => {
         const blocks = pairs.map((pair) => ({ group: pair.group, blockId: pair.remote }));
-        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim);
+        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
         if (!gate?.allow) {
           resolve(emptyResult(gate?.outcome ?? 'dead', gate?.message ?? 'nobody is there', 0));
           return;
