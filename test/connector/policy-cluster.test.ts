@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
+import { KvferryError } from '../../src/errors.ts';
 import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
@@ -271,5 +272,47 @@ it.each(['pull', 'streamed'] as const)(
     );
     // The cases must reach what they are for.
     for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
+  },
+);
+
+it.each(['pull', 'streamed'] as const)(
+  '%s: a storm of turns that are given up at any moment leaves nothing held',
+  async (handover) => {
+    const sizes = { blockSize: 4, numBlocks: 2_000, maxNumSeqs: 480, maxNumBatchedTokens: 20 };
+    const cluster = new PolicyCluster(sizes, sizes);
+    cluster.handover = handover;
+    let state = 1;
+    const pick = (count: number) => {
+      state = chain(state, count);
+      return state % count;
+    };
+    const gone = new KvferryError('request', 'the client left');
+    const turns = Array.from({ length: 480 }, (_, i) => {
+      const client = new AbortController();
+      const turn = cluster.turn(`t${i}`, tokens(9, i), { maxTokens: 1 + (i % 3) }, null, client.signal);
+      const left = { client, over: false };
+      void turn
+        .catch(() => {})
+        .finally(() => {
+          left.over = true;
+        });
+      return left;
+    });
+    await cluster.runUntil(
+      () => {
+        turns[pick(turns.length)]!.client.abort(gone);
+        for (let more = 0; more < 4; more++) cluster.net.deliver(pick);
+        return turns.every(({ over }) => over);
+      },
+      { pick },
+    );
+    for (const { client } of turns) client.abort(gone);
+    await cluster.settle();
+    const taken = new Set(cluster.taken);
+    expect(taken.size).toBeGreaterThan(3);
+    expect(taken.size).toBeLessThan(turns.length);
+    expect(cluster.p.holds.list()).toEqual([]);
+    expect(cluster.d.holds.list().filter(({ requestId }) => !taken.has(requestId))).toEqual([]);
+    await cluster.release();
   },
 );
