@@ -16,9 +16,11 @@ import {
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { type GenerationDeps, respond } from './generation.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
+import { checkIdHeaders, conversationIdOf, requestIdOf } from './ids.ts';
 import { bodyOf, jsonResponse } from './json.ts';
 import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
+import { overSignal, responseFailed } from './over.ts';
 import type { PortService } from './service.ts';
 
 export interface AppOptions {
@@ -47,7 +49,6 @@ export interface AppOptions {
 /** Bytes: a body of the longest context in the longest spelling of its tokens is far smaller. */
 export const MOST_BODY_BYTES = 4 * 2 ** 20;
 
-const MOST_ID_CHARACTERS = 128;
 const DEFAULT_MAX_QUEUE = 256;
 
 export function createApp(service: PortService, options: AppOptions): Hono {
@@ -58,6 +59,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   app.onError((error, c) => {
     const known = asHttpError(error);
     if (known.status === 500) tellError(error);
+    responseFailed(c, known);
     return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
   });
   app.notFound((c) => {
@@ -82,6 +84,10 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   });
   if (options.corsOrigins?.length) app.use(cors({ origin: [...options.corsOrigins] }));
   if (options.apiKey) app.use(requireKey(options.apiKey));
+  app.use(async (c, next) => {
+    checkIdHeaders(c);
+    await next();
+  });
   app.use(limitBody);
 
   app.get('/health', (c) => {
@@ -119,7 +125,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     app.post(path, async (c) => {
       const asked = withHeaders(read(await bodyOf(c)), c);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
-      const response = await respond(deps, { asked, requestId, gone: c.req.raw.signal }, format);
+      const response = await respond(deps, { asked, requestId, over: overSignal(c) }, format);
       response.headers.set('X-Request-Id', requestId);
       return response;
     });
@@ -145,26 +151,10 @@ const limitBody: MiddlewareHandler = async (c, next) => {
   await next();
 };
 
-const ids = new WeakMap<Request, string>();
-
-/** The client's id of its request, or one made for it. */
-function requestIdOf(c: Context): string {
-  const given = c.req.header('X-Request-Id');
-  if (given) return given.slice(0, MOST_ID_CHARACTERS);
-  let id = ids.get(c.req.raw);
-  if (id === undefined) {
-    id = crypto.randomUUID().replaceAll('-', '');
-    ids.set(c.req.raw, id);
-  }
-  return id;
-}
-
-/** A conversation's id may come in a header, as vLLM's benchmark sends it. */
-function withHeaders(asked: Asked, c: Context): Asked {
-  const inHeader = c.req.header('X-Conversation-Id') ?? c.req.header('X-Session-Id') ?? null;
-  const conversationId = asked.conversationId ?? inHeader?.slice(0, 2 * MOST_ID_CHARACTERS) ?? null;
-  return { ...asked, conversationId };
-}
+const withHeaders = (asked: Asked, c: Context): Asked => ({
+  ...asked,
+  conversationId: asked.conversationId ?? conversationIdOf(c),
+});
 
 function tokenized({ text, model }: PortService, asked: ReturnType<typeof askedByTokenize>) {
   const tokens = asked.messages

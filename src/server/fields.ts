@@ -1,6 +1,7 @@
 /** The fields that requests of all kinds have in common, checked. Unknown fields are ignored, as vLLM does; known ones that kvferry cannot honour are refused. */
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
+import { idText } from './ids.ts';
 
 const wanted = (what: string) => ({ error: what });
 
@@ -52,8 +53,6 @@ export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROB
   wanted(`a whole number from 0 to ${MOST_TOP_LOGPROBS}`),
 );
 
-const shortText = z.string(wanted('a string')).max(256, wanted('at most 256 characters'));
-
 /** What belongs to a request, whatever its prompt. */
 export const requestFields = {
   model: z.string(wanted('a string')).nullish(),
@@ -61,11 +60,15 @@ export const requestFields = {
   stream_options: z
     .object({ include_usage: flag }, wanted('an object such as {"include_usage": true}'))
     .nullish(),
-  cache_salt: shortText.min(1, wanted('a string that is not empty')).nullish(),
-  request_id: shortText.nullish(),
+  cache_salt: z
+    .string(wanted('a string'))
+    .min(1, wanted('a string that is not empty'))
+    .max(256, wanted('at most 256 characters'))
+    .nullish(),
+  request_id: idText.nullish(),
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
-  conversation_id: shortText.nullish(),
-  session_id: shortText.nullish(),
+  conversation_id: idText.nullish(),
+  session_id: idText.nullish(),
 };
 
 const neutral = (value: unknown, what: string) =>
