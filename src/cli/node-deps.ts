@@ -12,6 +12,7 @@ import { isPreset } from '../model/presets.ts';
 import { systemClock } from '../platform/clock.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
+import { startTextThread } from '../platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
@@ -73,7 +74,7 @@ export async function nodeDeps(): Promise<CliDeps> {
           await cluster.close();
           throw error;
         }
-        return startServer(cluster, server);
+        return startServer(cluster, server, startTextThread);
       },
     },
     doctor: nodeDoctor,

@@ -42,7 +42,13 @@ export class TurnServer {
     const { clock, conversations, prompts, options, pick, tell } = this.#deps;
     const acceptedMs = clock.now();
     const conversation = conversations.open(request);
-    const promptTokenIds = prompts.build(request, conversation);
+    let promptTokenIds: readonly number[];
+    let historyIds: readonly number[];
+    do {
+      historyIds = conversation.historyIds;
+      promptTokenIds = await prompts.build(request, conversation);
+      // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
+    } while (conversation.historyIds !== historyIds);
     request.onPrompt?.(promptTokenIds);
     const held = conversations.takeRemote(conversation, options().mode === 'bidirectional');
     const stopping = new AbortController();

@@ -1,18 +1,10 @@
 /** One port's Hono app, from the service behind it. Routes only; shapes, checks and streams are in the files it names. */
-import { type Context, Hono, type MiddlewareHandler } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
+import { type Context, Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
 import { Admission } from './admission.ts';
 import { requireKey } from './api-key.ts';
-import {
-  type Asked,
-  askedByChat,
-  askedByCompletion,
-  askedByDetokenize,
-  askedByGenerate,
-  askedByTokenize,
-} from './bodies.ts';
+import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { type GenerationDeps, respond } from './generation.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
@@ -22,6 +14,8 @@ import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
 import { overSignal, responseFailed } from './over.ts';
 import type { PortService } from './service.ts';
+import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
+import { mountTextRoutes } from './text-routes.ts';
 
 export interface AppOptions {
   /** Of the program, for GET /version. */
@@ -45,9 +39,6 @@ export interface AppOptions {
   /** Adds routes of other files: metrics, KV events, cache queries. */
   mount?: (app: Hono) => void;
 }
-
-/** Bytes: a body of the longest context in the longest spelling of its tokens is far smaller. */
-export const MOST_BODY_BYTES = 4 * 2 ** 20;
 
 const DEFAULT_MAX_QUEUE = 256;
 
@@ -88,7 +79,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     checkIdHeaders(c);
     await next();
   });
-  app.use(limitBody);
+  app.use(limitBody(mostBodyBytes(service)));
 
   app.get('/health', (c) => {
     const reason = service.unhealthy();
@@ -97,11 +88,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   });
   app.get('/version', () => jsonResponse({ version: options.version }));
   app.get('/v1/models', () => jsonResponse(modelList(service, options.created)));
-  app.post('/tokenize', async (c) => jsonResponse(tokenized(service, askedByTokenize(await bodyOf(c)))));
-  app.post('/detokenize', async (c) => {
-    const { tokens } = askedByDetokenize(await bodyOf(c));
-    return jsonResponse({ prompt: service.text.decode(tokens) });
-  });
+  mountTextRoutes(app, service, options.maxQueue ?? DEFAULT_MAX_QUEUE);
   if (service.kind === 'engine') {
     app.post('/reset_prefix_cache', async (c) => {
       if (await service.resetPrefixCache()) return c.body(null, 200);
@@ -123,7 +110,9 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   };
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {
-      const asked = withHeaders(read(await bodyOf(c)), c);
+      const body = await bodyOf(c);
+      checkSizes(body, service);
+      const asked = withHeaders(read(body), c);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
       const response = await respond(deps, { asked, requestId, over: overSignal(c) }, format);
       response.headers.set('X-Request-Id', requestId);
@@ -137,32 +126,10 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   return app;
 }
 
-function tooLarge(): never {
-  throw new HttpError(413, `the body has more than ${MOST_BODY_BYTES} bytes`);
-}
-
-const limitStream = bodyLimit({ maxSize: MOST_BODY_BYTES, onError: tooLarge });
-
-/** A body that tells its length is not touched: as a web stream it would be read far more slowly. */
-const limitBody: MiddlewareHandler = async (c, next) => {
-  const length = c.req.header('Content-Length');
-  if (length === undefined || c.req.header('Transfer-Encoding') !== undefined) return limitStream(c, next);
-  if (Number(length) > MOST_BODY_BYTES) tooLarge();
-  await next();
-};
-
 const withHeaders = (asked: Asked, c: Context): Asked => ({
   ...asked,
   conversationId: asked.conversationId ?? conversationIdOf(c),
 });
-
-function tokenized({ text, model }: PortService, asked: ReturnType<typeof askedByTokenize>) {
-  const tokens = asked.messages
-    ? text.encodeMessages(asked.messages, asked.add_generation_prompt)
-    : text.encode(asked.prompt!);
-  const strings = asked.return_token_strs ? tokens.map((id) => text.decode([id])) : null;
-  return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs: strings };
-}
 
 function modelList({ model }: PortService, created: number) {
   return {

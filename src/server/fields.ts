@@ -18,6 +18,20 @@ const stopText = z
   .string(wanted('a string, or a list of strings'))
   .min(1, wanted('a string that is not empty'));
 
+const isTokenId = (id: unknown): boolean => Number.isSafeInteger(id) && (id as number) >= 0;
+
+/** Looked through once, up to the first that is none: a schema of each element takes ten times as long. */
+export const tokenIdList = z
+  .custom<number[]>(Array.isArray, wanted('a list of token ids'))
+  .superRefine((ids, context) => {
+    const at = ids.findIndex((id) => !isTokenId(id));
+    if (at >= 0) context.addIssue({ code: 'custom', path: [at], message: 'token ids' });
+  });
+
+/** Elements of a list that is too long are not looked at. */
+const shortList = <T extends z.ZodType>(item: T, list: string, most: number, longest: string) =>
+  z.array(z.unknown(), wanted(list)).max(most, wanted(longest)).pipe(z.array(item));
+
 /** What vLLM calls SamplingParams, as far as it is served. */
 export const samplingFields = {
   max_tokens: whole(1, 'a whole number, 1 or more').nullish(),
@@ -35,14 +49,19 @@ export const samplingFields = {
   top_k: whole(-1, 'a whole number; -1 or 0 for all tokens').nullish(),
   seed: z.number(wanted('a whole number')).int(wanted('a whole number')).nullish(),
   stop: z
-    .union([stopText, z.array(stopText).max(MOST_STOPS, wanted(`at most ${MOST_STOPS} strings`))], {
-      error: 'a string, or a list of strings',
-    })
+    .union(
+      [stopText, shortList(stopText, 'a list of strings', MOST_STOPS, `at most ${MOST_STOPS} strings`)],
+      {
+        error: 'a string, or a list of strings',
+      },
+    )
     .nullish(),
-  stop_token_ids: z
-    .array(whole(0, 'token ids'), wanted('a list of token ids'))
-    .max(MOST_STOP_TOKENS, wanted(`at most ${MOST_STOP_TOKENS} token ids`))
-    .nullish(),
+  stop_token_ids: shortList(
+    whole(0, 'token ids'),
+    'a list of token ids',
+    MOST_STOP_TOKENS,
+    `at most ${MOST_STOP_TOKENS} token ids`,
+  ).nullish(),
   include_stop_str_in_output: flag,
   ignore_eos: flag,
   n: z.literal(1, wanted('1: one answer a request')).nullish(),
@@ -91,8 +110,6 @@ export const refusedFields = {
   tools: neutral([], 'nothing: tools are not served'),
   response_format: neutral({ type: 'text' }, '{"type": "text"}: structured output is not served'),
 };
-
-export const tokenIdList = z.array(whole(0, 'token ids'), wanted('a list of token ids'));
 
 /** The body by the schema. Throws HttpError 400 that names the field. */
 export function checked<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {

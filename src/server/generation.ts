@@ -39,7 +39,6 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   const { asked, requestId, over } = incoming;
   const { service } = deps;
   checkModel(asked.model, service);
-  checkLength(asked, service);
   const abort = new AbortController();
   const { signal } = abort;
   const id = format.idPrefix + requestId;
@@ -72,16 +71,6 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
 function checkModel(model: string | null, { model: { names } }: PortService): void {
   if (model === null || names.includes(model)) return;
   throw new HttpError(404, `there is no model '${model}' here: wanted ${names.join(' or ')}`, 'model');
-}
-
-/** Far too long a text is refused before anyone spends time on its tokens. */
-function checkLength({ prompt, promptField }: Asked, { text, model }: PortService): void {
-  const texts = prompt.kind === 'text' ? [prompt.text] : [];
-  if (prompt.kind === 'messages') texts.push(...prompt.messages.map(({ content }) => content));
-  const fewest = texts.reduce((sum, part) => sum + text.fewestTokens(part), 0);
-  if (fewest < model.maxModelLen) return;
-  const message = `${promptField} has at least ${fewest} tokens: the model's context is ${model.maxModelLen}; shorten it`;
-  throw new HttpError(400, message, promptField);
 }
 
 type Next = IteratorResult<AnswerPiece, void>;

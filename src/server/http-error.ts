@@ -36,13 +36,20 @@ export class HttpError extends Error {
   }
 }
 
+/** Seconds: a step or a short answer later there may be room. */
+const RETRY_AFTER = '1';
+
+/** 503: there is no room now. */
+export const comeBack = (message: string): HttpError =>
+  new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
+
 /** Any error as the one that a client is told. `param` is the field to blame when the engine refused the request. */
 export function asHttpError(error: unknown, param: string | null = null): HttpError {
   if (error instanceof HttpError) return error;
   if (error instanceof KvferryError) {
     if (error.code === 'request' || error.code === 'config' || error.code === 'model')
       return new HttpError(400, error.message, param);
-    if (error.code === 'engine_dead') return new HttpError(503, error.message, null, { 'Retry-After': '1' });
+    if (error.code === 'engine_dead') return comeBack(error.message);
     return new HttpError(500, error.message);
   }
   return new HttpError(500, error instanceof Error ? error.message : String(error));

@@ -10,7 +10,6 @@ import type {
   ServedModel,
   TextTools,
 } from './service.ts';
-import { textTools } from './text-tools.ts';
 
 export class ClusterService implements RouterService {
   readonly kind = 'router';
@@ -20,10 +19,10 @@ export class ClusterService implements RouterService {
   readonly maxNumSeqs: number;
   readonly cluster: EngineCluster;
 
-  constructor(cluster: EngineCluster, model: ServedModel) {
+  constructor(cluster: EngineCluster, model: ServedModel, text: TextTools) {
     this.cluster = cluster;
     this.model = model;
-    this.text = textTools(cluster.text);
+    this.text = text;
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
@@ -47,6 +46,7 @@ export class ClusterService implements RouterService {
       conversationId,
       findConversation: true,
       failover: true,
+      encode: (text) => this.text.encode(text, signal),
       ...{ sampling, stop, includeStop, cacheSalt, onPrompt, signal },
     });
     for await (const { tokenId, text, logits, atMs, final } of tokens) {

@@ -1,6 +1,7 @@
 /** P, D and the router on three ports, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
 import type { Server } from 'node:http';
 import { createServer } from 'node:net';
+import type { Worker } from 'node:worker_threads';
 import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
@@ -14,6 +15,8 @@ import type { ServerLog } from './log.ts';
 import { type Observability, observeEngine, observeRouter } from './observability.ts';
 import { ClusterService } from './router-service.ts';
 import type { PortService } from './service.ts';
+import { TextThread } from './text-thread.ts';
+import { textTools } from './text-tools.ts';
 
 export interface Ports {
   prefill: number;
@@ -75,7 +78,11 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
 }
 
 /** The cluster belongs to the server from now on. Throws ConfigError; the cluster is closed then. */
-export async function startServer(cluster: EngineCluster, options: ServerOptions): Promise<RunningServer> {
+export async function startServer(
+  cluster: EngineCluster,
+  options: ServerOptions,
+  startTextThread: (model: string) => Worker,
+): Promise<RunningServer> {
   const { model } = cluster.info;
   const served = {
     names: options.servedModelNames.length > 0 ? options.servedModelNames : [model.name],
@@ -83,9 +90,11 @@ export async function startServer(cluster: EngineCluster, options: ServerOptions
     vocabSize: model.vocabSize,
     eosTokenIds: model.eosTokenIds,
   };
-  const prefill = new OneEngineService(cluster, 'prefill', served);
-  const decode = new OneEngineService(cluster, 'decode', served);
-  const router = new ClusterService(cluster, served);
+  const longTexts = new TextThread(() => startTextThread(cluster.settings.model));
+  const text = textTools(cluster.text, (long, signal) => longTexts.encode(long, signal));
+  const prefill = new OneEngineService(cluster, 'prefill', served, text);
+  const decode = new OneEngineService(cluster, 'decode', served, text);
+  const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];
   const open = async (service: PortService, observed: Observability, port: number): Promise<string> => {
@@ -101,6 +110,7 @@ export async function startServer(cluster: EngineCluster, options: ServerOptions
   const end = async (graceMs: number) => {
     await closePorts(opened, graceMs);
     await revival.stop();
+    await longTexts.close();
     await cluster.close();
   };
   try {
