@@ -61,9 +61,9 @@ export async function nodeDeps(): Promise<CliDeps> {
     exitNow: (code) => process.exit(code),
     backend,
     servers: {
-      async checkPorts(host, ports) {
-        const { checkPorts } = await import('../server/serve.ts');
-        await checkPorts(host, ports);
+      async check(server) {
+        const { checkServer } = await import('../server/serve.ts');
+        await checkServer(server);
       },
       async start(options, server, prepare) {
         const { startServer } = await import('../server/serve.ts');

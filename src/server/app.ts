@@ -1,18 +1,19 @@
 /** One port's Hono app, from the service behind it. Routes only; shapes, checks and streams are in the files it names. */
-import { type Context, Hono } from 'hono';
+import type { Context, Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
 import { Admission } from './admission.ts';
-import { requireKey } from './api-key.ts';
+import { baseApp, tellError } from './base-app.ts';
 import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { type GenerationDeps, respond } from './generation.ts';
-import { asHttpError, errorBody, HttpError } from './http-error.ts';
-import { checkIdHeaders, conversationIdOf, requestIdOf } from './ids.ts';
+import { HttpError } from './http-error.ts';
+import { conversationIdOf, requestIdOf } from './ids.ts';
 import { bodyOf, jsonResponse } from './json.ts';
+import { requireKey } from './keys.ts';
 import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
-import { overSignal, responseFailed } from './over.ts';
+import { overSignal } from './over.ts';
 import type { PortService } from './service.ts';
 import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
 import { mountTextRoutes } from './text-routes.ts';
@@ -31,54 +32,25 @@ export interface AppOptions {
   streamingKvParams?: boolean;
   /** Wanted in the Authorization header; null: nobody is asked. */
   apiKey?: string | null;
+  /** Does as well. */
+  adminKey?: string | null;
   /** Whose pages may ask; none: no page of another origin. */
   corsOrigins?: readonly string[];
   log?: ServerLog;
   /** Told of every generation request. */
   observer?: RequestObserver | null;
-  /** Adds routes of other files: metrics, KV events, cache queries. */
+  /** Adds routes of other files. */
   mount?: (app: Hono) => void;
 }
 
 const DEFAULT_MAX_QUEUE = 256;
 
 export function createApp(service: PortService, options: AppOptions): Hono {
-  const app = new Hono();
   const { log } = options;
-  const tellError = (error: unknown) =>
-    log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
-  app.onError((error, c) => {
-    const known = asHttpError(error);
-    if (known.status === 500) tellError(error);
-    responseFailed(c, known);
-    return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
-  });
-  app.notFound((c) => {
-    const methods = app.routes.filter(({ path, method }) => path === c.req.path && method !== 'ALL');
-    const here = [...new Set(methods.map(({ method }) => method))].join(', ');
-    if (here === '') throw new HttpError(404, `there is no ${c.req.method} ${c.req.path} here`);
-    throw new HttpError(405, `${c.req.path} takes ${here}, not ${c.req.method}`, null, { Allow: here });
-  });
-  app.use(async (c, next) => {
-    const begun = performance.now();
-    await next();
-    const { method, path } = c.req;
-    const { status } = c.res;
-    log?.access({
-      port: service.name,
-      method,
-      path,
-      status,
-      ms: performance.now() - begun,
-      requestId: requestIdOf(c),
-    });
-  });
+  const app = baseApp(service.name, log);
   if (options.corsOrigins?.length) app.use(cors({ origin: [...options.corsOrigins] }));
-  if (options.apiKey) app.use(requireKey(options.apiKey));
-  app.use(async (c, next) => {
-    checkIdHeaders(c);
-    await next();
-  });
+  const { apiKey = null, adminKey = null } = options;
+  if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));
 
   app.get('/health', (c) => {
@@ -89,15 +61,6 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   app.get('/version', () => jsonResponse({ version: options.version }));
   app.get('/v1/models', () => jsonResponse(modelList(service, options.created)));
   mountTextRoutes(app, service, options.maxQueue ?? DEFAULT_MAX_QUEUE);
-  if (service.kind === 'engine') {
-    app.post('/reset_prefix_cache', async (c) => {
-      if (await service.resetPrefixCache()) return c.body(null, 200);
-      throw new HttpError(
-        409,
-        'the prefix cache was not reset: some blocks are in use, or held for a reader',
-      );
-    });
-  }
 
   const deps: GenerationDeps = {
     service,
@@ -106,7 +69,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     defaults: options.defaults ?? {},
     streamingKvParams: options.streamingKvParams ?? true,
     onEnd: (record) => log?.ended(service.name, record),
-    onError: tellError,
+    onError: (error) => tellError(log, error),
   };
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {

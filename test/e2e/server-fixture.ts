@@ -30,8 +30,8 @@ export async function withServer<T>(
   };
   const engines = await EngineCluster.start(nodePlatform, { ...testOptions, ...cluster });
   const options = {
-    host: '127.0.0.1',
-    ports: { prefill: 0, decode: 0, router: 0 },
+    ...{ host: '127.0.0.1', adminHost: '127.0.0.1', adminKey: null, adminOnClientPorts: false },
+    ports: { prefill: 0, decode: 0, router: 0, admin: 0 },
     ...{ servedModelNames: [], maxQueue: 64, apiKey: null, corsOrigins: [], streamingKvParams: true },
     ...{ defaults: {}, version: 'test', log },
     ...server,

@@ -3,7 +3,7 @@
  * experiment as commands for vLLM.
  */
 
-import type { RunConfig } from '../../config/run.ts';
+import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { CommandSpec } from '../arguments.ts';
@@ -31,7 +31,7 @@ export async function exportCommand(
   if (what === 'config') {
     if (dir !== undefined)
       throw new ConfigError(`export config prints to stdout: leave '${dir}' out, and use > FILE`);
-    deps.stdout.write(`${JSON.stringify(config, null, 2)}\n`);
+    deps.stdout.write(`${JSON.stringify(reportedSettings(config), null, 2)}\n`);
     return EXIT.good;
   }
   if (what === 'vllm') {
