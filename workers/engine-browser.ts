@@ -1,8 +1,9 @@
 /** Entry of an engine's thread in a browser. */
-
-import { EngineHost } from '../src/host/engine-host.ts';
+import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
 import { browserPlatform, GOODBYE, type WorkerStart } from '../src/platform/browser.ts';
+import { systemClock } from '../src/platform/clock.ts';
+import { nextTask } from '../src/platform/next-task.ts';
 
 const files = import.meta.glob<string>('../shaders/**/*.wgsl', {
   query: '?raw',
@@ -24,7 +25,8 @@ const exit = (): void => {
 self.addEventListener(
   'message',
   ({ data }: MessageEvent<WorkerStart>) => {
-    expose(new EngineHost(browserPlatform(data.models, shaders), exit), data.port);
+    const platform = browserPlatform(data.models, shaders);
+    expose(hostEngine({ platform, clock: systemClock, nextTask, exit }), data.port);
   },
   { once: true },
 );

@@ -1,10 +1,12 @@
 /** Entry of an engine's thread in Node. */
 import { workerData } from 'node:worker_threads';
-import { EngineHost } from '../src/host/engine-host.ts';
+import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
+import { systemClock } from '../src/platform/clock.ts';
+import { nextTask } from '../src/platform/next-task.ts';
 import { nodePlatform } from '../src/platform/node.ts';
 
 const { port } = workerData as { port: MessagePort };
 // The answer to shutdown() leaves in this turn of the event loop; the thread ends in a later one.
 const exit = (): void => void setTimeout(() => process.exit(0), 20);
-expose(new EngineHost(nodePlatform, exit), port);
+expose(hostEngine({ platform: nodePlatform, clock: systemClock, nextTask, exit }), port);

@@ -28,7 +28,7 @@ export const kvTransferParamsSchema = z.looseObject({
   remote_num_tokens: z.number().int().nonnegative().nullish(),
   /** Holder's clock, seconds; D only. */
   remote_blocks_expiry_time: z.number().nullish(),
-  /** Ours: the holder's token ids, remote_num_tokens of them; a pull ends at the first one that differs. */
+  /** Ours: all of the holder's token ids. A pull ends at the first one that differs; the holder serves nobody who tells others. */
   remote_token_ids: z.array(z.number().int().nonnegative()).nullish(),
   /** Ours: requests that the holder served when this one set out; from the router. */
   remote_num_requests: z.number().int().nonnegative().nullish(),
@@ -90,7 +90,7 @@ export interface ConnectorConfig {
   leaseMs: number;
   loadFailurePolicy: 'fail' | 'recompute';
   enforceHandshakeCompat: boolean;
-  /** Pull no further than the first token that differs from the prompt. false is vLLM's behaviour. */
+  /** Pull no further than the first token that differs from the prompt, and serve no READ of other tokens. false is vLLM's behaviour. */
   tokenCheck: boolean;
   /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
   costProfile?: CostProfile | null;

@@ -3,6 +3,7 @@
  * in vLLM: the scheduler's decides, the worker's moves. The connector is src/connector; nothing here moves anything.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { PrefixClaim } from './prefix-claim.ts';
 import type { BlockId, BlockIds, RequestStatus } from './types.ts';
 
 /** What the scheduler sees of a request; the connector reads it, and keeps its own state elsewhere. */
@@ -13,6 +14,7 @@ export interface ConnectorRequest {
   readonly allTokenIds: readonly number[];
   readonly numComputedTokens: number;
   readonly kvTransferParams: KvTransferParams | null;
+  readonly cacheSalt: string | null;
   readonly status: RequestStatus;
 }
 
@@ -29,16 +31,34 @@ export interface RemoteAddress {
   port: number;
 }
 
-/** What of a sequence has KV: its first numTokens tokens, in these blocks. */
+/** What of a prompt has KV: its first numTokens tokens, in these blocks. */
 export interface ComputedBlocks {
   blockIds: BlockIds;
   numTokens: number;
+  /** The whole prompt's. */
+  tokenIds: readonly number[];
+  cacheSalt: string | null;
+}
+
+/** A hold at another engine, and what shows that one has business with it. */
+export interface HoldRef {
+  requestId: string;
+  /** All of its tokens, as its parameters tell them. */
+  held: PrefixClaim;
+}
+
+/** What a READ shows its holder, who compares it with what it has. */
+export interface ReadClaim {
+  held: PrefixClaim;
+  /** Of the reader's own prompt, as far as its blocks are to be read. */
+  prompt: PrefixClaim;
 }
 
 /** A pull that the worker side must start. No pairs: only the notification is sent, so that the holder frees. */
 export interface RecvRequest {
   remote: RemoteAddress & {
     requestId: string;
+    claim: ReadClaim;
     /** Holder's clock, seconds (vLLM's remote_blocks_expiry_time); null when the holder gave none. */
     blocksExpiryTime: number | null;
   };
@@ -52,6 +72,9 @@ export interface RecvRequest {
 /** What a finished request leaves for its reader. */
 export interface SendRequest {
   blockIds: BlockIds;
+  /** Those whose KV is in the blocks; nobody is served who does not know them and the salt. */
+  tokenIds: readonly number[];
+  cacheSalt: string | null;
   /** Own clock, milliseconds. */
   deadline: number;
   /** 'prefill' holds P's blocks for D (lease, heartbeats); 'decode' holds D's blocks for P (plain TTL). */
@@ -73,12 +96,15 @@ export interface ConnectorMetadata {
   computed: ReadonlyMap<string, ComputedBlocks>;
   /** Streamed pulls that nobody wants any more. */
   reqsToCancel: ReadonlySet<string>;
-  /** Remote request ids to keep alive, by holder. */
-  heartbeats: readonly { remote: RemoteAddress; requestIds: readonly string[] }[];
+  /** Holds to keep alive, by holder. */
+  heartbeats: readonly { remote: RemoteAddress; holds: readonly HoldRef[] }[];
 }
 
-/** How a pull ended. 'declined' and 'expired': the holder no longer has the blocks. 'dead': its engine ended. */
-export type TransferOutcome = 'done' | 'declined' | 'expired' | 'failed' | 'dead';
+/**
+ * How a pull ended. 'declined' and 'expired': the holder no longer has the blocks. 'refused': it has none for who asks so,
+ * and says no more. 'dead': its engine ended.
+ */
+export type TransferOutcome = 'done' | 'declined' | 'expired' | 'refused' | 'failed' | 'dead';
 
 /** Worker side to scheduler side, polled once a step. Each id is reported once. */
 export interface ConnectorOutput {

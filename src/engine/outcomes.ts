@@ -19,6 +19,8 @@ export interface OutcomesDeps {
   connector: KvConnectorScheduler | null;
 }
 
+type LoadError = NonNullable<NonNullable<RequestOutput['finish']>['error']>;
+
 type FinishedStatus = Extract<RequestStatus, `finished_${string}`>;
 
 const finishReasons: Record<FinishedStatus, FinishReason> = {
@@ -134,7 +136,14 @@ export class Outcomes {
       keepValidPrefix(request, failed, this.#deps.cache);
       return;
     }
-    const error = `the KV of request ${failed.requestId} did not arrive (${failed.outcome}): ${failed.message}`;
+    const { requestId, outcome, message } = failed;
+    const error: LoadError =
+      outcome === 'refused'
+        ? { code: 'refused', message }
+        : {
+            code: 'transfer',
+            message: `the KV of request ${requestId} did not arrive (${outcome}): ${message}`,
+          };
     this.#endings.push(this.#finish(request, 'finished_error', [], error));
   }
 
@@ -151,7 +160,7 @@ export class Outcomes {
     request: Request,
     status: FinishedStatus,
     tokens: SampledToken[],
-    error: string | null,
+    error: LoadError | null,
   ): RequestOutput {
     const { cache, connector } = this.#deps;
     const loading = this.#queues.loading.has(request);

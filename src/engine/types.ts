@@ -3,6 +3,7 @@
  * them; what it exchanges with a connector is kv-connector.ts. Policy only: nothing here knows a GPU, a thread or a byte.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { ErrorCode } from '../errors.ts';
 
 export type BlockId = number;
 
@@ -125,7 +126,7 @@ export interface RequestOutput {
   finish: null | {
     reason: FinishReason;
     /** Set when reason is 'error'. */
-    error: string | null;
+    error: { code: Extract<ErrorCode, 'transfer' | 'refused'>; message: string } | null;
     kvTransferParams: KvTransferParams | null;
     numPreemptions: number;
   };

@@ -1,6 +1,6 @@
 /** Who listens to the engines' prefix caches. The engines report only while somebody does. */
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
-import type { EngineHandle } from './engine-handle.ts';
+import type { ThreadEngine } from './thread-engine.ts';
 
 /** One engine's changes since its last batch, in order. */
 export interface CacheEventBatch {
@@ -13,11 +13,11 @@ export interface CacheEventBatch {
 type Listener = (batch: CacheEventBatch) => void;
 
 export class CacheWatch {
-  readonly #engines = new Set<EngineHandle>();
+  readonly #engines = new Set<ThreadEngine>();
   readonly #listeners = new Set<Listener>();
 
   /** `anew`: the engine takes the place of one that ended, and what that one had cached is gone. */
-  watch(engine: EngineHandle, anew: { atMs: number } | null): void {
+  watch(engine: ThreadEngine, anew: { atMs: number } | null): void {
     this.#engines.add(engine);
     engine.onDeath(() => this.#engines.delete(engine));
     engine.onEvent((event) => {
@@ -43,6 +43,6 @@ export class CacheWatch {
 }
 
 /** Calls to an engine keep their order: it reports whatever a later request changes. */
-function report(engine: EngineHandle, wanted: boolean): void {
-  engine.call((api) => api.reportCacheEvents(wanted)).catch(() => {});
+function report(engine: ThreadEngine, wanted: boolean): void {
+  engine.inspection.reportCacheEvents(wanted).catch(() => {});
 }

@@ -1,8 +1,11 @@
-/** A prefill engine and a decode engine (or more of each) behind one generate(). Wiring and turn book-keeping; the turn itself is router.ts. */
-import type { EngineCoreConfig } from '../config/engine.ts';
+/**
+ * Engines in threads behind one generate(): starts them, sets them, watches them, and lets the router serve turns over them.
+ * How a turn goes through the engines is the router's business (src/router).
+ */
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
+import type { EngineStats } from '../host/engine-api.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
@@ -12,18 +15,21 @@ import { loadArchitecture } from '../model/load-weights.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
+import type { EngineRole } from '../router/engine-client.ts';
+import { roundRobin } from '../router/policies/round-robin.ts';
 import { PromptBuilder } from '../router/prompts.ts';
+import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
-import { TurnServer } from '../router/router.ts';
+import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
-import { EngineHandle } from './engine-handle.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
-import { changed, engineStart } from './options.ts';
+import { changed, type EngineSpec, engineCore } from './options.ts';
+import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
   Cluster,
@@ -31,7 +37,6 @@ import type {
   ClusterOptions,
   EngineLookup,
   EngineSnapshot,
-  EngineStats,
   PolicyChange,
 } from './types.ts';
 
@@ -40,21 +45,21 @@ export class EngineCluster implements Cluster {
   /** What is in force; the engines' memory is as it was at the start. */
   #options: ClusterOptions;
   readonly #atStart: ClusterOptions;
-  readonly #platform: Platform;
   readonly #engines: EnginePool;
   readonly #text: TextModel;
   readonly #prompts: PromptBuilder;
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
-  readonly #turns: TurnServer;
+  readonly #router: Router;
   readonly #spans = new TurnSpans();
   readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
+  /** Turns under way, and changes of settings: never both. */
   #active = 0;
+  #changing = 0;
 
   private constructor(
-    platform: Platform,
     options: ClusterOptions,
     engines: EnginePool,
     text: TextModel,
@@ -63,20 +68,24 @@ export class EngineCluster implements Cluster {
   ) {
     this.#options = options;
     this.#atStart = options;
-    this.#platform = platform;
     this.#engines = engines;
     this.#text = text;
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
-    this.#turns = new TurnServer({
+    this.#router = new Router({
       text,
       prompts: this.#prompts,
       conversations: this.#conversations,
       clock,
-      options: () => this.#options,
-      pick: (role) => engines.pick(role),
-      tell: (notice) => this.#engineWatch.tell(notice),
+      policy: roundRobin,
+      settings: () => {
+        const { mode, handover, link } = this.#options;
+        return { mode, handover, throttled: link !== null };
+      },
+      engines: () => engines.all,
+      onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
+      newId: unguessable,
       spans: this.#spans,
     });
     this.#info = info;
@@ -97,7 +106,7 @@ export class EngineCluster implements Cluster {
     checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      EnginePool.start(platform, options),
+      EnginePool.start(platform, clock, options),
     ]);
     if (text.status === 'rejected') {
       if (engines.status === 'fulfilled') await engines.value.shutdown();
@@ -105,7 +114,7 @@ export class EngineCluster implements Cluster {
     }
     if (engines.status === 'rejected') throw engines.reason;
     const info = describe(options, engines.value.all, text.value, clock.now() - begun);
-    return new EngineCluster(platform, options, engines.value, text.value, info, clock);
+    return new EngineCluster(options, engines.value, text.value, info, clock);
   }
 
   get info(): ClusterInfo {
@@ -125,7 +134,7 @@ export class EngineCluster implements Cluster {
     return this.#text;
   }
 
-  get engines(): readonly EngineHandle[] {
+  get engines(): readonly ThreadEngine[] {
     return this.#engines.all;
   }
 
@@ -146,16 +155,23 @@ export class EngineCluster implements Cluster {
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
-    await this.#engines.each((api) => api.releaseHolds('all'));
-    await this.#engines.each((api, engine) => api.reconfigure(core(engine, options), options.link));
+    // An engine that ends meanwhile is built with the new settings when it is built anew.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
+    this.#changing++;
+    try {
+      await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
+      await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
+    } finally {
+      this.#changing--;
+    }
   }
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
+    if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
     this.#active++;
     try {
-      yield* this.#turns.serve(request);
+      yield* this.#router.serve(request);
     } finally {
       this.#active--;
     }
@@ -165,7 +181,7 @@ export class EngineCluster implements Cluster {
     const conversation = this.#conversations.known(conversationId);
     const { blockSize } = this.#options;
     const keeps = prefillKeeps ?? null;
-    const unused = await takeBack(conversationId, conversation, blockSize, keeps, this.#clock.now());
+    const unused = await takeBack(conversationId, conversation, blockSize, keeps);
     if (unused) release(unused);
   }
 
@@ -174,7 +190,7 @@ export class EngineCluster implements Cluster {
   }
 
   async stats(): Promise<readonly EngineStats[]> {
-    return this.#engines.each((api) => api.stats());
+    return this.#engines.each(({ inspection }) => inspection.stats());
   }
 
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
@@ -184,7 +200,7 @@ export class EngineCluster implements Cluster {
       this.#engines.alive.map(async (engine) => ({
         engineId: engine.engineId,
         role: engine.role,
-        ...(await engine.call((api) => api.lookup(tokenIds, query.cacheSalt ?? null))),
+        ...(await engine.lookup(tokenIds, query.cacheSalt ?? null)),
       })),
     );
     return { promptTokens: tokenIds.length, engines };
@@ -193,10 +209,7 @@ export class EngineCluster implements Cluster {
   async snapshot(): Promise<readonly EngineSnapshot[]> {
     return Promise.all(
       this.#engines.alive.map(async (engine) => {
-        const [blocks, stats] = await Promise.all([
-          engine.call((api) => api.blocks()),
-          engine.call((api) => api.stats()),
-        ]);
+        const [blocks, stats] = await Promise.all([engine.inspection.blocks(), engine.inspection.stats()]);
         return { engineId: engine.engineId, role: engine.role, blocks, stats };
       }),
     );
@@ -211,18 +224,18 @@ export class EngineCluster implements Cluster {
   }
 
   async checkIntegrity(): Promise<void> {
-    await this.#engines.each((api) => api.checkIntegrity());
+    await this.#engines.each(({ inspection }) => inspection.checkIntegrity());
   }
 
   async setTiming(mode: TimingMode | null): Promise<boolean> {
-    const timed = await this.#engines.each((api) => api.setTiming(mode));
+    const timed = await this.#engines.each(({ lab }) => lab.setTiming(mode));
     return timed.every(Boolean);
   }
 
   async takeKernelTimes(): Promise<readonly MeasuredKernels[]> {
     const taken: MeasuredKernels[] = [];
     // One after the other: ceilings are measured on a machine that does nothing else.
-    for (const engine of this.#engines.all) taken.push(await engine.call((api) => api.takeKernelTimes()));
+    for (const { lab } of this.#engines.all) taken.push(await lab.takeKernelTimes());
     return taken;
   }
 
@@ -241,13 +254,10 @@ export class EngineCluster implements Cluster {
   }
 
   revive(): Promise<number> {
-    return this.#engines.replaceDead(async (role) => {
-      const start = engineStart(this.#atStart, role, this.mode);
-      const engine = await EngineHandle.start(this.#platform, start, role);
-      await engine.call((api) => api.reconfigure(core(engine, this.#options), this.#options.link));
+    return this.#engines.replaceDead(this.mode, async (engine, spec) => {
+      await reconfigure(engine, spec, this.#options);
       this.#listen(engine);
       this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
-      return engine;
     });
   }
 
@@ -255,21 +265,22 @@ export class EngineCluster implements Cluster {
     await this.#engines.shutdown();
   }
 
-  /** For checks that look under the hood. */
-  engine(role: 'prefill' | 'decode'): EngineHandle {
-    return this.#engines.pick(role);
+  /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
+  engine(role: EngineRole): ThreadEngine {
+    const engines = this.#engines.all.filter((engine) => engine.role === role);
+    return engines.find(({ ended }) => !ended) ?? engines[0]!;
   }
 
-  #listen(engine: EngineHandle): void {
+  #listen(engine: ThreadEngine): void {
     this.#engineWatch.watch(engine);
     engine.onSpan((span) => this.#spans.tell(span));
-    engine.onWaiting((requestId, reason) => {
-      for (const listener of this.#waitingListeners) listener(requestId, `${engine.engineId}: ${reason}`);
+    engine.onEvent((event) => {
+      if (event.kind !== 'waiting') return;
+      for (const listener of this.#waitingListeners)
+        listener(event.requestId, `${engine.engineId}: ${event.reason}`);
     });
   }
 }
 
-/** One engine serves the whole turn. */
-function core(engine: EngineHandle, options: ClusterOptions): EngineCoreConfig {
-  return engineStart(options, engine.role, options.mode).core;
-}
+const reconfigure = (engine: ThreadEngine, spec: EngineSpec, options: ClusterOptions): Promise<void> =>
+  engine.serving.reconfigure(engineCore(options, spec, engine.engineId, options.mode), options.link);

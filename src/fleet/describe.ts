@@ -1,12 +1,12 @@
 /** What a started cluster is, for reports. */
 import type { TextModel } from '../model/load.ts';
 import { kvBlockBytes } from '../model/types.ts';
-import type { EngineHandle } from './engine-handle.ts';
+import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterInfo, ClusterOptions } from './types.ts';
 
 export function describe(
   options: ClusterOptions,
-  engines: readonly EngineHandle[],
+  engines: readonly ThreadEngine[],
   text: TextModel,
   startMs: number,
 ): ClusterInfo {

@@ -1,32 +1,41 @@
-/** The engines of a cluster: started side by side, connected with each other, taken in turn, replaced where they ended. */
-
-import type { EngineApi } from '../host/messages.ts';
-import type { Remote } from '../host/rpc.ts';
+/** The engines of a cluster: started side by side, connected with each other, replaced where they ended. */
+import type { Mode } from '../config/modes.ts';
+import type { Clock } from '../engine/types.ts';
 import type { Platform } from '../platform/types.ts';
-import { connect, EngineHandle } from './engine-handle.ts';
-import { engineStart, ROLES } from './options.ts';
+import { type EngineSpec, engineSpecs, engineStart } from './options.ts';
+import { connect, ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 
-type Role = EngineHandle['role'];
+/** A place in the fleet, and the engine that has it now. */
+interface Seat {
+  spec: EngineSpec;
+  engine: ThreadEngine;
+  /** From 1 on. */
+  life: number;
+}
 
 export class EnginePool {
-  readonly #engines: EngineHandle[];
-  #next = { prefill: 0, decode: 0 };
+  readonly #platform: Platform;
+  readonly #clock: Clock;
+  readonly #options: ClusterOptions;
+  readonly #seats: Seat[] = [];
 
-  private constructor(engines: EngineHandle[]) {
-    this.#engines = engines;
+  private constructor(platform: Platform, clock: Clock, options: ClusterOptions) {
+    this.#platform = platform;
+    this.#clock = clock;
+    this.#options = options;
   }
 
   /** Throws KvferryError, with nothing left running. */
-  static async start(platform: Platform, options: ClusterOptions): Promise<EnginePool> {
-    const started = await Promise.allSettled(
-      ROLES.map((role) => EngineHandle.start(platform, engineStart(options, role, options.mode), role)),
-    );
-    const engines = started.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-    const pool = new EnginePool(engines);
+  static async start(platform: Platform, clock: Clock, options: ClusterOptions): Promise<EnginePool> {
+    const pool = new EnginePool(platform, clock, options);
+    const specs = engineSpecs(options);
+    const started = await Promise.allSettled(specs.map((spec) => pool.#start(spec, 1, options.mode)));
+    for (const [i, result] of started.entries())
+      if (result.status === 'fulfilled') pool.#seats.push({ spec: specs[i]!, engine: result.value, life: 1 });
     try {
       for (const result of started) if (result.status === 'rejected') throw result.reason;
-      for (const [i, engine] of engines.entries()) await connect(engine, engines.slice(i + 1));
+      for (const [i, engine] of pool.all.entries()) await connect(engine, pool.all.slice(i + 1));
       return pool;
     } catch (error) {
       await pool.shutdown();
@@ -34,40 +43,61 @@ export class EnginePool {
     }
   }
 
-  get all(): readonly EngineHandle[] {
-    return this.#engines;
+  /** Ended ones included, in the order of their specs. */
+  get all(): readonly ThreadEngine[] {
+    return this.#seats.map(({ engine }) => engine);
   }
 
-  get alive(): EngineHandle[] {
-    return this.#engines.filter((engine) => !engine.dead);
+  get alive(): readonly ThreadEngine[] {
+    return this.all.filter((engine) => !engine.dead);
   }
 
-  /** Independent round robin, as in vLLM's proxy, among those that are alive if there are any. */
-  pick(role: Role): EngineHandle {
-    const all = this.#engines.filter((engine) => engine.role === role);
-    const alive = all.filter((engine) => !engine.ending);
-    const engines = alive.length > 0 ? alive : all;
-    return engines[this.#next[role]++ % engines.length]!;
+  /** Each with what it was built from. */
+  get seats(): readonly Readonly<Seat>[] {
+    return this.#seats;
   }
 
-  /** Calls all at once. Rejects when one is dead. */
-  each<T>(invoke: (api: Remote<EngineApi>, engine: EngineHandle) => Promise<T>): Promise<T[]> {
-    return Promise.all(this.#engines.map((engine) => engine.call((api) => invoke(api, engine))));
+  /** Asks all that serve at once; one that ends meanwhile is left out. Rejects, when all have answered, with what else fails. */
+  async each<T>(call: (engine: ThreadEngine, spec: EngineSpec) => Promise<T>): Promise<T[]> {
+    const serving = this.#seats.filter(({ engine }) => !engine.ended);
+    const answers = await Promise.allSettled(serving.map(({ engine, spec }) => call(engine, spec)));
+    return answers.flatMap((answer, i) => {
+      if (answer.status === 'fulfilled') return [answer.value];
+      if (serving[i]!.engine.ended) return [];
+      throw answer.reason;
+    });
   }
 
-  /** Puts a new engine, which `make` starts, in the place of each that ended; returns how many. */
-  async replaceDead(make: (role: Role) => Promise<EngineHandle>): Promise<number> {
-    const dead = [...this.#engines.entries()].filter(([, engine]) => engine.dead);
-    for (const [i, { role }] of dead) {
-      const engine = await make(role);
-      engine.revived = true;
-      await connect(engine, this.alive);
-      this.#engines[i] = engine;
+  /**
+   * Puts a new engine, which `prepare` makes ready, in the place of each that is dead; returns how many. Rejects when one
+   * cannot be started; those before it stay, and nothing half made is left running.
+   */
+  async replaceDead(
+    mode: Mode,
+    prepare: (engine: ThreadEngine, spec: EngineSpec) => Promise<void>,
+  ): Promise<number> {
+    const dead = this.#seats.filter(({ engine }) => engine.dead);
+    for (const seat of dead) {
+      const engine = await this.#start(seat.spec, seat.life + 1, mode);
+      try {
+        await connect(engine, this.alive);
+        await prepare(engine, seat.spec);
+      } catch (error) {
+        await engine.shutdown();
+        throw error;
+      }
+      seat.engine = engine;
+      seat.life++;
     }
     return dead.length;
   }
 
   async shutdown(): Promise<void> {
-    await Promise.all(this.#engines.map((engine) => engine.shutdown()));
+    await Promise.all(this.all.map((engine) => engine.shutdown()));
+  }
+
+  #start(spec: EngineSpec, life: number, mode: Mode): Promise<ThreadEngine> {
+    const start = engineStart(this.#options, spec, life, mode);
+    return ThreadEngine.start(this.#platform, start, spec.role, this.#clock);
   }
 }

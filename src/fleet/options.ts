@@ -1,51 +1,86 @@
 /** From a cluster's options to what each engine is started with. */
+import type { EngineCoreConfig } from '../config/engine.ts';
 import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
-import type { EngineStart } from '../host/messages.ts';
+import type { EngineStart } from '../host/engine-api.ts';
+import type { EngineRole } from '../router/engine-client.ts';
 import type { ClusterOptions, PolicyChange } from './types.ts';
 
 /** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT); here a name, no socket is opened. */
 const SIDE_CHANNEL_PORT = 5600;
 
-export const ROLES = ['prefill', 'decode'] as const;
+/** A place in the fleet: an engine has it, and after that one's end another. */
+export interface EngineSpec {
+  name: string;
+  role: EngineRole;
+  /** From 0 on, over all roles. */
+  index: number;
+}
 
-export function engineStart(options: ClusterOptions, role: 'prefill' | 'decode', mode: Mode): EngineStart {
-  const { numBlocks, enablePrefixCaching } = options[role];
+/** Whom a cluster consists of. */
+export function engineSpecs(options: Pick<ClusterOptions, EngineRole>): EngineSpec[] {
+  const names = (['prefill', 'decode'] as const).flatMap((role) =>
+    Array.from({ length: options[role].count ?? 1 }, (_, i) => ({ name: `${role}-${i}`, role })),
+  );
+  return names.map((engine, index) => ({ ...engine, index }));
+}
+
+/** A later life has another id: what names the former is not taken for it. */
+const engineIdOf = ({ name }: EngineSpec, life: number): string => (life === 1 ? name : `${name}.${life}`);
+
+/** `life`: from 1 on, one more for each engine that takes the place of one that ended. */
+export function engineStart(
+  options: ClusterOptions,
+  spec: EngineSpec,
+  life: number,
+  mode: Mode,
+): EngineStart {
   return {
-    core: {
-      engineId: `${role}-0`,
-      host: 'localhost',
-      port: SIDE_CHANNEL_PORT + ROLES.indexOf(role),
-      cache: {
-        blockSize: options.blockSize,
-        numBlocks,
-        enablePrefixCaching,
-        hashSeed: 'kvferry',
-        kvDtype: options.kvDtype,
-      },
-      scheduler: {
-        maxNumBatchedTokens: options.maxNumBatchedTokens,
-        maxNumSeqs: options.maxNumSeqs,
-        maxModelLen: options.maxModelLen,
-      },
-      connector: { ...options.connector, bidirectional: mode === 'bidirectional' },
-      // The engine fills them in from the model that it loads.
-      eosTokenIds: [],
-    },
+    core: engineCore(options, spec, engineIdOf(spec, life), mode),
     model: { name: options.model, weightSeed: options.weightSeed, weightDtype: options.weightDtype },
     layout: options.layout,
-    compileOrder: role === 'prefill' ? 'forwards' : 'backwards',
+    compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
     checksum: options.checksum,
     gemm: options.gemm?.choice ?? null,
     keepLogits: options.keepLogits,
     poison: options.poison,
-    fault: faultOf(options.fault, role),
+    fault: faultOf(options.fault, spec.role),
+  };
+}
+
+/** What an engine's policy is built from. */
+export function engineCore(
+  options: ClusterOptions,
+  { role, index }: EngineSpec,
+  engineId: string,
+  mode: Mode,
+): EngineCoreConfig {
+  const { numBlocks, enablePrefixCaching } = options[role];
+  return {
+    engineId,
+    host: 'localhost',
+    port: SIDE_CHANNEL_PORT + index,
+    cache: {
+      blockSize: options.blockSize,
+      numBlocks,
+      enablePrefixCaching,
+      hashSeed: 'kvferry',
+      kvDtype: options.kvDtype,
+    },
+    scheduler: {
+      maxNumBatchedTokens: options.maxNumBatchedTokens,
+      maxNumSeqs: options.maxNumSeqs,
+      maxModelLen: options.maxModelLen,
+    },
+    connector: { ...options.connector, bidirectional: mode === 'bidirectional' },
+    // The engine fills them in from the model that it loads.
+    eosTokenIds: [],
   };
 }
 
 /** A flipped bit in the slab is the holder's doing; all else is done where the reader writes. */
-function faultOf(fault: ClusterOptions['fault'], role: 'prefill' | 'decode'): EngineStart['fault'] {
+function faultOf(fault: ClusterOptions['fault'], role: EngineRole): EngineStart['fault'] {
   if (!fault) return null;
   const atReader = fault.kind !== 'flip-bit';
   return (fault.engine === role) === atReader ? fault.kind : null;
@@ -58,7 +93,7 @@ export function changed(
   change: PolicyChange,
 ): ClusterOptions {
   const { connector } = options;
-  const pool = (role: 'prefill' | 'decode', blocks: number): number => {
+  const pool = (role: EngineRole, blocks: number): number => {
     const room = atStart[role].numBlocks;
     if (Number.isInteger(blocks) && blocks >= 2 && blocks <= room) return blocks;
     throw new ConfigError(
@@ -71,6 +106,7 @@ export function changed(
     link: change.link === undefined ? options.link : change.link,
     handover: change.handover ?? options.handover,
     prefill: {
+      ...options.prefill,
       numBlocks: pool('prefill', change.prefillBlocks ?? options.prefill.numBlocks),
       enablePrefixCaching: change.prefixCaching ?? options.prefill.enablePrefixCaching,
     },

@@ -3,25 +3,25 @@ import type { CostProfile } from '../config/cost-profile.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
-import type { HoldUse } from '../connector/nixl/hold-meter.ts';
-import type { WorkerSideCounters } from '../connector/nixl/worker-side.ts';
-import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { EngineCoreStats } from '../engine/engine-state.ts';
 import type { AdapterReport } from '../gpu/device.ts';
-import type { EngineBlocks } from '../host/messages.ts';
+import type { EngineBlocks, EngineStats } from '../host/engine-api.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
+import type { EngineRole } from '../router/engine-client.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
 
+/** Of the engines of a role. */
 export interface EngineOptions {
+  /** Absent: 1. */
+  count?: number;
   numBlocks: number;
   enablePrefixCaching: boolean;
 }
@@ -85,7 +85,7 @@ export interface PolicyChange {
 
 export interface EngineInfo {
   engineId: string;
-  role: 'prefill' | 'decode';
+  role: EngineRole;
   numBlocks: number;
   /** Bytes by purpose. */
   memory: Readonly<Record<string, number>>;
@@ -114,20 +114,6 @@ export interface ClusterInfo {
   link: LinkSpec | null;
 }
 
-export interface EngineStats extends EngineCoreStats {
-  engineId: string;
-  /** Bytes now: of the buffers on its device, and of the slabs that it shares with its readers. */
-  memory: { gpu: number; shared: number };
-  /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
-  firstUseCompilations: number;
-  /** What the cost-aware policy believes now; absent when the threshold decides. */
-  costs?: LearnedCosts;
-  /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
-  holdUse: { prefill: HoldUse; decode: HoldUse } | null;
-  /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
-  transfers: WorkerSideCounters | null;
-}
-
 /** What to look for in the engines' caches. */
 export interface CacheQuery extends Omit<PromptSource, 'conversationId'> {
   /** A known conversation: its history is looked up as the ids that the engines saw. */
@@ -136,12 +122,12 @@ export interface CacheQuery extends Omit<PromptSource, 'conversationId'> {
 
 export interface EngineLookup extends CacheLookup {
   engineId: string;
-  role: 'prefill' | 'decode';
+  role: EngineRole;
 }
 
 export interface EngineSnapshot {
   engineId: string;
-  role: 'prefill' | 'decode';
+  role: EngineRole;
   blocks: EngineBlocks;
   stats: EngineStats;
 }

@@ -1,6 +1,8 @@
 /** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
 
 import type { EngineCoreDeps } from '../engine/engine-core.ts';
+import { warmUpClaims } from '../engine/prefix-claim.ts';
+import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
@@ -9,7 +11,6 @@ import { putOnDevice } from '../model/on-device.ts';
 import { countParameters } from '../model/presets.ts';
 import type { ModelRunner } from '../model/runner.ts';
 import { type Architecture, kvBlockBytes } from '../model/types.ts';
-import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import {
   BLOCK_LAYOUT_VERSION,
@@ -19,7 +20,7 @@ import {
 } from '../transport/compatibility.ts';
 import { flipOneBit, withFault } from '../transport/faults.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
-import type { EngineStart, EngineStarted } from './messages.ts';
+import type { EngineStart, EngineStarted } from './engine-api.ts';
 
 export interface EngineParts {
   gpu: GpuDevice;
@@ -34,6 +35,7 @@ export interface EngineParts {
 /** Throws AdapterError, ModelError or ConfigError; the device is destroyed then. */
 export async function buildEngine(
   platform: Platform,
+  clock: Clock,
   start: EngineStart,
   onSpan: SpanSink,
 ): Promise<EngineParts> {
@@ -52,12 +54,13 @@ export async function buildEngine(
     ...{ numBlocks, kvDtype, layout: start.layout, keepLogits: start.keepLogits },
     ...{ compileOrder: start.compileOrder, gemm: start.gemm },
     limits: { ...core.scheduler, blockSize },
-    clock: systemClock,
+    clock,
     onSpan,
     engineId: core.engineId,
   });
   try {
     const { weightsMs, compileMs, pipelines } = await runner.warmUp();
+    if (core.connector) warmUpClaims();
     const factors = hashFactors(start, architecture);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
@@ -73,7 +76,7 @@ export async function buildEngine(
       factors,
       memory: fault && fault !== 'flip-bit' ? withFault(kv, fault, tokenBytes) : kv,
       ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
-      clock: systemClock,
+      clock,
       link: start.link,
       checksum: start.checksum,
       enforceHandshakeCompat: core.connector?.enforceHandshakeCompat ?? true,
@@ -87,7 +90,7 @@ export async function buildEngine(
       eosTokenIds: architecture.eosTokenIds,
       coreDeps: {
         executor: runner,
-        clock: systemClock,
+        clock,
         ...(start.poison
           ? { onNewBlocks: (group: number, ids: readonly number[]) => kv.poison(group, ids) }
           : {}),

@@ -6,10 +6,10 @@ import { NixlWorkerSide } from '../connector/nixl/worker-side.ts';
 import { CostAwarePolicy } from '../connector/policy/cost-aware.ts';
 import { EngineCore } from '../engine/engine-core.ts';
 import type { BlockPair } from '../engine/kv-connector.ts';
-import { systemClock } from '../platform/clock.ts';
+import type { Clock } from '../engine/types.ts';
 import type { EngineParts } from './build-engine.ts';
+import type { EngineEvent } from './engine-api.ts';
 import type { EngineSpans } from './engine-spans.ts';
-import type { EngineEvent } from './messages.ts';
 
 export interface EnginePolicy {
   core: EngineCore;
@@ -21,6 +21,7 @@ export interface EnginePolicy {
 
 export function buildPolicy(
   parts: EngineParts,
+  clock: Clock,
   coreConfig: EngineCoreConfig,
   send: (event: EngineEvent) => void,
   spans: EngineSpans,
@@ -38,13 +39,13 @@ export function buildPolicy(
     host: config.host,
     port: config.port,
     blockSize: config.cache.blockSize,
-    clock: systemClock,
+    clock,
     costAware,
   });
   const worker = new NixlWorkerSide({
     config: config.connector,
     transport: parts.transport,
-    clock: systemClock,
+    clock,
     onPull: ({ requestId, remote, pairs, streamed }) =>
       send({
         kind: 'pull',
@@ -53,10 +54,10 @@ export function buildPolicy(
         pairs: streamed ? [] : idsOf(pairs),
         streamed,
         bytes: pairs.reduce((sum, { group }) => sum + parts.transport.identity.blockBytes[group]!, 0),
-        atMs: systemClock.now(),
+        atMs: clock.now(),
       }),
     onChunk: ({ requestId, pairs }) =>
-      send({ kind: 'chunk', requestId, pairs: idsOf(pairs), atMs: systemClock.now() }),
+      send({ kind: 'chunk', requestId, pairs: idsOf(pairs), atMs: clock.now() }),
     onTransfer(info) {
       const { requestId, remote, result, endedMs } = info;
       spans.transferred(info);

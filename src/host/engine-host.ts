@@ -1,293 +1,196 @@
-/** An engine in its thread: builds it, runs its loop, and serves its typed interface. Wiring only; policy and kernels are elsewhere. */
-
+/**
+ * An engine in its thread: builds it, runs its loop, and serves requests. Wiring only; policy and kernels are elsewhere, and
+ * so is what looks into the engine (inspection.ts) and what experiments do to it (lab.ts).
+ */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { HeldCheck } from '../connector/nixl/holds.ts';
-import type { NixlWorkerSide } from '../connector/nixl/worker-side.ts';
-import type { CostAwarePolicy } from '../connector/policy/cost-aware.ts';
-import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { EngineCore } from '../engine/engine-core.ts';
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
-import type { BlockIds, EngineRequest } from '../engine/types.ts';
+import type { RemoteAddress } from '../engine/kv-connector.ts';
+import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../errors.ts';
-import type { EngineStats } from '../fleet/types.ts';
-import { measureCeilings } from '../gpu/ceilings.ts';
-import type { MeasuredKernels } from '../measure/profile.ts';
-import type { TimingMode } from '../model/kernel-timing.ts';
-import { systemClock } from '../platform/clock.ts';
-import type { Platform } from '../platform/types.ts';
-import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import type { PeerTransport } from '../transport/transport.ts';
-import type { TransferResult } from '../transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
-import { buildPolicy } from './build-policy.ts';
+import { buildPolicy, type EnginePolicy } from './build-policy.ts';
 import { CacheReport } from './cache-report.ts';
+import type { EngineApi, EngineEvent, EngineStart, EngineStarted, ServingApi } from './engine-api.ts';
 import { EngineSpans } from './engine-spans.ts';
-import type { EngineApi, EngineBlocks, EngineEvent, EngineStart, EngineStarted } from './messages.ts';
+import { EngineInspection } from './inspection.ts';
+import { EngineLab } from './lab.ts';
+import type { HostDeps, RunningEngine } from './running-engine.ts';
 import { StepLoop } from './step-loop.ts';
 
 /** A device that does not end what it was asked keeps its thread no longer. */
 const MOST_SETTLING_MS = 2000;
 
-export class EngineHost implements EngineApi {
-  readonly #platform: Platform;
-  /** Ends the thread; called once the answer to shutdown() had time to leave. */
-  readonly #exit: () => void;
+/** All that a thread's entry exposes. */
+export function hostEngine(deps: HostDeps): EngineApi {
+  const cacheReport = new CacheReport();
+  const serving = new EngineHost(deps, cacheReport);
+  return {
+    serving,
+    inspection: new EngineInspection(serving, cacheReport),
+    lab: new EngineLab(serving, deps),
+  };
+}
+
+class EngineHost implements ServingApi, RunningEngine {
+  readonly #deps: HostDeps;
+  readonly #cacheReport: CacheReport;
+  readonly #closing = new AbortController();
   #events: MessagePort | null = null;
   #parts: EngineParts | null = null;
-  #core: EngineCore | null = null;
-  #worker: NixlWorkerSide | null = null;
-  #costAware: CostAwarePolicy | null = null;
+  #policy: EnginePolicy | null = null;
   #spans = new EngineSpans('');
-  readonly #cacheReport = new CacheReport();
-  #closing = new AbortController();
   #loop: StepLoop | null = null;
   /** Why the engine cannot go on. */
   #failure: Error | null = null;
   /** Set while the policy is being rebuilt: the loop must not step. */
   #paused = false;
 
-  constructor(platform: Platform, exit: () => void) {
-    this.#platform = platform;
-    this.#exit = exit;
+  constructor(deps: HostDeps, cacheReport: CacheReport) {
+    this.#deps = deps;
+    this.#cacheReport = cacheReport;
   }
 
   async start(start: EngineStart, events: MessagePort): Promise<EngineStarted> {
+    const { platform, clock, nextTask } = this.#deps;
     this.#events = events;
     this.#spans = new EngineSpans(start.core.engineId);
-    const parts = await buildEngine(this.#platform, start, this.#spans.add);
+    const parts = await buildEngine(platform, clock, start, this.#spans.add);
     this.#spans.take();
     this.#parts = parts;
     this.#buildPolicy(start.core);
     parts.gpu.lost.then((reason) =>
       this.#fail(new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`)),
     );
-    this.#loop = this.#startLoop();
-    return parts.started;
-  }
-
-  async addPeer(peer: RemoteAddress, port: MessagePort): Promise<void> {
-    this.#transport().addPeer(port, peer);
-  }
-
-  async peerDied(engineId: string): Promise<void> {
-    this.#transport().peerDied(engineId);
-  }
-
-  async addRequest(request: EngineRequest, sentMs: number): Promise<void> {
-    try {
-      this.#engine().addRequest(request);
-      this.#loop?.opened(request.requestId);
-    } finally {
-      this.#spans.submitted(request.requestId, sentMs, systemClock.now());
-      // A refused request may still have a holder to tell that its blocks are free.
-      this.#loop?.wake();
-    }
-  }
-
-  async abortRequest(requestId: string): Promise<void> {
-    this.#engine().abortRequest(requestId);
-    this.#loop?.wake();
-  }
-
-  async stopRequest(requestId: string): Promise<void> {
-    this.#engine().stopRequest(requestId);
-    this.#loop?.wake();
-  }
-
-  async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
-    return this.#worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown', stray: null };
-  }
-
-  async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {
-    const worker = this.#worker;
-    if (!worker) return;
-    const ids = requestIds === 'all' ? worker.holds().map((hold) => hold.requestId) : requestIds;
-    for (const id of ids) worker.releaseHold(id);
-    this.#loop?.wake();
-  }
-
-  async drain(): Promise<void> {
-    const engine = this.#engine();
-    while (engine.hasWork() && !this.#closing.signal.aborted)
-      await systemClock.sleep(1, this.#closing.signal);
-  }
-
-  async reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void> {
-    await this.drain();
-    const engine = this.#engine();
-    engine.checkIntegrity();
-    this.#paused = true;
-    try {
-      invariant(
-        engine.stats().usedBlocks === 0,
-        () => `${core.engineId} still uses ${engine.stats().usedBlocks} blocks after it drained`,
-      );
-      this.#buildPolicy(core);
-      this.#transport().setLink(link);
-    } finally {
-      this.#paused = false;
-      this.#loop?.wake();
-    }
-  }
-
-  async forgetPrefix(
-    tokenIds: readonly number[],
-    cacheSalt: string | null,
-    keepTokens: number,
-  ): Promise<void> {
-    this.#engine().forgetPrefix(tokenIds, cacheSalt, keepTokens);
-  }
-
-  async stats(): Promise<EngineStats> {
-    const parts = this.#built();
-    return {
-      engineId: parts.transport.identity.engineId,
-      ...this.#engine().stats(),
-      memory: { gpu: parts.gpu.bufferBytes, shared: parts.transport.sharedBytes },
-      firstUseCompilations: parts.runner.firstUseCompilations(),
-      ...(this.#costAware ? { costs: this.#costAware.costs() } : {}),
-      holdUse: this.#worker && {
-        prefill: this.#worker.holdUse('prefill'),
-        decode: this.#worker.holdUse('decode'),
-      },
-      transfers: this.#worker ? { ...this.#worker.counters } : null,
-    };
-  }
-
-  async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
-    return this.#engine().lookup(tokenIds, cacheSalt);
-  }
-
-  async resetPrefixCache(): Promise<boolean> {
-    const reset = this.#engine().resetPrefixCache();
-    this.#loop?.sendCacheEvents();
-    return reset;
-  }
-
-  async reportCacheEvents(wanted: boolean): Promise<void> {
-    this.#cacheReport.want(wanted);
-  }
-
-  async checkIntegrity(): Promise<void> {
-    this.#engine().checkIntegrity();
-  }
-
-  async waitingReason(requestId: string): Promise<string | null> {
-    return this.#engine().waitingReason(requestId);
-  }
-
-  async readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]> {
-    const { kv } = this.#built();
-    const copies: Uint8Array[] = [];
-    for (const id of blockIds) copies.push(await kv.readBlock(id));
-    return copies;
-  }
-
-  async blocks(): Promise<EngineBlocks> {
-    const core = this.#engine();
-    return {
-      numBlocks: core.stats().numBlocks,
-      facts: core.blocks(),
-      slab: this.#transport().slab(),
-    };
-  }
-
-  async expireHolds(direction: 'prefill' | 'decode'): Promise<number> {
-    const ended = this.#worker?.expireHolds(direction) ?? 0;
-    this.#loop?.wake();
-    return ended;
-  }
-
-  async serveAnyBlock(): Promise<void> {
-    this.#transport().setHandlers({ gate: () => ({ allow: true, finished: () => {} }) });
-  }
-
-  async measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult> {
-    return this.#transport().read({ remote, remoteRequestId: 'measure', requestId: 'measure', pairs });
-  }
-
-  async copyByHand(plan: HandCopyPlan): Promise<HandCopy[]> {
-    return copyByHand(this.#built().kv, plan, systemClock);
-  }
-
-  async setTiming(mode: TimingMode | null): Promise<boolean> {
-    return this.#built().runner.setTiming(mode);
-  }
-
-  async takeKernelTimes(): Promise<MeasuredKernels> {
-    const { runner, gpu, transport } = this.#built();
-    const times = runner.takeKernelTimes();
-    const ceilings = await measureCeilings(gpu, this.#platform.readShader, systemClock);
-    return { engineId: transport.identity.engineId, ...times, ceilings };
-  }
-
-  async loseDevice(): Promise<void> {
-    this.#built().gpu.destroy();
-  }
-
-  async shutdown(): Promise<void> {
-    this.#closing.abort();
-    this.#loop?.wake();
-    this.#parts?.transport.close();
-    // The device first: a step under way then ends with an error instead of holding the loop.
-    this.#parts?.runner.destroy();
-    this.#parts?.kv.destroy();
-    this.#parts?.gpu.destroy();
-    await this.#loop?.ended;
-    await Promise.race([this.#parts?.gpu.settled(), systemClock.sleep(MOST_SETTLING_MS)]);
-    this.#parts = null;
-    this.#core = null;
-    this.#events?.close();
-    this.#exit();
-  }
-
-  #buildPolicy(config: EngineCoreConfig): void {
-    const policy = buildPolicy(this.#built(), config, (event) => this.#send(event), this.#spans);
-    const { core, worker, costAware } = policy;
-    this.#core = core;
-    this.#worker = worker;
-    this.#costAware = costAware;
-    this.#cacheReport.coreIs(core);
-  }
-
-  #startLoop(): StepLoop {
-    return new StepLoop({
-      core: () => (this.#paused ? null : this.#core),
+    this.#loop = new StepLoop({
+      core: () => (this.#paused ? null : (this.#policy?.core ?? null)),
+      clock,
+      nextTask,
       spans: this.#spans,
       cacheReport: this.#cacheReport,
       send: (event) => this.#send(event),
       onFailure: (error) => this.#fail(error),
       signal: this.#closing.signal,
     });
+    return parts.started;
+  }
+
+  async addPeer(peer: RemoteAddress, port: MessagePort): Promise<void> {
+    this.parts().transport.addPeer(port, peer);
+  }
+
+  async peerDied(engineId: string): Promise<void> {
+    this.parts().transport.peerDied(engineId);
+  }
+
+  async addRequest(request: EngineRequest, sentMs: number): Promise<void> {
+    try {
+      this.policy().core.addRequest(request);
+      this.#loop?.opened(request.requestId);
+    } finally {
+      this.#spans.submitted(request.requestId, sentMs, this.#deps.clock.now());
+      // A refused request may still have a holder to tell that its blocks are free.
+      this.wake();
+    }
+  }
+
+  async abortRequest(requestId: string): Promise<void> {
+    this.policy().core.abortRequest(requestId);
+    this.wake();
+  }
+
+  async stopRequest(requestId: string): Promise<void> {
+    this.policy().core.stopRequest(requestId);
+    this.wake();
+  }
+
+  async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {
+    const { worker } = this.policy();
+    if (!worker) return;
+    const ids = requestIds === 'all' ? worker.holds().map((hold) => hold.requestId) : requestIds;
+    for (const id of ids) worker.releaseHold(id);
+    this.wake();
+  }
+
+  async resetPrefixCache(): Promise<boolean> {
+    const reset = this.policy().core.resetPrefixCache();
+    this.#loop?.sendCacheEvents();
+    return reset;
+  }
+
+  async drain(): Promise<void> {
+    const { core } = this.policy();
+    const { signal } = this.#closing;
+    while (core.hasWork() && !signal.aborted) await this.#deps.clock.sleep(1, signal);
+  }
+
+  async reconfigure(config: EngineCoreConfig, link: LinkSpec | null): Promise<void> {
+    await this.drain();
+    const { core } = this.policy();
+    core.checkIntegrity();
+    this.#paused = true;
+    try {
+      const { usedBlocks } = core.stats();
+      invariant(
+        usedBlocks === 0,
+        () => `${config.engineId} still uses ${usedBlocks} blocks after it drained`,
+      );
+      this.#buildPolicy(config);
+      this.parts().transport.setLink(link);
+    } finally {
+      this.#paused = false;
+      this.wake();
+    }
+  }
+
+  async shutdown(): Promise<void> {
+    this.#closing.abort();
+    this.wake();
+    const parts = this.#parts;
+    parts?.transport.close();
+    // The device first: a step under way then ends with an error instead of holding the loop.
+    parts?.runner.destroy();
+    parts?.kv.destroy();
+    parts?.gpu.destroy();
+    await this.#loop?.ended;
+    await Promise.race([parts?.gpu.settled(), this.#deps.clock.sleep(MOST_SETTLING_MS)]);
+    this.#parts = null;
+    this.#policy = null;
+    this.#events?.close();
+    this.#deps.exit();
+  }
+
+  parts(): EngineParts {
+    if (!this.#parts) throw new EngineDeadError('the engine is not running: start it first');
+    return this.#parts;
+  }
+
+  policy(): EnginePolicy {
+    if (this.#failure) throw this.#failure;
+    if (!this.#policy || this.#closing.signal.aborted)
+      throw new EngineDeadError('the engine is not running: start it anew');
+    return this.#policy;
+  }
+
+  wake(): void {
+    this.#loop?.wake();
+  }
+
+  #buildPolicy(config: EngineCoreConfig): void {
+    const { clock } = this.#deps;
+    this.#policy = buildPolicy(this.parts(), clock, config, (event) => this.#send(event), this.#spans);
+    this.#cacheReport.coreIs(this.#policy.core);
   }
 
   #fail(error: unknown): void {
     if (this.#closing.signal.aborted) return;
     this.#failure = error instanceof Error ? error : new EngineDeadError(String(error));
     this.#closing.abort();
-    this.#loop?.wake();
+    this.wake();
     this.#send({ kind: 'dead', error: toWire(error) });
     this.#parts?.transport.close();
   }
 
   #send(event: EngineEvent): void {
     this.#events?.postMessage(event);
-  }
-
-  #built(): EngineParts {
-    if (!this.#parts) throw new EngineDeadError('the engine is not running: start it first');
-    return this.#parts;
-  }
-
-  #engine(): EngineCore {
-    if (this.#failure) throw this.#failure;
-    if (!this.#core || this.#closing.signal.aborted)
-      throw new EngineDeadError('the engine is not running: start it anew');
-    return this.#core;
-  }
-
-  #transport(): PeerTransport {
-    return this.#built().transport;
   }
 }

@@ -1,10 +1,10 @@
 /** The loop of an engine's thread: steps while there is work, tells what came of it, and sleeps until something changed. */
 
 import type { EngineCore } from '../engine/engine-core.ts';
-import { systemClock } from '../platform/clock.ts';
+import type { Clock } from '../engine/types.ts';
 import type { CacheReport } from './cache-report.ts';
+import type { EngineEvent } from './engine-api.ts';
 import type { EngineSpans } from './engine-spans.ts';
-import type { EngineEvent } from './messages.ts';
 
 /** After so long without a change, requests that wait say why. */
 const STANDSTILL_MS = 500;
@@ -14,6 +14,9 @@ const SPAN_DELAY_MS = 50;
 export interface StepLoopOptions {
   /** Asked before each step, for the policy may be rebuilt between two; null: nothing may step now. */
   core(): EngineCore | null;
+  clock: Clock;
+  /** Lets messages in between two steps. */
+  nextTask(): Promise<void>;
   spans: EngineSpans;
   cacheReport: CacheReport;
   send(event: EngineEvent): void;
@@ -51,13 +54,13 @@ export class StepLoop {
   }
 
   sendCacheEvents(): void {
-    const { cacheReport, send } = this.#options;
+    const { cacheReport, clock, send } = this.#options;
     const events = cacheReport.take();
-    if (events.length > 0) send({ kind: 'cache', events, atMs: systemClock.now() });
+    if (events.length > 0) send({ kind: 'cache', events, atMs: clock.now() });
   }
 
   async #run(): Promise<void> {
-    const { core, spans, send, onFailure, signal } = this.#options;
+    const { core, clock, nextTask, spans, send, onFailure, signal } = this.#options;
     try {
       while (!signal.aborted) {
         const engine = core();
@@ -65,7 +68,7 @@ export class StepLoop {
           const outputs = await engine.step();
           for (const { finish, requestId } of outputs) if (finish) this.#closed(requestId);
           if (outputs.length > 0) {
-            const atMs = systemClock.now();
+            const atMs = clock.now();
             spans.outputsSent(atMs);
             // Ahead of a turn's end: its result is made from them.
             if (outputs.some(({ finish }) => finish)) this.#sendSpans();
@@ -97,24 +100,21 @@ export class StepLoop {
   async #sendSpansSoon(): Promise<void> {
     if (this.#spansDue) return;
     this.#spansDue = true;
-    await systemClock.sleep(SPAN_DELAY_MS, this.#options.signal);
+    await this.#options.clock.sleep(SPAN_DELAY_MS, this.#options.signal);
     this.#spansDue = false;
     this.#sendSpans();
   }
 
   /** Until a call, a transfer, a notification, a heartbeat or a deadline may have changed what a step would do. */
   async #idle(): Promise<void> {
-    const { core, signal } = this.#options;
+    const { core, clock, signal } = this.#options;
     const stop = new AbortController();
     const called = new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
     if (signal.aborted) return;
     const changed = Promise.race([called, core()?.waitForChange(stop.signal) ?? called]);
-    const moved = await Promise.race([
-      changed.then(() => true),
-      systemClock.sleep(STANDSTILL_MS, stop.signal),
-    ]);
+    const moved = await Promise.race([changed.then(() => true), clock.sleep(STANDSTILL_MS, stop.signal)]);
     if (!moved) {
       this.#tellWhoWaits();
       await changed;
@@ -130,16 +130,4 @@ export class StepLoop {
       this.#openRequests.set(requestId, reason);
     }
   }
-}
-
-const channel = new MessageChannel();
-let resume: (() => void) | null = null;
-channel.port1.onmessage = () => resume?.();
-
-/** Lets messages in between two steps; a timer would cost a millisecond or more. */
-function nextTask(): Promise<void> {
-  return new Promise((resolve) => {
-    resume = resolve;
-    channel.port2.postMessage(null);
-  });
 }

@@ -4,7 +4,7 @@
  */
 import type { BlockPair } from '../engine/kv-connector.ts';
 import { TransferError } from '../errors.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { type CopyHalf, copiesBeside, type HandCopy } from '../transport/by-hand.ts';
 import { createSlab, slotBytesFor } from '../transport/slab.ts';
 import { DEFAULT_SLOTS } from '../transport/transport.ts';
@@ -39,8 +39,8 @@ const COPIES_BESIDE = 4;
 
 /** Alternates the ways, round by round. Leaves the engines serving anything: reconfigure them before real work. */
 export async function measureCopyRate(
-  holder: EngineHandle,
-  reader: EngineHandle,
+  holder: ThreadEngine,
+  reader: ThreadEngine,
   numBlocks: number,
   options: CopyRateOptions,
 ): Promise<CopyRate> {
@@ -49,7 +49,7 @@ export async function measureCopyRate(
   const count = Math.max(1, Math.min(numBlocks - 1, Math.round(options.bytes / blockBytes)));
   const blockIds = Array.from({ length: count }, (_, i) => i + 1);
   const pairs: BlockPair[] = blockIds.map((id) => ({ group: 0, remote: id, local: id }));
-  await holder.call((api) => api.serveAnyBlock());
+  await holder.lab.serveAnyBlock();
   const slab = createSlab({ slots: DEFAULT_SLOTS, slotBytes: slotBytesFor(chunkBytes, [blockBytes]) });
   const halves = new Halves(holder, reader, { slab, blockIds, chunkBytes });
   const rate = { pipelinedMs: [] as number[], byHandMs: [] as number[], descriptors: 0 };
@@ -57,7 +57,7 @@ export async function measureCopyRate(
   const beside = { out: [] as HandCopy[], in: [] as HandCopy[] };
   // Round 0 makes the handshake, touches memory for the first time, and is not counted.
   for (let round = 0; round <= options.rounds; round++) {
-    const moved = await reader.call((api) => api.measureRead(holder.address, pairs));
+    const moved = await reader.lab.measureRead(holder.address, pairs);
     if (moved.outcome !== 'done')
       throw new TransferError(`${holder.engineId} to ${reader.engineId}: ${moved.message}`);
     const out = await halves.alone('out');
@@ -77,12 +77,12 @@ export async function measureCopyRate(
 }
 
 class Halves {
-  readonly #engines: Readonly<Record<CopyHalf, EngineHandle>>;
+  readonly #engines: Readonly<Record<CopyHalf, ThreadEngine>>;
   readonly #blocks: { slab: SharedArrayBuffer; blockIds: readonly number[]; chunkBytes: number };
 
   constructor(
-    holder: EngineHandle,
-    reader: EngineHandle,
+    holder: ThreadEngine,
+    reader: ThreadEngine,
     blocks: { slab: SharedArrayBuffer; blockIds: readonly number[]; chunkBytes: number },
   ) {
     this.#engines = { out: holder, in: reader };
@@ -104,6 +104,6 @@ class Halves {
   }
 
   #copy(half: CopyHalf, copies: number, beside: SharedArrayBuffer | null): Promise<HandCopy[]> {
-    return this.#engines[half].call((api) => api.copyByHand({ half, ...this.#blocks, copies, beside }));
+    return this.#engines[half].lab.copyByHand({ half, ...this.#blocks, copies, beside });
   }
 }

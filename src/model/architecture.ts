@@ -8,7 +8,7 @@ import type { FileSource } from '../platform/types.ts';
 import { pathOf, readJson, requireJson } from './json-file.ts';
 import type { Architecture, RopeScaling } from './types.ts';
 
-export const supportedArchitectures = ['LlamaForCausalLM', 'Qwen2ForCausalLM', 'Qwen3ForCausalLM'] as const;
+const supportedArchitectures = ['LlamaForCausalLM', 'Qwen2ForCausalLM', 'Qwen3ForCausalLM'] as const;
 type SupportedArchitecture = (typeof supportedArchitectures)[number];
 
 const count = z.int().positive();

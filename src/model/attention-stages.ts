@@ -3,13 +3,13 @@ import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
-import type { Stage } from './forward-pass.ts';
 import {
   type AdapterForm,
   type AttentionVariant,
   type AttentionVariants,
   attentionParts,
 } from './kernel-variants.ts';
+import type { Stage } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
 
@@ -54,7 +54,10 @@ export function createAttention(parts: {
     const label = `layer ${layer} attention`;
     const params = uniform('attention', {
       ...kv.placeOfLayer(layer, numLayers),
-      ...{ kv_heads: numKvHeads, group, dims4: headDim / 4, lanes: form.subgroup ?? 1 },
+      kv_heads: numKvHeads,
+      group,
+      dims4: headDim / 4,
+      lanes: form.subgroup ?? 1,
     });
     const inputs = [act.q, kv.buffer, act.tokens, act.tiles, act.tables];
     // One bind group for all forms that write the same: their layouts are equal.
@@ -64,8 +67,13 @@ export function createAttention(parts: {
       const z = partsOf(piece);
       const variant = z > 1 ? split! : isFew(piece) ? few : many;
       return {
-        ...{ kernel: variant.kernel, bindGroup: z > 1 ? toParts : toRows, label },
-        ...{ x: tilesOf(piece, variant), y: numKvHeads, z, work: piece.attendedKeys * pairWork },
+        kernel: variant.kernel,
+        bindGroup: z > 1 ? toParts : toRows,
+        label,
+        x: tilesOf(piece, variant),
+        y: numKvHeads,
+        z,
+        work: piece.attendedKeys * pairWork,
       };
     };
   };

@@ -16,7 +16,7 @@ export interface ChatMessage {
 }
 
 /** Text to ids, without special tokens: a tokenizer here, or one in another thread. */
-export type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
+type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 
 export interface NextTurn {
   /** Prompt and generated tokens of the last turn, with or without a closing end token. */

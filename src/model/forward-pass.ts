@@ -3,7 +3,7 @@
  * place that knows which buffer a kernel reads and writes.
  */
 import type { GpuDevice } from '../gpu/device.ts';
-import type { Dispatch, Kernel, KernelLibrary } from '../gpu/kernels.ts';
+import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
@@ -12,18 +12,9 @@ import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.
 import { type AdapterForm, gemmFor } from './kernel-variants.ts';
 import { matricesOf } from './matrices.ts';
 import type { PassKernels } from './pass-kernels.ts';
+import type { Stage, Work } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
-
-/** A dispatch with how much there is to do, in multiply-adds or values touched. */
-export interface Work extends Dispatch {
-  work: number;
-  /** What it computes, such as 'layer 3 qkv'. */
-  label: string;
-}
-
-/** One kernel call of the pass, for any piece; null: not for this one. */
-export type Stage = (piece: Piece) => Work | null;
 
 export interface ForwardPass {
   /** What a piece dispatches, in order. The last layer's rest is left out for a piece that needs no logits. */
@@ -72,8 +63,14 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   const step = uniform('step', { rows: 0, logit_rows: 0 });
   const { gemm, embed, norm, addNorm, logitNorm, rope, swiglu, sample } = parts.kernels;
   const attention = createAttention({
-    ...{ library, form, architecture, activations: act, kv, variants: parts.kernels.attention },
-    ...{ uniform, stepUniform: step },
+    library,
+    form,
+    architecture,
+    activations: act,
+    kv,
+    variants: parts.kernels.attention,
+    uniform,
+    stepUniform: step,
   });
 
   const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {

@@ -3,8 +3,15 @@
  * start of a stop string is held back until it is certain.
  */
 import type { FinishReason, PromptAccount, RequestOutput, SampledToken } from '../engine/types.ts';
-import type { StreamDecoder } from '../model/tokenizer.ts';
 import type { TimedOutput } from './output-stream.ts';
+
+/** Token ids to text as they come. */
+export interface StreamDecoder {
+  /** Text that this token completes; empty inside a character. */
+  push(tokenId: number): string;
+  /** What is left at the end. */
+  end(): string;
+}
 
 export interface AnswerOptions {
   decoder: StreamDecoder;

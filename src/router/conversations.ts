@@ -1,22 +1,27 @@
 /**
  * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last turn,
- * which are used once, and released when they are too old. The TTL is that of
- * vLLM's disagg_proxy_multiturn.py.
+ * which are used once, and released when they are too old.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { Clock } from '../engine/types.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { EngineClient } from './engine-client.ts';
 import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
 
-/** Below D's TTL of 480 s, so that the router never offers blocks that are about to expire. */
-export const ROUTER_TTL_MS = 450_000;
+/**
+ * Blocks that are about to expire are not offered: P, which waits in a queue before it reads, refuses them 5 s before their
+ * end. vLLM's disagg_proxy_multiturn.py offers for 450 s of D's 480; another TTL gets the same share.
+ */
+const MARGIN_SHARE = 30 / 480;
+const LEAST_MARGIN_MS = 5000;
+/** For a holder that names no end. */
+const OFFERED_MS = 450_000;
 
 /** Beyond these, the one that was not used for the longest time is forgotten. */
 const MOST_CONVERSATIONS = 1024;
 
 export interface HeldForNextTurn {
   params: KvTransferParams;
-  holder: EngineHandle;
+  holder: EngineClient;
   atMs: number;
 }
 
@@ -37,6 +42,8 @@ export interface Conversation {
   before: TurnStart | null;
   /** The one that this one goes on from, found by its history; its place is taken when the turn ends well. */
   follows: Conversation | null;
+  /** It was forgotten: a turn that is under way leaves nothing behind. */
+  ended: boolean;
 }
 
 /** What a conversation was when its last turn came, and what the turn found. */
@@ -48,8 +55,8 @@ export interface TurnStart {
   /** Prompt and output of the turn. */
   tokenIds: readonly number[];
   /** Who computed the prompt, and who generated: the same engine when monolithic. */
-  prefill: EngineHandle;
-  decode: EngineHandle;
+  prefill: EngineClient;
+  decode: EngineClient;
   /** Tokens of the prompt that each found in its own cache. */
   localHitTokens: number;
   decodeHitTokens: number;
@@ -60,6 +67,8 @@ export interface TurnStart {
 export class ConversationCache {
   /** Least recently used first. */
   #conversations = new Map<string, Conversation>();
+  /** Of turns under way, remembered or not. */
+  readonly #underWay = new Set<Conversation>();
   #anonymous = 0;
   readonly #clock: Clock;
 
@@ -72,11 +81,22 @@ export class ConversationCache {
    * is not remembered before a turn ended well: requests that fail push nobody out.
    */
   open(request: GenerateRequest): Conversation {
+    const conversation = this.#opened(request);
+    this.#underWay.add(conversation);
+    return conversation;
+  }
+
+  /** The turn that opened it is over, however it ended. */
+  close(conversation: Conversation): void {
+    this.#underWay.delete(conversation);
+  }
+
+  #opened(request: GenerateRequest): Conversation {
     const cacheSalt = request.cacheSalt ?? null;
     const known = this.find(request);
     if (known) {
       if (request.conversationId !== null) return this.#keep(known);
-      return { ...known, id: this.#anonymousId(), kv: null, before: null, follows: known };
+      return { ...known, id: this.#anonymousId(), kv: null, before: null, follows: known, ended: false };
     }
     const nothing = {
       turns: 0,
@@ -86,6 +106,7 @@ export class ConversationCache {
       kv: null,
       before: null,
       follows: null,
+      ended: false,
     };
     return { id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing };
   }
@@ -106,16 +127,15 @@ export class ConversationCache {
   }
 
   /**
-   * Takes D's parameters out: they are good for one turn. What cannot be used is released. A history that was rewritten
-   * is offered them too: P compares tokens and pulls up to the first that differs, unless its check is off.
+   * Takes D's parameters out: they are good for one turn, and belong to the caller now. What is too old is released. A
+   * history that was rewritten is offered them too: P compares tokens and pulls up to the first that differs.
    */
-  takeRemote(conversation: Conversation, usable: boolean): HeldForNextTurn | null {
+  takeHeld(conversation: Conversation): HeldForNextTurn | null {
     const source = conversation.follows ?? conversation;
     const { kv } = source;
     source.kv = null;
     if (!kv) return null;
-    const fresh = this.#clock.now() - kv.atMs < ROUTER_TTL_MS;
-    if (usable && fresh && !kv.holder.dead) return kv;
+    if (this.#clock.now() < offeredUntilMs(kv) && !kv.holder.ended) return kv;
     release(kv);
     return null;
   }
@@ -124,12 +144,22 @@ export class ConversationCache {
   finish(
     conversation: Conversation,
     request: GenerateRequest,
-    turn: { historyIds: readonly number[] | null; text: string; kv: HeldForNextTurn | null },
+    turn: {
+      historyIds: readonly number[] | null;
+      text: string;
+      kv: HeldForNextTurn | null;
+      before: TurnStart;
+    },
   ): void {
     if (conversation.kv) release(conversation.kv);
+    if (conversation.ended) {
+      if (turn.kv) release(turn.kv);
+      return;
+    }
     // Another turn of the same id may have been under way beside this one, or one of another salt came before.
-    if (this.#conversations.get(conversation.id) !== conversation) this.forget(conversation.id);
+    if (this.#conversations.get(conversation.id) !== conversation) this.#drop(conversation.id);
     conversation.turns++;
+    conversation.before = turn.before;
     conversation.historyIds = turn.historyIds ?? [];
     const answer = { role: 'assistant', content: turn.text };
     const known = turn.historyIds !== null;
@@ -137,14 +167,20 @@ export class ConversationCache {
     conversation.text = known && request.promptText !== undefined ? request.promptText + turn.text : null;
     conversation.kv = turn.kv;
     if (conversation.follows) {
-      this.forget(conversation.follows.id);
+      const { follows } = conversation;
+      if (this.#conversations.get(follows.id) === follows) this.#drop(follows.id);
       conversation.follows = null;
     }
     this.#keep(conversation);
   }
 
-  /** Releases what is held for it. */
+  /** Releases what is held for it. A turn of it that is under way goes on, and is not remembered. */
   forget(id: string): void {
+    for (const conversation of this.#underWay) if (conversation.id === id) conversation.ended = true;
+    this.#drop(id);
+  }
+
+  #drop(id: string): void {
     const conversation = this.#conversations.get(id);
     if (!conversation) return;
     this.#conversations.delete(id);
@@ -166,7 +202,7 @@ export class ConversationCache {
     this.#conversations.set(conversation.id, conversation);
     if (this.#conversations.size > MOST_CONVERSATIONS) {
       const [oldest] = this.#conversations.keys();
-      this.forget(oldest!);
+      this.#drop(oldest!);
     }
     return conversation;
   }
@@ -183,10 +219,16 @@ export class ConversationCache {
   }
 }
 
-/** Frees at the holder; safe for a dead one and for blocks that are free already. */
+function offeredUntilMs({ params, atMs }: HeldForNextTurn): number {
+  const { remote_blocks_expiry_time: expirySeconds } = params;
+  if (expirySeconds == null) return atMs + OFFERED_MS;
+  const ttlMs = expirySeconds * 1000 - atMs;
+  return atMs + ttlMs - Math.max(LEAST_MARGIN_MS, ttlMs * MARGIN_SHARE);
+}
+
+/** Frees at the holder; safe for one that ended and for blocks that are free already. */
 export function release({ holder, params }: HeldForNextTurn): void {
-  const requestId = params.remote_request_id;
-  if (!holder.dead && requestId) holder.call((api) => api.releaseHolds([requestId])).catch(() => {});
+  if (params.remote_request_id) void holder.release([params.remote_request_id]);
 }
 
 /** Whether the request's prompt begins with all of the conversation's last prompt and answer. */

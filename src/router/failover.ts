@@ -1,6 +1,6 @@
 /**
- * A turn's ways through the engines: P then D, or one engine alone when the other failed. Tokens do not depend on the
- * way, so what was given out before a failure stands, and the next way goes on after it.
+ * A turn whose engines or transfers fail goes another way. Tokens do not depend on the way, so what was given out before
+ * a failure stands, and the next way goes on after it.
  */
 import { InternalError, invariant, KvferryError } from '../errors.ts';
 import type { TimedOutput } from './output-stream.ts';
@@ -46,8 +46,8 @@ async function* continued(outputs: AsyncIterable<TimedOutput>, given: number[]):
   }
 }
 
-/** Another way may work: an engine ended, or KV did not arrive. A refused request is refused everywhere. */
+/** Another way may work: an engine ended, or KV did not arrive. A request that an engine does not take is taken nowhere. */
 function canGoOn(error: unknown): error is Error {
   if (!(error instanceof KvferryError) || error instanceof InternalError) return false;
-  return error.code === 'engine_dead' || error.code === 'transfer';
+  return error.code === 'engine_dead' || error.code === 'transfer' || error.code === 'refused';
 }

@@ -1,14 +1,17 @@
-/** One request's outputs, from the engine's events to whoever awaits them. */
+/** One request's outputs, from an engine to whoever awaits them, and the transfers that it caused. */
 import type { RequestOutput } from '../engine/types.ts';
+import type { TransferResult } from '../transport/types.ts';
 
 export interface TimedOutput {
   output: RequestOutput;
-  /** When the engine had it, on the shared clock. */
+  /** When the engine had it, on the shared clock, milliseconds. */
   atMs: number;
 }
 
 export class OutputStream implements AsyncIterable<TimedOutput> {
   readonly requestId: string;
+  /** READs of the request's own, as they ended: complete when its first token is out. */
+  readonly transfers: TransferResult[] = [];
   #ready: TimedOutput[] = [];
   #failure: Error | null = null;
   #ended = false;

@@ -1,14 +1,35 @@
 /** A turn's prompt as token ids. History stays as the ids that the engines saw; only what is new is tokenised. */
 import { RequestError } from '../errors.ts';
-import type { Encode } from '../model/chat.ts';
-import type { TextModel } from '../model/load.ts';
+import type { StreamDecoder } from './answer.ts';
 import { type Conversation, goesOn } from './conversations.ts';
-import type { GenerateRequest } from './turn-types.ts';
+import type { GenerateRequest, Message } from './turn-types.ts';
+
+/** Text to ids, without special tokens. */
+type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
+
+/** What the router needs of a model's tokenizer and chat template. */
+export interface TurnText {
+  architecture: { eosTokenIds: readonly number[] };
+  tokenizer: { encode(text: string): number[]; streamDecoder(): StreamDecoder };
+  chat: {
+    /** Rejects with RequestError or ModelError. */
+    encodePrompt(messages: readonly Message[], encode: Encode): Promise<readonly number[]>;
+    /** `historyIds`: prompt and output of the last turn, which messagesBefore stand for. */
+    nextTurnPrompt(
+      next: {
+        historyIds: readonly number[];
+        messagesBefore: readonly Message[];
+        newMessages: readonly Message[];
+      },
+      encode: Encode,
+    ): Promise<{ promptTokenIds: readonly number[] }>;
+  };
+}
 
 export class PromptBuilder {
-  readonly #text: TextModel;
+  readonly #text: TurnText;
 
-  constructor(text: TextModel) {
+  constructor(text: TurnText) {
     this.#text = text;
   }
 

@@ -5,27 +5,7 @@
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { RequestError } from '../errors.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
-import type { Conversation, TurnStart } from './conversations.ts';
-import type { ServedTurn } from './served-turn.ts';
-
-/** What the conversation is before this turn's end changes it. `prefiller`: the engine that computed the prompt. */
-export function turnStart(served: ServedTurn, prefiller: EngineHandle): TurnStart {
-  const { conversation, turn, trace, decode } = served;
-  const localHitTokens = trace.prefillAccount?.localHitTokens ?? 0;
-  return {
-    turns: conversation.turns,
-    historyIds: conversation.historyIds,
-    messages: conversation.messages,
-    text: conversation.text,
-    tokenIds: [...turn.promptTokenIds, ...served.outputTokenIds],
-    prefill: prefiller,
-    decode,
-    localHitTokens,
-    decodeHitTokens: prefiller === decode ? localHitTokens : trace.decodeHitTokens,
-    heldTokens: turn.remote?.remote_num_tokens ?? 0,
-  };
-}
+import type { Conversation } from './conversations.ts';
 
 /** Puts the conversation back, null for an unknown one; returns D's hold that nothing will use any more, to be released, or null. */
 export async function takeBack(
@@ -33,7 +13,6 @@ export async function takeBack(
   conversation: Conversation | null,
   blockSize: number,
   prefillKeeps: number | null,
-  nowMs: number,
 ): Promise<Conversation['kv']> {
   if (!conversation?.before) {
     throw new RequestError(
@@ -44,23 +23,22 @@ export async function takeBack(
   const { turns, historyIds, messages, text, tokenIds, prefill, decode, heldTokens } = before;
   Object.assign(conversation, { turns, historyIds, messages, text, before: null });
   const useful = kv !== null && heldTokens > 0;
-  conversation.kv = useful
-    ? { ...kv, params: offerOnly(kv.params, heldTokens, blockSize), atMs: nowMs }
-    : null;
-  const forget = (engine: EngineHandle, keep: number) =>
-    engine.dead ? null : engine.call((api) => api.forgetPrefix(tokenIds, cacheSalt, keep));
-  await forget(decode, before.decodeHitTokens);
-  if (prefill !== decode) await forget(prefill, prefillKeeps ?? before.localHitTokens);
+  conversation.kv = useful ? { ...kv, params: offerOnly(kv.params, heldTokens, blockSize) } : null;
+  await decode.forgetPrefix(tokenIds, cacheSalt, before.decodeHitTokens);
+  if (prefill !== decode)
+    await prefill.forgetPrefix(tokenIds, cacheSalt, prefillKeeps ?? before.localHitTokens);
   return useful ? null : kv;
 }
 
-/** The parameters cut down to the first numTokens: what the holder has beyond them is not offered. */
-export function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
+/**
+ * The parameters cut down to the first numTokens: what the holder has beyond them is not offered. remote_token_ids stay
+ * whole: the holder serves who knows all that it holds.
+ */
+function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
   const blocks = Math.ceil(numTokens / blockSize);
   return {
     ...params,
     remote_num_tokens: numTokens,
-    remote_token_ids: params.remote_token_ids?.slice(0, numTokens) ?? null,
     remote_block_ids: params.remote_block_ids?.map((ids) => ids.slice(0, blocks)) ?? null,
   };
 }

@@ -1,47 +1,84 @@
-/** Serves one turn of a conversation: prompt, engines, text, and what is remembered for the next turn. The way through the engines is router.ts. */
+/**
+ * Serves one turn of a conversation after the other: prompt, plan, engines, text, and what is remembered for the next
+ * turn. Who serves is planned in plan.ts, how in ways.ts. Knows engines as EngineClients only, and has no clock, thread,
+ * GPU or tokenizer of its own: it runs over real, fake and simulated engines alike.
+ */
+import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
-import { EngineDeadError } from '../errors.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
-import type { ClusterNotice } from '../fleet/engine-watch.ts';
-import type { ClusterOptions } from '../fleet/types.ts';
-import type { TextModel } from '../model/load.ts';
+import { EngineDeadError, invariant } from '../errors.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
+import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
-import type { PromptBuilder } from './prompts.ts';
-import { turnStart } from './rewind.ts';
+import {
+  type EngineView,
+  enginesOf,
+  planAgain,
+  planTurn,
+  type RoutingPolicy,
+  type TurnPlan,
+} from './plan.ts';
+import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
-import { disaggregatedTurn, monolithicTurn, streamedTurn, type Turn } from './ways.ts';
+import { type Turn, turnOutputs, type Way } from './ways.ts';
 
-export interface TurnServerDeps {
-  text: TextModel;
+/** The router accepted a turn. */
+export interface TurnNotice {
+  turnId: string;
+  conversationId: string;
+  /** From 1 on. */
+  turn: number;
+  promptTokenIds: readonly number[];
+  /** On the shared clock, milliseconds. */
+  atMs: number;
+}
+
+export interface RouterDeps {
+  text: TurnText;
   prompts: PromptBuilder;
   conversations: ConversationCache;
   clock: Clock;
-  /** What is in force now. */
-  options: () => ClusterOptions;
-  pick: (role: 'prefill' | 'decode') => EngineHandle;
-  tell: (notice: ClusterNotice) => void;
+  policy: RoutingPolicy;
+  /** What is in force now. `throttled`: a modelled link slows transfers down. */
+  settings: () => { mode: Mode; handover: Handover; throttled: boolean };
+  /** Those there are now, ended ones included. */
+  engines: () => readonly EngineClient[];
+  onTurn: (notice: TurnNotice) => void;
+  /** An id that nobody can guess, for what is called so here. */
+  newId: (name: string) => string;
   spans: TurnSpans;
 }
 
-export class TurnServer {
-  readonly #deps: TurnServerDeps;
-  #requests = 0;
+export class Router {
+  readonly #deps: RouterDeps;
+  #accepted = 0;
 
-  constructor(deps: TurnServerDeps) {
+  constructor(deps: RouterDeps) {
     this.#deps = deps;
   }
 
   async *serve(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
-    const { clock, conversations, prompts, options, pick, tell } = this.#deps;
+    const { clock, conversations } = this.#deps;
     const acceptedMs = clock.now();
     const conversation = conversations.open(request);
+    try {
+      yield* this.#turn(request, conversation, acceptedMs);
+    } finally {
+      conversations.close(conversation);
+    }
+  }
+
+  async *#turn(
+    request: GenerateRequest,
+    conversation: Conversation,
+    acceptedMs: number,
+  ): AsyncGenerator<GeneratedToken> {
+    const { conversations, prompts, text, spans, newId } = this.#deps;
     let promptTokenIds: readonly number[];
     let historyIds: readonly number[];
     do {
@@ -49,38 +86,45 @@ export class TurnServer {
       promptTokenIds = await prompts.build(request, conversation);
       // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
     } while (conversation.historyIds !== historyIds);
+    // What is held stays for a turn that somebody waits for.
+    request.signal?.throwIfAborted();
     request.onPrompt?.(promptTokenIds);
-    const held = conversations.takeRemote(conversation, options().mode === 'bidirectional');
+    const number = this.#accepted++;
+    const held = conversations.takeHeld(conversation);
+    const plan = this.#plan(request, { number, promptTokenIds, turnsBefore: conversation.turns }, held);
+    const offered = plan?.way !== 'alone' && plan?.load ? held : null;
+    if (held && !offered) release(held);
+    const turn = conversation.turns + 1;
+    const turnId = newId(`${conversation.id}#${turn}.${number + 1}`);
+    const heldTokens = offered?.params.remote_num_tokens ?? 0;
+    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs });
+    this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
     const stopping = new AbortController();
-    const turn: Turn = {
-      requestId: `${conversation.id}#${conversation.turns + 1}.${++this.#requests}`,
+    const asked: Omit<Turn, 'requestIds'> = {
       promptTokenIds,
       sampling: { ...DEFAULT_SAMPLING, ...request.sampling },
       cacheSalt: request.cacheSalt ?? null,
-      remote: held && { ...held.params, remote_num_requests: held.holder.inFlight },
+      acceptedMs,
+      remote: offered && { ...offered.params, remote_num_requests: offered.holder.load.inFlight },
       pull: request.pull ?? null,
       signal: request.signal ?? null,
       stopped: stopping.signal,
     };
-    tell({
-      kind: 'turn',
-      requestId: turn.requestId,
-      conversationId: conversation.id,
-      turn: conversation.turns + 1,
-      promptTokenIds,
-      atMs: acceptedMs,
-    });
-    const served = new ServedTurn(turn, conversation, pick('prefill'), pick('decode'), acceptedMs);
-    const answer = readAnswer(this.#outputs(served, request, held), {
-      decoder: this.#deps.text.tokenizer.streamDecoder(),
-      eosTokenIds: this.#deps.text.architecture.eosTokenIds,
+    const give = (): void => {
+      if (offered) release(offered);
+    };
+    const outputs = request.failover
+      ? this.#withFailover(served, asked, plan, give)
+      : this.#go(served, asked, plan!, '');
+    const answer = readAnswer(outputs, {
+      decoder: text.tokenizer.streamDecoder(),
+      eosTokenIds: text.architecture.eosTokenIds,
       stop: request.stop ?? [],
       includeStop: request.includeStop ?? false,
-      minTokens: turn.sampling.minTokens,
+      minTokens: asked.sampling.minTokens,
       onStop: () => stopping.abort(),
     });
     let finished = false;
-    this.#deps.spans.turnBegins(served);
     try {
       for await (const item of answer) {
         const token = this.#token(item, request, served);
@@ -89,34 +133,80 @@ export class TurnServer {
       }
     } finally {
       // Nobody else would tell D that its blocks are free.
-      if (!finished && held) release(held);
-      served.forgetTransfers();
-      this.#deps.spans.turnEnds(served);
+      if (!finished) give();
+      spans.turnEnds(served);
     }
   }
 
-  #outputs(
-    served: ServedTurn,
+  /** null: the plan's engines ended before it began, and the request may go another way. */
+  #plan(
     request: GenerateRequest,
+    turn: { number: number; promptTokenIds: readonly number[]; turnsBefore: number },
     held: HeldForNextTurn | null,
+  ): TurnPlan | null {
+    const { mode, handover } = this.#deps.settings();
+    const views = this.#views();
+    const heldBy = held?.holder.engineId ?? null;
+    const plan = planTurn({ ...turn, mode, handover, heldBy }, views, this.#deps.policy);
+    const broken = enginesOf(plan).some((id) =>
+      views.some(({ engineId, ended }) => engineId === id && ended),
+    );
+    return broken && request.failover ? null : plan;
+  }
+
+  /** What the plan's engines give, and after a failure what others do. `again`: called before another way is gone. */
+  #withFailover(
+    served: ServedTurn,
+    asked: Omit<Turn, 'requestIds'>,
+    plan: TurnPlan | null,
+    again: () => void,
   ): AsyncIterable<TimedOutput> {
-    const { turn, trace, prefill, decode, conversation } = served;
-    const alone = servedAlone(this.#deps.options().mode, conversation);
-    const overTwo = this.#deps.options().handover === 'streamed' ? streamedTurn : disaggregatedTurn;
-    const first = alone ? monolithicTurn(decode, turn, trace) : overTwo(prefill, decode, turn, trace);
-    if (!request.failover) return first;
-    let ways = 0;
+    const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const engine = [decode, prefill].find(({ ending }) => !ending);
-      if (!engine || ++ways > 2) return null;
-      if (held) release(held);
-      Object.assign(trace, { prefillDoneMs: null, prefillAccount: null, decodeParams: null });
-      return monolithicTurn(engine, { ...turn, requestId: `${turn.requestId}-again${ways}` }, trace);
+      const other = planAgain(this.#views(), alone);
+      if (!other) return null;
+      alone.add(other.engineId);
+      again();
+      return this.#go(served, { ...asked, remote: null }, other, `-again${alone.size}`);
     };
-    const broken = decode.ending || (!alone && prefill.ending);
-    const way = broken ? next() : first;
-    if (!way) throw new EngineDeadError('no engine is alive: wait until one is started again');
-    return withFailover(way, next);
+    const first = plan ? this.#go(served, asked, plan, '') : next();
+    if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
+    return withFailover(first, next);
+  }
+
+  async *#go(
+    served: ServedTurn,
+    asked: Omit<Turn, 'requestIds'>,
+    plan: TurnPlan,
+    attempt: string,
+  ): AsyncGenerator<TimedOutput> {
+    const { spans } = this.#deps;
+    const way = this.#wayOf(plan);
+    const { turnId } = served.facts;
+    const requestIds = { prefill: `${turnId}${attempt || '-p'}`, decode: `${turnId}${attempt}-d` };
+    served.goes(way);
+    spans.turnGoes(served, requestIds);
+    for await (const item of turnOutputs(way, { ...asked, requestIds })) {
+      served.hear(item);
+      if (item.answers) yield item;
+    }
+  }
+
+  #wayOf(plan: TurnPlan): Way {
+    const engines = this.#deps.engines();
+    const engine = (id: string): EngineClient => {
+      const found = engines.find(({ engineId }) => engineId === id);
+      invariant(found, () => `a plan names engine ${id}, and there is none of that id`);
+      return found;
+    };
+    if (plan.way === 'alone') return { way: 'alone', engine: engine(plan.engineId) };
+    return { way: plan.way, prefill: engine(plan.prefill), decode: engine(plan.decode) };
+  }
+
+  #views(): EngineView[] {
+    return this.#deps.engines().map(({ engineId, role, ended, load }) => {
+      return { engineId, role, ended: ended !== null, inFlight: load.inFlight };
+    });
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {
@@ -129,24 +219,19 @@ export class TurnServer {
 
   /** The conversation moves on, and the turn becomes its result. */
   #finish(request: GenerateRequest, served: ServedTurn, end: AnswerEnd, atMs: number): TurnResult {
-    const { conversation, turn, trace, decode, prefill, text, outputTokenIds } = served;
-    const alone = servedAlone(this.#deps.options().mode, conversation);
-    conversation.before = turnStart(served, alone ? decode : prefill);
+    const { conversation, promptTokenIds } = served.facts;
+    const { text, outputTokenIds } = served;
     const { keptTokens } = end;
-    const params = trace.decodeParams;
+    const before = served.start();
+    const held = served.held();
     this.#deps.conversations.finish(conversation, request, {
-      historyIds:
-        keptTokens === null ? null : [...turn.promptTokenIds, ...outputTokenIds.slice(0, keptTokens)],
+      historyIds: keptTokens === null ? null : [...promptTokenIds, ...outputTokenIds.slice(0, keptTokens)],
       text,
-      kv: params && { params, holder: decode, atMs },
+      kv: held && { ...held, atMs },
+      before,
     });
-    const result = served.result(end.reason, this.#deps.options().link !== null);
+    const result = served.result(end.reason, this.#deps.settings().throttled);
     for (const span of served.ownSpans()) this.#deps.spans.tell(span);
     return { ...result, stopReason: end.stopReason };
   }
-}
-
-/** By one engine, D. */
-function servedAlone(mode: Mode, conversation: Conversation): boolean {
-  return mode === 'monolithic' || (mode === 'decode-local' && conversation.turns > 0);
 }

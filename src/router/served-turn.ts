@@ -1,45 +1,53 @@
-/** One turn while it is served, and what is reported of it. */
-import type { FinishReason } from '../engine/types.ts';
+/** One turn while it is served: what its engines gave so far, and what is reported of it. */
+import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { FinishReason, PromptAccount } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
-import type { EngineHandle, ObservedTransfer } from '../fleet/engine-handle.ts';
-import { decodeRequestId, prefillRequestId, routerSpan, type Span } from '../measure/spans.ts';
+import { routerSpan, type Span } from '../measure/spans.ts';
 import { turnStages } from '../measure/stages.ts';
 import { noStages } from '../transport/transfer.ts';
-import type { TransferStages } from '../transport/types.ts';
-import type { Conversation } from './conversations.ts';
+import type { TransferResult, TransferStages } from '../transport/types.ts';
+import type { Conversation, TurnStart } from './conversations.ts';
+import type { EngineClient } from './engine-client.ts';
 import type { TransferSummary, TurnResult } from './turn-types.ts';
-import type { Turn, TurnTrace } from './ways.ts';
+import type { TurnOutput, TurnSide, Way } from './ways.ts';
+
+export interface TurnFacts {
+  turnId: string;
+  conversation: Conversation;
+  promptTokenIds: readonly number[];
+  /** Tokens that D held and offered; 0 when it offered none. */
+  heldTokens: number;
+  /** Router's acceptance, on the shared clock, milliseconds. */
+  acceptedMs: number;
+}
 
 export class ServedTurn {
-  readonly turn: Turn;
-  readonly conversation: Conversation;
-  readonly prefill: EngineHandle;
-  readonly decode: EngineHandle;
-  readonly trace: TurnTrace;
+  readonly facts: TurnFacts;
   readonly outputTokenIds: number[] = [];
   text = '';
+  #way: Way | null = null;
+  /** By the side's last output. */
+  #heard: Partial<Record<TurnSide, TurnOutput>> = {};
+  #decodeHitTokens = 0;
   readonly #spans: Span[] = [];
   #firstMs: number | null = null;
   #lastMs = 0;
 
-  constructor(
-    turn: Turn,
-    conversation: Conversation,
-    prefill: EngineHandle,
-    decode: EngineHandle,
-    acceptedMs: number,
-  ) {
-    this.turn = turn;
-    this.conversation = conversation;
-    this.prefill = prefill;
-    this.decode = decode;
-    this.trace = {
-      acceptedMs,
-      prefillDoneMs: null,
-      prefillAccount: null,
-      decodeHitTokens: 0,
-      decodeParams: null,
-    };
+  constructor(facts: TurnFacts) {
+    this.facts = facts;
+  }
+
+  /** It goes this way, from its beginning; what another way gave before it is no part of the result. */
+  goes(way: Way): void {
+    this.#way = way;
+    this.#heard = {};
+    this.#decodeHitTokens = 0;
+  }
+
+  hear(heard: TurnOutput): void {
+    const { side, output } = heard;
+    this.#heard[side] = heard;
+    if (side === 'decode') this.#decodeHitTokens = output.prompt?.localHitTokens ?? this.#decodeHitTokens;
   }
 
   /** Returns the token's index in the answer. */
@@ -55,64 +63,86 @@ export class ServedTurn {
     if (this.#firstMs === null || span.startMs < this.#firstMs) this.#spans.push(span);
   }
 
+  /** What D, or the only engine, keeps for the next turn; null: nothing. */
+  held(): { params: KvTransferParams; holder: EngineClient } | null {
+    const { decode } = this.#engines();
+    const params = (this.#heard.decode ?? this.#heard.prefill)?.output.finish?.kvTransferParams;
+    return params ? { params, holder: decode } : null;
+  }
+
   /** The turn as spans of its own. Call after the last token. */
   ownSpans(): Span[] {
-    const { turn, conversation, trace, outputTokenIds } = this;
-    const args = { conversationId: conversation.id, turn: conversation.turns, tokens: outputTokenIds.length };
+    const { turnId, conversation, acceptedMs } = this.facts;
+    const tokens = this.outputTokenIds.length;
+    const args = { conversationId: conversation.id, turn: conversation.turns, tokens };
     return [
-      routerSpan('ttft', turn.requestId, trace.acceptedMs, this.#firstMs ?? trace.acceptedMs, args),
-      routerSpan('turn', turn.requestId, trace.acceptedMs, this.#lastMs, args),
+      routerSpan('ttft', turnId, acceptedMs, this.#firstMs ?? acceptedMs, args),
+      routerSpan('turn', turnId, acceptedMs, this.#lastMs, args),
     ];
   }
 
-  /** For a turn that ended without a result. */
-  forgetTransfers(): void {
-    this.#takeTransfers(false);
-  }
-
-  #takeTransfers(throttled: boolean): TurnResult['transfer'] {
+  /** What the conversation is before this turn's end changes it. */
+  start(): TurnStart {
+    const { conversation, promptTokenIds, heldTokens } = this.facts;
+    const { prefill, decode } = this.#engines();
+    const localHitTokens = this.#account()?.localHitTokens ?? 0;
     return {
-      dToP: summarise(this.prefill.takeTransfers(prefillRequestId(this.turn.requestId)), throttled),
-      pToD: summarise(this.decode.takeTransfers(decodeRequestId(this.turn.requestId)), throttled),
+      turns: conversation.turns,
+      historyIds: conversation.historyIds,
+      messages: conversation.messages,
+      text: conversation.text,
+      tokenIds: [...promptTokenIds, ...this.outputTokenIds],
+      prefill,
+      decode,
+      localHitTokens,
+      decodeHitTokens: prefill === decode ? localHitTokens : this.#decodeHitTokens,
+      heldTokens,
     };
   }
 
-  /** Call once, after the last token. */
+  /** Call once, after the last token. `throttled`: a modelled link slowed its transfers down. */
   result(finishReason: FinishReason, throttled: boolean): TurnResult {
-    const { turn, trace, conversation, outputTokenIds } = this;
+    const { turnId, conversation, promptTokenIds, acceptedMs } = this.facts;
     const firstMs = this.#firstMs;
-    if (!trace.prefillAccount || firstMs === null)
-      throw new InternalError(`${turn.requestId} ended without an account of its prompt`);
-    const { dToP, pToD } = this.#takeTransfers(throttled);
-    const tokens = outputTokenIds.length;
+    const prompt = this.#account();
+    if (!prompt || firstMs === null)
+      throw new InternalError(`${turnId} ended without an account of its prompt`);
+    const tokens = this.outputTokenIds.length;
     return {
       conversationId: conversation.id,
       turn: conversation.turns,
-      promptTokenIds: turn.promptTokenIds,
-      outputTokenIds: [...outputTokenIds],
+      promptTokenIds,
+      outputTokenIds: [...this.outputTokenIds],
       text: this.text,
       finishReason,
-      prompt: trace.prefillAccount,
-      ttftMs: firstMs - trace.acceptedMs,
+      prompt,
+      ttftMs: firstMs - acceptedMs,
       tpotMs: tokens > 1 ? (this.#lastMs - firstMs) / (tokens - 1) : null,
-      latencyMs: this.#lastMs - trace.acceptedMs,
-      ...turnStages(this.#spans, {
-        turnId: turn.requestId,
-        acceptedMs: trace.acceptedMs,
-        firstTokenMs: firstMs,
-      }),
-      transfer: { pToD, dToP },
+      latencyMs: this.#lastMs - acceptedMs,
+      ...turnStages(this.#spans, { turnId, acceptedMs, firstTokenMs: firstMs }),
+      transfer: {
+        pToD: summarise(this.#heard.decode?.transfers ?? [], throttled),
+        dToP: summarise(this.#heard.prefill?.transfers ?? [], throttled),
+      },
     };
+  }
+
+  #account(): PromptAccount | null {
+    return this.#heard.prefill?.output.prompt ?? null;
+  }
+
+  #engines(): { prefill: EngineClient; decode: EngineClient } {
+    const way = this.#way;
+    if (!way) throw new InternalError(`${this.facts.turnId} has not begun`);
+    return way.way === 'alone' ? { prefill: way.engine, decode: way.engine } : way;
   }
 }
 
 /** null when nothing was moved. */
-function summarise(transfers: readonly ObservedTransfer[], throttled: boolean): TransferSummary | null {
-  const done = transfers
-    .map((t) => t.result)
-    .filter((result) => result.outcome === 'done' && result.bytes > 0);
+function summarise(transfers: readonly TransferResult[], throttled: boolean): TransferSummary | null {
+  const done = transfers.filter(({ outcome, bytes }) => outcome === 'done' && bytes > 0);
   if (done.length === 0) return null;
-  const sum = (value: (result: (typeof done)[number]) => number): number =>
+  const sum = (value: (result: TransferResult) => number): number =>
     done.reduce((total, r) => total + value(r), 0);
   const stages = noStages();
   for (const key of Object.keys(stages) as (keyof TransferStages)[]) stages[key] = sum((r) => r.stages[key]);

@@ -1,23 +1,24 @@
 /** Spans on their way: to whoever listens, and to the turn under way that they belong to. */
-import { type Span, type SpanSink, turnOfRequest } from '../measure/spans.ts';
+import type { Span, SpanSink } from '../measure/spans.ts';
 import type { ServedTurn } from './served-turn.ts';
+import type { TurnSide } from './ways.ts';
 
 export class TurnSpans {
   readonly #listeners = new Set<SpanSink>();
-  /** By the turn's id. */
-  readonly #open = new Map<string, ServedTurn>();
+  /** By the ids of a turn's requests. */
+  readonly #turns = new Map<string, ServedTurn>();
 
   listen(listener: SpanSink): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  turnBegins(served: ServedTurn): void {
-    this.#open.set(served.turn.requestId, served);
+  turnGoes(served: ServedTurn, requestIds: Readonly<Record<TurnSide, string>>): void {
+    for (const id of Object.values(requestIds)) this.#turns.set(id, served);
   }
 
   turnEnds(served: ServedTurn): void {
-    this.#open.delete(served.turn.requestId);
+    for (const [id, turn] of this.#turns) if (turn === served) this.#turns.delete(id);
   }
 
   /** Since the start. */
@@ -26,9 +27,7 @@ export class TurnSpans {
   tell(span: Span): void {
     this.count++;
     const { requestId, requestIds = [] } = span;
-    for (const id of requestId === null ? requestIds : [requestId]) {
-      this.#open.get(turnOfRequest(id).turnId)?.saw(span);
-    }
+    for (const id of requestId === null ? requestIds : [requestId]) this.#turns.get(id)?.saw(span);
     for (const listener of this.#listeners) listener(span);
   }
 }

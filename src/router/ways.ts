@@ -1,19 +1,26 @@
 /**
- * One turn: P prefills (pulling from D what D has), D takes over and streams. The sequence is that of vLLM's
- * disagg_proxy_multiturn.py; P's one sampled token is discarded, D samples it again.
+ * The ways of a turn through the engines, as a plan says: one engine alone; P (pulling from D what D has), then D; or both
+ * at once. The sequence is that of vLLM's disagg_proxy_multiturn.py; P's one sampled token is discarded, D samples it
+ * again. What P and D give comes out of one stream, so whoever serves turns, or only looks at them, does it by one code.
  */
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
-import type { EngineRequest, PromptAccount, RequestOutput, SamplingParams } from '../engine/types.ts';
-import { InternalError, TransferError } from '../errors.ts';
-import type { EngineHandle, RouterWork } from '../fleet/engine-handle.ts';
-import { decodeRequestId, prefillRequestId } from '../measure/spans.ts';
+import type { EngineRequest, RequestOutput, SamplingParams } from '../engine/types.ts';
+import { InternalError, RefusedError, TransferError } from '../errors.ts';
+import type { TransferResult } from '../transport/types.ts';
+import type { EngineClient, RouterWork } from './engine-client.ts';
 import type { TimedOutput } from './output-stream.ts';
 
+/** Which part of a turn a request is. One engine that does both prefills. */
+export type TurnSide = 'prefill' | 'decode';
+
 export interface Turn {
-  requestId: string;
+  /** At the engines: of P's request, or that of the only engine; and of D's. Unguessable, and never used again. */
+  requestIds: Readonly<Record<TurnSide, string>>;
   promptTokenIds: readonly number[];
   sampling: SamplingParams;
   cacheSalt: string | null;
+  /** When the router accepted it, on the shared clock. */
+  acceptedMs: number;
   /** D's parameters of the last turn; null when nothing can be pulled. */
   remote: KvTransferParams | null;
   /** In place of P's own policy for D's blocks. */
@@ -24,60 +31,57 @@ export interface Turn {
   stopped: AbortSignal | null;
 }
 
-/** Times are on the shared clock, milliseconds. */
-export interface TurnTrace {
-  acceptedMs: number;
-  prefillDoneMs: number | null;
-  prefillAccount: PromptAccount | null;
-  /** Tokens of the prompt that D found in its own cache; 0 until D began. */
-  decodeHitTokens: number;
-  /** kv_transfer_params that D returned with its last token. */
-  decodeParams: KvTransferParams | null;
+/** Engines of a plan. */
+export type Way =
+  | { way: 'alone'; engine: EngineClient }
+  | { way: 'pull' | 'streamed'; prefill: EngineClient; decode: EngineClient };
+
+/** Of a hand-over: P's end, without its token; then D's outputs. Of one engine alone: its outputs. */
+export interface TurnOutput extends TimedOutput {
+  side: TurnSide;
+  /** What follows belongs to the answer. */
+  answers: boolean;
+  /** READs of this side's request, so far. */
+  transfers: readonly TransferResult[];
 }
 
-const MISS: KvTransferParams = {
-  do_remote_decode: true,
-  do_remote_prefill: false,
-  remote_engine_id: null,
-  remote_block_ids: null,
-  remote_host: null,
-  remote_port: null,
-};
-
-/** Both in one engine. */
-export async function* monolithicTurn(
-  engine: EngineHandle,
-  turn: Turn,
-  trace: TurnTrace,
-): AsyncGenerator<TimedOutput> {
-  const alone = request(turn, turn.requestId, turn.sampling, null);
-  const work = { name: 'accept', sinceMs: trace.acceptedMs } as const;
-  for await (const timed of engineOutputs(engine, alone, { ...turn, work })) {
-    trace.prefillAccount ??= timed.output.prompt;
-    yield timed;
+/**
+ * Serves the turn. Whatever ends the reading early (a return, a failure, the signal) ends the turn at its engines, and
+ * frees what they held for each other. Throws RequestError, TransferError, EngineDeadError, or the signal's reason.
+ */
+export function turnOutputs(way: Way, turn: Turn): AsyncGenerator<TurnOutput> {
+  switch (way.way) {
+    case 'alone':
+      return alone(way.engine, turn);
+    case 'pull':
+      return pulled(way.prefill, way.decode, turn);
+    case 'streamed':
+      return streamed(way.prefill, way.decode, turn);
   }
 }
 
-/** P, then D. `prefillDoneMs` is set when P handed over. */
-export async function* disaggregatedTurn(
-  prefill: EngineHandle,
-  decode: EngineHandle,
-  turn: Turn,
-  trace: TurnTrace,
-): AsyncGenerator<TimedOutput> {
-  const handover = await prefilled(prefill, turn, trace, {});
+async function* alone(engine: EngineClient, turn: Turn): AsyncGenerator<TurnOutput> {
+  const request = requestOf(turn, 'prefill', turn.sampling, null);
+  for await (const timed of requestOutputs(engine, request, turn, accepted(turn)))
+    yield { side: 'prefill', answers: true, ...timed };
+}
+
+/** P, then D: vLLM's way. */
+async function* pulled(prefill: EngineClient, decode: EngineClient, turn: Turn): AsyncGenerator<TurnOutput> {
+  const done = await prefilled(prefill, turn, {});
   let taken = false;
   try {
-    const decodeRequest = request(turn, decodeRequestId(turn.requestId), turn.sampling, handover);
-    const work = { name: 'hand over', sinceMs: trace.prefillDoneMs ?? trace.acceptedMs } as const;
-    for await (const timed of engineOutputs(decode, decodeRequest, { ...turn, work })) {
+    yield done;
+    const { kvTransferParams } = done.output.finish!;
+    const request = requestOf(turn, 'decode', turn.sampling, kvTransferParams);
+    const work = { name: 'hand over', sinceMs: done.atMs } as const;
+    for await (const timed of requestOutputs(decode, request, turn, work)) {
       taken = true;
-      noteDecoded(trace, timed.output);
-      yield timed;
+      yield { side: 'decode', answers: true, ...timed };
     }
   } finally {
     // D never began: nobody else would tell P that its blocks are free.
-    if (!taken) await releasePrefilled(prefill, turn);
+    if (!taken) await prefill.release([turn.requestIds.prefill]);
   }
 }
 
@@ -85,138 +89,104 @@ export async function* disaggregatedTurn(
  * P and D at once: D reads the prompt's blocks as P computes them. kvferry's own; vLLM's router asks D when P is done.
  * Whichever fails ends the other, and P's failure is the one that is told.
  */
-export async function* streamedTurn(
-  prefill: EngineHandle,
-  decode: EngineHandle,
+async function* streamed(
+  prefill: EngineClient,
+  decode: EngineClient,
   turn: Turn,
-  trace: TurnTrace,
-): AsyncGenerator<TimedOutput> {
+): AsyncGenerator<TurnOutput> {
   const halves = new AbortController();
   const signal = turn.signal ? AbortSignal.any([turn.signal, halves.signal]) : halves.signal;
-  const prefilling = prefilled(prefill, { ...turn, signal }, trace, { streamed: true });
+  const prefilling = prefilled(prefill, { ...turn, signal }, { streamed: true });
   prefilling.catch((error: unknown) => halves.abort(error));
   let taken = false;
   try {
-    const decodeId = decodeRequestId(turn.requestId);
-    const decodeRequest = request(turn, decodeId, turn.sampling, toBePrefilled(prefill, turn));
-    const work = { name: 'accept', sinceMs: trace.acceptedMs } as const;
-    for await (const timed of engineOutputs(decode, decodeRequest, { ...turn, signal, work })) {
+    const request = requestOf(turn, 'decode', turn.sampling, toBePrefilled(prefill, turn));
+    for await (const timed of requestOutputs(decode, request, { ...turn, signal }, accepted(turn))) {
       // D's news may come before P's.
-      await prefilling;
+      const done = await prefilling;
+      if (!taken) yield done;
       taken = true;
-      noteDecoded(trace, timed.output);
-      yield timed;
+      yield { side: 'decode', answers: true, ...timed };
     }
   } catch (error) {
     halves.abort(error);
     throw error;
   } finally {
     if (!taken) {
-      halves.abort(new InternalError(`${turn.requestId} ended before its first token`));
+      halves.abort(new InternalError(`${turn.requestIds.decode} ended before its first token`));
       await prefilling.catch(() => {});
-      await releasePrefilled(prefill, turn);
+      await prefill.release([turn.requestIds.prefill]);
     }
   }
 }
 
-/** P's half; what it hands over. */
+/** P's half: its end, which names what it hands over. */
 async function prefilled(
-  prefill: EngineHandle,
+  prefill: EngineClient,
   turn: Turn,
-  trace: TurnTrace,
   more: Partial<KvTransferParams>,
-): Promise<KvTransferParams> {
-  const params: KvTransferParams = turn.remote
-    ? { ...turn.remote, do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull }
-    : MISS;
+): Promise<TurnOutput> {
+  const remote = turn.remote ?? {};
+  const params = { ...remote, do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull };
   const once = { ...turn.sampling, maxTokens: 1, minTokens: 0, keepLogits: false };
-  const prefillId = prefillRequestId(turn.requestId);
-  let handover: KvTransferParams | null = null;
-  const prefillRequest = request(turn, prefillId, once, { ...params, ...more });
-  const accepting = { name: 'accept', sinceMs: trace.acceptedMs } as const;
-  const whole = { ...turn, stopped: null, work: accepting };
-  for await (const { output, atMs } of engineOutputs(prefill, prefillRequest, whole)) {
-    if (!output.finish) continue;
-    trace.prefillDoneMs = atMs;
-    trace.prefillAccount = output.prompt;
-    handover = output.finish.kvTransferParams;
+  const request = requestOf(turn, 'prefill', once, { ...params, ...more });
+  for await (const timed of requestOutputs(prefill, request, { ...turn, stopped: null }, accepted(turn))) {
+    if (timed.output.finish?.kvTransferParams) return { side: 'prefill', answers: false, ...timed };
   }
-  if (!handover)
-    throw new InternalError(`${prefill.engineId} finished ${prefillId} without kv_transfer_params`);
-  return handover;
+  throw new InternalError(`${prefill.engineId} finished ${request.requestId} without kv_transfer_params`);
 }
 
 /** For D, before P has begun: whose sequence to read. */
-function toBePrefilled({ address }: EngineHandle, turn: Turn): KvTransferParams {
+function toBePrefilled({ address }: EngineClient, { requestIds }: Turn): KvTransferParams {
   return {
     do_remote_decode: false,
     do_remote_prefill: true,
     remote_block_ids: null,
     remote_engine_id: address.engineId,
-    remote_request_id: prefillRequestId(turn.requestId),
+    remote_request_id: requestIds.prefill,
     remote_host: address.host,
     remote_port: address.port,
     streamed: true,
   };
 }
 
-function noteDecoded(trace: TurnTrace, { prompt, finish }: RequestOutput): void {
-  trace.decodeHitTokens = prompt?.localHitTokens ?? trace.decodeHitTokens;
-  trace.decodeParams = finish?.kvTransferParams ?? null;
-}
+const accepted = ({ acceptedMs }: Turn): RouterWork => ({ name: 'accept', sinceMs: acceptedMs });
 
-async function releasePrefilled(prefill: EngineHandle, turn: Turn): Promise<void> {
-  if (prefill.dead) return;
-  await prefill.call((api) => api.releaseHolds([prefillRequestId(turn.requestId)])).catch(() => {});
-}
-
-function request(
-  turn: Turn,
-  requestId: string,
+function requestOf(
+  { requestIds, promptTokenIds, cacheSalt }: Turn,
+  side: TurnSide,
   sampling: SamplingParams,
   kvTransferParams: KvTransferParams | null,
 ): EngineRequest {
-  return {
-    requestId,
-    promptTokenIds: turn.promptTokenIds,
-    sampling,
-    kvTransferParams,
-    cacheSalt: turn.cacheSalt,
-  };
-}
-
-export interface TurnSignals {
-  /** Aborts. */
-  signal: AbortSignal | null;
-  /** Ends the answer as a stop token would. */
-  stopped: AbortSignal | null;
-  /** What the router has done for it so far, for a span. */
-  work?: RouterWork;
+  return { requestId: requestIds[side], promptTokenIds, sampling, kvTransferParams, cacheSalt };
 }
 
 /**
  * One request at one engine. Aborted there at once when the signal says so, and when the reader stops early or anything
- * fails. Throws RequestError when the engine refuses it, TransferError when KV did not arrive.
+ * fails. Throws RequestError when the engine refuses it, TransferError when KV did not arrive, RefusedError when its
+ * holder refused it.
  */
-export async function* engineOutputs(
-  engine: EngineHandle,
-  engineRequest: EngineRequest,
-  { signal, stopped, work }: TurnSignals,
-): AsyncGenerator<TimedOutput> {
+export async function* requestOutputs(
+  engine: EngineClient,
+  request: EngineRequest,
+  { signal, stopped }: Pick<Turn, 'signal' | 'stopped'>,
+  work?: RouterWork,
+): AsyncGenerator<TimedOutput & { transfers: readonly TransferResult[] }> {
   signal?.throwIfAborted();
-  const stream = await engine.submit(engineRequest, work);
-  const { requestId } = engineRequest;
+  const stream = await engine.submit(request, work);
+  const { requestId } = request;
   const onAbort = () => stream.interrupt(signal?.reason);
   const onStop = () => void engine.stop(requestId);
   signal?.addEventListener('abort', onAbort);
   stopped?.addEventListener('abort', onStop);
   if (signal?.aborted) onAbort();
+  if (stopped?.aborted) onStop();
   let ended = false;
   try {
     for await (const timed of stream) {
       ended = timed.output.finish !== null;
       throwIfFailed(engine, timed.output);
-      yield timed;
+      yield { ...timed, transfers: stream.transfers };
     }
   } finally {
     signal?.removeEventListener('abort', onAbort);
@@ -225,8 +195,9 @@ export async function* engineOutputs(
   }
 }
 
-function throwIfFailed(engine: EngineHandle, output: RequestOutput): void {
-  if (output.finish?.reason === 'error') {
-    throw new TransferError(`${engine.engineId}: ${output.finish.error ?? 'the request failed'}`);
-  }
+function throwIfFailed(engine: EngineClient, output: RequestOutput): void {
+  if (output.finish?.reason !== 'error') return;
+  const { code = 'transfer', message = 'the request failed' } = output.finish.error ?? {};
+  const ErrorOfKind = code === 'refused' ? RefusedError : TransferError;
+  throw new ErrorOfKind(`${engine.engineId}: ${message}`);
 }

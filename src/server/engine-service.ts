@@ -1,16 +1,14 @@
 /** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
-
 import { InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
-import { engineOutputs } from '../router/ways.ts';
+import type { EngineRole } from '../router/engine-client.ts';
+import { requestOutputs } from '../router/ways.ts';
 import { HttpError } from './http-error.ts';
 import { checkKvParams } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
-
-type Role = EngineHandle['role'];
 
 export class OneEngineService implements EngineService {
   readonly kind = 'engine';
@@ -19,9 +17,9 @@ export class OneEngineService implements EngineService {
   readonly text: TextTools;
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
-  readonly #role: Role;
+  readonly #role: EngineRole;
 
-  constructor(cluster: EngineCluster, role: Role, model: ServedModel, text: TextTools) {
+  constructor(cluster: EngineCluster, role: EngineRole, model: ServedModel, text: TextTools) {
     this.#cluster = cluster;
     this.#role = role;
     this.model = model;
@@ -30,16 +28,16 @@ export class OneEngineService implements EngineService {
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
-  engine(): EngineHandle {
+  engine(): ThreadEngine {
     return this.#cluster.engine(this.#role);
   }
 
   async resetPrefixCache(): Promise<boolean> {
-    return this.engine().call((api) => api.resetPrefixCache());
+    return this.engine().serving.resetPrefixCache();
   }
 
   unhealthy(): string | null {
-    return this.engine().ending ? `engine ${this.name} ended and is being started again` : null;
+    return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
@@ -49,9 +47,9 @@ export class OneEngineService implements EngineService {
     request.onPrompt(promptTokenIds);
     const peers = this.#cluster.engines.filter((other) => other !== engine);
     const given = request.kvTransferParams;
-    const kvTransferParams = given && (await checkKvParams(given, peers));
+    const kvTransferParams = given && checkKvParams(given, peers);
     const stopping = new AbortController();
-    const outputs = engineOutputs(
+    const outputs = requestOutputs(
       engine,
       { requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt },
       { signal, stopped: stopping.signal },
@@ -64,23 +62,19 @@ export class OneEngineService implements EngineService {
       minTokens: sampling.minTokens,
       onStop: () => stopping.abort(),
     });
-    try {
-      for await (const { token, text, atMs, end } of answer) {
-        const { tokenId, logits } = token;
-        const piece = { tokenId, text, logits, atMs };
-        if (!end) {
-          yield { ...piece, final: null };
-          continue;
-        }
-        const { reason, stopReason, prompt, finish } = end;
-        if (reason === 'abort') throw new HttpError(503, 'the request was ended by the server');
-        if (reason === 'error' || !prompt)
-          throw new InternalError(`${requestId} ended without a prompt account`);
-        const final = { finishReason: reason, stopReason, prompt, kvTransferParams: finish.kvTransferParams };
-        yield { ...piece, final };
+    for await (const { token, text, atMs, end } of answer) {
+      const { tokenId, logits } = token;
+      const piece = { tokenId, text, logits, atMs };
+      if (!end) {
+        yield { ...piece, final: null };
+        continue;
       }
-    } finally {
-      engine.takeTransfers(requestId);
+      const { reason, stopReason, prompt, finish } = end;
+      if (reason === 'abort') throw new HttpError(503, 'the request was ended by the server');
+      if (reason === 'error' || !prompt)
+        throw new InternalError(`${requestId} ended without a prompt account`);
+      const final = { finishReason: reason, stopReason, prompt, kvTransferParams: finish.kvTransferParams };
+      yield { ...piece, final };
     }
   }
 }

@@ -80,7 +80,7 @@ async function askEngine(
 ) {
   const tokenIds = checkTokens(promptField, await promptTokens(service.text, prompt, over), service);
   const engine = service.engine();
-  const lookup = await engine.call((api) => api.lookup(tokenIds, cacheSalt));
+  const lookup = await engine.inspection.lookup(tokenIds, cacheSalt);
   return {
     promptTokens: tokenIds.length,
     engines: [{ engineId: engine.engineId, role: engine.role, ...lookup }],

@@ -48,7 +48,7 @@ export function observeEngine(
       app.get('/metrics', async (c) => {
         const stats = await service
           .engine()
-          .call((api) => api.stats())
+          .inspection.stats()
           .catch(() => null);
         metrics.setStats(stats);
         return exposition(c, metrics, isOperator(c));

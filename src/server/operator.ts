@@ -31,7 +31,7 @@ export const isOperator =
     adminKey === null ? local : carries(c, adminKey);
 
 /** An operator's paths but /metrics, which every port has. */
-export function mountOperator(app: Hono, { service, observability }: Observed): void {
+function mountOperator(app: Hono, { service, observability }: Observed): void {
   observability.mountDetails(app);
   if (service.kind !== 'engine') return;
   app.post('/reset_prefix_cache', async (c) => {

@@ -28,27 +28,22 @@ export class ClusterService implements RouterService {
 
   /** One engine alive can serve every turn. */
   unhealthy(): string | null {
-    const dead = this.cluster.engines.every((engine) => engine.ending);
+    const dead = this.cluster.engines.every(({ ended }) => ended);
     return dead ? 'every engine ended, and they are being started again' : null;
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
-    if (request.kvTransferParams !== null) {
+    const { requestId: _, prompt, kvTransferParams, ...asked } = request;
+    if (kvTransferParams !== null) {
       throw new HttpError(
         400,
         'kv_transfer_params are for the ports of P and D: the router keeps its own, leave them out',
         'kv_transfer_params',
       );
     }
-    const { conversationId, sampling, stop, includeStop, cacheSalt, onPrompt, signal } = request;
-    const tokens = this.cluster.generate({
-      ...sourceOf(request.prompt),
-      conversationId,
-      findConversation: true,
-      failover: true,
-      encode: (text) => this.text.encode(text, signal),
-      ...{ sampling, stop, includeStop, cacheSalt, onPrompt, signal },
-    });
+    const encode = (text: string) => this.text.encode(text, request.signal);
+    const turn = { ...sourceOf(prompt), ...asked, encode };
+    const tokens = this.cluster.generate({ ...turn, findConversation: true, failover: true });
     for await (const { tokenId, text, logits, atMs, final } of tokens) {
       const piece = { tokenId, text, logits, atMs };
       if (!final) {

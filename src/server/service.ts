@@ -2,11 +2,11 @@
  * What one HTTP port serves, without HTTP: an engine on its own (P or D), or the router before them. The handlers of
  * app.ts know only this; engine-service.ts and router-service.ts are the two kinds.
  */
-
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { PromptAccount, SamplingParams } from '../engine/types.ts';
-import type { EngineHandle } from '../fleet/engine-handle.ts';
+import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { Cluster } from '../fleet/types.ts';
+import type { InspectionApi } from '../host/engine-api.ts';
 import type { Message } from '../router/turn-types.ts';
 
 /** What clients are told of the model, the same on every port. */
@@ -40,7 +40,7 @@ export type Prompt =
   | { kind: 'tokens'; tokenIds: readonly number[] };
 
 export interface GenerationRequest {
-  /** Unique in the process; the engines know the request by it. */
+  /** Unique, and not to be guessed; the engines know the request by it. */
   requestId: string;
   prompt: Prompt;
   sampling: SamplingParams;
@@ -87,16 +87,21 @@ interface Service {
   readonly text: TextTools;
   /** Requests that are served at once; more of them wait. */
   readonly maxNumSeqs: number;
-  /** Throws RequestError, TransferError, EngineDeadError, or the signal's reason. */
+  /** Throws RequestError, TransferError, RefusedError, EngineDeadError, or the signal's reason. */
   generate(request: GenerationRequest): AsyncIterable<AnswerPiece>;
   /** Why it cannot serve now; null when it can. */
   unhealthy(): string | null;
 }
 
+/** What a port tells of its engine. */
+export interface ServedEngine extends Pick<ThreadEngine, 'engineId' | 'role'> {
+  inspection: Pick<InspectionApi, 'lookup' | 'stats'>;
+}
+
 export interface EngineService extends Service {
   readonly kind: 'engine';
   /** The engine as it is now: another one after it was revived. */
-  engine(): EngineHandle;
+  engine(): ServedEngine;
   /** False, and nothing done, while blocks are in use or held. */
   resetPrefixCache(): Promise<boolean>;
 }

@@ -3,7 +3,7 @@
  * names the slab slot where its bytes lie. Each ordered pair (holder -> reader) has a slab and an epoch of its own;
  * the reader picks the epoch, and messages of another one mean nothing to the receiver.
  */
-import type { TransferOutcome } from '../engine/kv-connector.ts';
+import type { ReadClaim, TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId } from '../engine/types.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import type { EngineIdentity, PeerNotification } from './types.ts';
@@ -38,6 +38,7 @@ export interface ReadMessage {
   transferId: string;
   /** The holder's request whose blocks are asked for. */
   remoteRequestId: string;
+  claim: ReadClaim;
   /** The reader's request, for spans. */
   requestId: string;
   /** By group, in the order in which the bytes are wanted. */

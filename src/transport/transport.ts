@@ -279,9 +279,14 @@ class MessagePortTransport implements PeerTransport {
     const { clock, onSpan } = this.#deps;
     if (notification.kind === 'done_reading' && onSpan) {
       emitStage(onSpan, {
-        ...{ name: 'notify', lane: linkLane(from.engineId, this.identity.engineId) },
-        ...{ startMs: postedAt, endMs: clock.now(), requestId },
-        ...{ transferId: notification.requestId, chunk: 0, bytes: 0 },
+        name: 'notify',
+        lane: linkLane(from.engineId, this.identity.engineId),
+        startMs: postedAt,
+        endMs: clock.now(),
+        requestId,
+        transferId: notification.requestId,
+        chunk: 0,
+        bytes: 0,
         way: wayBetween(this.identity.engineId, from.engineId),
       });
     }

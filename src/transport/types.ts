@@ -2,7 +2,13 @@
  * Bytes between engines. The transport moves block contents through shared memory and messages (never block bytes in a
  * message); it knows neither the GPU, which stands behind BlockMemory, nor what a block is for.
  */
-import type { BlockPair, RemoteAddress, TransferOutcome } from '../engine/kv-connector.ts';
+import type {
+  BlockPair,
+  HoldRef,
+  ReadClaim,
+  RemoteAddress,
+  TransferOutcome,
+} from '../engine/kv-connector.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
 
 /** The paged KV of one engine, as bytes: a block is layer by layer here, however it lies on the device. */
@@ -58,6 +64,7 @@ export interface ReadRequest {
   remote: RemoteAddress;
   /** The holder's request whose blocks are read. */
   remoteRequestId: string;
+  claim: ReadClaim;
   pairs: readonly BlockPair[];
   /** Own request, for spans and messages. */
   requestId: string;
@@ -107,16 +114,15 @@ export interface TransferResult {
 
 /** A message from a reader to a holder, outside of any transfer. */
 export type PeerNotification =
-  | { kind: 'done_reading'; requestId: string }
-  | { kind: 'heartbeat'; requestIds: readonly string[] };
+  | ({ kind: 'done_reading' } & HoldRef)
+  | { kind: 'heartbeat'; holds: readonly HoldRef[] };
 
 /** Decides at the holder whether a READ may be served. */
 export type ReadGate = (
   requestId: string,
   blocks: readonly { group: number; blockId: BlockId }[],
-) =>
-  | { allow: true; finished: () => void }
-  | { allow: false; outcome: 'declined' | 'expired' | 'failed'; message: string };
+  claim: ReadClaim,
+) => { allow: true; finished: () => void } | ({ allow: false } & StreamEnd);
 
 /** Blocks of a sequence, by group, from its first to number numBlocks - 1, that have KV. */
 export interface ReadyBlocks {
@@ -128,7 +134,7 @@ export interface ReadyBlocks {
 
 /** Why further blocks will not come. */
 export interface StreamEnd {
-  outcome: 'declined' | 'expired' | 'failed';
+  outcome: Exclude<TransferOutcome, 'done' | 'dead'>;
   message: string;
 }
 
@@ -141,7 +147,7 @@ export interface BlockStream {
 }
 
 /** Opens the sequence of a request, known or not, at the holder. */
-export type StreamGate = (requestId: string) => BlockStream;
+export type StreamGate = (requestId: string, claim: ReadClaim) => BlockStream;
 
 export interface Transport {
   readonly identity: EngineIdentity;

@@ -1,14 +1,8 @@
 /** A cluster that answers by arithmetic. */
-
 import type { Mode } from '../../src/config/modes.ts';
 import { changed } from '../../src/fleet/options.ts';
-import type {
-  Cluster,
-  ClusterInfo,
-  ClusterOptions,
-  EngineStats,
-  PolicyChange,
-} from '../../src/fleet/types.ts';
+import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
+import type { EngineStats } from '../../src/host/engine-api.ts';
 import { routerSpan, type Span } from '../../src/measure/spans.ts';
 import type { GeneratedToken, GenerateRequest, TransferSummary } from '../../src/router/turn-types.ts';
 

@@ -6,13 +6,16 @@ import type {
   BlockPair,
   ConnectorMetadata,
   ConnectorOutput,
+  ReadClaim,
   RecvRequest,
   SendRequest,
 } from '../../src/engine/kv-connector.ts';
+import { claimPrefix, type PrefixClaim } from '../../src/engine/prefix-claim.ts';
 import {
   connect,
   ManualClock,
   makeEngine,
+  range,
   type TestEngine,
   type TestEngineOptions,
   TestMemory,
@@ -90,6 +93,30 @@ export function metadata(parts: Partial<ConnectorMetadata>): ConnectorMetadata {
   };
 }
 
+/** Every sequence here has the tokens 0, 1, 2, ... */
+export const claimOf = (numTokens: number, cacheSalt: string | null = null): PrefixClaim =>
+  claimPrefix(true)(range(0, numTokens), numTokens, cacheSalt);
+
+/** Blocks of what was held last under an id. */
+const lastHeld = new Map<string, number[]>();
+
+/** What a hold of these full blocks is shown to be read as far as `last`, to its end when absent. */
+export function claimTo(requestId: string, last?: number): ReadClaim {
+  const blockIds = lastHeld.get(requestId) ?? [];
+  const read = last === undefined ? blockIds.length : blockIds.indexOf(last) + 1;
+  return { held: claimOf(16 * blockIds.length), prompt: claimOf(16 * read) };
+}
+
+export function sends(
+  requestId: string,
+  blockIds: number[],
+  send: Pick<SendRequest, 'direction' | 'deadline'>,
+): Map<string, SendRequest> {
+  lastHeld.set(requestId, blockIds);
+  const tokenIds = range(0, 16 * blockIds.length);
+  return new Map([[requestId, { blockIds: [blockIds], tokenIds, cacheSalt: null, ...send }]]);
+}
+
 export function hold(
   node: Node,
   requestId: string,
@@ -97,9 +124,7 @@ export function hold(
   send: Pick<SendRequest, 'direction' | 'deadline'>,
 ) {
   node.worker.startLoadKv(metadata({ reqsInBatch: new Set([requestId]) }));
-  node.worker.startLoadKv(
-    metadata({ reqsToSend: new Map([[requestId, { blockIds: [blockIds], ...send }]]) }),
-  );
+  node.worker.startLoadKv(metadata({ reqsToSend: sends(requestId, blockIds, send) }));
 }
 
 export function pull(
@@ -109,10 +134,12 @@ export function pull(
   pairs: BlockPair[],
   remote: Partial<RecvRequest['remote']> = {},
 ) {
+  const held = remote.requestId ?? `${requestId}@${from.address.engineId}`;
   const recv: RecvRequest = {
     remote: {
       ...from.address,
-      requestId: `${requestId}@${from.address.engineId}`,
+      requestId: held,
+      claim: claimTo(held, pairs.at(-1)?.remote),
       blocksExpiryTime: null,
       ...remote,
     },
@@ -131,7 +158,7 @@ export async function nextOutput(node: Node): Promise<ConnectorOutput> {
   return node.worker.getFinished();
 }
 export const nothing: ConnectorOutput = { finishedSending: [], finishedRecving: [], failedRecving: [] };
-export const lease = (clock: ManualClock) => ({
+export const lease = (clock: Pick<ManualClock, 'now'>) => ({
   direction: 'prefill' as const,
   deadline: clock.now() + LEASE_MS,
 });

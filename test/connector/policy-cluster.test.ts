@@ -131,7 +131,10 @@ describe('a next turn that comes late', () => {
   it("after it, ends with an error under the policy 'fail'", async () => {
     const { second } = await secondTurn(476_000, 'fail');
     expect(second.end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
-    expect(second.end.finish!.error).toMatch(/did not arrive \(expired\)/);
+    expect(second.end.finish!.error).toMatchObject({
+      code: 'transfer',
+      message: expect.stringMatching(/did not arrive \(expired\)/),
+    });
   });
 });
 

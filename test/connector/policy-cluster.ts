@@ -87,10 +87,10 @@ class PolicyTransport implements ServingTransport {
   }
 
   /** A gather takes its copy when the test lets the device come to it; the bytes arrive later still. */
-  async #readStream({ remote, remoteRequestId, pairs, signal }: ReadRequest): Promise<TransferResult> {
+  async #readStream({ remote, remoteRequestId, claim, pairs, signal }: ReadRequest): Promise<TransferResult> {
     const holder = this.#net.node(remote)!;
     await this.#net.arrival();
-    const stream = holder.handlers.streamGate!(remoteRequestId);
+    const stream = holder.handlers.streamGate!(remoteRequestId, claim);
     try {
       for (let next = 0; next < pairs.length; ) {
         const ready = await stream.ready(pairs[next]!.remote, signal!);
@@ -117,12 +117,12 @@ class PolicyTransport implements ServingTransport {
     }
   }
 
-  #readHeld({ remote, remoteRequestId, pairs }: ReadRequest): Promise<TransferResult> {
+  #readHeld({ remote, remoteRequestId, claim, pairs }: ReadRequest): Promise<TransferResult> {
     const holder = this.#net.node(remote);
     return new Promise((resolve) => {
       this.#net.post(() => {
         const blocks = pairs.map((pair) => ({ group: pair.group, blockId: pair.remote }));
-        const gate = holder?.handlers.gate?.(remoteRequestId, blocks);
+        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim);
         if (!gate?.allow) {
           resolve(emptyResult(gate?.outcome ?? 'dead', gate?.message ?? 'nobody is there', 0));
           return;
@@ -273,7 +273,7 @@ export class PolicyCluster {
 const streamedFrom = (params: KvTransferParams) => ({ kvTransferParams: { ...params, streamed: true } });
 
 /** Lets promises that were resolved run on. */
-export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 async function wake(node: PolicyNode, clock: TestClock): Promise<void> {
   const stop = new AbortController();

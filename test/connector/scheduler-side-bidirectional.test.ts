@@ -1,5 +1,6 @@
 /** The scenarios of vLLM's test_bidirectional_kv_transfer.py (block size 16, threshold 0 unless named), one test each. */
 import { describe, expect, it } from 'vitest';
+import { claimPrefix } from '../../src/engine/prefix-claim.ts';
 import { EOS, request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
@@ -106,11 +107,13 @@ describe('P node', () => {
   it('7 add_new_req_to_recv_populates_remote_meta', async () => {
     const engine = await waitingPull(56, 48);
     const recv = engine.worker.recv('t2')!;
+    const told = claimPrefix(true)(tokens(48), 48, null);
     expect(recv.remote).toEqual({
       engineId: 'decode-engine',
       requestId: 'remote-request',
       host: 'localhost',
       port: 5601,
+      claim: { held: told, prompt: told },
       blocksExpiryTime: null,
     });
     expect(recv.pairs).toEqual([

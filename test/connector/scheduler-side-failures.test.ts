@@ -88,7 +88,8 @@ describe('policy fail', () => {
       const end = engine.endOf('d')!;
       expect(end).toMatchObject({ tokens: [], prompt: null });
       expect(end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
-      expect(end.finish!.error).toBe(`the KV of request d did not arrive (${outcome}): the test says so`);
+      const message = `the KV of request d did not arrive (${outcome}): the test says so`;
+      expect(end.finish!.error).toEqual({ code: 'transfer', message });
       expect(engine.status('d')).toBeNull();
       await engine.settle();
       expect(engine.finishOf('other')!.reason).toBe('length');

@@ -5,7 +5,9 @@ import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripte
 
 describe('heartbeats', () => {
   const beats = (engine: ScriptedEngine) =>
-    engine.worker.metadata.flatMap((meta) => meta.heartbeats).map((beat) => beat.requestIds);
+    engine.worker.metadata
+      .flatMap((meta) => meta.heartbeats)
+      .map((beat) => beat.holds.map(({ requestId }) => requestId));
 
   it('go out for D nodes only, grouped by holder, every sixth of the lease', async () => {
     const engine = new ScriptedEngine();

@@ -11,7 +11,7 @@ import type {
 } from '../../src/engine/kv-connector.ts';
 import { engineConfig, request, type Sizes, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
 
-export const BS = 16;
+const BS = 16;
 
 export const connectorDefaults: ConnectorConfig = {
   bidirectional: true,
@@ -154,10 +154,7 @@ export class ScriptedEngine extends TestEngine {
 }
 
 /** What the other engine left: numTokens of these tokens, in blocks 901, 902, ... */
-export function remote(
-  tokenIds: readonly number[],
-  overrides: Partial<KvTransferParams> = {},
-): KvTransferParams {
+function remote(tokenIds: readonly number[], overrides: Partial<KvTransferParams> = {}): KvTransferParams {
   const numTokens = overrides.remote_num_tokens ?? tokenIds.length;
   return {
     do_remote_decode: false,

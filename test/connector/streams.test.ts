@@ -1,35 +1,42 @@
 /** A READ of a sequence that is still computed: worker sides and transport as they are, memory instead of a GPU. */
 import { describe, expect, it } from 'vitest';
 import type { ManualClock } from '../transport/helpers.ts';
-import { TestMemory, turns } from '../transport/helpers.ts';
-import { LEASE_MS, lease, makeNodes, metadata, type Node, nextOutput } from './nodes.ts';
+import { range, TestMemory, turns } from '../transport/helpers.ts';
+import { claimOf, LEASE_MS, lease, makeNodes, metadata, type Node, nextOutput } from './nodes.ts';
 
 const P_ID = 'r@prefill';
 
+/** The prompt that is computed at P, unless it says otherwise. */
+const PROMPT = 40;
+
 /** D's local blocks 21, 22, ... for the sequence's blocks from `first` on. */
-function stream(d: Node, p: Node, numBlocks: number, first = 0) {
+function stream(d: Node, p: Node, numBlocks: number, { first = 0, numTokens = PROMPT } = {}) {
   const pairs = Array.from({ length: numBlocks }, (_, i) => ({
     group: 0,
     remote: first + i,
     local: 21 + first + i,
   }));
-  const remote = { ...p.address, requestId: P_ID, blocksExpiryTime: null };
+  const claim = { held: claimOf(numTokens), prompt: claimOf(numTokens) };
+  const remote = { ...p.address, requestId: P_ID, claim, blocksExpiryTime: null };
   const recv = { remote, pairs, numTokens: numBlocks * 16, streamed: true as const };
   d.worker.startLoadKv(metadata({ reqsToRecv: new Map([['r', recv]]) }));
 }
 
-const computed = (p: Node, blockIds: number[], numTokens: number) =>
+/** numTokens of them have KV. */
+const computed = (p: Node, blockIds: number[], numTokens: number, promptTokens = PROMPT) => {
+  const prompt = { tokenIds: range(0, promptTokens), cacheSalt: null };
   p.worker.startLoadKv(
     metadata({
-      computed: new Map([[P_ID, { blockIds: [blockIds], numTokens }]]),
+      computed: new Map([[P_ID, { blockIds: [blockIds], numTokens, ...prompt }]]),
       reqsInBatch: new Set([P_ID]),
     }),
   );
+};
 
-const hold = (p: Node, blockIds: number[], clock: ManualClock) =>
-  p.worker.startLoadKv(
-    metadata({ reqsToSend: new Map([[P_ID, { blockIds: [blockIds], ...lease(clock) }]]) }),
-  );
+const hold = (p: Node, blockIds: number[], clock: ManualClock, promptTokens = PROMPT) => {
+  const send = { blockIds: [blockIds], tokenIds: range(0, promptTokens), cacheSalt: null, ...lease(clock) };
+  p.worker.startLoadKv(metadata({ reqsToSend: new Map([[P_ID, send]]) }));
+};
 
 /** Which of D's blocks have what P's had. */
 const arrived = (d: Node, p: Node, blockIds: readonly number[], first = 0) =>
@@ -77,7 +84,7 @@ describe('a streamed READ', () => {
     const { p, d, clock } = makeNodes();
     computed(p, [4, 5, 6], 40);
     hold(p, [4, 5, 6], clock);
-    stream(d, p, 2, 1);
+    stream(d, p, 2, { first: 1 });
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(arrived(d, p, [5, 6], 1)).toEqual([5, 6]);
   });
@@ -95,8 +102,8 @@ describe('a streamed READ', () => {
       gathered.push(...ids);
       await gate;
     };
-    stream(d, p, 5);
-    computed(p, [1, 2, 3, 4], 64);
+    stream(d, p, 5, { numTokens: 80 });
+    computed(p, [1, 2, 3, 4], 64, 80);
     await turns();
     expect(gathered).toEqual([1, 2]);
     for (const [from, to] of [
@@ -106,13 +113,13 @@ describe('a streamed READ', () => {
       [4, 14],
     ] as const)
       memory.block(0, to).set(memory.block(0, from));
-    computed(p, [], 0);
+    computed(p, [], 0, 80);
     for (const id of [1, 2, 3, 4]) memory.block(0, id).fill(0xff);
     open();
     await turns();
-    computed(p, [11, 12, 13], 48);
+    computed(p, [11, 12, 13], 48, 80);
     await turns();
-    hold(p, [11, 12, 13, 14, 15], clock);
+    hold(p, [11, 12, 13, 14, 15], clock, 80);
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(gathered).toEqual([1, 2, 13, 14, 15]);
     // As they were read, not where the rest was first computed.

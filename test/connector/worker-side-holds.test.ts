@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { pairsOf, range, turns } from '../transport/helpers.ts';
 import {
+  claimTo,
   hold,
   LEASE_MS,
   lease,
@@ -10,6 +11,7 @@ import {
   nextOutput,
   nothing,
   pull,
+  sends,
   TTL_MS,
   ttl,
 } from './nodes.ts';
@@ -81,11 +83,11 @@ describe('the end of a hold', () => {
 
   it('a notification before the hold ends the hold as soon as it comes', async () => {
     const { clock, p, d } = makeNodes();
+    const send = sends('r@prefill', [1], lease(clock));
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r@prefill']) }));
     pull(d, p, 'r', []);
     await turns();
     expect(p.worker.getFinished()).toEqual(nothing);
-    const send = new Map([['r@prefill', { blockIds: [[1]], ...lease(clock) }]]);
     p.worker.startLoadKv(metadata({ reqsToSend: send }));
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
@@ -104,14 +106,14 @@ describe('the end of a hold', () => {
 describe('the path of a request to its hold', () => {
   it('needs reqsInBatch: a hold that was never announced ends at once, its blocks do not leak', () => {
     const { clock, p } = makeNodes();
-    p.worker.startLoadKv(metadata({ reqsToSend: new Map([['r', { blockIds: [[1]], ...lease(clock) }]]) }));
+    p.worker.startLoadKv(metadata({ reqsToSend: sends('r', [1], lease(clock)) }));
     expect(p.worker.getFinished().finishedSending).toEqual(['r']);
     expect(p.worker.holds()).toEqual([]);
   });
 
   it('may begin and end in one metadata', () => {
     const { clock, p } = makeNodes();
-    const send = new Map([['r', { blockIds: [[1]], ...lease(clock) }]]);
+    const send = sends('r', [1], lease(clock));
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']), reqsToSend: send }));
     expect(p.worker.holds()).toMatchObject([{ requestId: 'r', blockIds: [[1]], reading: false }]);
   });
@@ -121,13 +123,13 @@ describe('the path of a request to its hold', () => {
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']) }));
     p.worker.startLoadKv(metadata({ reqsNotProcessed: new Set(['r']) }));
     expect(p.worker.getFinished()).toEqual(nothing);
-    p.worker.startLoadKv(metadata({ reqsToSend: new Map([['r', { blockIds: [[1]], ...lease(clock) }]]) }));
+    p.worker.startLoadKv(metadata({ reqsToSend: sends('r', [1], lease(clock)) }));
     expect(p.worker.holds()).toEqual([]);
   });
 
   it('cannot leave blocks and leave none', () => {
     const { clock, p } = makeNodes();
-    const send = new Map([['r', { blockIds: [[1]], ...lease(clock) }]]);
+    const send = sends('r', [1], lease(clock));
     const both = metadata({ reqsNotProcessed: new Set(['r']), reqsToSend: send });
     expect(() => p.worker.startLoadKv(both)).toThrow(
       "request 'r' leaves blocks to send and is reported as leaving none",
@@ -137,7 +139,8 @@ describe('the path of a request to its hold', () => {
 
 describe('heartbeats', () => {
   const beat = (nodes: ReturnType<typeof makeNodes>, ...requestIds: string[]) => {
-    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: nodes.p.address, requestIds }] }));
+    const holds = requestIds.map((requestId) => ({ requestId, held: claimTo(requestId).held }));
+    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: nodes.p.address, holds }] }));
     return turns();
   };
 
@@ -263,7 +266,8 @@ describe('waitForChange', () => {
     hold(p, 'r', [1], lease(clock));
     const wait = watch(p.worker.waitForChange(new AbortController().signal));
     clock.advance(20_000);
-    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: p.address, requestIds: ['r'] }] }));
+    const holds = [{ requestId: 'r', held: claimTo('r').held }];
+    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: p.address, holds }] }));
     await turns();
     clock.advance(10_000);
     await turns();

@@ -12,6 +12,7 @@ import {
   nextOutput,
   nothing,
   pull,
+  sends,
   TTL_MS,
   ttl,
 } from './nodes.ts';
@@ -39,9 +40,7 @@ describe('a pull', () => {
     hold(d, 'old@decode-engine', [4, 5], ttl(clock));
     pull(p, d, 'old', pairsOf([4, 5], [1, 2]));
     await nextOutput(p);
-    p.worker.startLoadKv(
-      metadata({ reqsToSend: new Map([['old', { blockIds: [[1, 2, 3]], ...lease(clock) }]]) }),
-    );
+    p.worker.startLoadKv(metadata({ reqsToSend: sends('old', [1, 2, 3], lease(clock)) }));
     pull(d, p, 'next', pairsOf([1, 2, 3], [9, 10, 11]), { requestId: 'old' });
     await nextOutput(d);
     await turns();
@@ -213,16 +212,10 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(nodes.p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it('failed: nothing was ever held, or not these blocks', async () => {
+  it('refused: nothing was ever held. It is a failed transfer', async () => {
     const nodes = makeNodes();
-    expect(await failure(nodes)).toMatchObject({
-      outcome: 'failed',
-      message: expect.stringContaining('unknown request'),
-    });
-    hold(nodes.p, 'r2@prefill', [1, 2], lease(nodes.clock));
-    pull(nodes.d, nodes.p, 'r2', pairsOf([1, 3], [7, 8]));
-    expect((await nextOutput(nodes.d)).failedRecving[0]!.message).toContain('block 3 of group 0');
-    expect(nodes.p.memory.gathers).toBe(0);
+    expect(await failure(nodes)).toMatchObject({ outcome: 'refused' });
+    expect(nodes.d.worker.counters.numFailedTransfers).toBe(1);
   });
 
   it('notification_failed costs the holder its lease, and the pull nothing', async () => {

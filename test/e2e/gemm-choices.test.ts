@@ -2,13 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
-import { connect, EngineHandle } from '../../src/fleet/engine-handle.ts';
-import { engineStart } from '../../src/fleet/options.ts';
+import { engineSpecs, engineStart } from '../../src/fleet/options.ts';
+import { connect, ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import { choiceOf, defaultChoice, type GemmChoice, gemmCandidates } from '../../src/model/gemm-forms.ts';
 import { adapterForm } from '../../src/model/kernel-variants.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
-import type { TimedOutput } from '../../src/router/output-stream.ts';
-import { disaggregatedTurn, monolithicTurn, type Turn, type TurnTrace } from '../../src/router/ways.ts';
+import { type Turn, turnOutputs, type Way } from '../../src/router/ways.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 const TURNS = 3;
@@ -18,15 +18,15 @@ const options = { ...testOptions, maxNumBatchedTokens: 128 };
 
 async function withEngines<T>(
   gemm: { prefill: GemmChoice | null; decode: GemmChoice | null },
-  use: (prefill: EngineHandle, decode: EngineHandle) => Promise<T>,
+  use: (prefill: ThreadEngine, decode: ThreadEngine) => Promise<T>,
 ): Promise<T> {
-  const engines: EngineHandle[] = [];
+  const engines: ThreadEngine[] = [];
   try {
-    for (const role of ['prefill', 'decode'] as const) {
-      const start = { ...engineStart(options, role, 'bidirectional'), gemm: gemm[role] };
-      engines.push(await EngineHandle.start(nodePlatform, start, role));
+    for (const spec of engineSpecs(options)) {
+      const start = { ...engineStart(options, spec, 1, 'bidirectional'), gemm: gemm[spec.role] };
+      engines.push(await ThreadEngine.start(nodePlatform, start, spec.role, systemClock));
     }
-    const [prefill, decode] = engines as [EngineHandle, EngineHandle];
+    const [prefill, decode] = engines as [ThreadEngine, ThreadEngine];
     await connect(prefill, [decode]);
     return await use(prefill, decode);
   } finally {
@@ -35,30 +35,32 @@ async function withEngines<T>(
 }
 
 /** Turn by turn, the history growing: `token:digest` of each. */
-async function converse(
-  serve: (turn: Turn, trace: TurnTrace) => AsyncGenerator<TimedOutput>,
-): Promise<{ tokens: string[]; pulled: number }> {
+async function converse(way: Way): Promise<{ tokens: string[]; pulled: number }> {
   const tokens: string[] = [];
   let [pulled, remote]: [number, KvTransferParams | null] = [0, null];
   let history: number[] = [];
   for (let number = 0; number < TURNS; number++) {
     history = [...history, ...Array.from({ length: 100 }, (_, i) => 10 + ((number * 97 + i * 31) % 400))];
     const turn: Turn = {
-      ...{ requestId: `turn-${number}`, promptTokenIds: history, cacheSalt: null, remote },
-      ...{ pull: null, signal: null, stopped: null },
+      requestIds: { prefill: `turn-${number}-p`, decode: `turn-${number}-d` },
+      promptTokenIds: history,
       sampling: { ...DEFAULT_SAMPLING, maxTokens: 6, ignoreEos: true },
+      cacheSalt: null,
+      acceptedMs: 0,
+      remote,
+      pull: null,
+      signal: null,
+      stopped: null,
     };
-    const trace: TurnTrace = {
-      ...{ acceptedMs: 0, prefillDoneMs: null, prefillAccount: null, decodeHitTokens: 0, decodeParams: null },
-    };
-    for await (const { output } of serve(turn, trace)) {
+    for await (const { side, answers, output } of turnOutputs(way, turn)) {
+      if (side === 'prefill' && output.finish) pulled += output.prompt!.pulledTokens;
+      if (!answers) continue;
       for (const { tokenId, logitsDigest } of output.tokens) {
         tokens.push(`${tokenId}:${logitsDigest}`);
         history = [...history, tokenId];
       }
+      remote = output.finish?.kvTransferParams ?? null;
     }
-    pulled += trace.prefillAccount!.pulledTokens;
-    remote = trace.decodeParams;
   }
   return { tokens, pulled };
 }
@@ -68,7 +70,7 @@ describe('forms of the matrix kernel', () => {
     const { name } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
     const none = { prefill: null, decode: null };
     const { alone, form } = await withEngines(none, async (prefill) => ({
-      alone: await converse((turn, trace) => monolithicTurn(prefill, { ...turn, remote: null }, trace)),
+      alone: await converse({ way: 'alone', engine: prefill }),
       form: adapterForm(prefill.started.adapter.subgroupSize, prefill.started.adapter.software),
     }));
     const usual = defaultChoice(form);
@@ -78,9 +80,7 @@ describe('forms of the matrix kernel', () => {
       { prefill: usual, decode: other },
       { prefill: other, decode: usual },
     ]) {
-      const both = await withEngines(gemm, (prefill, decode) =>
-        converse((turn, trace) => disaggregatedTurn(prefill, decode, turn, trace)),
-      );
+      const both = await withEngines(gemm, (prefill, decode) => converse({ way: 'pull', prefill, decode }));
       expect(both.tokens).toEqual(alone.tokens);
       expect(both.pulled).toBeGreaterThan(0);
     }

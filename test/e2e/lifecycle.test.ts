@@ -69,9 +69,9 @@ describe('holds', () => {
       expect(await told).toMatch(
         /prefill-0: waits for 4 blocks, 1 of 9 are free: 8 of 9 are held for .*D engine.* until \d\d:\d\d:\d\d/,
       );
-      await engine.call((api) => api.releaseHolds(['a']));
+      await engine.serving.releaseHolds(['a']);
       await third;
-      await engine.call((api) => api.releaseHolds('all'));
+      await engine.serving.releaseHolds('all');
     });
   });
 
@@ -136,7 +136,7 @@ describe('ends', () => {
       const sampling = { maxTokens: 500, ignoreEos: true };
       const turn = generate(cluster, { conversationId: 'd', promptTokenIds, sampling });
       const failed = expect(turn).rejects.toThrow(/device of decode-0 was lost/);
-      await cluster.engine('decode').call((api) => api.loseDevice());
+      await cluster.engine('decode').lab.loseDevice();
       await failed;
       await expect.poll(() => cluster.engine('decode').dead).toBe(true);
       expect(await cluster.revive()).toBe(1);

@@ -26,7 +26,7 @@ function portsOf(cluster: EngineCluster) {
       kind: 'engine',
       name: role,
       engine: () => cluster.engine(role),
-      resetPrefixCache: () => cluster.engine(role).call((api) => api.resetPrefixCache()),
+      resetPrefixCache: () => cluster.engine(role).serving.resetPrefixCache(),
     };
     return appOf(service, observeEngine(service, cluster));
   };
@@ -130,7 +130,7 @@ it('a changed policy and an engine built anew say that their caches are empty', 
     await cluster.endConversation('c');
     await cluster.configure({ mode: 'unidirectional' });
     await converse(cluster, 'd', 1, { newTokens: 40 });
-    await cluster.engine('decode').call((api) => api.loseDevice());
+    await cluster.engine('decode').lab.loseDevice();
     await expect.poll(() => cluster.engine('decode').dead, { timeout: 10_000 }).toBe(true);
     const dead = await metricsOf(d);
     expect(dead('num_requests_running')).toBe(0);

@@ -30,10 +30,19 @@ export async function withServer<T>(
   };
   const engines = await EngineCluster.start(nodePlatform, { ...testOptions, ...cluster });
   const options = {
-    ...{ host: '127.0.0.1', adminHost: '127.0.0.1', adminKey: null, adminOnClientPorts: false },
+    host: '127.0.0.1',
+    adminHost: '127.0.0.1',
     ports: { prefill: 0, decode: 0, router: 0, admin: 0 },
-    ...{ servedModelNames: [], maxQueue: 64, apiKey: null, corsOrigins: [], streamingKvParams: true },
-    ...{ defaults: {}, version: 'test', log },
+    servedModelNames: [],
+    maxQueue: 64,
+    apiKey: null,
+    adminKey: null,
+    adminOnClientPorts: false,
+    corsOrigins: [],
+    streamingKvParams: true,
+    defaults: {},
+    version: 'test',
+    log,
     ...server,
   };
   const running = await startServer(engines, options, startTextThread);

@@ -202,10 +202,10 @@ describe('engines that fail', () => {
         await expect
           .poll(async () => (await cluster.stats().catch(() => [])).some(({ running }) => running > 0))
           .toBe(true);
-        await cluster.engine(role).call((api) => api.loseDevice());
+        await cluster.engine(role).lab.loseDevice();
         expect(await text(await under)).toBe(expected);
         // The answer may be there before anyone has noticed that an engine ended.
-        await expect.poll(() => cluster.engine(role).revived, { timeout: 20_000 }).toBe(true);
+        await expect.poll(() => cluster.engine(role).engineId, { timeout: 20_000 }).toBe(`${role}-0.2`);
         await expect.poll(async () => (await fetch(`${urls[role]}/health`)).status).toBe(200);
         expect(await text(await post(url, ask))).toBe(expected);
       });

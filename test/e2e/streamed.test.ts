@@ -129,7 +129,7 @@ describe('a streamed hand-over', () => {
           const turn = generate(cluster, { ...asked, failover });
           turn.catch(() => {});
           await begun;
-          await cluster.engine(role).call((api) => api.loseDevice());
+          await cluster.engine(role).lab.loseDevice();
           if (failover) expect(fingerprint([await turn])).toEqual(fingerprint([alone]));
           else await expect(turn).rejects.toBeInstanceOf(EngineDeadError);
         }).catch((error: unknown) => {

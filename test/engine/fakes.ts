@@ -51,7 +51,7 @@ export function chain(previous: number, tokenId: number): number {
   return (h ^ (h >>> 13)) >>> 0;
 }
 
-export const VOCAB = 97;
+const VOCAB = 97;
 /** Ends a sequence; the fake draws it about once in VOCAB tokens. */
 export const EOS = 1;
 
@@ -151,7 +151,7 @@ function draw(digest: number, sample: NonNullable<ScheduledRequest['sample']>): 
   return h % VOCAB;
 }
 
-export const greedy = { ...DEFAULT_SAMPLING, maxTokens: 16, ignoreEos: true };
+const greedy = { ...DEFAULT_SAMPLING, maxTokens: 16, ignoreEos: true };
 
 /** Token ids of a prompt: different for every seed from the first token on. */
 export function tokens(count: number, seed = 0): number[] {

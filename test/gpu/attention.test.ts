@@ -109,7 +109,11 @@ async function attend(form: Form, c: Case) {
       table,
       new Float32Array(form.split ? rows * heads * parts * (headDim + 4) : q.length).fill(Number.NaN),
       packUniform('attention', {
-        ...{ layer, layers, kv_heads: kvHeads, group, dims4: headDim / 4 },
+        layer,
+        layers,
+        kv_heads: kvHeads,
+        group,
+        dims4: headDim / 4,
         lanes: gpu.report.subgroupSize ?? 1,
       }),
     ],

@@ -23,7 +23,10 @@ interface Form {
 /** Every form that some adapter may choose, as far as this one runs it. */
 function forms(): Form[] {
   const tiled = [32, 64].map((rows) => ({
-    ...{ kernel: 'gemmTiled' as const, overrides: { ROWS: rows }, rows, columns4: 16 },
+    kernel: 'gemmTiled' as const,
+    overrides: { ROWS: rows },
+    rows,
+    columns4: 16,
   }));
   const portable = [1, 4, 8].map((rows) => ({
     kernel: 'gemmPortable' as const,

@@ -3,7 +3,8 @@ import { EngineSpans } from '../../src/host/engine-spans.ts';
 import type { Span } from '../../src/measure/spans.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 
-const remote = { engineId: 'prefill-0', host: 'h', port: 1, requestId: 'p', blocksExpiryTime: null };
+const claim = { held: { numTokens: 16, digest: '' }, prompt: { numTokens: 16, digest: '' } };
+const remote = { engineId: 'prefill-0', host: 'h', port: 1, requestId: 'p', claim, blocksExpiryTime: null };
 
 function transferred(spans: EngineSpans, requestId: string, endedMs: number): void {
   const result = emptyResult('failed', 'lost', 5);

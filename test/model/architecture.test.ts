@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import { readArchitecture } from '../../src/model/architecture.ts';
-import { loadArchitecture, loadModel, memorySource } from '../../src/model/load.ts';
+import { loadArchitecture, loadTokenizer, loadWeights, memorySource } from '../../src/model/load.ts';
 import { presetArchitecture, presetNames } from '../../src/model/presets.ts';
 import { countParameters } from '../../src/model/tensor-names.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
@@ -187,7 +187,8 @@ describe('presets', () => {
     const files = directorySource('models/recall');
     expect((await loadArchitecture('nano', files)).vocabSize).toBe(512);
     expect((await loadArchitecture('recall', files)).vocabSize).toBe(1024);
-    const { weights, tokenizer, chat } = await loadModel({ name: 'nano', files, dtype: 'f32', seed: 9 });
+    const weights = await loadWeights({ name: 'nano', files, dtype: 'f32', seed: 9 });
+    const { tokenizer, chat } = await loadTokenizer('nano', files);
     expect([weights.architecture.name, weights.dtype]).toEqual(['nano', 'f32']);
     const messages = [{ role: 'user', content: 'a' }];
     const prompt = await chat.encodePrompt(messages, (text) => tokenizer.encode(text));

@@ -6,8 +6,18 @@ const BLOCK = 4;
 
 /** Of the turn's second block. */
 const fact = (requestId: string): BlockFact => ({
-  ...{ id: 7, use: 'running', hit: false, requestId, index: 1, origin: 'computed', tokens: BLOCK },
-  ...{ refCount: 1, hash: null, evictions: 0, evicted: false, hold: null },
+  id: 7,
+  use: 'running',
+  hit: false,
+  requestId,
+  index: 1,
+  origin: 'computed',
+  tokens: BLOCK,
+  refCount: 1,
+  hash: null,
+  evictions: 0,
+  evicted: false,
+  hold: null,
 });
 
 it('remembers the last 256 turns, and of a conversation only those among them', () => {

@@ -1,24 +1,29 @@
 import { describe, expect, test } from 'vitest';
-import type { EngineHandle } from '../../src/fleet/engine-handle.ts';
-import { type Conversation, ConversationCache, ROUTER_TTL_MS } from '../../src/router/conversations.ts';
+import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
+import { FakeEngine } from './fake-engine.ts';
 
-function world() {
+const before = {} as TurnStart;
+
+function world(ttlSeconds: number | null = 480) {
   let now = 0;
-  const released: string[] = [];
-  const holder = {
-    dead: false,
-    call: async (ask: (api: unknown) => Promise<void>) =>
-      ask({ releaseHolds: async (ids: string[]) => void released.push(...ids) }),
-  } as unknown as EngineHandle;
+  const holder = new FakeEngine('decode-0', 'decode');
+  const { released } = holder;
   const cache = new ConversationCache({ now: () => now, sleep: async () => {} });
   const user = (content: string): Message => ({ role: 'user', content });
   let holds = 0;
   const turn = (request: GenerateRequest, text: string): Conversation => {
     const conversation = cache.open(request);
-    const params = { do_remote_decode: true, do_remote_prefill: false, remote_request_id: `hold-${++holds}` };
+    const remote_blocks_expiry_time = ttlSeconds === null ? null : now / 1000 + ttlSeconds;
+    const remote_request_id = `hold-${++holds}`;
+    const params = {
+      do_remote_decode: true,
+      do_remote_prefill: false,
+      remote_request_id,
+      remote_blocks_expiry_time,
+    };
     const kv = { params, holder, atMs: now };
-    cache.finish(conversation, request, { historyIds: [1, 2, 3, holds], text, kv });
+    cache.finish(conversation, request, { historyIds: [1, 2, 3, holds], text, kv, before });
     return conversation;
   };
   const pass = (ms: number): void => {
@@ -39,8 +44,8 @@ describe('what D holds for a conversation', () => {
       messages: [user('1'), { role: 'assistant', content: 'one' }, user('2')],
     };
     const conversation = cache.open(next);
-    expect(held(cache.takeRemote(conversation, true))).toBe('hold-1');
-    expect(cache.takeRemote(conversation, true)).toBeNull();
+    expect(held(cache.takeHeld(conversation))).toBe('hold-1');
+    expect(cache.takeHeld(conversation)).toBeNull();
   });
 
   test('is offered for a rewritten history too: P pulls as far as the tokens are the same', () => {
@@ -48,7 +53,7 @@ describe('what D holds for a conversation', () => {
     turn({ conversationId: 'a', messages: [user('1')] }, 'one');
     const edited = [user('1'), { role: 'assistant', content: 'uno' }, user('2')];
     const conversation = cache.open({ conversationId: 'a', messages: edited });
-    expect(held(cache.takeRemote(conversation, true))).toBe('hold-1');
+    expect(held(cache.takeHeld(conversation))).toBe('hold-1');
   });
 
   const goesOn = { conversationId: 'a', promptText: 'xyz' };
@@ -56,11 +61,10 @@ describe('what D holds for a conversation', () => {
     [
       'too old',
       ({ cache, pass }) => {
-        pass(ROUTER_TTL_MS);
-        return cache.takeRemote(cache.open(goesOn), true);
+        pass(450_000);
+        return cache.takeHeld(cache.open(goesOn));
       },
     ],
-    ['not wanted', ({ cache }) => cache.takeRemote(cache.open(goesOn), false)],
     ['replaced', ({ turn }) => void turn(goesOn, 'two')],
     ['of a conversation that ended', ({ cache }) => cache.forget('a')],
   ];
@@ -72,9 +76,49 @@ describe('what D holds for a conversation', () => {
     await Promise.resolve();
     expect(made.released).toEqual(['hold-1']);
   });
+
+  test.each([
+    [480, 450],
+    [60, 55],
+    [null, 450],
+  ])('whose TTL is %s s is offered for less than %i s', (ttl, seconds) => {
+    for (const late of [false, true]) {
+      const { cache, turn, pass } = world(ttl);
+      turn({ conversationId: 'a', promptText: 'x' }, 'y');
+      pass(1000 * seconds - (late ? 0 : 1));
+      expect(held(cache.takeHeld(cache.open(goesOn)))).toBe(late ? null : 'hold-1');
+    }
+  });
+
+  test('of a turn that ends after its conversation was ended is released, and nothing is remembered', async () => {
+    for (const known of [false, true]) {
+      const { cache, turn, released } = world();
+      if (known) turn(goesOn, 'one');
+      const conversation = cache.open(goesOn);
+      cache.forget('a');
+      const params = { do_remote_decode: true, do_remote_prefill: false, remote_request_id: 'late' };
+      const kv = { params, holder: new FakeEngine('d', 'decode'), atMs: 0 };
+      cache.finish(conversation, goesOn, { historyIds: [1], text: 'z', kv, before });
+      expect(cache.known('a')).toBeNull();
+      expect(kv.holder.released).toEqual(['late']);
+      expect(released).toEqual(known ? ['hold-1'] : []);
+    }
+  });
 });
 
 type World = ReturnType<typeof world>;
+
+test('a turn that goes on from a conversation without an id leaves another one of that id alone', () => {
+  const { cache, turn } = world();
+  const text = { conversationId: null, findConversation: true, promptText: 'abcd' };
+  turn({ conversationId: 'a', promptText: 'ab' }, 'c');
+  const following = cache.open(text);
+  expect(following.follows?.id).toBe('a');
+  cache.forget('a');
+  const other = turn({ conversationId: 'a', promptText: 'other' }, 'x');
+  cache.finish(following, text, { historyIds: [1], text: 'e', kv: null, before });
+  expect(cache.known('a')).toBe(other);
+});
 
 describe('a conversation without an id', () => {
   const ask = (request: Omit<GenerateRequest, 'conversationId'>): GenerateRequest => ({
@@ -94,7 +138,7 @@ describe('a conversation without an id', () => {
     const found = cache.open(request);
     expect(found.follows).toBe(parent);
     expect(found.turns).toBe(2);
-    expect(held(cache.takeRemote(found, true))).toBe('hold-2');
+    expect(held(cache.takeHeld(found))).toBe('hold-2');
     expect(cache.open(ask({ messages: [user('1'), user('2')] })).follows).toBeNull();
   });
 
@@ -143,7 +187,7 @@ test('requests that never end well are not remembered; two first turns of one id
   expect(cache.find({ conversationId: 'good' })).not.toBeNull();
   const beside = cache.open({ conversationId: 'twice', promptText: 'a' });
   turn({ conversationId: 'twice', promptText: 'a' }, 'b');
-  cache.finish(beside, { conversationId: 'twice' }, { historyIds: [1], text: 'c', kv: null });
+  cache.finish(beside, { conversationId: 'twice' }, { historyIds: [1], text: 'c', kv: null, before });
   await Promise.resolve();
   expect(released).toEqual(['hold-2']);
 });

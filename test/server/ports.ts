@@ -2,9 +2,14 @@
 import type { Hono } from 'hono';
 import type { EngineCore } from '../../src/engine/engine-core.ts';
 import { EngineDeadError, RequestError } from '../../src/errors.ts';
-import type { EngineHandle } from '../../src/fleet/engine-handle.ts';
 import { createApp } from '../../src/server/app.ts';
-import type { EngineService, RouterService, ServedModel, TextTools } from '../../src/server/service.ts';
+import type {
+  EngineService,
+  RouterService,
+  ServedEngine,
+  ServedModel,
+  TextTools,
+} from '../../src/server/service.ts';
 
 export const model: ServedModel = { names: ['nano'], maxModelLen: 1024, vocabSize: 512, eosTokenIds: [0] };
 
@@ -31,23 +36,28 @@ const common = {
 };
 
 export function engineService(core: () => EngineCore | null): EngineService {
-  const api = {
-    lookup: async (tokenIds: readonly number[], salt: string | null) => core()!.lookup(tokenIds, salt),
-    stats: async () => ({ ...core()!.stats(), engineId: 'prefill-0', transfers: null }),
+  const alive = () => {
+    const here = core();
+    if (!here) throw new EngineDeadError('prefill-0 ended');
+    return here;
   };
-  const engine = {
+  const engine: ServedEngine = {
     engineId: 'prefill-0',
     role: 'prefill',
-    call: async (invoke: (remote: typeof api) => unknown) => {
-      if (!core()) throw new EngineDeadError('prefill-0 ended');
-      return invoke(api);
+    inspection: {
+      lookup: async (tokenIds, salt) => alive().lookup(tokenIds, salt),
+      stats: async () => {
+        const memory = { gpu: 0, shared: 0 };
+        const more = { engineId: 'prefill-0', firstUseCompilations: 0, holdUse: null, transfers: null };
+        return { ...alive().stats(), ...more, memory };
+      },
     },
   };
   return {
     ...common,
     kind: 'engine',
     name: 'prefill-0',
-    engine: () => engine as unknown as EngineHandle,
+    engine: () => engine,
     resetPrefixCache: async () => true,
   };
 }

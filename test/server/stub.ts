@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import type { AnswerPiece, GenerationRequest, PortService } from '../../src/server/service.ts';
 
-export const VOCAB = 512;
+const VOCAB = 512;
 
 /** Characters are tokens; an answer is the prompt's tokens again, from the first on. */
 export class StubService {

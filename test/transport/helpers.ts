@@ -110,6 +110,12 @@ export interface TestEngineOptions extends Partial<Omit<TransportDeps, 'memory' 
   port?: number;
 }
 
+/** For gates that look at nothing of it. */
+export const CLAIM = {
+  held: { numTokens: 32, digest: 'held' },
+  prompt: { numTokens: 16, digest: 'prompt' },
+};
+
 let lastPort = 5600;
 
 export function makeEngine(engineId: string, options: TestEngineOptions = {}): TestEngine {
@@ -188,6 +194,7 @@ export function read(
   return reader.transport.read({
     remote: holder.address,
     remoteRequestId: `${id}@holder`,
+    claim: CLAIM,
     pairs,
     requestId: id,
   });

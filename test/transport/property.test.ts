@@ -7,6 +7,7 @@ import { expect, it } from 'vitest';
 import type { TransferOutcome } from '../../src/engine/kv-connector.ts';
 import type { TransferResult } from '../../src/transport/types.ts';
 import {
+  CLAIM,
   connect,
   differing,
   ManualClock,
@@ -97,7 +98,7 @@ async function play({
         const local = pools[group]!.pop();
         return local === undefined ? [] : [{ group, remote, local }];
       });
-      const request = { remote: holder.address, remoteRequestId: 'r', pairs, requestId: 'q' };
+      const request = { remote: holder.address, remoteRequestId: 'r', claim: CLAIM, pairs, requestId: 'q' };
       const check = (result: TransferResult) => {
         ended.push(result.outcome);
         if (result.outcome === 'done') {

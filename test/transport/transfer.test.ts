@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/measure/spans.ts';
 import {
+  CLAIM,
   connect,
   differing,
   ManualClock,
@@ -170,7 +171,11 @@ describe('stages', () => {
     const spans: Span[] = [];
     const { reader, holder } = openPair({ onSpan: (span) => spans.push(span) });
     const result = await read(reader, holder, pairsOf(range(1, 4), range(1, 4)));
-    reader.transport.notify(holder.address, { kind: 'done_reading', requestId: 'req@holder' }, 'req');
+    reader.transport.notify(
+      holder.address,
+      { kind: 'done_reading', requestId: 'req@holder', held: CLAIM.held },
+      'req',
+    );
     await turns();
     const count = (name: string, lane: string) =>
       spans.filter((span) => span.name === name && span.lane === lane && span.requestId === 'req').length;

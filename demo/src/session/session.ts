@@ -2,6 +2,7 @@
  * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
  * talk.ts, a recording is replay.ts; here is which of them acts.
  */
+import { messageOf } from '../../../src/errors.ts';
 import { runCrossover } from './crossover.ts';
 import type { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
@@ -13,7 +14,7 @@ import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
 import type { Role, Session, SessionActions, SessionState } from './types.ts';
-import { messageOf, Workbench } from './workbench.ts';
+import { Workbench } from './workbench.ts';
 
 const SHIPPED_RECORDING = 'recordings/shipped.json';
 
@@ -125,7 +126,7 @@ class PageActions implements SessionActions {
 
   async evictPrefill(): Promise<void> {
     await this.#atEngine('prefill', async (engine) => {
-      const emptied = await engine.call((api) => api.resetPrefixCache());
+      const emptied = await engine.serving.resetPrefixCache();
       if (emptied) this.#bench.note('info', "P's prefix cache is empty: the next turn finds nothing there.");
       else this.#bench.note('warning', 'P keeps its cache while blocks are in use: let the turn end first.');
     });
@@ -133,7 +134,7 @@ class PageActions implements SessionActions {
 
   async expireHold(): Promise<void> {
     await this.#atEngine('decode', async (engine) => {
-      const ended = await engine.call((api) => api.expireHolds('decode'));
+      const ended = await engine.lab.expireHolds('decode');
       const what = ended === 1 ? "D's hold ran out" : `${ended} of D's holds ran out`;
       this.#bench.note(
         'info',

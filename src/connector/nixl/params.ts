@@ -32,6 +32,18 @@ export function remoteRequest(params: KvTransferParams): RemoteRequest | { missi
   return { engineId, host, port, requestId };
 }
 
+/**
+ * All the tokens of the hold that the parameters name, as they tell them; without a word, the prompt's own. Nobody but the
+ * holder can know whether it is so.
+ */
+export function toldTokens(
+  { remote_token_ids: told, remote_num_tokens: numTokens }: KvTransferParams,
+  promptTokenIds: readonly number[],
+): { tokenIds: readonly number[]; numTokens: number } {
+  if (told) return { tokenIds: told, numTokens: told.length };
+  return { tokenIds: promptTokenIds, numTokens: numTokens ?? promptTokenIds.length };
+}
+
 /** The blocks are offered before they exist: D names them by their place in the sequence. */
 export const offersStream = (params: KvTransferParams): boolean =>
   params.do_remote_prefill && params.streamed === true;

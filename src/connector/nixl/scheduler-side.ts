@@ -10,9 +10,11 @@ import type {
   ConnectorOutput,
   ConnectorRequest,
   KvConnectorScheduler,
+  ReadClaim,
   RecvRequest,
   SendRequest,
 } from '../../engine/kv-connector.ts';
+import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../engine/prefix-claim.ts';
 import type { BlockIds, Clock } from '../../engine/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
@@ -25,6 +27,7 @@ import {
   promptBlocks,
   remoteRequest,
   roleOf,
+  toldTokens,
   usableTokens,
 } from './params.ts';
 
@@ -42,13 +45,18 @@ export interface NixlSchedulerDeps {
 
 type Match = { tokens: number; async: boolean; noPullReason: string | null };
 
-const NOTHING_COMPUTED: ComputedBlocks = { blockIds: [], numTokens: 0 };
+const nothingComputed = ({ promptTokenIds, cacheSalt }: ConnectorRequest): ComputedBlocks => {
+  return { blockIds: [], numTokens: 0, tokenIds: promptTokenIds, cacheSalt };
+};
 
 const noPull = (noPullReason: string | null): Match => ({ tokens: 0, async: false, noPullReason });
 
 export class NixlSchedulerSide implements KvConnectorScheduler {
   readonly #deps: NixlSchedulerDeps;
   readonly #heartbeats: Heartbeats;
+  readonly #claim: ClaimPrefix;
+  /** Of what each request's parameters name. */
+  readonly #held = new WeakMap<ConnectorRequest, PrefixClaim>();
   /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
   readonly #remoteBlocksProcessed = new Set<string>();
   #reqsToRecv = new Map<string, RecvRequest>();
@@ -63,13 +71,16 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
   constructor(deps: NixlSchedulerDeps) {
     this.#deps = deps;
     this.#heartbeats = new Heartbeats(deps.config.leaseMs);
+    this.#claim = claimPrefix(deps.config.tokenCheck);
   }
 
-  onNewRequest({ requestId, kvTransferParams: params }: ConnectorRequest): void {
-    if (isStreamedPrefill(params)) this.#computed.set(requestId, NOTHING_COMPUTED);
+  onNewRequest(request: ConnectorRequest): void {
+    const { requestId, kvTransferParams: params } = request;
+    if (isStreamedPrefill(params)) this.#computed.set(requestId, nothingComputed(request));
     if (!params?.do_remote_prefill) return;
     const remote = remoteRequest(params);
-    if (!('missing' in remote)) this.#heartbeats.track(requestId, remote);
+    if ('missing' in remote) return;
+    this.#heartbeats.track(requestId, { ...remote, held: this.#heldClaim(request, params) });
   }
 
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): Match {
@@ -121,17 +132,19 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       const question = this.#question(params, request, numExternalTokens, numLocalComputedTokens);
       this.#deps.costAware?.started(requestId, question);
     }
-    this.#recv(requestId, params, pairs, numExternalTokens);
+    this.#recv(request, params, pairs, numLocalComputedTokens, numExternalTokens);
   }
 
-  requestComputed({ requestId, kvTransferParams, numComputedTokens }: ConnectorRequest, ids: BlockIds): void {
+  requestComputed(request: ConnectorRequest, ids: BlockIds): void {
+    const { requestId, kvTransferParams, numComputedTokens: numTokens } = request;
     if (!isStreamedPrefill(kvTransferParams)) return;
-    const blockIds = promptBlocks(ids, numComputedTokens, this.#deps.blockSize);
-    this.#computed.set(requestId, { blockIds, numTokens: numComputedTokens });
+    const blockIds = promptBlocks(ids, numTokens, this.#deps.blockSize);
+    this.#computed.set(requestId, { ...nothingComputed(request), blockIds, numTokens });
   }
 
-  requestPreempted({ requestId, kvTransferParams }: ConnectorRequest): void {
-    if (isStreamedPrefill(kvTransferParams)) this.#computed.set(requestId, NOTHING_COMPUTED);
+  requestPreempted(request: ConnectorRequest): void {
+    if (isStreamedPrefill(request.kvTransferParams))
+      this.#computed.set(request.requestId, nothingComputed(request));
   }
 
   buildConnectorMeta(): ConnectorMetadata {
@@ -186,7 +199,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     if (!this.#remoteBlocksProcessed.delete(requestId)) {
       if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
       // Never scheduled: its holder would keep the blocks to the end of the lease.
-      this.#recv(requestId, params, [], 0);
+      this.#recv(request, params, [], 0, 0);
       return nothing;
     }
     if (role === 'decode' && !this.#deps.config.bidirectional) return nothing;
@@ -212,17 +225,39 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     return choosePolicy(pull_policy ?? null, config.recomputeThreshold, costAware ?? null).refuse(question);
   }
 
+  /** Under the request's own salt: the holder's digest too, if the parameters are its own. */
+  #heldClaim(request: ConnectorRequest, params: KvTransferParams): PrefixClaim {
+    const known = this.#held.get(request);
+    if (known) return known;
+    const { tokenIds, numTokens } = toldTokens(params, request.promptTokenIds);
+    const claim = this.#claim(tokenIds, numTokens, request.cacheSalt);
+    this.#held.set(request, claim);
+    return claim;
+  }
+
   /** Queues a pull; without pairs only the notification that lets the holder free. Needs a holder to talk to. */
-  #recv(requestId: string, params: KvTransferParams, pairs: RecvRequest['pairs'], numTokens: number): void {
+  #recv(
+    request: ConnectorRequest,
+    params: KvTransferParams,
+    pairs: RecvRequest['pairs'],
+    numLocalTokens: number,
+    numTokens: number,
+  ): void {
+    const { requestId, promptTokenIds, cacheSalt } = request;
     if (pairs.length === 0) this.#heartbeats.untrack(requestId);
     if (!offersBlocks(params)) return;
     const remote = remoteRequest(params);
     if ('missing' in remote) return;
     const blocksExpiryTime = params.remote_blocks_expiry_time ?? null;
+    const numClaimed = pairs.length > 0 ? numLocalTokens + numTokens : 0;
+    const claim: ReadClaim = {
+      held: this.#heldClaim(request, params),
+      prompt: this.#claim(promptTokenIds, numClaimed, cacheSalt),
+    };
     const streamed = offersStream(params);
     if (streamed && pairs.length > 0) this.#streaming.add(requestId);
     this.#reqsToRecv.set(requestId, {
-      ...{ remote: { ...remote, blocksExpiryTime }, pairs, numTokens },
+      ...{ remote: { ...remote, claim, blocksExpiryTime }, pairs, numTokens },
       ...(streamed ? { streamed } : {}),
     });
   }
@@ -236,8 +271,13 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     const deadline = clock.now() + (isPrefill ? config.leaseMs : config.decoderTtlMs);
     // The sampled last token has no KV, so numComputedTokens is what a reader can use.
     const numTokens = delayFree ? numComputedTokens : 0;
+    const tokenIds = request.allTokenIds.slice(0, numTokens);
     if (delayFree) {
-      this.#reqsToSend.set(requestId, { blockIds: remoteBlockIds, deadline, direction: role });
+      const { cacheSalt } = request;
+      this.#reqsToSend.set(requestId, {
+        ...{ blockIds: remoteBlockIds, tokenIds, cacheSalt },
+        ...{ deadline, direction: role },
+      });
     } else {
       this.#reqsNotProcessed.add(requestId);
     }
@@ -252,7 +292,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       tp_size: 1,
       remote_num_tokens: numTokens,
       remote_blocks_expiry_time: isPrefill ? null : deadline / 1000,
-      remote_token_ids: request.allTokenIds.slice(0, numTokens),
+      remote_token_ids: tokenIds,
     };
     return { delayFree, kvTransferParams };
   }

@@ -11,7 +11,8 @@ import type {
   SendRequest,
   TransferOutcome,
 } from '../../engine/kv-connector.ts';
-import type { BlockId, BlockIds, Clock } from '../../engine/types.ts';
+import { claimPrefix } from '../../engine/prefix-claim.ts';
+import type { BlockId, Clock } from '../../engine/types.ts';
 import { EngineDeadError, invariant } from '../../errors.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
@@ -21,12 +22,12 @@ import type {
   TransferResult,
 } from '../../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
-import { type HeldCheck, HoldTable } from './holds.ts';
+import { HoldTable } from './holds.ts';
 import { StreamTable } from './streams.ts';
 import { WorkerNews } from './worker-news.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
-export const EXPIRY_MARGIN_SECONDS = 5;
+const EXPIRY_MARGIN_SECONDS = 5;
 
 export interface TransferInfo {
   /** Own request. */
@@ -66,7 +67,7 @@ export interface WorkerSideDeps {
 export interface WorkerSideCounters {
   /** Pulls that ended well. */
   transfers: number;
-  /** Pulls that ended 'failed' or 'dead'. */
+  /** Pulls that ended 'refused', 'failed' or 'dead'. */
   numFailedTransfers: number;
   numFailedNotifications: number;
   /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */
@@ -100,8 +101,10 @@ export class NixlWorkerSide implements KvConnectorWorker {
     this.#onChunk = deps.onChunk ?? (() => {});
     this.#onTransfer = deps.onTransfer ?? (() => {});
     this.#news = new WorkerNews(deps.clock, () => this.#holds.nextDeadline());
+    const { blockSize } = deps.transport.identity;
+    const claim = claimPrefix(deps.config.tokenCheck);
     this.#holds = new HoldTable({
-      clock: deps.clock,
+      ...{ clock: deps.clock, blockSize, claim },
       extensionMs: (deps.config.leaseMs * 2) / 3,
       onEnd: (requestId, end) => {
         if (end === 'expired') this.counters.numKvExpired += 1;
@@ -111,8 +114,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
     });
     this.#streams = new StreamTable({
       holds: this.#holds,
-      clock: deps.clock,
-      blockSize: deps.transport.identity.blockSize,
+      ...{ clock: deps.clock, blockSize, claim },
       patienceMs: deps.config.leaseMs,
     });
     deps.transport.setHandlers({
@@ -143,8 +145,8 @@ export class NixlWorkerSide implements KvConnectorWorker {
       this.#holds.hold(requestId, send);
       this.#streams.held(requestId);
     }
-    for (const { remote, requestIds } of metadata.heartbeats) {
-      this.#transport.notify(remote, { kind: 'heartbeat', requestIds });
+    for (const { remote, holds } of metadata.heartbeats) {
+      this.#transport.notify(remote, { kind: 'heartbeat', holds });
     }
   }
 
@@ -176,10 +178,6 @@ export class NixlWorkerSide implements KvConnectorWorker {
     return this.#holds.expireNow(direction);
   }
 
-  checkHeld(requestId: string, blockIds: BlockIds): HeldCheck {
-    return this.#holds.check(requestId, blockIds);
-  }
-
   holds() {
     return this.#holds.list();
   }
@@ -189,14 +187,15 @@ export class NixlWorkerSide implements KvConnectorWorker {
   }
 
   #onNotification(notification: PeerNotification): void {
-    if (notification.kind === 'done_reading') this.#holds.doneReading(notification.requestId);
-    else for (const requestId of notification.requestIds) this.#holds.heartbeat(requestId);
+    if (notification.kind === 'done_reading') this.#holds.doneReading(notification);
+    else for (const hold of notification.holds) this.#holds.heartbeat(hold);
   }
 
   async #receive(requestId: string, recv: RecvRequest): Promise<void> {
     const { remote, pairs, numTokens } = recv;
     const done = () => {
-      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId }, requestId);
+      const { held } = remote.claim;
+      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId, held }, requestId);
     };
     if (pairs.length === 0) {
       done();
@@ -230,7 +229,8 @@ export class NixlWorkerSide implements KvConnectorWorker {
   }
 
   #read(requestId: string, { remote, pairs, streamed }: RecvRequest): Promise<TransferResult> {
-    const read = { remote, remoteRequestId: remote.requestId, pairs, requestId };
+    const { requestId: remoteRequestId, claim } = remote;
+    const read = { remote, remoteRequestId, claim, pairs, requestId };
     if (!streamed) return this.#transport.read(read);
     const { signal } = this.#cancels.get(requestId)!;
     const onChunk: ReadRequest['onChunk'] = (pairs) => this.#onChunk({ requestId, pairs });
@@ -260,7 +260,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
 
   #count(outcome: TransferOutcome): void {
     if (outcome === 'done') this.counters.transfers += 1;
-    else if (outcome === 'failed' || outcome === 'dead') this.counters.numFailedTransfers += 1;
+    else if (outcome !== 'declined' && outcome !== 'expired') this.counters.numFailedTransfers += 1;
   }
 
   #localIds({ pairs }: RecvRequest): BlockId[][] {

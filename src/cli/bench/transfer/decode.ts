@@ -1,15 +1,14 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
-
 import type { BlockPair } from '../../../engine/kv-connector.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';
-import type { EngineHandle } from '../../../fleet/engine-handle.ts';
+import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
 import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
 import { formatBytes, formatMs } from '../../format.ts';
-import { plainStyle, renderTable } from '../../table.ts';
+import { plainStyle, renderTable, right } from '../../table.ts';
 import { halfMs } from './stages.ts';
 
 export interface DecodeBeside {
@@ -45,16 +44,18 @@ const SETTLING_STEPS = 3;
 
 /** Leaves the engines serving anything. */
 export async function measureDecodeBeside(
-  reader: EngineHandle,
-  holder: EngineHandle,
+  reader: ThreadEngine,
+  holder: ThreadEngine,
   numBlocks: number,
   { bytes, rounds, sequences }: PullPlan,
 ): Promise<DecodeBeside> {
   const count = Math.min(numBlocks - 1, Math.round(bytes / holder.started.blockBytes));
   const pairs: BlockPair[] = Array.from({ length: count }, (_, i) => ({
-    ...{ group: 0, remote: i + 1, local: i + 1 },
+    group: 0,
+    remote: i + 1,
+    local: i + 1,
   }));
-  await holder.call((api) => api.serveAnyBlock());
+  await holder.lab.serveAnyBlock();
   const measured: DecodeRound[] = [];
   const holderMs: number[] = [];
   for (let round = 0; round < rounds; round++) {
@@ -62,7 +63,7 @@ export async function measureDecodeBeside(
     await steps.begin(sequences, `decode-${sequences}-${round}`);
     await steps.more(SETTLING_STEPS + QUIET_STEPS);
     const startMs = systemClock.now();
-    const moved = await reader.call((api) => api.measureRead(holder.address, pairs));
+    const moved = await reader.lab.measureRead(holder.address, pairs);
     const endMs = systemClock.now();
     if (moved.outcome !== 'done') throw new TransferError(`the pull beside decode: ${moved.message}`);
     await steps.more(QUIET_STEPS + 1);
@@ -74,8 +75,8 @@ export async function measureDecodeBeside(
 }
 
 async function holderAlone(
-  reader: EngineHandle,
-  holder: EngineHandle,
+  reader: ThreadEngine,
+  holder: ThreadEngine,
   numBlocks: number,
   bytes: number,
 ): Promise<number[]> {
@@ -86,14 +87,14 @@ async function holderAlone(
 
 /** Decode steps of one engine, by when their outputs were ready. */
 class Steps {
-  readonly #engine: EngineHandle;
+  readonly #engine: ThreadEngine;
   readonly #atMs: number[] = [];
   #requestIds: string[] = [];
   #sequences = 0;
   #wake: () => void = () => {};
   #stop: () => void = () => {};
 
-  constructor(engine: EngineHandle) {
+  constructor(engine: ThreadEngine) {
     this.#engine = engine;
   }
 
@@ -109,7 +110,10 @@ class Steps {
     this.#requestIds = Array.from({ length: sequences }, (_, i) => `${name}-${i}`);
     for (const requestId of this.#requestIds) {
       await this.#engine.submit({
-        ...{ requestId, promptTokenIds, kvTransferParams: null, cacheSalt: null },
+        requestId,
+        promptTokenIds,
+        kvTransferParams: null,
+        cacheSalt: null,
         sampling: { ...DEFAULT_SAMPLING, maxTokens: 400, ignoreEos: true },
       });
     }
@@ -128,7 +132,7 @@ class Steps {
   async end(): Promise<void> {
     for (const requestId of this.#requestIds) await this.#engine.abort(requestId);
     this.#stop();
-    await this.#engine.call((api) => api.drain());
+    await this.#engine.serving.drain();
   }
 
   around(startMs: number, endMs: number): { besideMs: number[]; quietMs: number[] } {
@@ -165,14 +169,7 @@ export function slowDown(round: DecodeRound): number {
 
 export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): string[] {
   const columns = [
-    { head: 'decoding' },
-    { head: 'pull ms' },
-    { head: 'step ms' },
-    { head: 'steps' },
-    { head: 'slower by' },
-    { head: 'delay ms' },
-    { head: 'holder alone' },
-    { head: 'ratio' },
+    ...right('decoding', 'pull ms', 'step ms', 'steps', 'slower by', 'delay ms', 'holder alone', 'ratio'),
   ];
   // The same, whatever was decoded.
   const alone = quantile(

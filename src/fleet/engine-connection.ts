@@ -1,0 +1,122 @@
+/**
+ * A way to an engine's thread and back: typed calls, events, and how it ended. When the thread ends every open call is
+ * rejected at once (comlink alone would leave them waiting for ever). Knows nothing of requests.
+ */
+import { EngineDeadError, fromWire } from '../errors.ts';
+import type {
+  EngineApi,
+  EngineEvent,
+  EngineStart,
+  EngineStarted,
+  InspectionApi,
+  LabApi,
+  ServingApi,
+} from '../host/engine-api.ts';
+import { transfer, wrap } from '../host/rpc.ts';
+import type { Platform } from '../platform/types.ts';
+
+export class EngineConnection {
+  /** Calls reject with EngineDeadError when the engine ends before it answers. */
+  readonly serving: ServingApi;
+  readonly inspection: InspectionApi;
+  readonly lab: LabApi;
+  readonly #engineId: string;
+  #death: Error | null = null;
+  /** Why it cannot go on, told by the engine before its thread ends. */
+  #cause: Error | null = null;
+  readonly #deathListeners = new Set<(error: Error) => void>();
+  readonly #eventListeners = new Set<(event: EngineEvent) => void>();
+
+  private constructor(engineId: string, port: MessagePort) {
+    this.#engineId = engineId;
+    // All of its methods are asynchronous already: what comlink makes of them has the same type.
+    const api = wrap(port) as unknown as EngineApi;
+    this.serving = this.#guarded(api.serving);
+    this.inspection = this.#guarded(api.inspection);
+    this.lab = this.#guarded(api.lab);
+  }
+
+  /** `attach` is given the connection before anything comes over it. Throws KvferryError, with no thread left running. */
+  static async open(
+    platform: Platform,
+    start: EngineStart,
+    attach: (connection: EngineConnection) => void,
+  ): Promise<EngineStarted> {
+    const { engineId } = start.core;
+    const thread = await platform.startEngineThread(engineId);
+    const connection = new EngineConnection(engineId, thread.port);
+    thread.onExit((reason) => connection.#die(reason));
+    const events = new MessageChannel();
+    events.port1.addEventListener('message', (event) => connection.#receive(event.data as EngineEvent));
+    events.port1.start();
+    connection.onDeath(() => events.port1.close());
+    attach(connection);
+    try {
+      return await connection.serving.start(start, transfer(events.port2, [events.port2]));
+    } catch (error) {
+      await connection.shutdown();
+      throw error;
+    }
+  }
+
+  /** Its thread is gone. */
+  get dead(): boolean {
+    return this.#death !== null;
+  }
+
+  /** Why it serves no more: its thread is gone, or it said that it cannot go on and soon will be. null: it serves. */
+  get ended(): Error | null {
+    return this.#death ?? this.#cause;
+  }
+
+  /** Runs at once when the thread is gone already. */
+  onDeath(listener: (error: Error) => void): void {
+    if (this.#death) listener(this.#death);
+    else this.#deathListeners.add(listener);
+  }
+
+  /** Everything that the engine says, as it comes. */
+  onEvent(listener: (event: EngineEvent) => void): () => void {
+    this.#eventListeners.add(listener);
+    return () => this.#eventListeners.delete(listener);
+  }
+
+  /** Ends the engine cleanly; resolves when its thread is gone. Safe to call twice. */
+  async shutdown(): Promise<void> {
+    if (this.#death) return;
+    const gone = new Promise<void>((resolve) => this.onDeath(() => resolve()));
+    this.serving.shutdown().catch(() => {});
+    await gone;
+  }
+
+  #guarded<T extends object>(api: T): T {
+    const call = (name: PropertyKey, args: unknown[]): Promise<unknown> => {
+      if (this.#death) return Promise.reject(this.#death);
+      return new Promise((resolve, reject) => {
+        this.#deathListeners.add(reject);
+        (Reflect.get(api, name) as (...args: unknown[]) => Promise<unknown>)(...args)
+          .then(resolve, reject)
+          .finally(() => this.#deathListeners.delete(reject));
+      });
+    };
+    return new Proxy({} as T, {
+      get:
+        (_, name) =>
+        (...args: unknown[]) =>
+          call(name, args),
+    });
+  }
+
+  #receive(event: EngineEvent): void {
+    if (event.kind === 'dead') this.#cause = fromWire(event.error);
+    for (const listener of this.#eventListeners) listener(event);
+    if (event.kind === 'dead') void this.shutdown();
+  }
+
+  #die(reason: string): void {
+    if (this.#death) return;
+    this.#death = this.#cause ?? new EngineDeadError(`engine ${this.#engineId} ended: ${reason}`);
+    for (const listener of this.#deathListeners) listener(this.#death);
+    this.#deathListeners.clear();
+  }
+}

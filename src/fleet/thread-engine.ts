@@ -1,0 +1,186 @@
+/** An engine in a thread of its own, as the router's EngineClient; beside it what starting, watching and measuring it take. */
+import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { RemoteAddress } from '../engine/kv-connector.ts';
+import type { Clock, EngineRequest } from '../engine/types.ts';
+import { RequestError } from '../errors.ts';
+import type {
+  EngineEvent,
+  EngineStart,
+  EngineStarted,
+  InspectionApi,
+  LabApi,
+  ServingApi,
+} from '../host/engine-api.ts';
+import { transfer } from '../host/rpc.ts';
+import { routerSpan, type Span } from '../measure/spans.ts';
+import type { Platform } from '../platform/types.ts';
+import type { EngineClient, EngineRole, RouterWork } from '../router/engine-client.ts';
+import { OutputStream } from '../router/output-stream.ts';
+import { EngineConnection } from './engine-connection.ts';
+
+export class ThreadEngine implements EngineClient {
+  readonly engineId: string;
+  readonly role: EngineRole;
+  readonly address: RemoteAddress;
+  started!: EngineStarted;
+  /** Messages with spans that came. */
+  spanMessages = 0;
+  #connection!: EngineConnection;
+  readonly #clock: Clock;
+  readonly #streams = new Map<string, OutputStream>();
+  readonly #spanListeners = new Set<(span: Span) => void>();
+
+  private constructor({ engineId, host, port }: EngineStart['core'], role: EngineRole, clock: Clock) {
+    this.engineId = engineId;
+    this.role = role;
+    this.address = { engineId, host, port };
+    this.#clock = clock;
+  }
+
+  /** Throws KvferryError, with no thread left running. */
+  static async start(
+    platform: Platform,
+    start: EngineStart,
+    role: EngineRole,
+    clock: Clock,
+  ): Promise<ThreadEngine> {
+    const engine = new ThreadEngine(start.core, role, clock);
+    engine.started = await EngineConnection.open(platform, start, (connection) => {
+      engine.#connection = connection;
+      connection.onEvent((event) => engine.#receive(event));
+      connection.onDeath((error) => engine.#failAll(error));
+    });
+    return engine;
+  }
+
+  get serving(): ServingApi {
+    return this.#connection.serving;
+  }
+
+  get inspection(): InspectionApi {
+    return this.#connection.inspection;
+  }
+
+  get lab(): LabApi {
+    return this.#connection.lab;
+  }
+
+  /** Its thread is gone. */
+  get dead(): boolean {
+    return this.#connection.dead;
+  }
+
+  get ended(): Error | null {
+    return this.#connection.ended;
+  }
+
+  get load(): EngineClient['load'] {
+    return { inFlight: this.#streams.size };
+  }
+
+  onDeath(listener: (error: Error) => void): void {
+    this.#connection.onDeath(listener);
+  }
+
+  /** Everything that the engine says, as it comes. */
+  onEvent(listener: (event: EngineEvent) => void): () => void {
+    return this.#connection.onEvent(listener);
+  }
+
+  /** Its own spans, and those of what the router did for its requests. */
+  onSpan(listener: (span: Span) => void): () => void {
+    this.#spanListeners.add(listener);
+    return () => this.#spanListeners.delete(listener);
+  }
+
+  async submit(request: EngineRequest, work?: RouterWork): Promise<OutputStream> {
+    const { requestId } = request;
+    if (this.#streams.has(requestId))
+      throw new RequestError(`request ${requestId} has not ended at ${this.engineId}: choose another id`);
+    const stream = new OutputStream(requestId);
+    this.#streams.set(requestId, stream);
+    try {
+      const sentMs = this.#clock.now();
+      if (work) this.#tellSpan(routerSpan(work.name, requestId, work.sinceMs, sentMs));
+      const arrivalMs = request.arrivalMs ?? sentMs;
+      await this.serving.addRequest({ ...request, arrivalMs }, sentMs);
+    } catch (error) {
+      this.#streams.delete(requestId);
+      throw error;
+    }
+    return stream;
+  }
+
+  async stop(requestId: string): Promise<void> {
+    await this.serving.stopRequest(requestId).catch(() => {});
+  }
+
+  async abort(requestId: string): Promise<void> {
+    this.#streams.delete(requestId);
+    await this.serving.abortRequest(requestId).catch(() => {});
+  }
+
+  async release(requestIds: readonly string[]): Promise<void> {
+    await this.serving.releaseHolds(requestIds).catch(() => {});
+  }
+
+  lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
+    return this.inspection.lookup(tokenIds, cacheSalt);
+  }
+
+  async forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keep: number): Promise<void> {
+    if (!this.dead) await this.lab.forgetPrefix(tokenIds, cacheSalt, keep);
+  }
+
+  /** Ends the engine cleanly; resolves when its thread is gone. Safe to call twice. */
+  async shutdown(): Promise<void> {
+    await this.#connection.shutdown();
+  }
+
+  #receive(event: EngineEvent): void {
+    switch (event.kind) {
+      case 'outputs':
+        for (const output of event.outputs) {
+          const stream = this.#streams.get(output.requestId);
+          if (output.finish) this.#streams.delete(output.requestId);
+          stream?.push(output, event.atMs);
+        }
+        break;
+      case 'transfer':
+        this.#streams.get(event.requestId)?.transfers.push(event.result);
+        break;
+      case 'spans':
+        this.spanMessages++;
+        for (const span of event.spans) this.#tellSpan(span);
+        break;
+      case 'dead':
+        if (this.ended) this.#failAll(this.ended);
+    }
+  }
+
+  #tellSpan(span: Span): void {
+    for (const listener of this.#spanListeners) listener(span);
+  }
+
+  #failAll(error: Error): void {
+    for (const stream of this.#streams.values()) stream.fail(error);
+    this.#streams.clear();
+  }
+}
+
+/** A port to each of the others; each one's death is told to the other. */
+export async function connect(engine: ThreadEngine, others: readonly ThreadEngine[]): Promise<void> {
+  for (const other of others) {
+    const { port1, port2 } = new MessageChannel();
+    await Promise.all([
+      engine.serving.addPeer(other.address, transfer(port1, [port1])),
+      other.serving.addPeer(engine.address, transfer(port2, [port2])),
+    ]);
+    for (const [a, b] of [
+      [engine, other],
+      [other, engine],
+    ] as const) {
+      a.onDeath(() => void b.serving.peerDied(a.engineId).catch(() => {}));
+    }
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * The boundary between the main thread and an engine's thread, whole: calls go over comlink, events come back over a port
+ * of their own, and KV travels between engines by a third way (src/transport), never over this one.
+ */
+import type { KvLayout } from '../config/cluster-schema.ts';
+import type { EngineCoreConfig } from '../config/engine.ts';
+import type { HoldUse } from '../connector/nixl/hold-meter.ts';
+import type { WorkerSideCounters } from '../connector/nixl/worker-side.ts';
+import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
+import type { BlockFact } from '../engine/block-facts.ts';
+import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { EngineCoreStats } from '../engine/engine-state.ts';
+import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
+import type { EngineRequest, RequestOutput } from '../engine/types.ts';
+import type { WireError } from '../errors.ts';
+import type { AdapterReport } from '../gpu/device.ts';
+import type { MeasuredKernels } from '../measure/profile.ts';
+import type { Span } from '../measure/spans.ts';
+import type { GemmChoice } from '../model/gemm-forms.ts';
+import type { TimingMode } from '../model/kernel-timing.ts';
+import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
+import type { FaultKind } from '../transport/faults.ts';
+import type { LinkSpec } from '../transport/link.ts';
+import type { TransferResult } from '../transport/types.ts';
+
+export interface EngineStart {
+  core: EngineCoreConfig;
+  model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
+  layout: KvLayout;
+  /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
+  compileOrder: 'forwards' | 'backwards';
+  link: LinkSpec | null;
+  checksum: boolean;
+  /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
+  gemm: GemmChoice | null;
+  keepLogits: boolean;
+  poison: boolean;
+  fault: FaultKind | null;
+}
+
+export interface EngineStarted {
+  adapter: AdapterReport;
+  /** Bytes by purpose: all on its device, and `shared` with its reader once the two have met. */
+  memory: Record<string, number>;
+  blockBytes: number;
+  parameters: number;
+  /** Milliseconds, side by side. */
+  loadMs: number;
+  compileMs: number;
+  pipelines: number;
+}
+
+export interface EngineStats extends EngineCoreStats {
+  engineId: string;
+  /** Bytes now: of the buffers on its device, and of the slabs that it shares with its readers. */
+  memory: { gpu: number; shared: number };
+  /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
+  firstUseCompilations: number;
+  /** What the cost-aware policy believes now; absent when the threshold decides. */
+  costs?: LearnedCosts;
+  /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
+  holdUse: { prefill: HoldUse; decode: HoldUse } | null;
+  /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
+  transfers: WorkerSideCounters | null;
+}
+
+export interface EngineBlocks {
+  /** In use by the policy, the null block included. */
+  numBlocks: number;
+  /** By id; blocks that were never used are missing. */
+  facts: readonly BlockFact[];
+  /** Over all readers; zeros before the first handshake. */
+  slab: { slotsInUse: number; slots: number; slotBytes: number };
+}
+
+/** What serving takes. Every call may reject with a KvferryError. */
+export interface ServingApi {
+  start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
+  addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
+  peerDied(engineId: string): Promise<void>;
+  /** sentMs: when it was sent, on the shared clock. */
+  addRequest(request: EngineRequest, sentMs: number): Promise<void>;
+  abortRequest(requestId: string): Promise<void>;
+  /** Ends a request whose text holds a stop string, as a stop token would; its end comes as an output. */
+  stopRequest(requestId: string): Promise<void>;
+  /** Ends one hold, or all; unknown ids are ignored. */
+  releaseHolds(requestIds: readonly string[] | 'all'): Promise<void>;
+  /** vLLM's rule: false, and nothing done, unless only the null block is in use. */
+  resetPrefixCache(): Promise<boolean>;
+  /** Resolves when nothing runs, waits, is held or under way. */
+  drain(): Promise<void>;
+  /** Drains, then builds the policy anew around the same device, weights and peers. */
+  reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void>;
+  /** Ends the loop, the transport and the device; the thread ends after the answer. */
+  shutdown(): Promise<void>;
+}
+
+/** What shows an engine as it is, and changes nothing. */
+export interface InspectionApi {
+  stats(): Promise<EngineStats>;
+  /** What the engine has of a sequence: schedules nothing and runs nothing. */
+  lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
+  /** Which block has what, and how full the slab to this engine's readers is. */
+  blocks(): Promise<EngineBlocks>;
+  /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
+  readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
+  checkIntegrity(): Promise<void>;
+  /** From now on, or no longer, sends 'cache' events. */
+  reportCacheEvents(wanted: boolean): Promise<void>;
+}
+
+/** What experiments do to an engine: measurements want it idle. */
+export interface LabApi {
+  /** What is cached of the sequence beyond its first keepTokens is found no more. */
+  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): Promise<void>;
+  /** Lets the holds of a direction run out now, as their TTL would; returns how many that ended. */
+  expireHolds(direction: 'prefill' | 'decode'): Promise<number>;
+  /** Serves any block to any reader, until reconfigure(). */
+  serveAnyBlock(): Promise<void>;
+  /** A whole transfer, into blocks that nobody uses. */
+  measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult>;
+  /** This end's half of a transfer, into or out of the slab; one entry a copy. */
+  copyByHand(plan: HandCopyPlan): Promise<HandCopy[]>;
+  /** Times submits or kernels by the device's clock from the next step on; null stops. False: it has no such clock. */
+  setTiming(mode: TimingMode | null): Promise<boolean>;
+  /** Since the last time, or since setTiming; with the ceilings, measured now. */
+  takeKernelTimes(): Promise<MeasuredKernels>;
+  /** As a driver's reset would: the device is gone, and with it every request. */
+  loseDevice(): Promise<void>;
+}
+
+/** What an engine's thread offers. */
+export interface EngineApi {
+  serving: ServingApi;
+  inspection: InspectionApi;
+  lab: LabApi;
+}
+
+export type EngineEvent =
+  | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
+  /** A pull begins: block ids at the holder and here; of a streamed one they come with its chunks. */
+  | {
+      kind: 'pull';
+      requestId: string;
+      remoteEngineId: string;
+      pairs: [remote: number, local: number][];
+      streamed: boolean;
+      bytes: number;
+      atMs: number;
+    }
+  /** Of a streamed pull: so many blocks are in the slab. */
+  | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
+  | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
+  | { kind: 'spans'; spans: Span[] }
+  /** What changed in the prefix cache since the last one. */
+  | { kind: 'cache'; events: CacheEvent[]; atMs: number }
+  /** Nothing has moved for half a second, and this keeps the request from running. */
+  | { kind: 'waiting'; requestId: string; reason: string }
+  /** The device was lost or the loop failed; nothing more will come. */
+  | { kind: 'dead'; error: WireError };

@@ -1,0 +1,54 @@
+/** Shows an engine as it is: its part of the thread's interface that changes nothing. */
+import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { CacheReport } from './cache-report.ts';
+import type { EngineBlocks, EngineStats, InspectionApi } from './engine-api.ts';
+import type { RunningEngine } from './running-engine.ts';
+
+export class EngineInspection implements InspectionApi {
+  readonly #engine: RunningEngine;
+  readonly #cacheReport: CacheReport;
+
+  constructor(engine: RunningEngine, cacheReport: CacheReport) {
+    this.#engine = engine;
+    this.#cacheReport = cacheReport;
+  }
+
+  async stats(): Promise<EngineStats> {
+    const { gpu, runner, transport } = this.#engine.parts();
+    const { core, worker, costAware } = this.#engine.policy();
+    return {
+      engineId: transport.identity.engineId,
+      ...core.stats(),
+      memory: { gpu: gpu.bufferBytes, shared: transport.sharedBytes },
+      firstUseCompilations: runner.firstUseCompilations(),
+      ...(costAware ? { costs: costAware.costs() } : {}),
+      holdUse: worker && { prefill: worker.holdUse('prefill'), decode: worker.holdUse('decode') },
+      transfers: worker ? { ...worker.counters } : null,
+    };
+  }
+
+  async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
+    return this.#engine.policy().core.lookup(tokenIds, cacheSalt);
+  }
+
+  async blocks(): Promise<EngineBlocks> {
+    const { core } = this.#engine.policy();
+    const slab = this.#engine.parts().transport.slab();
+    return { numBlocks: core.stats().numBlocks, facts: core.blocks(), slab };
+  }
+
+  async readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]> {
+    const { kv } = this.#engine.parts();
+    const copies: Uint8Array[] = [];
+    for (const id of blockIds) copies.push(await kv.readBlock(id));
+    return copies;
+  }
+
+  async checkIntegrity(): Promise<void> {
+    this.#engine.policy().core.checkIntegrity();
+  }
+
+  async reportCacheEvents(wanted: boolean): Promise<void> {
+    this.#cacheReport.want(wanted);
+  }
+}

@@ -1,0 +1,63 @@
+/** What experiments and demonstrations do to an engine: its part of the thread's interface that serving does not need. */
+import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
+import { claimPrefix } from '../engine/prefix-claim.ts';
+import { measureCeilings } from '../gpu/ceilings.ts';
+import type { MeasuredKernels } from '../measure/profile.ts';
+import type { TimingMode } from '../model/kernel-timing.ts';
+import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
+import type { TransferResult } from '../transport/types.ts';
+import type { LabApi } from './engine-api.ts';
+import type { HostDeps, RunningEngine } from './running-engine.ts';
+
+export class EngineLab implements LabApi {
+  readonly #engine: RunningEngine;
+  readonly #deps: Pick<HostDeps, 'platform' | 'clock'>;
+
+  constructor(engine: RunningEngine, deps: Pick<HostDeps, 'platform' | 'clock'>) {
+    this.#engine = engine;
+    this.#deps = deps;
+  }
+
+  async forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keep: number): Promise<void> {
+    this.#engine.policy().core.forgetPrefix(tokenIds, cacheSalt, keep);
+  }
+
+  async expireHolds(direction: 'prefill' | 'decode'): Promise<number> {
+    const ended = this.#engine.policy().worker?.expireHolds(direction) ?? 0;
+    this.#engine.wake();
+    return ended;
+  }
+
+  async serveAnyBlock(): Promise<void> {
+    const gate = () => ({ allow: true as const, finished: () => {} });
+    this.#engine.parts().transport.setHandlers({ gate });
+  }
+
+  async measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult> {
+    const { transport } = this.#engine.parts();
+    const nothing = claimPrefix(false)([], 0, null);
+    const claim = { held: nothing, prompt: nothing };
+    const id = 'measure';
+    return transport.read({ remote, remoteRequestId: id, claim, requestId: id, pairs });
+  }
+
+  async copyByHand(plan: HandCopyPlan): Promise<HandCopy[]> {
+    return copyByHand(this.#engine.parts().kv, plan, this.#deps.clock);
+  }
+
+  async setTiming(mode: TimingMode | null): Promise<boolean> {
+    return this.#engine.parts().runner.setTiming(mode);
+  }
+
+  async takeKernelTimes(): Promise<MeasuredKernels> {
+    const { runner, gpu, transport } = this.#engine.parts();
+    const times = runner.takeKernelTimes();
+    const { platform, clock } = this.#deps;
+    const ceilings = await measureCeilings(gpu, platform.readShader, clock);
+    return { engineId: transport.identity.engineId, ...times, ceilings };
+  }
+
+  async loseDevice(): Promise<void> {
+    this.#engine.parts().gpu.destroy();
+  }
+}

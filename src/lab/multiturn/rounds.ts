@@ -1,0 +1,106 @@
+/** Serves a workload in every arm of every experiment, round after round, in turns, with the caches empty before each. */
+import type { Cluster } from '../../fleet/types.ts';
+import type { EngineStats } from '../../host/engine-api.ts';
+import type { HeldBlocks, MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+import { type ClientOptions, serveConversations } from './clients.ts';
+import type { Arm, ExperimentPlan } from './experiments.ts';
+import type { BenchTarget } from './target.ts';
+
+/** One arm in one round. */
+export interface ArmRound {
+  round: number;
+  requests: readonly MeasuredRequest[];
+  errors: ReadonlyMap<string, number>;
+  runtimeMs: number;
+  counters: ArmCounters | null;
+}
+
+/** What engines counted while an arm ran. */
+export interface ArmCounters {
+  heldForP: HeldBlocks | null;
+  heldForD: HeldBlocks | null;
+  preemptions: number;
+  firstUseCompilations: number;
+}
+
+/** What an arm is served with. */
+export type ServeOptions = Omit<ClientOptions, 'round' | 'signal' | 'onRequest' | 'maxActive'> & {
+  maxActive: number;
+};
+
+export interface RoundWatcher {
+  armBegins(experiment: ExperimentPlan, arm: Arm, round: number, requests: number): void;
+  requestDone(request: MeasuredRequest): void;
+  armEnds(experiment: ExperimentPlan, arm: Arm, done: ArmRound): void;
+}
+
+/** In even rounds the arms run in the opposite order, so that what drifts does not favour one. */
+export async function runRound(
+  cluster: Cluster,
+  target: BenchTarget,
+  experiments: readonly ExperimentPlan[],
+  conversations: readonly BenchConversation[],
+  options: ServeOptions & { round: number; signal: AbortSignal },
+  watcher: RoundWatcher,
+): Promise<void> {
+  for (const experiment of experiments) {
+    const arms = options.round % 2 === 0 ? experiment.arms.toReversed() : experiment.arms;
+    for (const arm of arms) {
+      const requests = conversations.reduce((sum, { turns }) => sum + turns.length, 0);
+      watcher.armBegins(experiment, arm, options.round, requests);
+      const done = await runArm(cluster, target, experiment, arm, conversations, {
+        ...options,
+        onRequest: (request) => watcher.requestDone(request),
+      });
+      watcher.armEnds(experiment, arm, done);
+    }
+  }
+}
+
+export async function runArm(
+  cluster: Cluster,
+  target: BenchTarget,
+  experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'audited'>,
+  conversations: readonly BenchConversation[],
+  options: ClientOptions,
+): Promise<ArmRound> {
+  await target.settled();
+  await cluster.configure({
+    mode: arm.mode,
+    recomputeThreshold: arm.threshold,
+    prefixCaching: experiment.prefixCaching,
+    prefillBlocks: experiment.pBlocks,
+    decodeBlocks: experiment.dBlocks,
+  });
+  const before = await cluster.stats();
+  const served = await serveConversations(target, conversations, {
+    ...options,
+    auditor: arm.audited ? options.auditor : null,
+    maxActive: Math.min(options.maxActive, conversations.length),
+  });
+  const counters = counted(before, await cluster.stats());
+  return { round: options.round, ...served, counters };
+}
+
+/** Hold meters begin anew with configure(); the other counters may go on. */
+function counted(before: readonly EngineStats[], after: readonly EngineStats[]): ArmCounters {
+  const sum = (value: (engine: EngineStats) => number): number =>
+    after.reduce((n, engine) => n + value(engine), 0) - before.reduce((n, engine) => n + value(engine), 0);
+  const held = (direction: 'prefill' | 'decode'): HeldBlocks | null => {
+    const uses = after.flatMap(({ holdUse }) => (holdUse ? [holdUse[direction]] : []));
+    if (uses.length === 0) return null;
+    return {
+      blockMs: uses.reduce((total, use) => total + use.blockMs, 0),
+      peakBlocks: uses.reduce((total, use) => total + use.peakBlocks, 0),
+      overMs: Math.max(...uses.map((use) => use.atMs - use.sinceMs)),
+    };
+  };
+  return {
+    heldForP: held('decode'),
+    heldForD: held('prefill'),
+    preemptions: sum((engine) => engine.preemptions),
+    firstUseCompilations: sum((engine) => engine.firstUseCompilations),
+  };
+}

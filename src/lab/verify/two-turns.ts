@@ -1,0 +1,131 @@
+/**
+ * Two turns of a conversation over a P and a D engine, by the router's own way, with both pools read between its steps;
+ * then the second prompt once more on P, from nothing. Says what differs; decides nothing else.
+ */
+import type { KvTransferParams } from '../../config/kv-transfer.ts';
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
+import type { RequestOutput } from '../../engine/types.ts';
+import { InternalError } from '../../errors.ts';
+import type { EngineCluster } from '../../fleet/cluster.ts';
+import type { ThreadEngine } from '../../fleet/thread-engine.ts';
+import { systemClock } from '../../platform/clock.ts';
+import { type Turn, type TurnOutput, turnOutputs } from '../../router/ways.ts';
+import type { TransferResult } from '../../transport/types.ts';
+import { firstDifference, type KvLayout, type SequenceBlocks } from './kv-layout.ts';
+
+export interface Conversation {
+  /** Request ids begin with it. */
+  id: string;
+  promptTokenIds: readonly number[];
+  outputTokens: number;
+  /** The second prompt is the first, the answer and these. */
+  addedTokenIds: readonly number[];
+}
+
+export interface PulledTurns {
+  /** Of the second turn. */
+  promptTokenIds: readonly number[];
+  /** P's, after the second turn. */
+  pulledBlocks: SequenceBlocks;
+  hitTokens: number;
+  pulledTokens: number;
+  pulledBlockCount: number;
+  /** One sentence each; empty when all is as it must be. */
+  failures: string[];
+}
+
+/** Throws what a failed request throws. */
+export async function twoTurns(
+  cluster: EngineCluster,
+  layout: KvLayout,
+  { id, promptTokenIds: first, outputTokens, addedTokenIds }: Conversation,
+): Promise<PulledTurns> {
+  const prefill = cluster.engine('prefill');
+  const decode = cluster.engine('decode');
+  const serve = (turnId: string, promptTokenIds: readonly number[], more: Partial<Turn> = {}) => {
+    const turn = turnOf(`${id}-${turnId}`, promptTokenIds, outputTokens);
+    return turnOutputs({ way: 'pull', prefill, decode }, { ...turn, ...more });
+  };
+  const failures: string[] = [];
+  const compare = (what: string, a: SequenceBlocks, b: SequenceBlocks, length: number): void => {
+    const where = firstDifference(layout, a, b, length);
+    if (where) failures.push(`${what} differ at ${where}`);
+  };
+
+  const answer: number[] = [];
+  let computedByP: SequenceBlocks = [];
+  let heldByD: SequenceBlocks = [];
+  let offer: KvTransferParams | null = null;
+  for await (const { side, output } of serve('1', first)) {
+    // P holds its blocks until D is asked, which is when this loop goes on.
+    if (side === 'prefill') computedByP = await readHeld(prefill, output);
+    else answer.push(...output.tokens.map(({ tokenId }) => tokenId));
+    if (side === 'prefill' || !output.finish) continue;
+    heldByD = await readHeld(decode, output);
+    offer = output.finish.kvTransferParams;
+  }
+  compare("D's blocks and those that P handed over", heldByD, computedByP, first.length);
+
+  const second = [...first, ...answer, ...addedTokenIds];
+  const pulling = await prefilled(prefill, serve('2', second, { remote: offer }));
+  const offered = offer?.remote_num_tokens ?? 0;
+  const { localHitTokens, pulledTokens } = pulling.prompt;
+  compare("P's blocks after the pull and those that D held", pulling.blocks, heldByD, offered);
+  if (pulledTokens === 0 || localHitTokens + pulledTokens !== offered) {
+    failures.push(`${localHitTokens} tokens hit and ${pulledTokens} pulled of the ${offered} that D offered`);
+  }
+  const { blockSize } = layout;
+  const pulledBlockCount = Math.ceil(offered / blockSize) - Math.floor(localHitTokens / blockSize);
+  failures.push(...transferFailures(pulling.transfers, pulledBlockCount * prefill.started.blockBytes));
+
+  // Another salt: the prefix cache cannot help.
+  const again = await prefilled(prefill, serve('again', second, { cacheSalt: 'recompute' }));
+  if (again.prompt.computedTokens !== second.length) {
+    failures.push(`the recompute computed ${again.prompt.computedTokens} of ${second.length} tokens`);
+  }
+  compare("P's blocks after the pull and those of a recompute", pulling.blocks, again.blocks, second.length);
+  return {
+    promptTokenIds: second,
+    pulledBlocks: pulling.blocks,
+    hitTokens: localHitTokens,
+    pulledTokens,
+    pulledBlockCount,
+    failures,
+  };
+}
+
+function turnOf(turnId: string, promptTokenIds: readonly number[], maxTokens: number): Turn {
+  return {
+    requestIds: { prefill: `${turnId}-p`, decode: `${turnId}-d` },
+    promptTokenIds,
+    sampling: { ...DEFAULT_SAMPLING, maxTokens, temperature: 1, ignoreEos: true },
+    cacheSalt: null,
+    acceptedMs: systemClock.now(),
+    remote: null,
+    pull: null,
+    signal: null,
+    stopped: null,
+  };
+}
+
+/** The turn as far as P's end, with P's blocks as they are then. */
+async function prefilled(prefill: ThreadEngine, outputs: AsyncIterable<TurnOutput>) {
+  for await (const { output, transfers } of outputs) {
+    if (!output.prompt) break;
+    return { prompt: output.prompt, blocks: await readHeld(prefill, output), transfers };
+  }
+  throw new InternalError(`${prefill.engineId} ended a prefill without an account of its prompt`);
+}
+
+/** What the engine keeps of an ended request for its reader, in the sequence's order. */
+const readHeld = (engine: ThreadEngine, { finish }: RequestOutput): Promise<SequenceBlocks> =>
+  engine.inspection.readBlocks(finish?.kvTransferParams?.remote_block_ids?.[0] ?? []);
+
+/** One transfer, done, of exactly so many bytes. */
+function transferFailures(transfers: readonly TransferResult[], expected: number): string[] {
+  const done = transfers.filter(({ outcome }) => outcome === 'done');
+  const bytes = done.reduce((sum, result) => sum + result.bytes, 0);
+  if (transfers.length === 1 && done.length === 1 && bytes === expected) return [];
+  const outcomes = transfers.map(({ outcome, message }) => (message ? `${outcome}: ${message}` : outcome));
+  return [`transfers (${outcomes.join('; ') || 'none'}) moved ${bytes} bytes, wanted one of ${expected}`];
+}

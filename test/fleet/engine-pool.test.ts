@@ -1,0 +1,114 @@
+import { expect, test } from 'vitest';
+import { EnginePool } from '../../src/fleet/engine-pool.ts';
+import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import type { EngineEvent, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
+import { expose } from '../../src/host/rpc.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import type { Platform } from '../../src/platform/types.ts';
+
+/** Threads without engines: what each was asked, and how it is made to end. */
+interface Thread {
+  name: string;
+  running: boolean;
+  end(): void;
+  tell(event: EngineEvent): void;
+}
+
+function platformOf(addPeer: (name: string) => void = () => {}) {
+  const threads: Thread[] = [];
+  const startEngineThread: Platform['startEngineThread'] = async (name) => {
+    const { port1, port2 } = new MessageChannel();
+    let onExit: (reason: string) => void = () => {};
+    const thread: Thread = {
+      name,
+      running: true,
+      tell: () => {},
+      end() {
+        this.running = false;
+        port1.close();
+        onExit('it was ended');
+      },
+    };
+    threads.push(thread);
+    const serving: Partial<ServingApi> = {
+      async start(_, events) {
+        thread.tell = (event) => events.postMessage(event);
+        return {} as EngineStarted;
+      },
+      addPeer: async () => addPeer(name),
+      peerDied: async () => {},
+      shutdown: async () => thread.end(),
+    };
+    expose({ serving }, port2);
+    return {
+      port: port1,
+      onExit(listener) {
+        onExit = listener;
+      },
+    };
+  };
+  return { threads, platform: { startEngineThread } as Partial<Platform> as Platform };
+}
+
+const engines = (count: number) => ({ count, numBlocks: 8, enablePrefixCaching: true });
+const options = { prefill: engines(1), decode: engines(2), mode: 'bidirectional' } as ClusterOptions;
+const ids = (pool: EnginePool) => pool.all.map(({ engineId }) => engineId);
+
+test('seats have names, ports and roles of their own; a new life has another id at the same address', async () => {
+  const { platform, threads } = platformOf();
+  const pool = await EnginePool.start(platform, systemClock, options);
+  expect(ids(pool)).toEqual(['prefill-0', 'decode-0', 'decode-1']);
+  expect(pool.all.map(({ address }) => address.port)).toEqual([5600, 5601, 5602]);
+  threads[1]!.end();
+  const prepared: string[] = [];
+  const prepare = async ({ engineId }: ThreadEngine) => void prepared.push(engineId);
+  expect(await pool.replaceDead('bidirectional', prepare)).toBe(1);
+  expect(prepared).toEqual(['decode-0.2']);
+  expect(ids(pool)).toEqual(['prefill-0', 'decode-0.2', 'decode-1']);
+  expect(pool.all[1]!.address).toEqual({ engineId: 'decode-0.2', host: 'localhost', port: 5601 });
+  await pool.shutdown();
+  expect(threads.every(({ running }) => !running)).toBe(true);
+});
+
+test('an engine that cannot be connected or prepared is ended again, and its seat waits for the next try', async () => {
+  let refuses = false;
+  const { platform, threads } = platformOf((name) => {
+    if (refuses && name === 'prefill-0') throw new Error('the peer is just ending');
+  });
+  const pool = await EnginePool.start(platform, systemClock, options);
+  threads[1]!.end();
+  refuses = true;
+  await expect(pool.replaceDead('bidirectional', async () => {})).rejects.toThrow('the peer is just ending');
+  expect(threads.at(-1)).toMatchObject({ name: 'decode-0.2', running: false });
+  refuses = false;
+  const broken = async () => {
+    throw new Error('no policy');
+  };
+  await expect(pool.replaceDead('bidirectional', broken)).rejects.toThrow('no policy');
+  expect(threads.at(-1)!.running).toBe(false);
+  expect(await pool.replaceDead('bidirectional', async () => {})).toBe(1);
+  await pool.shutdown();
+  expect(threads.every(({ running }) => !running)).toBe(true);
+});
+
+test('each asks those that serve: one that ended, or ends while it is asked, is left out', async () => {
+  const { platform, threads } = platformOf();
+  const pool = await EnginePool.start(platform, systemClock, options);
+  threads[2]!.end();
+  const asked: string[] = [];
+  const answers = await pool.each(async (engine) => {
+    asked.push(engine.engineId);
+    if (engine.engineId !== 'decode-0') return engine.engineId;
+    threads[1]!.end();
+    throw engine.ended!;
+  });
+  expect(asked).toEqual(['prefill-0', 'decode-0']);
+  expect(answers).toEqual(['prefill-0']);
+  await expect(
+    pool.each(async () => {
+      throw new Error('another failure');
+    }),
+  ).rejects.toThrow('another failure');
+  await pool.shutdown();
+});

@@ -1,0 +1,89 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
+import type { RequestOutput } from '../../src/engine/types.ts';
+import { ThreadEngine } from '../../src/fleet/thread-engine.ts';
+import type { EngineEvent, EngineStart, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
+import { expose } from '../../src/host/rpc.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import type { Platform } from '../../src/platform/types.ts';
+import { emptyResult } from '../../src/transport/transfer.ts';
+
+/** An engine's thread without an engine: what it is told, the test says. */
+let engine: ThreadEngine;
+let tell: (event: EngineEvent) => void;
+let end: () => void;
+
+beforeEach(async () => {
+  const { port1, port2 } = new MessageChannel();
+  const serving: Partial<ServingApi> = {
+    start: async (_, events) => {
+      tell = (event) => events.postMessage(event);
+      return {} as EngineStarted;
+    },
+    addRequest: async () => {},
+    abortRequest: async () => {},
+    shutdown: async () => end(),
+  };
+  expose({ serving }, port2);
+  const platform = {
+    startEngineThread: async () => ({
+      port: port1,
+      onExit: (listener: (reason: string) => void) => {
+        end = () => {
+          port1.close();
+          listener('it was closed');
+        };
+      },
+    }),
+  } as Partial<Platform> as Platform;
+  const core = { engineId: 'decode-0', host: 'h', port: 1 };
+  engine = await ThreadEngine.start(platform, { core } as EngineStart, 'decode', systemClock);
+});
+
+afterEach(() => engine.shutdown());
+
+const submit = (requestId: string) =>
+  engine.submit({
+    requestId,
+    promptTokenIds: [1],
+    sampling: DEFAULT_SAMPLING,
+    kvTransferParams: null,
+    cacheSalt: null,
+  });
+
+const transfer = (requestId: string): EngineEvent => ({
+  ...{ kind: 'transfer', requestId, remoteEngineId: 'prefill-0', atMs: 0 },
+  result: emptyResult('done', '', 1),
+});
+
+it("a request's stream has the transfers that came before its end, and nothing keeps those of one that was given up", async () => {
+  const kept = await submit('kept');
+  const givenUp = await submit('given-up');
+  await engine.abort('given-up');
+  const seen: string[] = [];
+  engine.onEvent((event) => event.kind === 'transfer' && void seen.push(event.requestId));
+  for (const id of ['given-up', 'never-there', 'kept']) tell(transfer(id));
+  await vi.waitFor(() => expect(seen).toHaveLength(3));
+  expect(kept.transfers).toMatchObject([{ outcome: 'done' }]);
+  expect(givenUp.transfers).toEqual([]);
+});
+
+it('refuses a request id that is in use, and leaves the request that has it alone', async () => {
+  const first = await submit('twice');
+  await expect(submit('twice')).rejects.toThrow('request twice has not ended at decode-0: choose another id');
+  const outputs = first[Symbol.asyncIterator]();
+  tell({ kind: 'outputs', outputs: [{ requestId: 'twice', finish: {} } as RequestOutput], atMs: 1 });
+  expect((await outputs.next()).value).toMatchObject({ atMs: 1 });
+  await expect(submit('twice')).resolves.toBeDefined();
+});
+
+it('rejects open calls and streams at once when its thread ends, and every later call', async () => {
+  const stream = await submit('open');
+  const outputs = stream[Symbol.asyncIterator]();
+  const next = outputs.next();
+  end();
+  await expect(next).rejects.toThrow('engine decode-0 ended: it was closed');
+  expect(engine.ended).not.toBeNull();
+  await expect(engine.lookup([1], null)).rejects.toThrow('it was closed');
+  await expect(submit('later')).rejects.toThrow('it was closed');
+});

@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest';
+import { type EngineView, planAgain, planTurn, type RouteRequest } from '../../src/router/plan.ts';
+import { roundRobin } from '../../src/router/policies/round-robin.ts';
+
+const view = (engineId: string, more: Partial<EngineView> = {}): EngineView => ({
+  engineId,
+  role: engineId.startsWith('p') ? 'prefill' : 'decode',
+  ended: false,
+  inFlight: 0,
+  ...more,
+});
+const request: RouteRequest = {
+  number: 0,
+  promptTokenIds: [1, 2, 3],
+  turnsBefore: 1,
+  mode: 'bidirectional',
+  handover: 'pull',
+  heldBy: null,
+};
+const plan = (change: Partial<RouteRequest>, engines = [view('p0'), view('d0')]) =>
+  planTurn({ ...request, ...change }, engines, roundRobin);
+
+test.each([
+  ['monolithic', 0, { way: 'alone', engineId: 'd0' }],
+  ['monolithic', 3, { way: 'alone', engineId: 'd0' }],
+  ['decode-local', 0, { way: 'pull', prefill: 'p0', decode: 'd0', load: null }],
+  ['decode-local', 1, { way: 'alone', engineId: 'd0' }],
+  ['unidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: null }],
+  ['bidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: { from: 'd0' } }],
+] as const)('mode %s after %i turns', (mode, turnsBefore, expected) => {
+  expect(plan({ mode, turnsBefore, heldBy: 'd0' })).toMatchObject(expected);
+});
+
+test('the hand-over is the way of a turn over two engines', () => {
+  expect(plan({ handover: 'streamed' })).toMatchObject({ way: 'streamed', prefill: 'p0', decode: 'd0' });
+});
+
+test('what another D holds is loaded from there, whichever D serves', () => {
+  const engines = [view('p0'), view('d0'), view('d1')];
+  expect(plan({ number: 1, heldBy: 'd0' }, engines)).toMatchObject({ decode: 'd1', load: { from: 'd0' } });
+});
+
+test('round robin is for each role by itself, and passes over engines that ended', () => {
+  const engines = [view('p0'), view('p1'), view('d0'), view('d1'), view('d2')];
+  const pairs = (all: EngineView[]) =>
+    [0, 1, 2, 3].map((number) => {
+      const made = plan({ number }, all);
+      return made.way === 'alone' ? made.engineId : `${made.prefill} ${made.decode}`;
+    });
+  expect(pairs(engines)).toEqual(['p0 d0', 'p1 d1', 'p0 d2', 'p1 d0']);
+  const ended = engines.map((engine) => (engine.engineId === 'd1' ? { ...engine, ended: true } : engine));
+  expect(pairs(ended)).toEqual(['p0 d0', 'p1 d2', 'p0 d0', 'p1 d2']);
+});
+
+test('where all of a role ended one of them is named, so that the turn fails with why', () => {
+  const engines = [view('p0', { ended: true }), view('d0')];
+  expect(plan({}, engines)).toMatchObject({ prefill: 'p0', decode: 'd0' });
+});
+
+test('after a failure each engine that serves is tried alone, once, those that decode first', () => {
+  const engines = [view('p0'), view('d0', { ended: true }), view('d1')];
+  const tried = new Set<string>();
+  const order: string[] = [];
+  for (let next = planAgain(engines, tried); next; next = planAgain(engines, tried)) {
+    order.push(next.engineId);
+    tried.add(next.engineId);
+  }
+  expect(order).toEqual(['d1', 'p0']);
+});

@@ -1,0 +1,281 @@
+/** Whole conversations through the router, over engines that answer by arithmetic. */
+import { describe, expect, test } from 'vitest';
+import type { Handover } from '../../src/config/cluster-schema.ts';
+import type { Mode } from '../../src/config/modes.ts';
+import { ConversationCache } from '../../src/router/conversations.ts';
+import { roundRobin } from '../../src/router/policies/round-robin.ts';
+import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
+import { Router } from '../../src/router/router.ts';
+import { TurnSpans } from '../../src/router/turn-spans.ts';
+import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
+import { answerOf, FakeEngine } from './fake-engine.ts';
+
+/** Ids are characters. */
+const text: TurnText = {
+  architecture: { eosTokenIds: [] },
+  tokenizer: {
+    encode: (written) => [...written].map((c) => c.charCodeAt(0)),
+    streamDecoder: () => ({ push: (id) => String.fromCharCode(id + 33), end: () => '' }),
+  },
+  chat: {
+    encodePrompt: () => {
+      throw new Error('prompts are ids here');
+    },
+    nextTurnPrompt: () => {
+      throw new Error('prompts are ids here');
+    },
+  },
+};
+
+function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
+  const engines = names.map((id) => new FakeEngine(id, id.startsWith('p') ? 'prefill' : 'decode'));
+  let now = 0;
+  const clock = { now: () => now++, sleep: async () => {} };
+  const conversations = new ConversationCache(clock);
+  const turns: string[] = [];
+  const router = new Router({
+    text,
+    prompts: new PromptBuilder(text),
+    conversations,
+    clock,
+    policy: roundRobin,
+    settings: () => ({ mode, handover, throttled: false }),
+    engines: () => engines,
+    newId: (name) => name,
+    onTurn: ({ turnId }) => turns.push(turnId),
+    spans: new TurnSpans(),
+  });
+  const ask = async (request: Partial<GenerateRequest>) => {
+    let final: TurnResult | null = null;
+    const sampling = { maxTokens: 4, ...request.sampling };
+    for await (const token of router.serve({ conversationId: 'a', ...request, sampling }))
+      final = token.final;
+    return final!;
+  };
+  /** Prompt, answer, and one more token, turn after turn. */
+  const converse = async (count: number, more: Partial<GenerateRequest> = {}) => {
+    const results: TurnResult[] = [];
+    let promptTokenIds: readonly number[] = [1, 2, 3, 4];
+    for (let turn = 0; turn < count; turn++) {
+      const result = await ask({ ...more, promptTokenIds });
+      results.push(result);
+      promptTokenIds = [...promptTokenIds, ...result.outputTokenIds, 5];
+    }
+    return results;
+  };
+  const at = (id: string) => engines.find(({ engineId }) => engineId === id)!;
+  return { engines, at, router, conversations, turns, ask, converse };
+}
+
+const expected = ({ promptTokenIds }: TurnResult) => [0, 1, 2, 3].map((i) => answerOf(promptTokenIds, i));
+
+describe('a conversation of three turns', () => {
+  test.each(['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const)(
+    '%s',
+    async (mode) => {
+      const { at, converse, turns } = world(mode);
+      const results = await converse(3);
+      for (const result of results) expect(result.outputTokenIds).toEqual(expected(result));
+      expect(results.map(({ turn }) => turn)).toEqual([1, 2, 3]);
+      expect(new Set(turns).size).toBe(3);
+      const prefills = { monolithic: 0, unidirectional: 3, bidirectional: 3, 'decode-local': 1 };
+      expect(at('p0').requests).toHaveLength(prefills[mode]);
+      expect(at('d0').requests).toHaveLength(3);
+      const pulled = results.map(({ prompt }) => prompt.pulledTokens);
+      // D has KV of all but its last token.
+      expect(pulled).toEqual(mode === 'bidirectional' ? [0, 7, 12] : [0, 0, 0]);
+      const ids = [...at('p0').requests, ...at('d0').requests].map(({ requestId }) => requestId);
+      expect(new Set(ids).size).toBe(ids.length);
+    },
+  );
+
+  test('P and D each get their half, in vLLM’s words', async () => {
+    const { at, converse } = world('bidirectional');
+    await converse(2);
+    const [first, second] = at('p0').requests;
+    expect(first).toMatchObject({ sampling: { maxTokens: 1 }, kvTransferParams: { do_remote_decode: true } });
+    expect(first!.kvTransferParams!.remote_request_id).toBeUndefined();
+    const held = at('d0').requests[0]!.requestId;
+    expect(second!.kvTransferParams).toMatchObject({ remote_engine_id: 'd0', remote_request_id: held });
+    const handedOver = at('d0').requests[1]!.kvTransferParams;
+    expect(handedOver).toMatchObject({ do_remote_prefill: true, remote_request_id: second!.requestId });
+  });
+
+  test('streamed: D is told whose sequence to read before P has it', async () => {
+    const { at, converse } = world('bidirectional', 'streamed');
+    const results = await converse(2);
+    for (const result of results) expect(result.outputTokenIds).toEqual(expected(result));
+    expect(at('d0').requests[0]!.kvTransferParams).toMatchObject({
+      streamed: true,
+      remote_engine_id: 'p0',
+      remote_request_id: at('p0').requests[0]!.requestId,
+    });
+  });
+
+  test('over several P and D: what another D holds is offered, and who is asked changes', async () => {
+    const { at, converse } = world('bidirectional', 'pull', ['p0', 'p1', 'd0', 'd1']);
+    await converse(2);
+    expect(at('p1').requests[0]!.kvTransferParams).toMatchObject({ remote_engine_id: 'd0' });
+    expect(at('d1').requests).toHaveLength(1);
+  });
+});
+
+describe('what is held for the next turn', () => {
+  test('is freed when the next turn cannot use it', async () => {
+    const { at, ask, converse, conversations } = world('unidirectional');
+    await converse(1);
+    const held = at('d0').requests[0]!.requestId;
+    await ask({ promptTokenIds: [1, 2] });
+    expect(at('d0').released).toContain(held);
+    conversations.forget('a');
+    expect(at('d0').released).toContain(at('d0').requests[1]!.requestId);
+  });
+
+  test('is freed when the turn that took it fails or is left', async () => {
+    for (const leave of [true, false]) {
+      const { at, router, converse } = world('bidirectional');
+      await converse(1);
+      const held = at('d0').requests[0]!.requestId;
+      if (!leave) at('d0').fails = () => 'its KV did not arrive';
+      const turn = router.serve({
+        conversationId: 'a',
+        promptTokenIds: [1, 2, 3],
+        sampling: { maxTokens: 4 },
+      });
+      if (leave) {
+        await turn.next();
+        await turn.return(undefined);
+        expect(at('d0').aborted).toHaveLength(1);
+      } else await expect(turn.next()).rejects.toThrow('d0: its KV did not arrive');
+      expect(at('d0').released).toContain(held);
+    }
+  });
+
+  test('P’s blocks are freed when D never begins', async () => {
+    const { at, ask } = world('bidirectional');
+    at('d0').end();
+    await expect(ask({ promptTokenIds: [1, 2, 3] })).rejects.toThrow('d0 ended');
+    expect(at('p0').released).toEqual([at('p0').requests[0]!.requestId]);
+  });
+});
+
+describe('with failover', () => {
+  const late = (requestId: string, index: number) =>
+    requestId.endsWith('-d') && index === 2 ? ('ends' as const) : null;
+
+  test('a turn goes on where it was when D ends in the middle, with the same tokens', async () => {
+    const { at, converse } = world('bidirectional');
+    at('d0').fails = late;
+    const [result] = await converse(1, { failover: true });
+    expect(result!.outputTokenIds).toEqual(expected(result!));
+    expect(at('p0').requests).toHaveLength(2);
+    expect(at('p0').requests[1]!.requestId).not.toBe(at('p0').requests[0]!.requestId);
+  });
+
+  test('the next turn goes alone at once where a whole role is gone', async () => {
+    const { at, converse } = world('bidirectional');
+    at('p0').end();
+    const [result] = await converse(1, { failover: true });
+    expect(result!.outputTokenIds).toEqual(expected(result!));
+    expect(at('d0').requests[0]!.kvTransferParams).toBeNull();
+  });
+
+  test('when KV does not arrive D computes it alone, and what was offered is freed once', async () => {
+    const { at, converse, ask } = world('bidirectional');
+    await converse(1);
+    const held = at('d0').requests[0]!.requestId;
+    at('p0').fails = () => 'its KV did not arrive';
+    const result = await ask({ promptTokenIds: [1, 2, 3, 4, 5], failover: true });
+    expect(result.outputTokenIds).toEqual(expected(result));
+    expect(at('d0').released.filter((id) => id === held)).toHaveLength(1);
+  });
+
+  test('ends with the last failure when every engine was tried, each once', async () => {
+    const { at, ask } = world('bidirectional');
+    at('p0').fails = () => 'broken';
+    at('d0').fails = () => 'broken too';
+    await expect(ask({ promptTokenIds: [1, 2], failover: true })).rejects.toThrow('p0: broken');
+    expect(at('d0').requests).toHaveLength(1);
+    expect(at('p0').requests).toHaveLength(2);
+  });
+
+  test('with no engine alive it says so', async () => {
+    const { engines, ask } = world('bidirectional');
+    for (const engine of engines) engine.end();
+    await expect(ask({ promptTokenIds: [1, 2], failover: true })).rejects.toThrow('no engine is alive');
+  });
+});
+
+test('an abort ends both halves; a stop string ends the answer at D', async () => {
+  const { at, router, ask } = world('bidirectional', 'streamed');
+  const controller = new AbortController();
+  at('p0').pace = () => new Promise(() => {});
+  const turn = router.serve({ conversationId: null, promptTokenIds: [1, 2], signal: controller.signal });
+  const first = turn.next();
+  await expect.poll(() => at('p0').requests.length).toBe(1);
+  controller.abort(new Error('enough'));
+  await expect(first).rejects.toThrow('enough');
+  expect(at('p0').aborted).toHaveLength(1);
+
+  at('p0').pace = async () => {};
+  const stop = String.fromCharCode(answerOf([9, 9], 1) + 33);
+  const result = await ask({
+    conversationId: 'b',
+    promptTokenIds: [9, 9],
+    stop: [stop],
+    sampling: { maxTokens: 50 },
+  });
+  expect(result).toMatchObject({ finishReason: 'stop', stopReason: stop });
+  expect(at('d0').stopped).toHaveLength(1);
+});
+
+describe('a text that takes time to become tokens', () => {
+  const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
+
+  /** A first turn, and a second whose tokens come when the test says so. */
+  async function slowSecond() {
+    const parts = world('bidirectional');
+    const first = await parts.ask({
+      conversationId: 'c',
+      promptText: 'ab',
+      encode: async (text) => idsOf(text),
+    });
+    const before = `ab${first.text}`;
+    const asked: string[] = [];
+    let go = () => {};
+    const encode = async (text: string) => {
+      asked.push(text);
+      await new Promise<void>((resolve) => {
+        go = resolve;
+      });
+      return idsOf(text);
+    };
+    return { ...parts, before, asked, encode, go: () => go() };
+  }
+
+  test('is asked for again when another turn of the conversation ended meanwhile', async () => {
+    const { ask, before, asked, encode, go } = await slowSecond();
+    const slow = ask({ conversationId: 'c', promptText: `${before}x`, encode });
+    await expect.poll(() => asked).toEqual(['x']);
+    await ask({ conversationId: 'c', promptText: `${before}y`, encode: async (text) => idsOf(text) });
+    go();
+    await expect.poll(() => asked).toEqual(['x', `${before}x`]);
+    go();
+    expect((await slow).promptTokenIds).toEqual(idsOf(`${before}x`));
+  });
+
+  test('whose client left meanwhile leaves what is held for the next turn', async () => {
+    const { at, router, ask, before, asked, encode, go } = await slowSecond();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const slow = router.serve({ conversationId: 'c', promptText: `${before}x`, encode, signal }).next();
+    await expect.poll(() => asked).toEqual(['x']);
+    controller.abort(new Error('gone'));
+    go();
+    await expect(slow).rejects.toThrow('gone');
+    expect(at('p0').requests).toHaveLength(1);
+    expect(at('d0').released).toEqual([]);
+    const next = await ask({ conversationId: 'c', promptText: `${before}y` });
+    expect(next.prompt.pulledTokens).toBeGreaterThan(0);
+  });
+});
