@@ -7,12 +7,18 @@ type Field = 'u32' | 'f32';
 
 export const uniformLayouts = {
   step: { rows: 'u32', logit_rows: 'u32' },
-  embedding: { hidden4: 'u32', vocab4: 'u32' },
+  embedding: { hidden4: 'u32', vocab4: 'u32', first: 'u32', scale: 'f32' },
   rmsNorm: { hidden: 'u32', hidden4: 'u32', eps: 'f32' },
-  gemm: { inputs4: 'u32', columns4: 'u32', use_bias: 'u32', count: 'u32' },
+  gemm: {
+    ...{ inputs4: 'u32', columns4: 'u32', use_bias: 'u32', count: 'u32' },
+    ...{ stride4: 'u32', first4: 'u32' },
+  },
   ropeKvWrite: { heads: 'u32', kv_heads: 'u32', layer: 'u32', layers: 'u32', scale: 'f32', eps: 'f32' },
-  attention: { layer: 'u32', layers: 'u32', kv_heads: 'u32', group: 'u32', dims4: 'u32', lanes: 'u32' },
-  attentionCombine: { heads: 'u32', dims4: 'u32' },
+  attention: {
+    ...{ layer: 'u32', layers: 'u32', kv_heads: 'u32', group: 'u32', dims4: 'u32', lanes: 'u32' },
+    window: 'u32',
+  },
+  attentionCombine: { heads: 'u32', dims4: 'u32', window: 'u32' },
   swiglu: { width: 'u32', width4: 'u32', stride4: 'u32' },
   sample: { vocab: 'u32', stride: 'u32' },
   ceilingMultiplyAdd: { turns: 'u32' },

@@ -2,6 +2,7 @@
 import { packUniform } from '../../../gpu/uniforms.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
 import { type AdapterForm, attentionParts, attentionVariants } from '../../../model/kernel-variants.ts';
+import { EVERY_KEY } from '../../../model/layer-attention.ts';
 import { attend } from '../../../model/oracle-math.ts';
 import { attentionTiles } from '../../../model/step-inputs.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
@@ -13,6 +14,8 @@ export interface AttentionShape {
   headDim: number;
   heads: number;
   kvHeads: number;
+  /** Keys that a row sees; absent: all. */
+  window?: number;
 }
 
 export interface AttentionFigure extends AttentionShape {
@@ -20,7 +23,7 @@ export interface AttentionFigure extends AttentionShape {
   ms: number[];
   /** Causal multiply-adds only, each counted as two. */
   gflops: number;
-  /** Bytes of KV a second, 10^9, each counted once. */
+  /** Bytes of KV that some row sees a second, 10^9, each counted once. */
   kvGbps: number;
   error: number;
 }
@@ -38,14 +41,15 @@ export async function measureAttention(
   form: AdapterForm,
   shape: AttentionShape,
 ): Promise<AttentionFigure> {
-  const { rows, context, headDim, heads, kvHeads } = shape;
+  const { rows, context, headDim, heads, kvHeads, window = EVERY_KEY } = shape;
   const group = heads / kvHeads;
   const variants = await attentionVariants(bench.library, form, {
     ...{ headDim, blockSize: BLOCK_SIZE, kvHeads, group, kvF32: false, maxModelLen: context },
   });
   const few = variants.few;
   const workgroups = Math.ceil(group / few.tileRows) * kvHeads;
-  const parts = rows === 1 ? attentionParts({ rows, longestContext: context, workgroups }, heads, form) : 1;
+  const parts =
+    rows === 1 ? attentionParts({ rows, longestContext: context, workgroups, window }, heads, form) : 1;
   const split = parts > 1 ? variants.split : null;
   const { kernel, tileRows } = split ?? (rows === 1 ? few : variants.many);
   const blocks = Math.ceil(context / BLOCK_SIZE);
@@ -69,6 +73,7 @@ export async function measureAttention(
       new Float32Array(split ? heads * parts * (headDim + 4) : q.length),
       packUniform('attention', {
         ...{ layer: 0, layers: 1, kv_heads: kvHeads, group, dims4: headDim / 4, lanes: form.subgroup ?? 1 },
+        window,
       }),
     ],
     output: 5,
@@ -80,7 +85,7 @@ export async function measureAttention(
       'first' as const,
       tokens,
       new Float32Array(q.length),
-      packUniform('attentionCombine', { heads, dims4: headDim / 4 }),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4, window }),
       packUniform('step', { rows, logit_rows: 0 }),
     ],
     output: 2,
@@ -104,20 +109,21 @@ export async function measureAttention(
     const from = at * headDim;
     const expected = new Float64Array(headDim);
     const unscaled = Float64Array.from(q.subarray(from, from + headDim), (x) => x * Math.sqrt(headDim));
-    attend(unscaled, part(0), part(1), length, expected);
+    attend(unscaled, part(0), part(1), length, expected, { window });
     for (let d = 0; d < headDim; d++) {
       const difference = Math.abs(output[from + d]! - expected[d]!);
       error = Math.max(error, Number.isNaN(difference) ? Infinity : difference);
     }
   }
-  const pairs = rows * (context - rows) + (rows * (rows + 1)) / 2;
+  let pairs = 0;
+  for (let row = 0; row < rows; row++) pairs += Math.min(context - rows + row + 1, window);
   const best = Math.min(...ms);
   return {
     ...shape,
     kernel: `${kernel.name} ${tileRows}${split ? `, ${parts} parts` : ''}`,
     ms,
     gflops: (4 * pairs * heads * headDim) / best / 1e6,
-    kvGbps: (context * kvHeads * headDim * 4) / best / 1e6,
+    kvGbps: (Math.min(context, window + rows - 1) * kvHeads * headDim * 4) / best / 1e6,
     error,
   };
 }

@@ -63,7 +63,10 @@ export async function measureMatrix(
       weights,
       new Float32Array(4),
       new Float32Array(m * pad4(n)),
-      packUniform('gemm', { inputs4: pad4(k) / 4, columns4, use_bias: 0, count: 0 }),
+      packUniform('gemm', {
+        ...{ inputs4: pad4(k) / 4, columns4, use_bias: 0, count: 0 },
+        ...{ stride4: columns4, first4: 0 },
+      }),
       packUniform('step', { rows: m, logit_rows: 0 }),
     ],
     output: 3,
