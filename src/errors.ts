@@ -9,6 +9,7 @@ export type ErrorCode =
   | 'adapter' // this machine's GPU adapters lack what is needed
   | 'request' // one request cannot be served; others go on
   | 'transfer' // KV did not arrive
+  | 'refused' // what a request's kv_transfer_params say is not held for it
   | 'engine_dead' // an engine's thread or device ended
   | 'internal'; // a rule of ours was broken: a bug
 
@@ -57,6 +58,13 @@ export class TransferError extends KvferryError {
   }
 }
 
+/** A holder refused the KV that a request's kv_transfer_params name: they, the prompt or its salt are not what is held. */
+export class RefusedError extends KvferryError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('refused', message, options);
+  }
+}
+
 /** The engine's thread ended or its device was lost. */
 export class EngineDeadError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {
@@ -77,6 +85,7 @@ const classes = {
   adapter: AdapterError,
   request: RequestError,
   transfer: TransferError,
+  refused: RefusedError,
   engine_dead: EngineDeadError,
   internal: InternalError,
 } as const;
@@ -105,6 +114,9 @@ export function fromWire(wire: WireError): KvferryError {
   if (wire.stack) error.stack = wire.stack;
   return error;
 }
+
+/** What was thrown, in words, whatever it is. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Throws InternalError with the message when the condition does not hold. */
 export function invariant(condition: unknown, message: () => string): asserts condition {

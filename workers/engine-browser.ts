@@ -1,5 +1,4 @@
 /** Entry of an engine's thread in a browser. */
-
 import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
 import { browserPlatform, GOODBYE, type WorkerStart } from '../src/platform/browser.ts';

@@ -1,5 +1,5 @@
 /** The program without its process: arguments in, exit code out. */
-import { ConfigError, KvferryError } from '../errors.ts';
+import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { bench, benchSpec } from './commands/bench.ts';
 import { calibrateCommand, calibrateSpec } from './commands/calibrate.ts';
@@ -92,7 +92,7 @@ const isUsage = (error: unknown): boolean =>
 /** One sentence; with --debug the stack, and those of its causes. */
 function explain(error: unknown, debug: boolean, deps: CliDeps): void {
   const known = error instanceof KvferryError && error.code !== 'internal';
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   deps.stderr.write(`kvferry: ${message}${known || debug ? '' : ' (this is a bug; --debug shows where)'}\n`);
   for (let cause: unknown = error; debug && cause instanceof Error; cause = cause.cause) {
     deps.stderr.write(`${cause.stack ?? cause.message}\n`);

@@ -1,7 +1,6 @@
 /** A calibration as a document, for --html and --markdown: the two curves, what thresholds lose, policies side by side. */
-
 import type { CostProfile } from '../config/cost-profile.ts';
-import { type ExpectedRegret, logGrid, NEW_TOKENS, predictTtft } from '../lab/fit-costs.ts';
+import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { CurvePiece, ReportDocument, Section, TablePiece } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
@@ -14,6 +13,7 @@ import {
   thresholdName,
 } from './calibrate-output.ts';
 import { formatBytes, formatCount, formatMs, plural } from './format.ts';
+import { left, right, under } from './table.ts';
 
 export function calibrationDocument(
   profile: CostProfile,
@@ -65,7 +65,7 @@ const POINTS = 40;
 function curve(profile: CostProfile): CurvePiece {
   const { fit, recommended_threshold: threshold } = profile;
   const tokens = [...new Set(logGrid(fit.least_tokens, fit.most_tokens, POINTS))];
-  const both = tokens.map((x) => ({ x, ...predictTtft(profile, x, NEW_TOKENS) }));
+  const both = tokens.map((x) => ({ x, ...predictTtft(profile, x, COMPUTED_TOKENS) }));
   const inside = threshold !== null && threshold >= fit.least_tokens && threshold <= fit.most_tokens;
   return {
     kind: 'curve',
@@ -83,7 +83,7 @@ function curve(profile: CostProfile): CurvePiece {
 const regretTable = (profile: CostProfile, regret: readonly ExpectedRegret[]): TablePiece => ({
   kind: 'table',
   title: 'A turn, against the better choice',
-  columns: [{ head: 'threshold', align: 'left' }, { head: 'ms' }, { head: '%' }],
+  columns: [left('threshold'), ...right('ms', '%')],
   rows: regret.map(({ threshold, regretMs, regretShare }) => [
     thresholdName(threshold, profile.recommended_threshold),
     formatMs(regretMs),
@@ -101,13 +101,10 @@ function checkSection({ turns, rounds, threshold, bestMs, totals }: PolicyCheck)
         kind: 'table',
         title: 'Sums of median TTFT',
         columns: [
-          { head: 'policy', align: 'left' },
+          left('policy'),
           { head: 'total, ms' },
-          { head: 'least', group: "the rounds' sums" },
-          { head: 'most', group: "the rounds' sums" },
-          { head: 'lost' },
-          { head: 'by choice' },
-          { head: 'pulled' },
+          ...under("the rounds' sums", 'least', 'most'),
+          ...right('lost', 'by choice', 'pulled'),
         ],
         rows: [
           ...totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare, choiceRegretShare }) => [

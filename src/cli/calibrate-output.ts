@@ -1,12 +1,11 @@
 /** A calibration as a terminal shows it: the costs, how well they fit, what thresholds lose, and policies side by side. */
-
 import type { CostProfile } from '../config/cost-profile.ts';
 import type { ExpectedRegret } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { Verdict } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
 import { fill, formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';
-import { renderTable, type TableStyle } from './table.ts';
+import { left, renderTable, right, type TableStyle } from './table.ts';
 
 export function calibrationLines(
   profile: CostProfile,
@@ -79,7 +78,7 @@ function regretLines(
   return [
     `Expected loss a turn, for reusable lengths spread evenly (log) over ${range}:`,
     ...renderTable(
-      [{ head: 'threshold', align: 'left' }, { head: 'ms' }, { head: '%' }],
+      [left('threshold'), ...right('ms', '%')],
       regret.map(({ threshold, regretMs, regretShare }) => [
         thresholdName(threshold, recommended_threshold),
         formatMs(regretMs),
@@ -117,13 +116,7 @@ function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): 
       WIDTH,
     ),
     ...renderTable(
-      [
-        { head: 'policy', align: 'left' },
-        { head: 'total TTFT' },
-        { head: 'lost' },
-        { head: 'by choice' },
-        { head: 'pulled' },
-      ],
+      [left('policy'), ...right('total TTFT', 'lost', 'by choice', 'pulled')],
       [
         ...check.totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare, choiceRegretShare }) => [
           POLICY_NAMES[policy](check.threshold),

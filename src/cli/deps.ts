@@ -1,11 +1,10 @@
 /** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
-import type { Machine } from '../measure/report-head.ts';
-import type { Architecture } from '../model/types.ts';
+import type { ReportSource } from '../lab/run-report.ts';
+import type { Engines, VerifyProviders } from '../lab/verify/types.ts';
 import type { Ports, RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
-import type { VerifyProviders } from './verify/types.ts';
 
 export interface Output {
   write(text: string): void;
@@ -24,14 +23,10 @@ export interface ChosenAdapter {
   software: boolean;
 }
 
-/** Models, adapters and engines. */
-export interface Backend {
-  /** Throws ModelError. */
-  architecture(model: string): Promise<Architecture>;
+/** Models, adapters and engines; startCluster needs useAdapter. */
+export interface Backend extends Engines {
   /** Sets the adapter for this process, once. Throws AdapterError. */
   useAdapter(choice: string): Promise<ChosenAdapter>;
-  /** Needs useAdapter. Throws KvferryError. */
-  startCluster(options: ClusterOptions): Promise<Cluster>;
   /** What counts and makes text of a model. Throws ModelError. */
   tokenizer(model: string): Promise<Vocabulary>;
   /** File name to content: what a Hugging Face tokenizer loads from. */
@@ -50,8 +45,7 @@ export interface Servers {
   ): Promise<RunningServer>;
 }
 
-export interface CliDeps {
-  version: string;
+export interface CliDeps extends ReportSource {
   stdout: Output;
   stderr: Output;
   /** The stream behind stderr, for a progress bar; null without a terminal. */
@@ -68,9 +62,6 @@ export interface CliDeps {
   now(): number;
   /** Resolves after so many milliseconds, or at once when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Date and time as ISO 8601, UTC. */
-  today(): string;
-  machine(): Machine;
   /** An environment variable; null when it is not set. */
   environment(name: string): string | null;
   /** Calls back at every Ctrl-C; returns how to stop listening. */

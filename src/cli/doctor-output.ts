@@ -6,7 +6,7 @@ import { adapterForm } from '../model/kernel-variants.ts';
 import { adapterName } from '../report/verdict.ts';
 import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
 import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds, WIDTH, wrap } from './format.ts';
-import { plainStyle, renderTable } from './table.ts';
+import { left, plainStyle, renderTable, right } from './table.ts';
 
 export interface DoctorFindings {
   version: string;
@@ -127,12 +127,7 @@ function copyRateLines(rates: readonly CopyRateFinding[]): string[] {
     formatGbps(gbps),
     formatGbps(byHandGbps),
   ]);
-  const columns = [
-    { head: 'way', align: 'left' as const },
-    { head: 'MB' },
-    { head: 'GB/s' },
-    { head: 'stage after stage, GB/s' },
-  ];
+  const columns = [left('way'), ...right('MB', 'GB/s', 'stage after stage, GB/s')];
   return renderTable(columns, rows, plainStyle);
 }
 

@@ -6,6 +6,9 @@ import pc from 'picocolors';
 import { ConfigError } from '../errors.ts';
 import { EngineCluster } from '../fleet/cluster.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
+import { fixtureChecks } from '../lab/verify/fixture.ts';
+import { kernelChecks } from '../lab/verify/kernels.ts';
+import { pulledBlockChecks } from '../lab/verify/pulled-blocks.ts';
 import { loadArchitecture, loadTokenizer, memorySource } from '../model/load.ts';
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
 import { isPreset } from '../model/presets.ts';
@@ -16,7 +19,6 @@ import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { tuned } from './node-tuning.ts';
-import { nodeVerify } from './node-verify.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
   const { version } = JSON.parse(await readFile(path.join(packageRoot, 'package.json'), 'utf8')) as {
@@ -77,7 +79,11 @@ export async function nodeDeps(): Promise<CliDeps> {
       },
     },
     doctor: nodeDoctor,
-    verify: nodeVerify,
+    verify: {
+      kernels: kernelChecks(nodePlatform),
+      pulledBlocks: pulledBlockChecks(nodePlatform),
+      fixture: fixtureChecks(nodePlatform),
+    },
   };
 }
 

@@ -5,7 +5,7 @@ import type { Baseline } from '../measure/baseline.ts';
 import { baselineSentence, changeOf, showFigure } from '../report/common.ts';
 import type { Output } from './deps.ts';
 import { plural, WIDTH, wrap } from './format.ts';
-import { renderTable, styleOf } from './table.ts';
+import { left, renderTable, right, styleOf } from './table.ts';
 
 export function printAssertions(results: readonly AssertionResult[], out: Output, color: boolean): void {
   const c = pc.createColors(color);
@@ -39,13 +39,7 @@ export function printBaseline(baseline: Baseline, out: Output, color: boolean): 
     print(wrap('On another machine times cannot be judged; counts and ratios can.', WIDTH));
   const moved = baseline.figures.filter(({ movement }) => ['changed', 'better', 'worse'].includes(movement));
   if (moved.length > 0) {
-    const columns = [
-      { head: 'what moved', align: 'left' as const },
-      { head: 'before' },
-      { head: 'now' },
-      { head: 'change' },
-      { head: '' },
-    ];
+    const columns = [left('what moved'), ...right('before', 'now', 'change', '')];
     print(
       renderTable(
         columns,

@@ -1,28 +1,11 @@
-/** `run --profile`: one more run of the last mode with each kernel timed by the device, and its table. */
-import type { Cluster } from '../fleet/types.ts';
-import { engineProfile, type ProfileReport } from '../measure/profile.ts';
-import { ceilingsSentence, kernelRate, RATE_LEGEND } from '../report/profile.ts';
+/** `run --profile`: the table of kernels. */
+import type { ProfileReport } from '../measure/profile.ts';
+import { ceilingsSentence, KERNEL_COLUMNS, kernelRate, RATE_LEGEND } from '../report/profile.ts';
 import { formatMs, WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
 export const NO_TIMESTAMPS =
   'No profile: this adapter has no timestamp-query, the device’s own clock; try another adapter (--adapter).';
-
-/** Runs `serve` with every kernel timed. null where the adapter has no timestamp-query: nothing is run then. */
-export async function profileKernels(
-  cluster: Cluster,
-  mode: string,
-  serve: () => Promise<unknown>,
-): Promise<ProfileReport | null> {
-  if (!(await cluster.setTiming('kernels'))) return null;
-  try {
-    await serve();
-    const engines = (await cluster.takeKernelTimes()).filter(({ totals }) => totals.length > 0);
-    return { mode, engines: engines.map(engineProfile) };
-  } finally {
-    await cluster.setTiming(null);
-  }
-}
 
 export function profileLines({ mode, engines }: ProfileReport, style: TableStyle): string[] {
   const lines = wrap(
@@ -38,15 +21,7 @@ export function profileLines({ mode, engines }: ProfileReport, style: TableStyle
       kernelRate(kernel),
       `${(100 * kernel.of_ceiling).toFixed(0)}%`,
     ]);
-    const columns = [
-      { head: 'kernel', align: 'left' as const },
-      { head: 'calls' },
-      { head: 'ms' },
-      { head: 'share' },
-      { head: 'rate' },
-      { head: 'of ceiling' },
-    ];
-    lines.push('', ...wrap(ceilingsSentence(engine), WIDTH), ...renderTable(columns, rows, style));
+    lines.push('', ...wrap(ceilingsSentence(engine), WIDTH), ...renderTable(KERNEL_COLUMNS, rows, style));
   }
   lines.push('', ...wrap(RATE_LEGEND, WIDTH));
   return lines;

@@ -1,5 +1,4 @@
 /** `--pull-policy` and `--cost-profile` of the commands that serve: read and checked early, put in force once engines run. */
-
 import { parseCostProfile } from '../config/cost-profile.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
@@ -40,7 +39,10 @@ export async function preparePullPolicy(
       }
       await startCostAware(cluster, {
         profile,
-        ...{ version: deps.version, date: deps.today(), seed, signal },
+        version: deps.version,
+        date: deps.today(),
+        seed,
+        signal,
         onProgress: (done, _, what) => progress.update(done, `${what}, ${left.after(done)}`),
       });
       progress.end();

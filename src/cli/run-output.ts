@@ -1,7 +1,8 @@
 /** What `kvferry run` prints when it is done: set-up, conversation, a table a mode, the modes side by side, the verdict. */
 import pc from 'picocolors';
+import { auditTotals } from '../measure/audit.ts';
 import type { Report } from '../measure/report.ts';
-import { auditSentence, auditTotals } from '../report/audit.ts';
+import { auditSentence } from '../report/audit.ts';
 import { adapterName, agreement, isStreamed, STREAMED, savings, THROTTLED } from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { Output } from './deps.ts';

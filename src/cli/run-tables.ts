@@ -1,7 +1,7 @@
 /** A run's tables: each turn of a mode, and the modes side by side. Lines of at most 80 columns. */
 import type { RunReport, TurnReport } from '../measure/report.ts';
 import { formatCount, formatGbps, formatMb, formatMs } from './format.ts';
-import { type Column, type Row, renderTable, type TableStyle } from './table.ts';
+import { type Column, left, packed, type Row, renderTable, right, type TableStyle } from './table.ts';
 
 /** Longer runs are cut: the report has them all. */
 const MOST_TURNS = 40;
@@ -21,13 +21,11 @@ export const LEGEND = [
 ] as const;
 
 const ACCOUNT: readonly Column[] = [
-  { head: 'turn' },
-  { head: 'prompt' },
+  ...right('turn', 'prompt'),
   { head: 'hit', before: ' = ' },
   { head: 'pulled', before: ' + ' },
   { head: 'computed', before: ' + ' },
-  { head: 'TTFT' },
-  { head: 'TPOT' },
+  ...right('TTFT', 'TPOT'),
 ];
 
 const moved = (group: string): readonly Column[] => [
@@ -71,16 +69,12 @@ function whyNothing(turn: TurnReport): string {
 
 export function summaryTable(runs: readonly RunReport[], style: TableStyle): string[] {
   const columns: Column[] = [
-    { head: 'mode', align: 'left' },
-    { head: 'mean', group: 'TTFT turn 1' },
-    { head: 'p50', before: ' ', group: 'TTFT turn 1' },
-    { head: 'mean', group: 'TTFT turns 2+' },
-    { head: 'p50', before: ' ', group: 'TTFT turns 2+' },
+    left('mode'),
+    ...packed('TTFT turn 1', 'mean', 'p50'),
+    ...packed('TTFT turns 2+', 'mean', 'p50'),
     { head: 'TPOT' },
-    { head: 'pulled', group: 'prompt tokens' },
-    { head: 'computed', before: ' ', group: 'prompt tokens' },
-    { head: 'P→D', group: 'MB moved' },
-    { head: 'D→P', before: ' ', group: 'MB moved' },
+    ...packed('prompt tokens', 'pulled', 'computed'),
+    ...packed('MB moved', 'P→D', 'D→P'),
   ];
   const rows = runs.map(({ mode, summary }) => [
     mode,

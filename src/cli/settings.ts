@@ -1,4 +1,5 @@
 /** One configuration from the command line's options and a config file: an option wins over the file, the file over defaults. */
+import { parseJson } from '../config/fields.ts';
 import { optionName, parseRunConfig, type RunConfig, type RunKey } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { CommandSpec } from './arguments.ts';
@@ -54,18 +55,9 @@ const noneIsNull = (key: string, value: unknown): unknown =>
   key === 'link' && value === 'none' ? null : value;
 
 function parseFile(text: string, file: string): Record<string, unknown> {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch (error) {
-    throw new ConfigError(
-      `${file} is no JSON (${(error as Error).message}): wanted settings, such as {"threshold": 64}`,
-      {
-        cause: error,
-      },
-    );
-  }
+  const wanted = 'wanted settings, such as {"threshold": 64}';
+  const json = parseJson(text, file, wanted);
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
     return json as Record<string, unknown>;
-  throw new ConfigError(`${file} holds no object: wanted settings, such as {"threshold": 64}`);
+  throw new ConfigError(`${file} holds no object: ${wanted}`);
 }

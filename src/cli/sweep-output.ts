@@ -7,7 +7,7 @@ import {
 } from '../measure/sweep-report.ts';
 import { THROTTLED } from '../report/verdict.ts';
 import { fill, fillLeft, formatCount, formatMb, formatMs, plural, WIDTH, wrap } from './format.ts';
-import { type Column, renderTable, type TableStyle } from './table.ts';
+import { type Column, left, renderTable, right, type TableStyle } from './table.ts';
 
 export function sweepLines(report: SweepReport, style: TableStyle): string[] {
   return [
@@ -31,7 +31,7 @@ function seriesLines(series: SweepSeriesReport, rounds: number, style: TableStyl
   ];
 }
 
-export function titleOf({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
+function titleOf({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
   return [
     link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link',
     `blocks of ${block_size}, ${layout}`,
@@ -48,7 +48,7 @@ function pointTable({ points }: SweepSeriesReport, rounds: number, style: TableS
     ...(has('recompute') ? [{ head: 'recompute' }] : []),
     ...(has('monolithic') ? [{ head: 'one engine' }] : []),
     ...(both ? [{ head: 'pull won' }] : []),
-    ...(has('pull') ? [{ head: 'MB' }, { head: 'MB/s' }, { head: 'copies' }] : []),
+    ...(has('pull') ? [...right('MB', 'MB/s', 'copies')] : []),
   ];
   const spread = (times: { median: number; p25: number; p75: number } | null): string =>
     times ? `${formatMs(times.median)} [${formatMs(times.p25)}, ${formatMs(times.p75)}]` : '-';
@@ -100,7 +100,7 @@ function plot(points: readonly SweepPointReport[]): string[] {
   ];
 }
 
-export function crossoverSentence({ crossover, points, link }: SweepSeriesReport): string {
+function crossoverSentence({ crossover, points, link }: SweepSeriesReport): string {
   if (!crossover) return 'No crossover: it needs both bidirectional and unidirectional.';
   const tokens = points.map((point) => point.context_tokens);
   const [least, most] = [Math.min(...tokens), Math.max(...tokens)];
@@ -125,12 +125,7 @@ export function crossoverSentence({ crossover, points, link }: SweepSeriesReport
 
 function thresholdLines({ thresholds, best_total_ms }: SweepSeriesReport, style: TableStyle): string[] {
   if (thresholds.length === 0 || best_total_ms === null) return [];
-  const columns: Column[] = [
-    { head: 'kv_recompute_threshold', align: 'left' },
-    { head: 'sum of TTFT' },
-    { head: 'lost' },
-    { head: '%' },
-  ];
+  const columns: Column[] = [left('kv_recompute_threshold'), ...right('sum of TTFT', 'lost', '%')];
   const percent = (ms: number): string => ((100 * ms) / best_total_ms).toFixed(1);
   const rows = [
     ...thresholds.map(({ threshold, total_ttft_ms, regret_ms }) => [

@@ -11,6 +11,12 @@ export interface Column {
   group?: string;
 }
 
+export { left, right, under } from '../report/document.ts';
+
+/** As `under`, with one space between. */
+export const packed = (group: string, ...heads: string[]): Column[] =>
+  heads.map((head, i) => (i === 0 ? { head, group } : { head, group, before: ' ' }));
+
 /** Cells, or a remark below the row before it. */
 export type Row = readonly string[] | { remark: string };
 

@@ -1,5 +1,4 @@
 /** Follows a run's spans for --trace-out and --gantt. Keeps the spans of turns under way only. */
-
 import type { RunConfig } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { ganttLines } from '../measure/gantt.ts';

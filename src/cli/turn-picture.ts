@@ -1,5 +1,4 @@
 /** One turn as a picture: for each mode a bar, as long as its time to the first token, in the stages that it was spent on. */
-
 import type { Report, TurnReport } from '../measure/report.ts';
 import { foldStages } from '../measure/stages.ts';
 import { fill, fillLeft, formatMs, plural, WIDTH } from './format.ts';

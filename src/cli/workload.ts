@@ -1,5 +1,4 @@
 /** Which conversations a run serves, and whether they fit the engines before any engine starts. */
-
 import { type RunConfig, SHIPPED } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { ClusterOptions } from '../fleet/types.ts';

@@ -35,6 +35,9 @@ export function percentages(list: string): number[] | null {
   return numbers.map(Number);
 }
 
+/** `5%` as 0.05. */
+export const shareOf = (text: string): number => Number.parseFloat(text) / 100;
+
 const wantedScale = "1, or 1/N with a whole number N, such as '1/16'";
 const wantedBudget = "a time above 0, such as '10m', '90s' or '1h30m'";
 const wantedWarmup = "percentages below 100 with commas between, such as '0%,50%'";

@@ -80,7 +80,7 @@ export const cluster = {
   }),
   tokenCheck: flag().default(true).meta({
     description:
-      "Pull even past the first token that differs from P's prompt, as vLLM does: shows the wrong answers that this can give.",
+      "Pull even past the first token that differs from P's prompt, as vLLM does: shows the wrong answers that this can give. Not for a server whose clients do not trust each other.",
     value: null,
     negated: true,
   }),

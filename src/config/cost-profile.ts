@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { ConfigError } from '../errors.ts';
+import { parseJson } from './fields.ts';
 
 const ms = z.number().nonnegative();
 
@@ -73,12 +74,7 @@ export interface CostSituation {
 /** `source` names where the text came from, for messages. Throws ConfigError. */
 export function parseCostProfile(text: string, source: string): CostProfile {
   const again = 'make one with kvferry calibrate';
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch (error) {
-    throw new ConfigError(`${source} is no JSON (${(error as Error).message}): ${again}`, { cause: error });
-  }
+  const json = parseJson(text, source, again);
   const version = (json as { kvferry_cost_profile?: unknown } | null)?.kvferry_cost_profile;
   if (version === undefined) throw new ConfigError(`${source} is no cost profile: ${again}`);
   if (version !== 1) {

@@ -4,6 +4,7 @@
  */
 import { closest, distance } from 'fastest-levenshtein';
 import { z } from 'zod';
+import { ConfigError, messageOf } from '../errors.ts';
 
 /** Which commands take a setting, and under which heading their help shows it. */
 export type FieldGroup =
@@ -141,3 +142,12 @@ function levenshteinShare(a: string, b: string): number {
 export const positive = (what: string) => wholeNumber(`a whole number of ${what}, 1 or more`, { min: 1 });
 
 export const countFrom0 = (what: string) => wholeNumber(`a whole number of ${what}, 0 or more`, { min: 0 });
+
+/** A file's text as JSON. Throws ConfigError, which says what the file should be. */
+export function parseJson(text: string, file: string, wanted: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new ConfigError(`${file} is no JSON (${messageOf(error)}): ${wanted}`, { cause: error });
+  }
+}

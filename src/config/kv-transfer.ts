@@ -28,7 +28,7 @@ export const kvTransferParamsSchema = z.looseObject({
   remote_num_tokens: z.number().int().nonnegative().nullish(),
   /** Holder's clock, seconds; D only. */
   remote_blocks_expiry_time: z.number().nullish(),
-  /** Ours: the holder's token ids, remote_num_tokens of them; a pull ends at the first one that differs. */
+  /** Ours: all of the holder's token ids. A pull ends at the first one that differs; the holder serves nobody who tells others. */
   remote_token_ids: z.array(z.number().int().nonnegative()).nullish(),
   /** Ours: requests that the holder served when this one set out; from the router. */
   remote_num_requests: z.number().int().nonnegative().nullish(),
@@ -63,8 +63,12 @@ const extraConfigSchema = z.strictObject({
   enable_cross_layers_blocks: vllmFlag.optional(),
 });
 
+/** Every connector that there is; src/connector/registry.ts says what makes each. */
+export const CONNECTOR_NAMES = ['NixlConnector', 'NixlPullConnector'] as const;
+export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
+
 export const kvTransferConfigSchema = z.strictObject({
-  kv_connector: z.enum(['NixlConnector', 'NixlPullConnector']).default('NixlConnector'),
+  kv_connector: z.enum(CONNECTOR_NAMES).default('NixlConnector'),
   engine_id: z.string().optional(),
   kv_role: z.enum(['kv_producer', 'kv_consumer', 'kv_both']).default('kv_both'),
   kv_load_failure_policy: z.enum(['fail', 'recompute']).default('fail'),
@@ -81,30 +85,22 @@ export const kvTransferConfigSchema = z.strictObject({
 
 export type KvTransferConfig = z.infer<typeof kvTransferConfigSchema>;
 
-/** The connector's settings, in the units the code uses. */
+/** In the units the code uses. Which connector is in force, and an object of its own for each that has settings. */
 export interface ConnectorConfig {
+  name: ConnectorName;
+  loadFailurePolicy: 'fail' | 'recompute';
+  nixl: NixlConfig;
+}
+
+export interface NixlConfig {
   bidirectional: boolean;
   /** Tokens; a D→P pull of fewer is recomputed instead. 0 always pulls. */
   recomputeThreshold: number;
   decoderTtlMs: number;
   leaseMs: number;
-  loadFailurePolicy: 'fail' | 'recompute';
   enforceHandshakeCompat: boolean;
-  /** Pull no further than the first token that differs from the prompt. false is vLLM's behaviour. */
+  /** Pull no further than the first token that differs from the prompt, and serve no READ of other tokens. false is vLLM's behaviour. */
   tokenCheck: boolean;
   /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
   costProfile?: CostProfile | null;
-}
-
-export function connectorConfig(config: KvTransferConfig, tokenCheck: boolean): ConnectorConfig {
-  const extra = config.kv_connector_extra_config;
-  return {
-    bidirectional: extra.bidirectional_kv_xfer,
-    recomputeThreshold: extra.kv_recompute_threshold,
-    decoderTtlMs: extra.decoder_kv_blocks_ttl * 1000,
-    leaseMs: extra.kv_lease_duration * 1000,
-    loadFailurePolicy: config.kv_load_failure_policy,
-    enforceHandshakeCompat: extra.enforce_handshake_compat,
-    tokenCheck,
-  };
 }

@@ -171,7 +171,7 @@ const general = {
   debug: flag().default(false).meta({ description: 'Show stack traces.', value: null }),
 };
 
-export const fieldGroups = {
+const fieldGroups = {
   machine,
   cluster,
   sampling,

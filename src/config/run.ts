@@ -9,7 +9,7 @@ import { didYouMean, nearest } from './fields.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
 import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
 
-export { HANDOVERS, type Handover, KV_LAYOUTS, type KvLayout } from './cluster-schema.ts';
+export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
 export {
   changesResults,
   fieldMeta,
@@ -22,7 +22,7 @@ export {
 } from './run-schema.ts';
 
 /** What the shipped conversation is run with unless the user says otherwise: so that pulled KV decides its answers. */
-export const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
+const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
 
 /** `--conversation shipped`, and what recall talks about when nothing else is asked for. */
 export const SHIPPED = 'shipped';

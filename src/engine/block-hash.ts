@@ -15,6 +15,12 @@ export interface BlockHasher {
   hash(parent: BlockHash, tokenIds: readonly number[], cacheSalt: string | null): BlockHash;
 }
 
+export interface BlockHashing {
+  hasher: BlockHasher;
+  /** Tokens. */
+  blockSize: number;
+}
+
 /** The same seed gives the same hashes everywhere. `digest` is replaced in tests. */
 export function createBlockHasher(
   seed: string,
@@ -24,6 +30,27 @@ export function createBlockHasher(
     root: bytesToHex(digest(utf8ToBytes(seed))),
     hash: (parent, tokenIds, cacheSalt) => bytesToHex(digest(encode(parent, tokenIds, cacheSalt))),
   };
+}
+
+/** Appends the hashes of further full blocks, up to numBlocks in all. */
+export function extendHashes(
+  hashes: BlockHash[],
+  { tokenIds, cacheSalt }: { tokenIds: readonly number[]; cacheSalt: string | null },
+  { hasher, blockSize }: BlockHashing,
+  numBlocks: number,
+): void {
+  const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
+  for (let i = hashes.length; i < full; i++) {
+    const tokens = tokenIds.slice(i * blockSize, (i + 1) * blockSize);
+    hashes.push(hasher.hash(hashes[i - 1] ?? hasher.root, tokens, i === 0 ? cacheSalt : null));
+  }
+}
+
+/** Leading tokens that two sequences share. */
+export function commonPrefixLength(a: readonly number[], b: readonly number[]): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return i;
+  return length;
 }
 
 /** Parent digits, token ids as little-endian u32, then a marker and the salt. Blocks have one length, so this is unambiguous. */

@@ -1,23 +1,17 @@
 /**
  * One engine: a step is collect, schedule, run, postprocess. Joins the scheduler with the executor and the connector's
- * worker side. Owns no loop: its thread calls step() while canStep(), and waitForChange() otherwise.
+ * worker side. Owns no loop: its thread calls step() while poll() says so, and waitForChange() otherwise.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
-import { Activities, type ActivitySink } from './activities.ts';
-import { checkRequest } from './admission.ts';
-import { type BlockFact, BlockLedger } from './block-facts.ts';
-import { type BlockHasher, createBlockHasher } from './block-hash.ts';
-import { type CacheLookup, heldPrefixes } from './cache-lookup.ts';
-import { changeOrSignal } from './change.ts';
-import type { EngineCoreStats, RequestState } from './engine-state.ts';
-import { checkHolds, checkQueues } from './integrity.ts';
+import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
+import { Activities, type ActivitySink } from './inspect/activities.ts';
+import { Inspector } from './inspect/inspector.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
 import type { ConnectorOutput, KvConnector } from './kv-connector.ts';
-import { Outcomes } from './outcomes.ts';
-import { Request } from './request.ts';
-import { RequestQueues } from './request-queues.ts';
-import { Scheduler } from './scheduler.ts';
+import { Postprocessor } from './postprocess.ts';
+import { checkRequest, Request } from './request.ts';
+import { RequestQueues, Scheduler } from './scheduler.ts';
 import type {
   BlockId,
   Clock,
@@ -27,7 +21,6 @@ import type {
   SampledToken,
   ScheduledBatch,
 } from './types.ts';
-import { waitingReason } from './waiting-reason.ts';
 
 export interface EngineCoreDeps {
   config: EngineCoreConfig;
@@ -37,7 +30,6 @@ export interface EngineCoreDeps {
   clock: Clock;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them: tests fill them with NaN. */
   onNewBlocks?: (group: number, ids: readonly BlockId[]) => void;
-  onCacheEvent?: (event: CacheEvent) => void;
   /** A batch ran in so many milliseconds. */
   onBatch?: (batch: ScheduledBatch, ms: number) => void;
   /** Told what steps spend time on, and how long requests wait. */
@@ -47,27 +39,26 @@ export interface EngineCoreDeps {
 }
 
 export class EngineCore {
+  /** Shows the engine as it is. */
+  readonly inspect: Inspector;
   readonly #deps: EngineCoreDeps;
+  readonly #hashing: BlockHashing;
   readonly #cache: KvCacheManager;
   readonly #queues = new RequestQueues();
   readonly #scheduler: Scheduler;
-  readonly #outcomes: Outcomes;
-  readonly #ledger: BlockLedger;
+  readonly #postprocessor: Postprocessor;
   readonly #activities: Activities | null;
   /** Reported by the worker side, not yet taken by a step. */
   #arrived: ConnectorOutput[] = [];
-  #steps = 0;
-  #forwardPasses = 0;
   #stepping = false;
 
   constructor(deps: EngineCoreDeps) {
     this.#deps = deps;
-    const { config, onNewBlocks, onCacheEvent } = deps;
+    const { config, connector, clock, onNewBlocks, onActivity } = deps;
     const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
-    this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks, onCacheEvent });
-    const connector = deps.connector?.scheduler ?? null;
+    this.#hashing = { hasher, blockSize: config.cache.blockSize };
+    this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks });
     const shared = { config, queues: this.#queues, cache: this.#cache, connector };
-    const { clock, onActivity } = deps;
     const activities = onActivity && new Activities({ ...shared, clock, tell: onActivity });
     this.#activities = activities ?? null;
     this.#scheduler = new Scheduler({
@@ -75,54 +66,58 @@ export class EngineCore {
       dropOldestHold: () => this.#dropOldestHold(),
       ...(activities ? { onLookup: { now: activities.now, tell: activities.lookup } } : {}),
     });
-    this.#outcomes = new Outcomes(shared);
-    this.#ledger = new BlockLedger(config.cache.blockSize);
-    this.#cache.onGivenBack = (request, blockIds) =>
-      this.#ledger.givenBack(request, blockIds, (id) => this.#cache.blockState(0, id).hash);
+    this.#postprocessor = new Postprocessor(shared);
+    const { counters } = this.#scheduler;
+    this.inspect = new Inspector({ ...shared, counters, arrived: () => this.#arrived });
   }
 
   /** Throws RequestError when the request cannot be served; a holder that it names is then told to free. */
-  addRequest(request: EngineRequest): void {
-    if (this.#queues.known.has(request.requestId)) {
+  addRequest(engineRequest: EngineRequest): void {
+    const { config, clock, connector } = this.#deps;
+    const { requestId } = engineRequest;
+    if (this.#queues.known.has(requestId)) {
       throw new RequestError(
-        `request ${request.requestId}: an earlier one with this id has not ended: choose another id`,
+        `request ${requestId}: an earlier one with this id has not ended: choose another id`,
       );
     }
-    const entry = new Request(request, this.#deps.clock.now());
+    const request = new Request(engineRequest, clock.now(), this.#hashing);
     try {
-      checkRequest(request, this.#deps.config, this.#cache.numUsable);
+      checkRequest(engineRequest, config, this.#cache.numUsable);
     } catch (error) {
-      entry.status = 'finished_error';
-      this.#deps.connector?.scheduler.requestFinished(entry, this.#cache.blockIds(entry));
+      request.status = 'finished_error';
+      connector?.scheduler.requestFinished(request, this.#cache.blockIds(request));
       throw error;
     }
-    this.#outcomes.added(entry);
-    this.#activities?.waits(entry);
+    this.#queues.add(request);
+    connector?.scheduler.onNewRequest(request);
+    this.#activities?.waits(request);
   }
 
   /** No-op for an unknown or finished request. Its end comes out of the next step. */
   abortRequest(requestId: string): void {
-    this.#outcomes.aborted(requestId);
+    this.#postprocessor.finishRequest(requestId, 'finished_aborted');
   }
 
-  /** As if it had sampled a stop token: what it computed is held for a reader. No-op for an unknown or finished request. */
+  /**
+   * Ends a request as a stop token would, with what it has so far, which is held for a reader: for stops that only its text
+   * shows. No-op for an unknown or finished request.
+   */
   stopRequest(requestId: string): void {
-    this.#outcomes.stopped(requestId);
+    this.#postprocessor.finishRequest(requestId, 'finished_stopped');
   }
 
   /** Something is left to do or to wait for, holds included. */
   hasWork(): boolean {
-    const pending = this.#deps.connector?.scheduler.hasPendingMeta() ?? false;
-    return this.#queues.known.size > 0 || this.#outcomes.hasEndings || pending || this.#arrived.length > 0;
+    return this.#queues.known.size > 0 || this.#hasNews();
   }
 
-  /** A step now would do something. Otherwise only waitForChange, addRequest or abortRequest changes that. */
-  canStep(): boolean {
-    this.#poll();
-    const { running, waiting, loaded, stalled } = this.#queues;
-    if (this.#arrived.length > 0 || this.#outcomes.hasEndings || running.length > 0) return true;
-    if (waiting.length + loaded.length > 0 && !stalled) return true;
-    return this.#deps.connector?.scheduler.hasPendingMeta() ?? false;
+  /**
+   * Takes what the worker side reports. True when a step now would do something; otherwise only waitForChange, addRequest,
+   * abortRequest or stopRequest changes that.
+   */
+  poll(): boolean {
+    this.#takeReports();
+    return this.#hasNews() || this.#scheduler.canSchedule;
   }
 
   /**
@@ -133,29 +128,66 @@ export class EngineCore {
     invariant(!this.#stepping, () => 'a step was begun before the last one ended');
     this.#stepping = true;
     try {
-      this.#poll();
-      this.#activities?.stepBegins(this.#steps);
-      this.#takeArrived();
-      const batch = this.#scheduler.schedule(this.#steps++);
-      this.#flushMeta();
+      this.#activities?.stepBegins();
+      this.#collect();
+      const batch = this.#scheduler.schedule();
+      this.#tellWorkerSide();
       this.#activities?.planned(batch);
-      const sampled = batch.requests.length > 0 ? await this.#execute(batch) : [];
-      const ranMs = this.#activities?.now() ?? 0;
-      const outputs = this.#outcomes.ran(batch, sampled);
-      this.#flushMeta();
-      this.#activities?.stepEnds(batch, ranMs);
-      return [...outputs, ...this.#outcomes.takeEndings()];
+      const sampled = batch.requests.length > 0 ? await this.#run(batch) : [];
+      this.#activities?.ran();
+      const outputs = this.#postprocessor.updateFromOutput(batch, sampled);
+      this.#tellWorkerSide();
+      this.#activities?.stepEnds(batch);
+      return outputs;
     } finally {
       this.#stepping = false;
     }
   }
 
+  #collect(): void {
+    this.#takeReports();
+    const arrived = this.#arrived;
+    this.#arrived = [];
+    for (const output of arrived) this.#postprocessor.updateFromConnector(output);
+  }
+
+  async #run(batch: ScheduledBatch): Promise<SampledToken[]> {
+    const { executor, clock, onBatch } = this.#deps;
+    const begunMs = clock.now();
+    for (const { requestId } of batch.requests) {
+      const { times } = this.#queues.known.get(requestId)!;
+      times.scheduledMs ??= begunMs;
+    }
+    const sampled = await executor.execute(batch);
+    onBatch?.(batch, clock.now() - begunMs);
+    return sampled;
+  }
+
+  #tellWorkerSide(): void {
+    const { connector } = this.#deps;
+    if (connector && this.#metaIsDue())
+      connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());
+  }
+
   /**
-   * Resolves when canStep() may have become true by itself: a transfer or a read ended, a hold or a heartbeat is due.
-   * Without a connector nothing does: then only the signal ends it.
+   * Resolves when poll() may have become true by itself: the worker side has something to report, or the scheduler side
+   * something to tell it (a heartbeat). Without a connector only the signal ends it.
    */
   async waitForChange(signal: AbortSignal): Promise<void> {
-    await changeOrSignal(this.#deps, this.#queues, signal);
+    const { connector, clock } = this.#deps;
+    const over = new AbortController();
+    const stop = AbortSignal.any([signal, over.signal]);
+    const stopped = new Promise<void>((resolve) => {
+      if (stop.aborted) resolve();
+      stop.addEventListener('abort', () => resolve());
+    });
+    const due = connector?.scheduler.metaDueMs() ?? null;
+    await Promise.race([
+      stopped,
+      connector?.worker.waitForChange(stop) ?? stopped,
+      due === null ? stopped : clock.sleep(Math.max(0, due - clock.now()), stop),
+    ]);
+    over.abort();
   }
 
   /** Forgets all cached prefixes. vLLM's rule: false, and nothing done, unless only the null block is in use. */
@@ -163,96 +195,21 @@ export class EngineCore {
     return this.#cache.resetPrefixCache();
   }
 
-  /** Whom to tell of changes of the prefix cache; null costs nothing. */
-  set onCacheEvent(listener: ((event: CacheEvent) => void) | null) {
-    this.#cache.onCacheEvent = listener;
-  }
-
-  /**
-   * What this engine has of a sequence: the lookup that admission makes, and the blocks of ended requests that wait for a
-   * reader. Takes and schedules nothing, runs nothing; valid until the next step.
-   */
-  lookup(tokenIds: readonly number[], cacheSalt: string | null): CacheLookup {
-    const { numTokens, blockIds, blockHashes } = this.#cache.lookupPrefix(tokenIds, cacheSalt);
-    const { blockSize } = this.#cache;
-    const mostHit = Math.floor(Math.max(0, tokenIds.length - 1) / blockSize) * blockSize;
-    const holds = this.#deps.connector?.worker.holds() ?? [];
-    const held = heldPrefixes(holds, this.#queues.known, { tokenIds, cacheSalt, blockSize });
-    const hitTokens = Math.min(numTokens, mostHit);
-    return { blockSize, cachedTokens: numTokens, hitTokens, blockIds, blockHashes, held };
-  }
-
-  /** Every block of group 0 that was ever used, by id. */
-  blocks(): BlockFact[] {
-    return this.#ledger.list(this.#cache, this.#queues.known, this.#deps.connector?.worker.holds() ?? []);
-  }
-
   /** For measuring a turn again: what is cached of the sequence beyond its first keepTokens is found no more. */
   forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): void {
     this.#cache.forgetPrefix(tokenIds, cacheSalt, keepTokens);
   }
 
-  /** null for an unknown (or ended and freed) request. */
-  requestState(requestId: string): RequestState | null {
-    const request = this.#queues.known.get(requestId);
-    if (!request) return null;
-    const { status, numComputedTokens, numPreemptions, heldFor } = request;
-    return { status, numComputedTokens, numPreemptions, heldFor, blockIds: this.#cache.blockIds(request) };
+  /** Whom to tell of changes of the prefix cache; null costs nothing. */
+  set onCacheEvent(listener: ((event: CacheEvent) => void) | null) {
+    this.#cache.onCacheEvent = listener;
   }
 
-  /** Why a request does not run; null when it does, or is unknown. */
-  waitingReason(requestId: string): string | null {
-    const worker = this.#deps.connector?.worker ?? null;
-    return waitingReason(requestId, this.#queues, this.#cache, this.#deps.config, worker);
-  }
-
-  /** Throws InternalError when queues, tables, reference counts, free list, hashes or holds do not agree. */
-  checkIntegrity(): void {
-    this.#cache.checkIntegrity();
-    checkQueues(this.#queues, this.#cache);
-    const reported = new Set(this.#arrived.flatMap((output) => output.finishedSending));
-    const holds = this.#deps.connector?.worker.holds() ?? [];
-    checkHolds(
-      holds.filter(({ requestId }) => !reported.has(requestId)),
-      this.#queues,
-      this.#cache,
-    );
-  }
-
-  stats(): EngineCoreStats {
-    const { waiting, loading, loaded, running, held } = this.#queues.byName();
-    const { preemptions, prefixCache, externalPrefixCache } = this.#scheduler.counters;
-    const freeBlocks = this.#cache.numFree;
-    return {
-      running: running.length,
-      waiting: waiting.length + loaded.length,
-      waitingForRemote: loading.length,
-      heldRequests: held.length,
-      freeBlocks,
-      usedBlocks: this.#cache.numUsable - freeBlocks,
-      numBlocks: this.#deps.config.cache.numBlocks,
-      preemptions,
-      steps: this.#steps,
-      forwardPasses: this.#forwardPasses,
-      prefixCache: { ...prefixCache },
-      externalPrefixCache: { ...externalPrefixCache },
-    };
-  }
-
-  async #execute(batch: ScheduledBatch): Promise<SampledToken[]> {
-    const { executor, clock, onBatch } = this.#deps;
-    const begun = clock.now();
-    this.#outcomes.scheduled(batch, begun);
-    this.#forwardPasses++;
-    const sampled = await executor.execute(batch);
-    onBatch?.(batch, clock.now() - begun);
-    return sampled;
-  }
-
-  #poll(): void {
+  #takeReports(): void {
     const output = this.#deps.connector?.worker.getFinished();
     if (!output) return;
-    const { finishedSending, finishedRecving, failedRecving } = output;
+    const { finishedSending, finishedRecving, failedRecving, changed } = output;
+    if (changed) this.#queues.changes++;
     for (const id of finishedRecving) {
       const request = this.#queues.known.get(id);
       if (request) this.#activities?.waits(request);
@@ -261,31 +218,19 @@ export class EngineCore {
       this.#arrived.push(output);
   }
 
-  #takeArrived(): void {
-    const arrived = this.#arrived;
-    this.#arrived = [];
-    for (const output of arrived) this.#outcomes.transferred(output);
+  /** The next step has something to take or to tell, whoever runs. */
+  #hasNews(): boolean {
+    return this.#arrived.length > 0 || this.#postprocessor.hasEndings || this.#metaIsDue();
   }
 
-  /**
-   * D's holds for P: P can compute what it does not get. P's for D only when D's pool may be full of what P cannot
-   * compute for want of these blocks.
-   */
+  #metaIsDue(): boolean {
+    const due = this.#deps.connector?.scheduler.metaDueMs() ?? null;
+    return due !== null && due <= this.#deps.clock.now();
+  }
+
   #dropOldestHold(): boolean {
-    const worker = this.#deps.connector?.worker;
-    if (!worker) return false;
-    const dropped =
-      worker.dropOldestHold('decode') ?? (worker.streamStarves() ? worker.dropOldestHold('prefill') : null);
-    if (dropped === null) return false;
-    this.#poll();
-    this.#takeArrived();
-    return true;
-  }
-
-  #flushMeta(): void {
-    const { connector } = this.#deps;
-    if (connector?.scheduler.hasPendingMeta()) {
-      connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());
-    }
+    const dropped = this.#deps.connector?.holds?.dropOldest() ?? null;
+    if (dropped !== null) this.#collect();
+    return dropped !== null;
   }
 }

@@ -5,7 +5,7 @@
  */
 import type { CacheConfig } from '../config/engine.ts';
 import { invariant } from '../errors.ts';
-import type { BlockHash, BlockHasher } from './block-hash.ts';
+import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
 import type { Request } from './request.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
@@ -29,7 +29,6 @@ export interface KvCacheDeps {
   numGroups?: number;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them. */
   onNewBlocks?: ((group: number, ids: readonly BlockId[]) => void) | undefined;
-  onCacheEvent?: ((event: CacheEvent) => void) | undefined;
 }
 
 /** A local prefix hit: blocks by group, not yet referenced. Valid until the next allocation. */
@@ -46,7 +45,7 @@ export interface CachedPrefix extends PrefixHit {
 export class KvCacheManager {
   readonly blockSize: number;
   /** Told of every change of the prefix cache; null costs nothing. */
-  onCacheEvent: ((event: CacheEvent) => void) | null;
+  onCacheEvent: ((event: CacheEvent) => void) | null = null;
   /** Told of a request's blocks just before it gives them back. */
   onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
   readonly #pools: readonly BlockPool[];
@@ -57,7 +56,6 @@ export class KvCacheManager {
   constructor(deps: KvCacheDeps) {
     this.#deps = deps;
     this.blockSize = deps.config.blockSize;
-    this.onCacheEvent = deps.onCacheEvent ?? null;
     this.#pools = Array.from({ length: deps.numGroups ?? 1 }, (_, group) => {
       const removed = (hash: BlockHash) =>
         this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
@@ -92,8 +90,7 @@ export class KvCacheManager {
     const none = { blockIds: this.#pools.map(() => []), numTokens: 0 };
     if (!this.#deps.config.enablePrefixCaching) return none;
     const maxBlocks = Math.floor((request.numTokens - 1) / this.blockSize);
-    this.#extendHashes(request, maxBlocks);
-    return this.#longestHit(request.blockHashes.slice(0, maxBlocks));
+    return this.#longestHit(request.blockHashes(maxBlocks));
   }
 
   /** What is cached of a sequence, its last block included; changes nothing. */
@@ -101,17 +98,14 @@ export class KvCacheManager {
     if (!this.#deps.config.enablePrefixCaching) {
       return { blockIds: this.#pools.map(() => []), numTokens: 0, blockHashes: [] };
     }
-    const hashes: BlockHash[] = [];
-    extendHashes(hashes, tokenIds, cacheSalt, this.blockSize, this.#deps.hasher, Number.POSITIVE_INFINITY);
+    const hashes = this.#hashesOf(tokenIds, cacheSalt);
     const hit = this.#longestHit(hashes);
     return { ...hit, blockHashes: hashes.slice(0, hit.numTokens / this.blockSize) };
   }
 
   /** The full blocks of this sequence beyond keepTokens lose their hashes: no prefix ends there any more. */
   forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): void {
-    const hashes: BlockHash[] = [];
-    extendHashes(hashes, tokenIds, cacheSalt, this.blockSize, this.#deps.hasher, Number.POSITIVE_INFINITY);
-    for (const hash of hashes.slice(Math.floor(keepTokens / this.blockSize))) {
+    for (const hash of this.#hashesOf(tokenIds, cacheSalt).slice(Math.floor(keepTokens / this.blockSize))) {
       for (const pool of this.#pools) {
         for (let id = pool.getCached(hash); id !== null; id = pool.getCached(hash)) pool.evict(id);
       }
@@ -167,14 +161,19 @@ export class KvCacheManager {
     const from = table.numCachedBlocks;
     const to = Math.floor(Math.min(numTokens, request.numTokens) / this.blockSize);
     if (to <= from) return;
-    this.#extendHashes(request, to);
-    const hashes = request.blockHashes.slice(from, to);
+    const hashes = request.blockHashes(to);
     this.#pools.forEach((pool, group) => {
-      const stored = hashes.filter((hash, i) => {
-        const id = table.groups[group]![from + i]!;
-        return id !== NULL_BLOCK && pool.cache(id, hash);
+      const ids = table.groups[group]!.slice(from, to);
+      const stored = ids.filter((id, i) => id !== NULL_BLOCK && pool.cache(id, hashes[from + i]!));
+      if (stored.length === 0) return;
+      this.onCacheEvent?.({
+        kind: 'stored',
+        group,
+        blockHashes: hashes.slice(from),
+        parentBlockHash: hashes[from - 1] ?? null,
+        tokenIds: request.allTokenIds.slice(from * this.blockSize, to * this.blockSize),
+        blockSize: this.blockSize,
       });
-      if (stored.length > 0) this.#emitStored(request, group, from, to);
     });
     table.numCachedBlocks = to;
   }
@@ -238,43 +237,10 @@ export class KvCacheManager {
     return { blockIds, numTokens: numBlocks * this.blockSize };
   }
 
-  #extendHashes(request: Request, numBlocks: number): void {
-    const { hasher } = this.#deps;
-    extendHashes(
-      request.blockHashes,
-      request.allTokenIds,
-      request.cacheSalt,
-      this.blockSize,
-      hasher,
-      numBlocks,
-    );
-  }
-
-  #emitStored(request: Request, group: number, from: number, to: number): void {
-    this.onCacheEvent?.({
-      kind: 'stored',
-      group,
-      blockHashes: request.blockHashes.slice(from, to),
-      parentBlockHash: request.blockHashes[from - 1] ?? null,
-      tokenIds: request.allTokenIds.slice(from * this.blockSize, to * this.blockSize),
-      blockSize: this.blockSize,
-    });
-  }
-}
-
-/** Appends the hashes of further full blocks, up to numBlocks in all. */
-function extendHashes(
-  hashes: BlockHash[],
-  tokenIds: readonly number[],
-  cacheSalt: string | null,
-  blockSize: number,
-  hasher: BlockHasher,
-  numBlocks: number,
-): void {
-  const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
-  for (let i = hashes.length; i < full; i++) {
-    const parent = hashes[i - 1] ?? hasher.root;
-    const tokens = tokenIds.slice(i * blockSize, (i + 1) * blockSize);
-    hashes.push(hasher.hash(parent, tokens, i === 0 ? cacheSalt : null));
+  #hashesOf(tokenIds: readonly number[], cacheSalt: string | null): BlockHash[] {
+    const { hasher, config } = this.#deps;
+    const hashes: BlockHash[] = [];
+    extendHashes(hashes, { tokenIds, cacheSalt }, { hasher, blockSize: config.blockSize }, Infinity);
+    return hashes;
   }
 }

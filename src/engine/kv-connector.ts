@@ -1,9 +1,11 @@
 /**
- * What the engine and its KV connector exchange: what to pull and to hold, step by step, and how that ended. Two sides, as
- * in vLLM: the scheduler's decides, the worker's moves. The connector is src/connector; nothing here moves anything.
+ * What the engine and its KV connector exchange: vLLM's interface (vllm/distributed/kv_transfer/kv_connector/v1/base.py) in
+ * camelCase. Two sides: the scheduler's decides, the worker's moves bytes. What the one tells the other (Meta) is theirs
+ * alone: the engine passes it on unread. What only some connectors do are facets. The connectors are in src/connector.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
-import type { BlockId, BlockIds, RequestStatus } from './types.ts';
+import type { BlockHash } from './block-hash.ts';
+import type { BlockIds, NoPull, RequestStatus } from './types.ts';
 
 /** What the scheduler sees of a request; the connector reads it, and keeps its own state elsewhere. */
 export interface ConnectorRequest {
@@ -13,72 +15,17 @@ export interface ConnectorRequest {
   readonly allTokenIds: readonly number[];
   readonly numComputedTokens: number;
   readonly kvTransferParams: KvTransferParams | null;
+  readonly cacheSalt: string | null;
   readonly status: RequestStatus;
+  /** Of its full blocks, the first numBlocks of them: made when asked for, whether prefixes are cached here or not. */
+  blockHashes(numBlocks?: number): readonly BlockHash[];
 }
 
-/** One block to fetch: the pairing is by index from the start of the sequence, never by trimming a suffix. */
-export interface BlockPair {
-  group: number;
-  remote: BlockId;
-  local: BlockId;
-}
-
-export interface RemoteAddress {
-  engineId: string;
-  host: string;
-  port: number;
-}
-
-/** What of a sequence has KV: its first numTokens tokens, in these blocks. */
-export interface ComputedBlocks {
-  blockIds: BlockIds;
-  numTokens: number;
-}
-
-/** A pull that the worker side must start. No pairs: only the notification is sent, so that the holder frees. */
-export interface RecvRequest {
-  remote: RemoteAddress & {
-    requestId: string;
-    /** Holder's clock, seconds (vLLM's remote_blocks_expiry_time); null when the holder gave none. */
-    blocksExpiryTime: number | null;
-  };
-  pairs: readonly BlockPair[];
-  /** Tokens whose KV the pairs bring. */
-  numTokens: number;
-  /** The holder may still be computing them: `remote` of a pair is the block's index in its sequence, not an id. */
-  streamed?: true;
-}
-
-/** What a finished request leaves for its reader. */
-export interface SendRequest {
-  blockIds: BlockIds;
-  /** Own clock, milliseconds. */
-  deadline: number;
-  /** 'prefill' holds P's blocks for D (lease, heartbeats); 'decode' holds D's blocks for P (plain TTL). */
-  direction: 'prefill' | 'decode';
-}
-
-/** Scheduler side to worker side, once a step. Drained when built. */
-export interface ConnectorMetadata {
-  reqsToRecv: ReadonlyMap<string, RecvRequest>;
-  reqsToSend: ReadonlyMap<string, SendRequest>;
-  /** Requests that this step schedules for the first time and that may later hold blocks. */
-  reqsInBatch: ReadonlySet<string>;
-  /** Requests that ended without leaving anything to send. */
-  reqsNotProcessed: ReadonlySet<string>;
-  /**
-   * Requests whose KV is read while it is computed, with what is there now; fewer tokens than before: those blocks were
-   * given back.
-   */
-  computed: ReadonlyMap<string, ComputedBlocks>;
-  /** Streamed pulls that nobody wants any more. */
-  reqsToCancel: ReadonlySet<string>;
-  /** Remote request ids to keep alive, by holder. */
-  heartbeats: readonly { remote: RemoteAddress; requestIds: readonly string[] }[];
-}
-
-/** How a pull ended. 'declined' and 'expired': the holder no longer has the blocks. 'dead': its engine ended. */
-export type TransferOutcome = 'done' | 'declined' | 'expired' | 'failed' | 'dead';
+/**
+ * How a load ended. 'declined' and 'expired': whoever had the blocks has them no longer. 'refused': there are none for who
+ * asks so, and no more is said. 'dead': its engine ended.
+ */
+export type TransferOutcome = 'done' | 'declined' | 'expired' | 'refused' | 'failed' | 'dead';
 
 /** Worker side to scheduler side, polled once a step. Each id is reported once. */
 export interface ConnectorOutput {
@@ -91,22 +38,25 @@ export interface ConnectorOutput {
     message: string;
     invalidBlockIds: BlockIds;
   }[];
+  /** Asked again, the connector may answer otherwise than before: about tokens it can give, or holds it can drop. */
+  changed: boolean;
 }
 
-/**
- * Scheduler side of a KV connector, vLLM's interface in camelCase (vllm/distributed/kv_transfer/kv_connector/v1/base.py).
- * Synchronous: it decides, the worker side moves bytes.
- */
-export interface KvConnectorScheduler {
+/** Tokens whose KV can be loaded beyond the local hit. */
+export interface ExternalMatch {
+  tokens: number;
+  /** Why there are none, where some were offered. */
+  noPull: NoPull | null;
+}
+
+/** Synchronous: it decides, the worker side moves bytes. */
+export interface KvConnectorScheduler<Meta = unknown> {
   onNewRequest(request: ConnectorRequest): void;
   /**
-   * Tokens whose KV a remote can give beyond numComputedTokens (the local prefix hit). null: ask again next step.
-   * `async` true: the request waits (waiting_for_remote_kvs) until the worker side reports it.
+   * What can be loaded beyond numComputedTokens (the local prefix hit). The request then waits (waiting_for_remote_kvs)
+   * until the worker side reports it. null: not known yet; asked again when something has changed.
    */
-  getNumNewMatchedTokens(
-    request: ConnectorRequest,
-    numComputedTokens: number,
-  ): { tokens: number; async: boolean; noPullReason: string | null } | null;
+  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch | null;
   /**
    * Called after every successful allocation from the waiting queue. `blockIds` is the whole table, by group;
    * the first numLocalComputedTokens are local hits.
@@ -117,15 +67,10 @@ export interface KvConnectorScheduler {
     numLocalComputedTokens: number,
     numExternalTokens: number,
   ): void;
-  /** A step or a pull ended: the request's numComputedTokens tokens have KV in these blocks. */
-  requestComputed(request: ConnectorRequest, blockIds: BlockIds): void;
-  /** The request gave its blocks back and will start over. */
-  requestPreempted(request: ConnectorRequest): void;
-  buildConnectorMeta(): ConnectorMetadata;
-  /** True while buildConnectorMeta would return something. */
-  hasPendingMeta(): boolean;
-  /** When hasPendingMeta() becomes true by itself (a heartbeat), milliseconds; null when it does not. */
-  nextMetaDueMs(): number | null;
+  /** What the worker side must know. Drained. */
+  buildConnectorMeta(): Meta;
+  /** When buildConnectorMeta has something to say, milliseconds: at once, or later (a heartbeat); null: nothing yet. */
+  metaDueMs(): number | null;
   updateConnectorOutput(output: ConnectorOutput): void;
   /** delayFree: the blocks stay allocated until the worker side reports the id in finishedSending. */
   requestFinished(
@@ -134,34 +79,49 @@ export interface KvConnectorScheduler {
   ): { delayFree: boolean; kvTransferParams: KvTransferParams | null };
 }
 
-/** Worker side of a KV connector. */
-export interface KvConnectorWorker {
+export interface KvConnectorWorker<Meta = unknown> {
   /** Called before anything is computed into, or fetched into, blocks that were given back since the last call. */
-  startLoadKv(metadata: ConnectorMetadata): void;
-  /** Expires what is due, then returns what ended since the last call. */
+  startLoadKv(metadata: Meta): void;
+  /** Ends what is due, then returns what ended since the last call. */
   getFinished(): ConnectorOutput;
-  /**
-   * Drops the oldest hold of the given direction that nobody reads, and returns its request id; null when there is
-   * none. The drop is then reported in finishedSending like any other end; a later READ is answered 'declined'.
-   */
-  dropOldestHold(direction: 'prefill' | 'decode'): string | null;
-  /** Someone waits to read, as it is computed, a request that has no blocks. */
-  streamStarves(): boolean;
-  /** Ends a hold at once, whoever it is for. No-op for an unknown id. */
-  releaseHold(requestId: string): void;
-  /** Who waits for what: for messages to the user, and for the page. */
-  holds(): readonly {
-    requestId: string;
-    blockIds: BlockIds;
-    direction: 'prefill' | 'decode';
-    deadline: number;
-    reading: boolean;
-  }[];
-  /** Resolves when getFinished() has something new, or a hold's deadline is due. */
+  /** Resolves when getFinished() has something new, or something is due. */
   waitForChange(signal: AbortSignal): Promise<void>;
 }
 
-export interface KvConnector {
-  scheduler: KvConnectorScheduler;
-  worker: KvConnectorWorker;
+/** Blocks that an ended request leaves for a reader. */
+export interface HeldBlocks {
+  requestId: string;
+  blockIds: BlockIds;
+  /** The part of the turn that the request was: 'prefill' leaves blocks for D, 'decode' for the next turn's P. */
+  direction: 'prefill' | 'decode';
+  /** Own clock, milliseconds. */
+  deadline: number;
+  reading: boolean;
+}
+
+/** Facet of connectors that keep blocks of ended requests for readers. */
+export interface ConnectorHolds {
+  list(): readonly HeldBlocks[];
+  /**
+   * Gives up the hold that is missed least, and returns its request id; null when none may go, as none may that is being
+   * read. It is then reported in finishedSending like any other end.
+   */
+  dropOldest(): string | null;
+  /** Ends a hold at once, whoever it is for. No-op for an unknown id. */
+  release(requestId: string): void;
+}
+
+/** Facet of connectors that let a request's KV be read while it is computed. */
+export interface ConnectorStreams {
+  /** A step or a load ended: the request's numComputedTokens tokens have KV in these blocks. */
+  requestComputed(request: ConnectorRequest, blockIds: BlockIds): void;
+  /** The request gave its blocks back and will start over. */
+  requestPreempted(request: ConnectorRequest): void;
+}
+
+export interface KvConnector<Meta = unknown> {
+  scheduler: KvConnectorScheduler<Meta>;
+  worker: KvConnectorWorker<Meta>;
+  holds?: ConnectorHolds;
+  streams?: ConnectorStreams;
 }

@@ -1,8 +1,16 @@
-/** One request as the scheduler keeps it. Holds no policy: the scheduler and the cache manager change it. */
-import { invariant } from '../errors.ts';
-import type { BlockHash } from './block-hash.ts';
+/** One request as the engine keeps it: what is refused at the door, how far it is, when it stops. Others decide, and move it. */
+import type { EngineCoreConfig } from '../config/engine.ts';
+import { invariant, RequestError } from '../errors.ts';
+import { type BlockHash, type BlockHashing, extendHashes } from './block-hash.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
-import type { EngineRequest, PromptAccount, RequestStatus, RequestTimes, SamplingParams } from './types.ts';
+import type {
+  EngineRequest,
+  NoPull,
+  PromptAccount,
+  RequestStatus,
+  RequestTimes,
+  SamplingParams,
+} from './types.ts';
 
 export class Request implements ConnectorRequest {
   readonly requestId: string;
@@ -15,8 +23,6 @@ export class Request implements ConnectorRequest {
   /** Tokens with KV in the request's blocks; while a load is under way, those that will have it. */
   numComputedTokens = 0;
   numPreemptions = 0;
-  /** Hashes of its full blocks, as far as anyone asked; the cache manager extends it. */
-  readonly blockHashes: BlockHash[] = [];
   /** Why a finished request's blocks stay: a load still writes into them, or a reader may fetch them. */
   heldFor: 'load' | 'reader' | null = null;
   /** Since when it waits for a step, on the engine's clock; null while it runs or its KV is on its way. For spans only. */
@@ -24,12 +30,15 @@ export class Request implements ConnectorRequest {
   /** Fixed by the first token. */
   prompt: PromptAccount | null = null;
   readonly #allTokenIds: number[];
+  readonly #hashing: BlockHashing;
+  /** As far as anyone asked. */
+  readonly #blockHashes: BlockHash[] = [];
   /** The prefill under way. */
   #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
-  #noPullReason: string | null = null;
+  #noPull: NoPull | null = null;
 
   /** `queuedMs`: now, on the engine's clock. */
-  constructor(request: EngineRequest, queuedMs: number) {
+  constructor(request: EngineRequest, queuedMs: number, hashing: BlockHashing) {
     this.requestId = request.requestId;
     this.promptTokenIds = request.promptTokenIds;
     this.sampling = request.sampling;
@@ -37,6 +46,7 @@ export class Request implements ConnectorRequest {
     this.cacheSalt = request.cacheSalt;
     this.times = { arrivalMs: request.arrivalMs ?? queuedMs, queuedMs, scheduledMs: null };
     this.#allTokenIds = [...request.promptTokenIds];
+    this.#hashing = hashing;
   }
 
   get allTokenIds(): readonly number[] {
@@ -65,30 +75,37 @@ export class Request implements ConnectorRequest {
     return this.status.startsWith('finished_');
   }
 
+  blockHashes(numBlocks: number = Number.POSITIVE_INFINITY): readonly BlockHash[] {
+    const sequence = { tokenIds: this.#allTokenIds, cacheSalt: this.cacheSalt };
+    extendHashes(this.#blockHashes, sequence, this.#hashing, numBlocks);
+    return this.#blockHashes.slice(0, numBlocks);
+  }
+
   appendOutput(tokenId: number): void {
     this.#allTokenIds.push(tokenId);
   }
 
   /** A prefill starts with this many tokens hit and this many on their way. */
-  beginPrefill(localHitTokens: number, pulledTokens: number, noPullReason: string | null): void {
+  beginPrefill(localHitTokens: number, pulledTokens: number, noPull: NoPull | null): void {
     this.numComputedTokens = localHitTokens + pulledTokens;
     this.#prefill = { localHitTokens, pulledTokens, computedTokens: 0 };
-    if (noPullReason !== null) this.#noPullReason = noPullReason;
+    this.#noPull = noPull ?? this.#noPull;
   }
 
   /** Forgets the prefill under way: its blocks are gone. */
-  restart(reason: string): void {
+  restart(): void {
     this.numComputedTokens = 0;
-    if (this.#prefill.pulledTokens > 0) this.#noPullReason = reason;
+    if (this.#prefill.pulledTokens > 0)
+      this.#noPull = { by: 'preemption', reason: 'what was pulled was lost to a preemption' };
     this.#prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   }
 
   /** Fewer tokens than promised have KV: a load failed in part, or the last token must run to give logits. */
-  shortenLoad(numComputedTokens: number, reason: string | null): void {
+  shortenLoad(numComputedTokens: number, noPull: NoPull | null): void {
     this.numComputedTokens = numComputedTokens;
     this.#prefill.pulledTokens = numComputedTokens - this.#prefill.localHitTokens;
     invariant(this.#prefill.pulledTokens >= 0, () => `${this.requestId}: a load was cut into the local hit`);
-    if (reason !== null) this.#noPullReason = reason;
+    this.#noPull = noPull ?? this.#noPull;
   }
 
   /** The tokens [numComputedTokens, numComputedTokens + count) ran. */
@@ -96,6 +113,27 @@ export class Request implements ConnectorRequest {
     const promptLeft = Math.max(0, this.promptTokenIds.length - this.numComputedTokens);
     this.#prefill.computedTokens += Math.min(count, promptLeft);
     this.numComputedTokens += count;
+  }
+
+  /** After an output token was appended (vLLM's check_stop). Lengths stop a request whatever minTokens says. */
+  stopStatus(
+    eosTokenIds: readonly number[],
+    maxModelLen: number,
+  ): 'finished_stopped' | 'finished_length_capped' | null {
+    const { sampling, numTokens, numOutputTokens } = this;
+    const last = this.#allTokenIds.at(-1)!;
+    if (numOutputTokens >= sampling.minTokens) {
+      const atEos = !sampling.ignoreEos && eosTokenIds.includes(last);
+      if (atEos || sampling.stopTokenIds.includes(last)) return 'finished_stopped';
+    }
+    const atLength = numTokens >= maxModelLen || numOutputTokens >= sampling.maxTokens;
+    return atLength ? 'finished_length_capped' : null;
+  }
+
+  /** Tokens that must not be drawn next: those that would end it before minTokens. */
+  forbiddenTokenIds(eosTokenIds: readonly number[]): readonly number[] {
+    if (this.numOutputTokens >= this.sampling.minTokens) return [];
+    return [...new Set([...eosTokenIds, ...this.sampling.stopTokenIds])];
   }
 
   /** Closes the account of the prompt; call before the first output token is appended. */
@@ -107,7 +145,51 @@ export class Request implements ConnectorRequest {
       () =>
         `${this.requestId}: ${localHitTokens} hit + ${pulledTokens} pulled + ${computedTokens} computed is not ${promptTokens}`,
     );
-    const noPullReason = pulledTokens > 0 ? null : this.#noPullReason;
-    this.prompt = { promptTokens, localHitTokens, pulledTokens, computedTokens, noPullReason };
+    const noPull = pulledTokens > 0 ? null : this.#noPull;
+    this.prompt = { promptTokens, localHitTokens, pulledTokens, computedTokens, noPull };
+  }
+}
+
+/**
+ * What is refused, each with one sentence, so that no admitted request can wait for ever. Throws RequestError.
+ * `numUsableBlocks`: blocks that one request can get at best.
+ */
+export function checkRequest(
+  request: EngineRequest,
+  config: EngineCoreConfig,
+  numUsableBlocks: number,
+): void {
+  const { requestId, promptTokenIds, sampling } = request;
+  const { maxModelLen } = config.scheduler;
+  const { blockSize } = config.cache;
+  const promptLength = promptTokenIds.length;
+  const refuse = (found: string): never => {
+    throw new RequestError(`request ${requestId}: ${found}`);
+  };
+  if (promptLength === 0) refuse('the prompt is empty: give at least one token');
+  const badToken = promptTokenIds.find((id) => !Number.isInteger(id) || id < 0);
+  if (badToken !== undefined) refuse(`the prompt holds ${badToken}, which is no token id`);
+  if (!Number.isInteger(sampling.maxTokens) || sampling.maxTokens < 1) {
+    refuse(`maxTokens is ${sampling.maxTokens}: ask for at least 1 token`);
+  }
+  if (!Number.isInteger(sampling.minTokens) || sampling.minTokens < 0) {
+    refuse(`minTokens is ${sampling.minTokens}: give a whole number from 0 on`);
+  }
+  if (sampling.minTokens > sampling.maxTokens) {
+    refuse(`minTokens ${sampling.minTokens} is more than maxTokens ${sampling.maxTokens}: lower it`);
+  }
+  if (promptLength + 1 > maxModelLen) {
+    refuse(
+      `the prompt has ${promptLength} tokens and the context ${maxModelLen}, which must hold one more: shorten the prompt`,
+    );
+  }
+  // The last token generated never gets KV.
+  const maxKvTokens = Math.min(promptLength + sampling.maxTokens, maxModelLen) - 1;
+  const needed = Math.ceil(maxKvTokens / blockSize);
+  if (needed > numUsableBlocks) {
+    refuse(
+      `${promptLength} prompt tokens and up to ${maxKvTokens + 1 - promptLength} more need ${needed} blocks of ${blockSize} tokens, ` +
+        `the pool of ${config.engineId} has ${numUsableBlocks}: give it ${needed + 1} blocks or more, or ask for less`,
+    );
   }
 }

@@ -1,23 +1,68 @@
 /**
  * Who runs in the next step, with which tokens and blocks. vLLM's V1 scheduler: continuous batching with chunked
  * prefill, preemption of the last that was admitted, loads of remote KV beside what runs. Synchronous and serial.
- * Moves no bytes and runs no model; what follows from results is in outcomes.ts.
+ * Moves no bytes and runs no model; what follows from results is in postprocess.ts.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
 import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
-import type { KvConnectorScheduler } from './kv-connector.ts';
+import type { KvConnector } from './kv-connector.ts';
 import type { Request } from './request.ts';
-import type { RequestQueues } from './request-queues.ts';
-import { forbiddenTokenIds } from './stop.ts';
 import type { ScheduledBatch, ScheduledRequest } from './types.ts';
 
-export interface SchedulerDeps {
+/** What scheduling and postprocessing share. */
+export interface PolicyDeps {
   config: EngineCoreConfig;
   queues: RequestQueues;
   cache: KvCacheManager;
-  connector: KvConnectorScheduler | null;
+  /** null: an engine that neither sends nor pulls. */
+  connector: KvConnector | null;
+}
+
+/** Where each request stands. The scheduler moves requests on, postprocessing takes them out. */
+export class RequestQueues {
+  /** All that are not forgotten: also finished ones whose blocks are held. */
+  readonly known = new Map<string, Request>();
+  /** First come, first served; preempted ones at the front. None has blocks. */
+  readonly waiting: Request[] = [];
+  /** Blocks allocated, KV on its way. */
+  readonly loading = new Set<Request>();
+  /** KV came, not yet running. They have blocks, so they come before the waiting. */
+  readonly loaded: Request[] = [];
+  /** In order of admission. */
+  readonly running: Request[] = [];
+  /** Counts what may get on who did not before: requests come and end, the connector reports something. */
+  changes = 0;
+
+  /** Loads count, so that a request has its place when its KV came. */
+  get numAdmitted(): number {
+    return this.running.length + this.loading.size + this.loaded.length;
+  }
+
+  /** Ended requests whose blocks stay. */
+  get held(): Request[] {
+    return [...this.known.values()].filter((request) => request.heldFor !== null);
+  }
+
+  add(request: Request): void {
+    this.known.set(request.requestId, request);
+    this.waiting.push(request);
+    this.changes++;
+  }
+
+  /** Takes the request out of whichever queue it is in; it stays known. */
+  remove(request: Request): void {
+    this.loading.delete(request);
+    for (const queue of [this.waiting, this.loaded, this.running]) {
+      const index = queue.indexOf(request);
+      if (index >= 0) queue.splice(index, 1);
+    }
+    this.changes++;
+  }
+}
+
+export interface SchedulerDeps extends PolicyDeps {
   /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
   dropOldestHold: () => boolean;
   /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
@@ -30,52 +75,64 @@ const STREAMED_LAST_STEP = 1 / 4;
 interface StepPlan {
   tokenBudget: number;
   requests: ScheduledRequest[];
+  preempted: boolean;
+  loads: boolean;
 }
 
 export class Scheduler {
   readonly counters = {
+    steps: 0,
+    /** Steps that run the model. */
+    forwardPasses: 0,
     preemptions: 0,
     prefixCache: { queries: 0, hits: 0 },
     externalPrefixCache: { queries: 0, hits: 0 },
   };
   readonly #deps: SchedulerDeps;
   readonly #queues: RequestQueues;
+  /** The last plan got nobody on: at which count of changes. null: it did. */
+  #gotNobodyOnAt: number | null = null;
 
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
     this.#queues = deps.queues;
   }
 
-  schedule(step: number): ScheduledBatch {
-    const plan: StepPlan = { tokenBudget: this.#deps.config.scheduler.maxNumBatchedTokens, requests: [] };
-    this.#queues.stalled = false;
-    const preempted = this.#scheduleRunning(plan);
-    if (!preempted) {
-      this.#queues.stalled = true;
-      if (this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
-    }
-    return { step, requests: plan.requests };
+  /** A plan now may get someone on. Who waits, and got nowhere in the last plan, is parked until something changes. */
+  get canSchedule(): boolean {
+    const { running, waiting, loaded, changes } = this.#queues;
+    return running.length > 0 || (waiting.length + loaded.length > 0 && changes !== this.#gotNobodyOnAt);
   }
 
-  /** True when somebody had to be preempted. */
-  #scheduleRunning(plan: StepPlan): boolean {
-    const before = this.counters.preemptions;
+  schedule(): ScheduledBatch {
+    const { maxNumBatchedTokens } = this.#deps.config.scheduler;
+    const { changes } = this.#queues;
+    const plan: StepPlan = { tokenBudget: maxNumBatchedTokens, requests: [], preempted: false, loads: false };
+    this.#scheduleRunning(plan);
+    if (!plan.preempted && this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
+    const gotOn = plan.requests.length > 0 || plan.preempted || plan.loads;
+    this.#gotNobodyOnAt = gotOn ? null : changes;
+    if (plan.requests.length > 0) this.counters.forwardPasses++;
+    return { step: this.counters.steps++, requests: plan.requests };
+  }
+
+  #scheduleRunning(plan: StepPlan): void {
     for (let i = 0; i < this.#queues.running.length && plan.tokenBudget > 0; i++) {
       const request = this.#queues.running[i]!;
       const numNewTokens = this.#chunk(request, request.numComputedTokens, plan);
-      if (!this.#growRunning(request, request.numComputedTokens + numNewTokens)) break;
+      if (!this.#growRunning(request, request.numComputedTokens + numNewTokens, plan)) break;
       this.#plan(request, numNewTokens, plan);
     }
-    return this.counters.preemptions > before;
   }
 
   /** Gets blocks for a running request, if need be from those admitted later. False: it was preempted itself. */
-  #growRunning(request: Request, numTokens: number): boolean {
+  #growRunning(request: Request, numTokens: number, plan: StepPlan): boolean {
     while (!this.#deps.cache.allocateSlots(request, numTokens, null)) {
       const alone = this.#queues.running.length === 1 && this.#queues.loading.size === 0;
       if (alone && this.#deps.dropOldestHold()) continue;
       const victim = this.#queues.running.pop()!;
       this.#preempt(victim);
+      plan.preempted = true;
       if (victim === request) return false;
     }
     return true;
@@ -83,44 +140,34 @@ export class Scheduler {
 
   /** True when none is left. */
   #scheduleLoaded(plan: StepPlan): boolean {
+    const { cache, connector } = this.#deps;
     while (this.#queues.loaded.length > 0 && plan.tokenBudget > 0) {
       const request = this.#queues.loaded[0]!;
       const { numComputedTokens } = request;
       const numNewTokens = this.#chunk(request, numComputedTokens, plan);
-      if (!this.#deps.cache.allocateSlots(request, numComputedTokens + numNewTokens, null)) {
+      if (!cache.allocateSlots(request, numComputedTokens + numNewTokens, null)) {
         if (this.#makeRoom()) continue;
         return false;
       }
       this.#queues.loaded.shift();
-      this.#deps.connector?.updateStateAfterAlloc(
-        request,
-        this.#deps.cache.blockIds(request),
-        numComputedTokens,
-        0,
-      );
+      connector?.scheduler.updateStateAfterAlloc(request, cache.blockIds(request), numComputedTokens, 0);
       this.#run(request, numNewTokens, plan);
     }
     return this.#queues.loaded.length === 0;
   }
 
   #scheduleWaiting(plan: StepPlan): void {
-    const { cache, connector } = this.#deps;
-    const { maxNumSeqs } = this.#deps.config.scheduler;
-    let index = 0;
-    while (
-      index < this.#queues.waiting.length &&
-      plan.tokenBudget > 0 &&
-      this.#queues.numAdmitted < maxNumSeqs
-    ) {
-      const request = this.#queues.waiting[index]!;
+    const { cache, connector, config } = this.#deps;
+    const { waiting } = this.#queues;
+    const hasPlace = () => plan.tokenBudget > 0 && this.#queues.numAdmitted < config.scheduler.maxNumSeqs;
+    for (let index = 0; index < waiting.length && hasPlace(); ) {
+      const request = waiting[index]!;
       const { hit, match } = this.#lookup(request);
       if (!match) {
-        this.#queues.stalled = false;
         index++;
         continue;
       }
       const load = match.tokens > 0;
-      invariant(!load || match.async, () => `${request.requestId}: a synchronous load is not supported`);
       const computed = hit.numTokens + match.tokens;
       const numNewTokens = load ? 0 : this.#chunk(request, computed, plan);
       if (!this.#wholeFits(request, hit)) {
@@ -129,11 +176,12 @@ export class Scheduler {
       }
       const allocated = cache.allocateSlots(request, computed + numNewTokens, hit, load);
       invariant(allocated, () => `${request.requestId}: fits whole, but not in part`);
-      this.#queues.waiting.splice(index, 1);
+      waiting.splice(index, 1);
       this.#countQueries(request, hit.numTokens, match.tokens);
-      request.beginPrefill(hit.numTokens, match.tokens, match.noPullReason);
-      connector?.updateStateAfterAlloc(request, cache.blockIds(request), hit.numTokens, match.tokens);
-      if (load) this.#load(request);
+      request.beginPrefill(hit.numTokens, match.tokens, match.noPull);
+      const blockIds = cache.blockIds(request);
+      connector?.scheduler.updateStateAfterAlloc(request, blockIds, hit.numTokens, match.tokens);
+      if (load) this.#load(request, plan);
       else this.#run(request, numNewTokens, plan);
     }
   }
@@ -157,8 +205,8 @@ export class Scheduler {
     const startMs = onLookup?.now() ?? 0;
     const hit = cache.getComputedBlocks(request);
     const match = connector
-      ? connector.getNumNewMatchedTokens(request, hit.numTokens)
-      : { tokens: 0, async: false, noPullReason: null };
+      ? connector.scheduler.getNumNewMatchedTokens(request, hit.numTokens)
+      : { tokens: 0, noPull: null };
     onLookup?.tell(request.requestId, startMs, onLookup.now());
     return { hit, match };
   }
@@ -190,10 +238,10 @@ export class Scheduler {
     return true;
   }
 
-  #load(request: Request): void {
+  #load(request: Request, plan: StepPlan): void {
     request.status = 'waiting_for_remote_kvs';
     this.#queues.loading.add(request);
-    this.#queues.stalled = false;
+    plan.loads = true;
   }
 
   #run(request: Request, numNewTokens: number, plan: StepPlan): void {
@@ -214,12 +262,11 @@ export class Scheduler {
         ? {
             params: request.sampling,
             outputIndex: request.numOutputTokens,
-            forbiddenTokenIds: forbiddenTokenIds(request, this.#deps.config.eosTokenIds),
+            forbiddenTokenIds: request.forbiddenTokenIds(this.#deps.config.eosTokenIds),
           }
         : null,
     });
     plan.tokenBudget -= numNewTokens;
-    this.#queues.stalled = false;
   }
 
   /** All its blocks go; it starts over before anyone else gets in. */
@@ -227,8 +274,8 @@ export class Scheduler {
     this.#deps.cache.free(request);
     request.status = 'preempted';
     request.numPreemptions++;
-    request.restart('what was pulled was lost to a preemption');
-    this.#deps.connector?.requestPreempted(request);
+    request.restart();
+    this.#deps.connector?.streams?.requestPreempted(request);
     this.#queues.waiting.unshift(request);
     this.counters.preemptions++;
   }

@@ -3,6 +3,7 @@
  * them; what it exchanges with a connector is kv-connector.ts. Policy only: nothing here knows a GPU, a thread or a byte.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { ErrorCode } from '../errors.ts';
 
 export type BlockId = number;
 
@@ -103,8 +104,19 @@ export interface PromptAccount {
   pulledTokens: number;
   /** Prompt rows that were dispatched. */
   computedTokens: number;
-  /** Why nothing was pulled, e.g. '17 < threshold 64'; null when something was, or nothing was offered. */
-  noPullReason: string | null;
+  /** null when something was pulled, or nothing was offered. */
+  noPull: NoPull | null;
+}
+
+/** Why nothing was pulled. */
+export interface NoPull {
+  /**
+   * policy: the pull was found not worth it. request: it asked for computing. offer: nothing of what was offered can be
+   * used. transfer: what was asked for did not come. preemption: it came, and its blocks were given back.
+   */
+  by: 'policy' | 'request' | 'offer' | 'transfer' | 'preemption';
+  /** For people, e.g. '17 < threshold 64'. */
+  reason: string;
 }
 
 /** A request's way to its first step (vLLM's arrival_time, QUEUED and SCHEDULED), milliseconds on the shared clock. */
@@ -125,7 +137,7 @@ export interface RequestOutput {
   finish: null | {
     reason: FinishReason;
     /** Set when reason is 'error'. */
-    error: string | null;
+    error: { code: Extract<ErrorCode, 'transfer' | 'refused'>; message: string } | null;
     kvTransferParams: KvTransferParams | null;
     numPreemptions: number;
   };

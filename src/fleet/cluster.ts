@@ -18,6 +18,7 @@ import { ConversationCache, release } from '../router/conversations.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { roundRobin } from '../router/policies/round-robin.ts';
 import { PromptBuilder } from '../router/prompts.ts';
+import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
@@ -84,6 +85,7 @@ export class EngineCluster implements Cluster {
       },
       engines: () => engines.all,
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
+      newId: unguessable,
       spans: this.#spans,
     });
     this.#info = info;

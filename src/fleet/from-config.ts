@@ -1,5 +1,5 @@
 /** From a user's configuration to a cluster's options: fills in what depends on the model and the adapter. */
-import { type ConnectorConfig, connectorConfig, kvTransferConfigSchema } from '../config/kv-transfer.ts';
+import { type ConnectorConfig, kvTransferConfigSchema } from '../config/kv-transfer.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { Architecture } from '../model/types.ts';
@@ -47,15 +47,18 @@ export function clusterOptions(
 }
 
 function connector(config: RunConfig): ConnectorConfig {
-  const base = connectorConfig(
-    kvTransferConfigSchema.parse(config.kvTransferConfig ?? {}),
-    config.tokenCheck,
-  );
+  const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
+  const extra = given.kv_connector_extra_config;
   return {
-    ...base,
-    recomputeThreshold: config.threshold,
-    decoderTtlMs: config.ttl * 1000,
-    leaseMs: config.lease * 1000,
+    name: given.kv_connector,
     loadFailurePolicy: config.loadFailurePolicy,
+    nixl: {
+      bidirectional: extra.bidirectional_kv_xfer,
+      recomputeThreshold: config.threshold,
+      decoderTtlMs: config.ttl * 1000,
+      leaseMs: config.lease * 1000,
+      enforceHandshakeCompat: extra.enforce_handshake_compat,
+      tokenCheck: config.tokenCheck,
+    },
   };
 }

@@ -73,7 +73,10 @@ export function engineCore(
       maxNumSeqs: options.maxNumSeqs,
       maxModelLen: options.maxModelLen,
     },
-    connector: { ...options.connector, bidirectional: mode === 'bidirectional' },
+    connector: {
+      ...options.connector,
+      nixl: { ...options.connector.nixl, bidirectional: mode === 'bidirectional' },
+    },
     // The engine fills them in from the model that it loads.
     eosTokenIds: [],
   };
@@ -92,7 +95,7 @@ export function changed(
   atStart: ClusterOptions,
   change: PolicyChange,
 ): ClusterOptions {
-  const { connector } = options;
+  const { nixl } = options.connector;
   const pool = (role: EngineRole, blocks: number): number => {
     const room = atStart[role].numBlocks;
     if (Number.isInteger(blocks) && blocks >= 2 && blocks <= room) return blocks;
@@ -115,11 +118,14 @@ export function changed(
       numBlocks: pool('decode', change.decodeBlocks ?? options.decode.numBlocks),
     },
     connector: {
-      ...connector,
-      recomputeThreshold: change.recomputeThreshold ?? connector.recomputeThreshold,
-      tokenCheck: change.tokenCheck ?? connector.tokenCheck,
-      costProfile: change.costProfile === undefined ? (connector.costProfile ?? null) : change.costProfile,
-      decoderTtlMs: change.decoderTtlMs ?? connector.decoderTtlMs,
+      ...options.connector,
+      nixl: {
+        ...nixl,
+        recomputeThreshold: change.recomputeThreshold ?? nixl.recomputeThreshold,
+        tokenCheck: change.tokenCheck ?? nixl.tokenCheck,
+        costProfile: change.costProfile === undefined ? (nixl.costProfile ?? null) : change.costProfile,
+        decoderTtlMs: change.decoderTtlMs ?? nixl.decoderTtlMs,
+      },
     },
   };
 }

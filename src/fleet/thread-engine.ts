@@ -1,6 +1,5 @@
 /** An engine in a thread of its own, as the router's EngineClient; beside it what starting, watching and measuring it take. */
-import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { RemoteAddress } from '../engine/kv-connector.ts';
+import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { Clock, EngineRequest } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type {
@@ -16,6 +15,7 @@ import { routerSpan, type Span } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient, EngineRole, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
+import type { RemoteAddress } from '../transport/types.ts';
 import { EngineConnection } from './engine-connection.ts';
 
 export class ThreadEngine implements EngineClient {

@@ -3,7 +3,7 @@ import type { CostProfile } from '../config/cost-profile.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
-import type { CacheLookup } from '../engine/cache-lookup.ts';
+import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { EngineBlocks, EngineStats } from '../host/engine-api.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';

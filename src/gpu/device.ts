@@ -2,7 +2,6 @@
  * One WebGPU device: what its adapter offers, what was asked of it, and its end. It submits work one piece at a time; it
  * knows no kernel and no model.
  */
-
 import { AdapterError, EngineDeadError } from '../errors.ts';
 import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
 import { DeviceBytes } from './device-bytes.ts';

@@ -2,7 +2,7 @@
  * The kernels: which shader, with which parts after it, with which bindings. Compiles a pipeline per set of overrides and
  * counts the first uses that happened after the warm-up, since a first use can compile for seconds.
  */
-import { InternalError } from '../errors.ts';
+import { InternalError, messageOf } from '../errors.ts';
 import type { GpuDevice } from './device.ts';
 
 type Binding = 'read' | 'write' | 'uniform';
@@ -171,7 +171,7 @@ export class KernelLibrary {
       return { name, pipeline, used: false };
     } catch (error) {
       this.#gpu.assertAlive();
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       throw new InternalError(`the kernel ${key} does not compile on this adapter: ${message}`, {
         cause: error,
       });

@@ -4,7 +4,6 @@
  * back, there always one after the other, layer by layer within; kernels write and read them otherwise. One KV cache
  * group. It does not know which blocks are free.
  */
-
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
 import { ConfigError, invariant } from '../errors.ts';
 import { mergeRuns } from '../transport/merge-runs.ts';

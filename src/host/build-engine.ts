@@ -18,6 +18,7 @@ import {
   compatibilityHash,
 } from '../transport/compatibility.ts';
 import { flipOneBit, withFault } from '../transport/faults.ts';
+import { warmUpClaims } from '../transport/prefix-claim.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineStart, EngineStarted } from './engine-api.ts';
 
@@ -59,6 +60,7 @@ export async function buildEngine(
   });
   try {
     const { weightsMs, compileMs, pipelines } = await runner.warmUp();
+    if (core.connector) warmUpClaims();
     const factors = hashFactors(start, architecture);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
@@ -77,7 +79,7 @@ export async function buildEngine(
       clock,
       link: start.link,
       checksum: start.checksum,
-      enforceHandshakeCompat: core.connector?.enforceHandshakeCompat ?? true,
+      enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });
     return {

@@ -4,16 +4,14 @@
  */
 import type { KvLayout } from '../config/cluster-schema.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { HoldUse } from '../connector/nixl/hold-meter.ts';
-import type { HeldCheck } from '../connector/nixl/holds.ts';
-import type { WorkerSideCounters } from '../connector/nixl/worker-side.ts';
+import type { HoldUse } from '../connector/hold-meter.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
-import type { BlockFact } from '../engine/block-facts.ts';
-import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { EngineCoreStats } from '../engine/engine-state.ts';
+import type { TransferCounters } from '../connector/types.ts';
+import type { BlockFact } from '../engine/inspect/block-facts.ts';
+import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
-import type { BlockIds, EngineRequest, RequestOutput } from '../engine/types.ts';
+import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
@@ -23,7 +21,7 @@ import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import type { TransferResult } from '../transport/types.ts';
+import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
   core: EngineCoreConfig;
@@ -63,7 +61,7 @@ export interface EngineStats extends EngineCoreStats {
   /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
   holdUse: { prefill: HoldUse; decode: HoldUse } | null;
   /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
-  transfers: WorkerSideCounters | null;
+  transfers: TransferCounters | null;
 }
 
 export interface EngineBlocks {
@@ -102,8 +100,6 @@ export interface InspectionApi {
   stats(): Promise<EngineStats>;
   /** What the engine has of a sequence: schedules nothing and runs nothing. */
   lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
-  /** What a reader that names this request and these blocks would be told. */
-  checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck>;
   /** Which block has what, and how full the slab to this engine's readers is. */
   blocks(): Promise<EngineBlocks>;
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */

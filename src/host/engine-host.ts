@@ -3,10 +3,10 @@
  * so is what looks into the engine (inspection.ts) and what experiments do to it (lab.ts).
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { RemoteAddress } from '../engine/kv-connector.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../errors.ts';
 import type { LinkSpec } from '../transport/link.ts';
+import type { RemoteAddress } from '../transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
 import { buildPolicy, type EnginePolicy } from './build-policy.ts';
 import { CacheReport } from './cache-report.ts';
@@ -104,10 +104,10 @@ class EngineHost implements ServingApi, RunningEngine {
   }
 
   async releaseHolds(requestIds: readonly string[] | 'all'): Promise<void> {
-    const { worker } = this.policy();
-    if (!worker) return;
-    const ids = requestIds === 'all' ? worker.holds().map((hold) => hold.requestId) : requestIds;
-    for (const id of ids) worker.releaseHold(id);
+    const holds = this.policy().connector?.holds;
+    if (!holds) return;
+    const ids = requestIds === 'all' ? holds.list().map((hold) => hold.requestId) : requestIds;
+    for (const id of ids) holds.release(id);
     this.wake();
   }
 
@@ -126,10 +126,10 @@ class EngineHost implements ServingApi, RunningEngine {
   async reconfigure(config: EngineCoreConfig, link: LinkSpec | null): Promise<void> {
     await this.drain();
     const { core } = this.policy();
-    core.checkIntegrity();
+    core.inspect.checkIntegrity();
     this.#paused = true;
     try {
-      const { usedBlocks } = core.stats();
+      const { usedBlocks } = core.inspect.stats();
       invariant(
         usedBlocks === 0,
         () => `${config.engineId} still uses ${usedBlocks} blocks after it drained`,

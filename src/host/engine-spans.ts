@@ -1,5 +1,5 @@
 /** An engine's spans until they are sent: gathers them from its parts, and gives what policy tells of the engine's lanes. */
-import type { TransferInfo } from '../connector/nixl/worker-side.ts';
+import type { TransferInfo } from '../connector/types.ts';
 import type { EngineActivity } from '../engine/types.ts';
 import { hostLane, linkLane, ROUTER_LANE, type Span } from '../measure/spans.ts';
 

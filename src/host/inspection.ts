@@ -1,7 +1,5 @@
 /** Shows an engine as it is: its part of the thread's interface that changes nothing. */
-import type { HeldCheck } from '../connector/nixl/holds.ts';
-import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { BlockIds } from '../engine/types.ts';
+import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { CacheReport } from './cache-report.ts';
 import type { EngineBlocks, EngineStats, InspectionApi } from './engine-api.ts';
 import type { RunningEngine } from './running-engine.ts';
@@ -17,31 +15,26 @@ export class EngineInspection implements InspectionApi {
 
   async stats(): Promise<EngineStats> {
     const { gpu, runner, transport } = this.#engine.parts();
-    const { core, worker, costAware } = this.#engine.policy();
+    const { core, connector } = this.#engine.policy();
     return {
       engineId: transport.identity.engineId,
-      ...core.stats(),
+      ...core.inspect.stats(),
       memory: { gpu: gpu.bufferBytes, shared: transport.sharedBytes },
       firstUseCompilations: runner.firstUseCompilations(),
-      ...(costAware ? { costs: costAware.costs() } : {}),
-      holdUse: worker && { prefill: worker.holdUse('prefill'), decode: worker.holdUse('decode') },
-      transfers: worker ? { ...worker.counters } : null,
+      ...(connector?.costAware ? { costs: connector.costAware.costs() } : {}),
+      holdUse: connector?.holds?.use() ?? null,
+      transfers: connector ? { ...connector.counters } : null,
     };
   }
 
   async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
-    return this.#engine.policy().core.lookup(tokenIds, cacheSalt);
-  }
-
-  async checkHeld(requestId: string, blockIds: BlockIds): Promise<HeldCheck> {
-    const { worker } = this.#engine.policy();
-    return worker?.checkHeld(requestId, blockIds) ?? { state: 'unknown', stray: null };
+    return this.#engine.policy().core.inspect.lookup(tokenIds, cacheSalt);
   }
 
   async blocks(): Promise<EngineBlocks> {
     const { core } = this.#engine.policy();
     const slab = this.#engine.parts().transport.slab();
-    return { numBlocks: core.stats().numBlocks, facts: core.blocks(), slab };
+    return { numBlocks: core.inspect.stats().numBlocks, facts: core.inspect.blocks(), slab };
   }
 
   async readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]> {
@@ -52,7 +45,7 @@ export class EngineInspection implements InspectionApi {
   }
 
   async checkIntegrity(): Promise<void> {
-    this.#engine.policy().core.checkIntegrity();
+    this.#engine.policy().core.inspect.checkIntegrity();
   }
 
   async reportCacheEvents(wanted: boolean): Promise<void> {

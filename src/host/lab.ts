@@ -1,10 +1,10 @@
 /** What experiments and demonstrations do to an engine: its part of the thread's interface that serving does not need. */
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
 import { measureCeilings } from '../gpu/ceilings.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
-import type { TransferResult } from '../transport/types.ts';
+import { claimPrefix } from '../transport/prefix-claim.ts';
+import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 import type { LabApi } from './engine-api.ts';
 import type { HostDeps, RunningEngine } from './running-engine.ts';
 
@@ -22,7 +22,7 @@ export class EngineLab implements LabApi {
   }
 
   async expireHolds(direction: 'prefill' | 'decode'): Promise<number> {
-    const ended = this.#engine.policy().worker?.expireHolds(direction) ?? 0;
+    const ended = this.#engine.policy().connector?.holds?.expireNow(direction) ?? 0;
     this.#engine.wake();
     return ended;
   }
@@ -34,7 +34,10 @@ export class EngineLab implements LabApi {
 
   async measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult> {
     const { transport } = this.#engine.parts();
-    return transport.read({ remote, remoteRequestId: 'measure', requestId: 'measure', pairs });
+    const nothing = claimPrefix(false)([], 0, null);
+    const claim = { held: nothing, prompt: nothing };
+    const id = 'measure';
+    return transport.read({ remote, remoteRequestId: id, claim, requestId: id, pairs });
   }
 
   async copyByHand(plan: HandCopyPlan): Promise<HandCopy[]> {

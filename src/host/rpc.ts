@@ -18,4 +18,4 @@ Comlink.transferHandlers.set('throw', {
   },
 } as Comlink.TransferHandler<unknown, unknown>);
 
-export { expose, proxy, type Remote, transfer, wrap } from 'comlink';
+export { expose, transfer, wrap } from 'comlink';

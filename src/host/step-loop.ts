@@ -64,7 +64,7 @@ export class StepLoop {
     try {
       while (!signal.aborted) {
         const engine = core();
-        if (engine?.canStep()) {
+        if (engine?.poll()) {
           const outputs = await engine.step();
           for (const { finish, requestId } of outputs) if (finish) this.#closed(requestId);
           if (outputs.length > 0) {
@@ -125,7 +125,7 @@ export class StepLoop {
   #tellWhoWaits(): void {
     const { core, send } = this.#options;
     for (const [requestId, told] of this.#openRequests) {
-      const reason = core()?.waitingReason(requestId) ?? null;
+      const reason = core()?.inspect.waitingReason(requestId) ?? null;
       if (reason !== null && reason !== told) send({ kind: 'waiting', requestId, reason });
       this.#openRequests.set(requestId, reason);
     }

@@ -1,7 +1,7 @@
 /** Measures what pulling and prefilling cost on a running cluster, over its link, and makes a cost profile of it. */
 import type { CostProfile, CostSituation } from '../config/cost-profile.ts';
 import type { Cluster } from '../fleet/types.ts';
-import { fitCosts, recommendThreshold } from './fit-costs.ts';
+import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
 import { type SweepHooks, type SweepPlan, sweepCluster, sweepTurns } from './sweep.ts';
 
 export interface CalibrationOptions extends Pick<SweepHooks, 'signal' | 'onProgress'> {
@@ -18,7 +18,6 @@ const CONTEXTS = [16, 32, 64, 128, 256, 512];
 const QUICK_CONTEXTS = [16, 64, 256];
 const ROUNDS = 5;
 const QUICK_ROUNDS = 3;
-const NEW_TOKENS = 16;
 
 /** Leaves the cluster as it was set. Rejects with the signal's reason when it aborts. */
 export async function calibrate(cluster: Cluster, options: CalibrationOptions): Promise<CostProfile> {

@@ -2,12 +2,13 @@
  * How fast blocks travel between two engines: as in a real transfer, and each half of it by hand, alone and beside the
  * other engine's. The engines must be idle.
  */
-import type { BlockPair } from '../engine/kv-connector.ts';
+
 import { TransferError } from '../errors.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { type CopyHalf, copiesBeside, type HandCopy } from '../transport/by-hand.ts';
 import { createSlab, slotBytesFor } from '../transport/slab.ts';
 import { DEFAULT_SLOTS } from '../transport/transport.ts';
+import type { BlockPair } from '../transport/types.ts';
 
 export interface CopyRate {
   from: string;

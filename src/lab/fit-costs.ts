@@ -68,8 +68,10 @@ export function predictTtft(
   };
 }
 
-/** Of a predicted turn: the user's, computed either way. */
-export const NEW_TOKENS = 17;
+/** The user's, of a turn that is measured or predicted. */
+export const NEW_TOKENS = 16;
+/** What a predicted turn computes either way: those, and D's last token, which has no KV. */
+export const COMPUTED_TOKENS = NEW_TOKENS + 1;
 const GRID = 200;
 
 /** Lengths from least to most, evenly on a logarithmic scale. */
@@ -85,7 +87,7 @@ export function recommendThreshold(
 ): number | null {
   let threshold: number | null = null;
   for (let count = mostTokens; count >= 1; count--) {
-    const { pullMs, recomputeMs } = predictTtft(profile, count, NEW_TOKENS);
+    const { pullMs, recomputeMs } = predictTtft(profile, count, COMPUTED_TOKENS);
     if (pullMs > recomputeMs) break;
     threshold = count;
   }
@@ -110,7 +112,7 @@ export function expectedRegret(
 ): ExpectedRegret[] {
   const turns = logGrid(least, most, GRID).map((count) => ({
     count,
-    ...predictTtft(profile, count, NEW_TOKENS),
+    ...predictTtft(profile, count, COMPUTED_TOKENS),
   }));
   const best = turns.reduce((sum, turn) => sum + Math.min(turn.pullMs, turn.recomputeMs), 0);
   return thresholds.map((threshold) => {

@@ -8,11 +8,10 @@ import type { CostProfile } from '../config/cost-profile.ts';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { median } from '../measure/crossover.ts';
-import { logGrid } from './fit-costs.ts';
+import { logGrid, NEW_TOKENS } from './fit-costs.ts';
 import { drawTokens, prepareTurn } from './sweep.ts';
 
 const POLICIES: readonly PullPolicyName[] = ['always', 'never', 'threshold', 'cost-aware'];
-const NEW_TOKENS = 16;
 
 export interface CheckOptions {
   profile: CostProfile;
@@ -112,7 +111,11 @@ export async function checkPolicies(cluster: Cluster, options: CheckOptions): Pr
     }, 0);
     const share = (ms: number): number => (ms - bestMs) / bestMs;
     return {
-      ...{ policy, totalMs, leastMs, mostMs, pulls },
+      policy,
+      totalMs,
+      leastMs,
+      mostMs,
+      pulls,
       regretShare: share(totalMs),
       choiceRegretShare: share(choicesMs),
     };

@@ -41,7 +41,7 @@ export function seriesReport(series: SweepSeries, settings: SeriesSettings): Swe
 }
 
 /** The points that were measured both ways. */
-export const curveOf = (points: readonly SweepPoint[]): CurvePoint[] =>
+const curveOf = (points: readonly SweepPoint[]): CurvePoint[] =>
   points
     .filter(({ samples }) => samples.pull.length > 0 && samples.recompute.length > 0)
     .map(({ contextTokens, samples }) => ({

@@ -11,6 +11,7 @@ import { ConfigError, InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import type { LinkSpec } from '../transport/link.ts';
+import { LOWEST_TOKEN_ID } from '../workload/made.ts';
 
 /** What a turn is served by: 'pull' is bidirectional, 'recompute' unidirectional's way, 'monolithic' one engine alone. */
 export type SweepWay = 'pull' | 'recompute' | 'monolithic';
@@ -59,8 +60,6 @@ export interface SweepHooks {
   onPoint?: (series: SweepSeries) => void;
 }
 
-/** Ids below this one mark turns and their ends in the presets' vocabularies. */
-const LOWEST_TOKEN_ID = 8;
 /** Each way once before the rounds: memory is touched for the first time, and the handshake is made. */
 const WARM_UPS = 1;
 
@@ -230,7 +229,11 @@ function sampleOf({ ttftMs, prompt, transfer }: TurnResult): SweepSample {
   const { promptTokens, localHitTokens, pulledTokens, computedTokens } = prompt;
   const pull = transfer.dToP;
   return {
-    ...{ ttftMs, promptTokens, localHitTokens, pulledTokens, computedTokens },
+    ttftMs,
+    promptTokens,
+    localHitTokens,
+    pulledTokens,
+    computedTokens,
     transfer: pull && { bytes: pull.bytes, blocks: pull.blocks, descriptors: pull.descriptors, ms: pull.ms },
   };
 }

@@ -73,7 +73,7 @@ const metricsShape = Object.fromEntries(BENCH_METRICS.map((name) => [name, descr
 /** vLLM's table: describe() of each row. */
 export const tableSchema = z.strictObject(metricsShape);
 
-export const itlSchema = z.strictObject({
+const itlSchema = z.strictObject({
   count: count.describe('Steps between two tokens of one answer, over all requests.'),
   mean: z.number(),
   p50: z.number(),
@@ -82,7 +82,7 @@ export const itlSchema = z.strictObject({
   max: z.number(),
 });
 
-export const heldSchema = z
+const heldSchema = z
   .strictObject({
     mean_blocks: z.number().nonnegative().describe('Over the time that the mode ran.'),
     peak_blocks: count,

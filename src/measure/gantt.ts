@@ -43,7 +43,7 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
 }
 
 /** Stages in a turn's order, with what the first token waited for (they add up) and what was done meanwhile. */
-export function ganttRows(spans: readonly Span[], window: TurnWindow): Row[] {
+function ganttRows(spans: readonly Span[], window: TurnWindow): Row[] {
   const { acceptedMs, firstTokenMs } = window;
   const pieces = stagePieces(spans, window);
   const path = criticalPath(awaitedPieces(pieces), acceptedMs, firstTokenMs);
@@ -79,7 +79,7 @@ const WORDS: Partial<Record<StageName, string>> = {
 };
 
 /** `pull_slab_in` as 'D→P slab in', `queue_p` as 'P queue'. */
-export function stageLabel(name: StageName): string {
+function stageLabel(name: StageName): string {
   const known = WORDS[name];
   if (known) return known;
   const words = name.replace(/^pull_/, 'D→P ').replace(/^hand_over_/, 'P→D ');

@@ -38,7 +38,7 @@ export function fitNonNegative(rows: readonly (readonly number[])[], values: rea
 
 const mean = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0) / list.length;
 
-export const predict = (coefficients: readonly number[], row: readonly number[]): number =>
+const predict = (coefficients: readonly number[], row: readonly number[]): number =>
   row.reduce((sum, value, i) => sum + value * coefficients[i]!, 0);
 
 /** Coefficients outside of `active` are 0. */

@@ -19,7 +19,7 @@ export const machineSchema = z
   })
   .describe('What the report was measured on, beside the adapter.');
 
-export const adapterSchema = z.strictObject({
+const adapterSchema = z.strictObject({
   name: z.string(),
   backend: z.string().describe('The API below WebGPU, e.g. vulkan.'),
   software: z.boolean().describe('It computes on the CPU.'),

@@ -1,6 +1,6 @@
 /** The reports there are, by kind: their schemas, and one read from a file's text. */
 import { z } from 'zod';
-import { didYouMean } from '../config/fields.ts';
+import { didYouMean, parseJson } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
 import { type BenchReport, benchReportSchema } from './bench-report.ts';
 import { type Report, reportSchema } from './report.ts';
@@ -17,12 +17,13 @@ const SCHEMAS: Readonly<Record<ReportKind, z.ZodType<AnyReport>>> = {
 
 export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind];
 
+const WANTED = 'wanted a file that --json wrote';
+
 /** Throws ConfigError when the text is no report of this version. `file` is for the message. */
 export function parseReport(text: string, file: string): AnyReport {
-  const json = parseJson(text, file);
+  const json = parseJson(text, file, WANTED);
   const head = headSchema.safeParse(json);
-  if (!head.success)
-    throw new ConfigError(`${file} is no report of kvferry: wanted a file that --json wrote`);
+  if (!head.success) throw new ConfigError(`${file} is no report of kvferry: ${WANTED}`);
   const { kind, schema_version: version } = head.data;
   if (!(kind in SCHEMAS)) {
     throw new ConfigError(
@@ -44,14 +45,3 @@ export function parseReport(text: string, file: string): AnyReport {
 }
 
 const headSchema = z.looseObject({ kvferry: z.string(), kind: z.string(), schema_version: z.number() });
-
-function parseJson(text: string, file: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new ConfigError(
-      `${file} is no JSON (${(error as Error).message}): wanted a file that --json wrote`,
-      { cause: error },
-    );
-  }
-}

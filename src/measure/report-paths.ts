@@ -74,7 +74,7 @@ function child(value: unknown, step: Step): unknown {
 }
 
 /** How an element of a list is called in a path; null for one without a name. */
-export function nameOf(element: unknown): string | null {
+function nameOf(element: unknown): string | null {
   if (typeof element !== 'object' || element === null) return null;
   for (const key of NAMES) {
     const name = (element as Record<string, unknown>)[key];

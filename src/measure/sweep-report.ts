@@ -36,7 +36,7 @@ const pointSchema = z.strictObject({
   rounds_won_by_pull: count.nullable(),
 });
 
-export const crossoverSchema = z.union([
+const crossoverSchema = z.union([
   z.strictObject({
     kind: z.literal('crosses'),
     tokens: z.number().describe('From so many tokens on pulling wins.'),

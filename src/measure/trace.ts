@@ -40,7 +40,12 @@ export class TraceWriter {
     const requests = requestIds?.join(', ') ?? requestId;
     const ts = this.#micros(startMs);
     this.#event({
-      ...{ ph: 'X', name, cat: clock, ...place, ts, dur: this.#micros(endMs) - ts },
+      ph: 'X',
+      name,
+      cat: clock,
+      ...place,
+      ts,
+      dur: this.#micros(endMs) - ts,
       args: { ...(requests === null ? {} : { requests }), ...args },
     });
     this.#flow(span, place);

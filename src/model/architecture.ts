@@ -16,8 +16,6 @@ import {
 import { pathOf, readJson, requireJson } from './json-file.ts';
 import type { Activation, Architecture } from './types.ts';
 
-export { supportedArchitectures } from './config-schema.ts';
-
 const activations: Readonly<Record<string, Activation>> = {
   silu: 'silu',
   swish: 'silu',

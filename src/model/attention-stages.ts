@@ -3,7 +3,6 @@ import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
-import type { Stage } from './forward-pass.ts';
 import {
   type AdapterForm,
   type AttentionVariant,
@@ -11,6 +10,7 @@ import {
   attentionParts,
 } from './kernel-variants.ts';
 import { windowOf } from './layer-attention.ts';
+import type { Stage } from './stage.ts';
 import { attendedKeys, type Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
 
@@ -56,7 +56,10 @@ export function createAttention(parts: {
     const window = windowOf(architecture, layer);
     const params = uniform('attention', {
       ...kv.placeOfLayer(layer, numLayers),
-      ...{ kv_heads: numKvHeads, group, dims4: headDim / 4, lanes: form.subgroup ?? 1 },
+      kv_heads: numKvHeads,
+      group,
+      dims4: headDim / 4,
+      lanes: form.subgroup ?? 1,
       window,
     });
     const inputs = [act.q, kv.buffer, act.tokens, act.tiles, act.tables];
@@ -67,8 +70,13 @@ export function createAttention(parts: {
       const z = partsOf(piece, window);
       const variant = z > 1 ? split! : isFew(piece) ? few : many;
       return {
-        ...{ kernel: variant.kernel, bindGroup: z > 1 ? toParts : toRows, label },
-        ...{ x: tilesOf(piece, variant), y: numKvHeads, z, work: attendedKeys(piece, window) * pairWork },
+        kernel: variant.kernel,
+        bindGroup: z > 1 ? toParts : toRows,
+        label,
+        x: tilesOf(piece, variant),
+        y: numKvHeads,
+        z,
+        work: attendedKeys(piece, window) * pairWork,
       };
     };
   };

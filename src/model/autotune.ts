@@ -61,8 +61,12 @@ export async function tuneGemm(
   const [bias, out] = [zeros(4 * n), zeros(4 * most * n)];
   const params = own(
     uniformBuffer(gpu.device, 'gemm', {
-      ...{ inputs4: k / 4, columns4: n / 4, use_bias: 0, count: 0 },
-      ...{ stride4: n / 4, first4: 0 },
+      inputs4: k / 4,
+      columns4: n / 4,
+      use_bias: 0,
+      count: 0,
+      stride4: n / 4,
+      first4: 0,
     }),
   );
   const dispatch = async (chosen: GemmForm, rows: number): Promise<Dispatch> => {

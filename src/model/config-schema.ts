@@ -22,16 +22,30 @@ const families: Readonly<Record<string, Family>> = {
 };
 /** Where no architecture is named. */
 const modelTypes: Readonly<Record<string, Family>> = {
-  ...{ llama: 'llama', mistral: 'mistral', qwen2: 'qwen2', qwen3: 'qwen3' },
-  ...{ gemma3: 'gemma3', gemma3_text: 'gemma3' },
+  llama: 'llama',
+  mistral: 'mistral',
+  qwen2: 'qwen2',
+  qwen3: 'qwen3',
+  gemma3: 'gemma3',
+  gemma3_text: 'gemma3',
 };
 
 /** What transformers' Gemma3TextConfig has, since published configs leave much of it out. */
 const gemma3Defaults = {
-  ...{ vocab_size: 262_208, hidden_size: 2304, intermediate_size: 9216, num_hidden_layers: 26 },
-  ...{ num_attention_heads: 8, num_key_value_heads: 4, head_dim: 256, hidden_act: 'gelu_pytorch_tanh' },
-  ...{ max_position_embeddings: 131_072, rms_norm_eps: 1e-6, tie_word_embeddings: true },
-  ...{ query_pre_attn_scalar: 256, sliding_window: 4096, rope_local_base_freq: 10_000 },
+  vocab_size: 262_208,
+  hidden_size: 2304,
+  intermediate_size: 9216,
+  num_hidden_layers: 26,
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
+  head_dim: 256,
+  hidden_act: 'gelu_pytorch_tanh',
+  max_position_embeddings: 131_072,
+  rms_norm_eps: 1e-6,
+  tie_word_embeddings: true,
+  query_pre_attn_scalar: 256,
+  sliding_window: 4096,
+  rope_local_base_freq: 10_000,
 };
 
 const count = z.int().positive();

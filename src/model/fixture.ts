@@ -8,7 +8,7 @@ import type { FileSource } from '../platform/types.ts';
 import { readArchitecture } from './architecture.ts';
 import { pathOf, requireJson } from './json-file.ts';
 import { windowOf } from './layer-attention.ts';
-import { argmax, type Oracle } from './oracle.ts';
+import { argmax } from './oracle.ts';
 import { SafetensorsFile } from './safetensors.ts';
 import type { Architecture } from './types.ts';
 
@@ -79,27 +79,6 @@ export async function compareFixture(
       maxKvDifference <= FIXTURE_TOLERANCE &&
       greedyDifference === null,
   };
-}
-
-/** The oracle's side of a comparison; it must be new. */
-export function oracleFixtureRun(oracle: Oracle, tokenIds: readonly number[]): FixtureRun {
-  const logits = oracle.forward(tokenIds, { logits: 'all' });
-  const layers = Array.from({ length: oracle.architecture.numLayers }, (_, layer) => layer);
-  return {
-    logits,
-    keys: layers.map((layer) => concatenate(oracle.keys(layer))),
-    values: layers.map((layer) => concatenate(oracle.values(layer))),
-  };
-}
-
-function concatenate(parts: readonly Float64Array[]): Float64Array {
-  const whole = new Float64Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 function checkIds(tokenIds: readonly number[], { vocabSize }: Architecture, where: string): void {

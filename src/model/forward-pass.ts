@@ -3,7 +3,7 @@
  * place that knows which buffer a kernel reads and writes.
  */
 import type { GpuDevice } from '../gpu/device.ts';
-import type { Dispatch, Kernel, KernelLibrary } from '../gpu/kernels.ts';
+import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
@@ -13,18 +13,9 @@ import { type AdapterForm, gemmFor, ropeThreads } from './kernel-variants.ts';
 import { attentionOf, attentionScale } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
 import type { PassKernels } from './pass-kernels.ts';
+import type { Stage, Work } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
-
-/** A dispatch with how much there is to do, in multiply-adds or values touched. */
-export interface Work extends Dispatch {
-  work: number;
-  /** What it computes, such as 'layer 3 qkv'. */
-  label: string;
-}
-
-/** One kernel call of the pass, for any piece; null: not for this one. */
-export type Stage = (piece: Piece) => Work | null;
 
 export interface ForwardPass {
   /** What a piece dispatches, in order. The last layer's rest is left out for a piece that needs no logits. */
@@ -73,8 +64,14 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   const step = uniform('step', { rows: 0, logit_rows: 0 });
   const { gemm, embed, norm, addNorm, logitNorm, rope, swiglu, sample } = parts.kernels;
   const attention = createAttention({
-    ...{ library, form, architecture, activations: act, kv, variants: parts.kernels.attention },
-    ...{ uniform, stepUniform: step },
+    library,
+    form,
+    architecture,
+    activations: act,
+    kv,
+    variants: parts.kernels.attention,
+    uniform,
+    stepUniform: step,
   });
 
   const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {
@@ -98,7 +95,10 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     const { inputs4, columns4, bias } = matrix;
     const logits = piece !== null;
     const params = uniform('gemm', {
-      ...{ inputs4, columns4, use_bias: Number(bias !== null), count: Number(logits) },
+      inputs4,
+      columns4,
+      use_bias: Number(bias !== null),
+      count: Number(logits),
       ...(piece
         ? { stride4: pad4(vocabSize) / 4, first4: piece.first / 4 }
         : { stride4: columns4, first4: 0 }),

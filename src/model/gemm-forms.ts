@@ -2,7 +2,6 @@
  * The forms of the matrix kernel that can be chosen between, by how many rows there are. All add in one order, so that a
  * choice changes speed and no bit. What is fast on an adapter is measured by autotune.ts; here is what can be measured.
  */
-import type { AdapterForm } from './kernel-variants.ts';
 
 /** Up to 1, 4 or 16 rows, or more. */
 export const ROW_CLASSES = ['1', '4', '16', 'more'] as const;
@@ -31,8 +30,14 @@ export interface GemmTuning {
   source: 'measured' | 'cached';
 }
 
+/** What an adapter's form says of the matrix kernel. */
+export interface GemmAdapter {
+  /** Threads that share values without waiting; null: the portable forms. */
+  subgroup: number | null;
+}
+
 /** What an adapter can run for each number of rows; the first is what it takes unmeasured. */
-export function gemmCandidates({ subgroup }: AdapterForm): Readonly<Record<RowClass, readonly GemmForm[]>> {
+export function gemmCandidates({ subgroup }: GemmAdapter): Readonly<Record<RowClass, readonly GemmForm[]>> {
   return subgroup === null
     ? {
         1: ['gemmPortable 1'],
@@ -48,7 +53,7 @@ export function gemmCandidates({ subgroup }: AdapterForm): Readonly<Record<RowCl
       };
 }
 
-export function defaultChoice(form: AdapterForm): GemmChoice {
+export function defaultChoice(form: GemmAdapter): GemmChoice {
   return choiceOf((rows) => gemmCandidates(form)[rows][0]!);
 }
 

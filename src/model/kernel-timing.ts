@@ -7,8 +7,8 @@ import type { GpuDevice } from '../gpu/device.ts';
 import { ClockAlignment, PassTimer } from '../gpu/timestamps.ts';
 import type { KernelTotals } from '../measure/profile.ts';
 import { gpuLane, type SpanSink } from '../measure/spans.ts';
-import type { Work } from './forward-pass.ts';
 import { type CostShapes, kernelCost, kernelPlace } from './kernel-costs.ts';
+import type { Work } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
 
 export type TimingMode = 'submits' | 'kernels';

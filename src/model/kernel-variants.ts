@@ -7,6 +7,7 @@ import type { Kernel, KernelLibrary, Overrides } from '../gpu/kernels.ts';
 import {
   defaultChoice,
   formOf,
+  type GemmAdapter,
   type GemmChoice,
   type GemmForm,
   mostRows,
@@ -44,9 +45,7 @@ export interface SplitAttention extends AttentionVariant {
  */
 export const ATTENTION_PART = 256;
 
-export interface AdapterForm {
-  /** null: the portable forms. */
-  subgroup: number | null;
+export interface AdapterForm extends GemmAdapter {
   /** Threads of a workgroup where any number does. */
   workgroup: number;
   /** The same where threads wait for each other, which costs a software adapter time. */

@@ -2,13 +2,13 @@
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
 import { ChatTemplate } from './chat.ts';
-import { loadArchitecture, loadWeights, type WeightOptions } from './load-weights.ts';
+import { loadArchitecture } from './load-weights.ts';
 import { presetTokenizerFiles } from './preset-tokenizer.ts';
 import { isPreset } from './presets.ts';
 import { Tokenizer } from './tokenizer.ts';
-import type { Architecture, ModelWeights } from './types.ts';
+import type { Architecture } from './types.ts';
 
-export { loadArchitecture, loadWeights, type WeightOptions } from './load-weights.ts';
+export { loadArchitecture, loadWeights } from './load-weights.ts';
 
 /** What turns text into prompts: all that a thread without an engine needs of a model. */
 export interface TextModel {
@@ -23,14 +23,6 @@ export async function loadTokenizer(name: string, files: FileSource | null): Pro
   const tokenizer = await Tokenizer.load(source, architecture.vocabSize);
   const chat = await ChatTemplate.load(source, tokenizer, architecture.eosTokenIds);
   return { architecture, tokenizer, chat };
-}
-
-export async function loadModel(
-  options: WeightOptions,
-): Promise<{ weights: ModelWeights; tokenizer: Tokenizer; chat: ChatTemplate }> {
-  const weights = await loadWeights(options);
-  const { tokenizer, chat } = await loadTokenizer(options.name, options.files);
-  return { weights, tokenizer, chat };
 }
 
 /** Files that exist only in memory. */

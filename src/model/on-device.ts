@@ -56,7 +56,11 @@ export async function putOnDevice(
     const { readShader } = platform;
     const runner = await ModelRunner.create({
       ...options,
-      ...{ gpu, readShader, weights, kv, maxSubmitMs: MAX_SUBMIT_MS },
+      gpu,
+      readShader,
+      weights,
+      kv,
+      maxSubmitMs: MAX_SUBMIT_MS,
     });
     return { gpu, kv, runner };
   } catch (error) {

@@ -226,24 +226,6 @@ export function argmax(values: ArrayLike<number>): number {
   return best;
 }
 
-/** Appends greedy tokens to what the oracle holds until an end token (included) or maxTokens. */
-export function generateGreedy(
-  oracle: Oracle,
-  promptTokenIds: readonly number[],
-  maxTokens: number,
-  eosTokenIds: readonly number[] = [],
-): number[] {
-  const output: number[] = [];
-  let next = promptTokenIds;
-  while (output.length < maxTokens) {
-    const token = argmax(oracle.forward(next)[0]!);
-    output.push(token);
-    if (eosTokenIds.includes(token)) break;
-    next = [token];
-  }
-  return output;
-}
-
 function add(x: Float64Array, delta: Float64Array): void {
   for (let i = 0; i < x.length; i++) x[i]! += delta[i]!;
 }

@@ -54,9 +54,7 @@ export async function createPassKernels(
     library.get('rmsNorm', { WORKGROUP: form.reducing, ADD, GATHER });
   const [gemm, attention, embed, plainNorm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
     gemmVariants(library, form, weightsF32, hasOddColumns(architecture), choice ?? undefined),
-    attentionVariants(library, form, {
-      ...{ headDim, blockSize, kvHeads: numKvHeads, group, kvF32, maxModelLen },
-    }),
+    attentionVariants(library, form, { headDim, blockSize, kvHeads: numKvHeads, group, kvF32, maxModelLen }),
     library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
     norm(0, 0),
     norm(1, 0),

@@ -116,7 +116,14 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     }),
   });
   const pass = createForwardPass({
-    ...{ gpu, library, form, architecture, weights: deviceWeights, kernels, activations, kv },
+    gpu,
+    library,
+    form,
+    architecture,
+    weights: deviceWeights,
+    kernels,
+    activations,
+    kv,
   });
   return {
     options,
@@ -138,9 +145,12 @@ async function compileKernels(
   form: AdapterForm,
 ): Promise<PassKernels> {
   const kernels = await createPassKernels(library, form, {
-    ...{ architecture: weights.architecture, blockSize: limits.blockSize },
+    architecture: weights.architecture,
+    blockSize: limits.blockSize,
     maxModelLen: limits.maxModelLen,
-    ...{ weightsF32: weights.dtype === 'f32', kvF32: kv.kvDtype === 'f32', gemm },
+    weightsF32: weights.dtype === 'f32',
+    kvF32: kv.kvDtype === 'f32',
+    gemm,
   });
   await submitFirstDispatches(gpu, library, compileOrder);
   return kernels;

@@ -5,13 +5,13 @@
 import type { ModelExecutor, SampledToken, ScheduledBatch } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import type { Work } from './forward-pass.ts';
 import { type KernelTimes, KernelTiming, type TimingMode } from './kernel-timing.ts';
 import { widestWindow } from './layer-attention.ts';
 import { tellPiece } from './piece-spans.ts';
 import { uploadPiece } from './piece-upload.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
 import { SampleReadback } from './sample-readback.ts';
+import type { Work } from './stage.ts';
 import { cutIntoPieces, type Piece, type PieceLimits, type PieceShape } from './step-inputs.ts';
 import { warmUpPieces } from './warm-up.ts';
 import { type EstimatedWork, WorkEstimate } from './work-estimate.ts';

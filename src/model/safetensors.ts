@@ -11,10 +11,15 @@ import { parseJson, pathOf } from './json-file.ts';
 /** The reference implementation's limit. */
 const MAX_HEADER_BYTES = 100_000_000;
 
-const bytesPerElement: Readonly<Record<string, number>> = {
-  ...{ F64: 8, I64: 8, U64: 8, F32: 4, I32: 4, U32: 4, F16: 2, BF16: 2, I16: 2, U16: 2 },
-  ...{ I8: 1, U8: 1, BOOL: 1, F8_E4M3: 1, F8_E5M2: 1 },
+const DTYPES = {
+  8: ['F64', 'I64', 'U64'],
+  4: ['F32', 'I32', 'U32'],
+  2: ['F16', 'BF16', 'I16', 'U16'],
+  1: ['I8', 'U8', 'BOOL', 'F8_E4M3', 'F8_E5M2'],
 };
+const bytesPerElement = new Map(
+  Object.entries(DTYPES).flatMap(([bytes, names]) => names.map((name) => [name, Number(bytes)])),
+);
 
 const offset = z.int().nonnegative();
 const entrySchema = z.strictObject({
@@ -67,26 +72,18 @@ export class SafetensorsFile {
     const text = new TextDecoder().decode(await files.readBytes(name, 8, headerBytes));
     const header = parseJson(text, `the header of ${path}`, headerSchema);
     const dataStart = 8 + headerBytes;
-    const tensors = Object.entries(header).map(
-      ([
-        tensor,
-        {
-          dtype,
-          shape,
-          data_offsets: [begin, end],
-        },
-      ]) => {
-        const width = bytesPerElement[dtype];
-        if (!width) throw new ModelError(`${path}: tensor ${tensor} has the unknown dtype ${dtype}`);
-        const wanted = shape.reduce((product, n) => product * n, width);
-        if (end - begin !== wanted) {
-          throw new ModelError(
-            `${path}: tensor ${tensor} of ${dtype} [${shape.join(', ')}] has ${end - begin} bytes, wanted ${wanted}: copy the file again`,
-          );
-        }
-        return { name: tensor, dtype, shape, fileOffset: dataStart + begin, byteLength: wanted };
-      },
-    );
+    const tensors = Object.entries(header).map(([tensor, { dtype, shape, data_offsets }]) => {
+      const [begin, end] = data_offsets;
+      const width = bytesPerElement.get(dtype);
+      if (!width) throw new ModelError(`${path}: tensor ${tensor} has the unknown dtype ${dtype}`);
+      const wanted = shape.reduce((product, n) => product * n, width);
+      if (end - begin !== wanted) {
+        throw new ModelError(
+          `${path}: tensor ${tensor} of ${dtype} [${shape.join(', ')}] has ${end - begin} bytes, wanted ${wanted}: copy the file again`,
+        );
+      }
+      return { name: tensor, dtype, shape, fileOffset: dataStart + begin, byteLength: wanted };
+    });
     checkCoverage(tensors, dataStart, size, path);
     return new SafetensorsFile(files, name, new Map(tensors.map((tensor) => [tensor.name, tensor])));
   }

@@ -1,19 +1,11 @@
 /** What the sampling kernel is given for a row. The draw is keyed by (seed, output index): never by batch row or step. */
 import type { ScheduledRequest } from '../engine/types.ts';
+import { mix } from './mix.ts';
 
 export type SampleRequest = NonNullable<ScheduledRequest['sample']>;
 
 /** 32-bit words of one row in shaders/sample.wgsl. */
 export const SAMPLE_ROW_WORDS = 8;
-
-/** A bijective 32-bit mixer ("lowbias32" by Chris Wellons, public domain). */
-function mix(x: number): number {
-  let h = x ^ (x >>> 16);
-  h = Math.imul(h, 0x21f0aaad);
-  h ^= h >>> 15;
-  h = Math.imul(h, 0x735a2d97);
-  return (h ^ (h >>> 15)) >>> 0;
-}
 
 /** A number in [0, 1) with 24 bits, the same for the same (seed, outputIndex) everywhere. */
 export function uniformDraw(seed: number, outputIndex: number): number {

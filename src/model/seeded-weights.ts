@@ -7,7 +7,9 @@
  * - a scale of embeddings, and norms of what a layer adds, taken into account: the stream stays as it is without them;
  * - final norm gains of either sign, so that tied embeddings do not make a token its own likeliest successor.
  */
+
 import { floatToHalf, halfTable, halfToFloat } from './half.ts';
+import { mix } from './mix.ts';
 import {
   type Allocate,
   type Architecture,
@@ -37,15 +39,6 @@ function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return mix(hash);
-}
-
-/** A bijective 32-bit mixer ("lowbias32" by Chris Wellons, public domain). */
-function mix(x: number): number {
-  let h = x ^ (x >>> 16);
-  h = Math.imul(h, 0x21f0aaad);
-  h ^= h >>> 15;
-  h = Math.imul(h, 0x735a2d97);
-  return h ^ (h >>> 15);
 }
 
 /** From 16 random bits to half bits, uniform around 0 with this standard deviation. */

@@ -79,11 +79,6 @@ export class Tokenizer {
     return known.length === 0 ? '' : this.#tokenizer.decode(known, { skip_special_tokens: false });
   }
 
-  /** One token's text on its own; part of a character shows as U+FFFD. */
-  idToText(tokenId: number): string {
-    return this.decode([tokenId]);
-  }
-
   streamDecoder(): StreamDecoder {
     return streamDecoder((ids) => this.decode(ids));
   }

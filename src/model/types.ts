@@ -130,7 +130,7 @@ export function emptyMatrix(
 
 export const pad4 = (n: number): number => (n + 3) & ~3;
 
-/** Bytes of one block of one token group: all layers, K and V. */
+/** Bytes of one block: blockSize tokens, all layers, K and V. */
 export function kvBlockBytes(architecture: Architecture, blockSize: number, kvDtype: WeightDtype): number {
   const { numLayers, numKvHeads, headDim } = architecture;
   return numLayers * 2 * numKvHeads * blockSize * headDim * (kvDtype === 'f16' ? 2 : 4);

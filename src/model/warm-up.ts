@@ -1,4 +1,5 @@
 /** Made-up pieces that between them use every pipeline: one, a few and many rows, and one row of a long context. */
+import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import { NULL_BLOCK } from '../engine/types.ts';
 import { ATTENTION_PART } from './kernel-variants.ts';
 import type { Piece } from './step-inputs.ts';
@@ -36,13 +37,4 @@ export function warmUpPieces(
 }
 
 /** Every branch of the sampling kernel. */
-const warmUpSampling = {
-  maxTokens: 1,
-  minTokens: 0,
-  temperature: 1,
-  topK: 2,
-  topP: 0.9,
-  seed: 0,
-  stopTokenIds: [],
-  ignoreEos: false,
-};
+const warmUpSampling = { ...DEFAULT_SAMPLING, maxTokens: 1, temperature: 1, topK: 2, topP: 0.9 };

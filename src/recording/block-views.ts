@@ -1,7 +1,7 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
-import type { BlockFact } from '../engine/block-facts.ts';
-import type { BlockView } from '../measure/recording.ts';
+import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import { turnOfRequest } from '../measure/spans.ts';
+import type { BlockView } from './events.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;

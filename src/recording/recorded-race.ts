@@ -2,8 +2,8 @@
  * The race and the crossover of a recorded run: the same turns were served with KV pulled and with KV computed again, so
  * each pair of turns is a race, and all of them are the chart's points. Measures nothing itself.
  */
-import type { Crossover, Race, RaceLane, RecordedTurn, SessionEvent } from '../measure/recording.ts';
 import { turnKey } from '../measure/turn-key.ts';
+import type { Crossover, Race, RaceLane, RecordedTurn, SessionEvent } from './events.ts';
 
 type TurnStarted = Extract<SessionEvent, { kind: 'turn_started' }>;
 interface Served {

@@ -3,13 +3,14 @@
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
 import type { Clock } from '../engine/types.ts';
+import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { EngineEvent } from '../host/engine-api.ts';
-import type { BlockView, Direction, Machine, SessionEvent } from '../measure/recording.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
+import { type BlockView, type Direction, emptyBlock, type Machine, type SessionEvent } from './events.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {
@@ -96,7 +97,7 @@ export class Recorder {
       }
     } catch (error) {
       const turnId = conversation === null ? undefined : this.#turnOf.get(conversation);
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       if (turnId !== undefined) this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId, message });
       throw error;
     }
@@ -149,7 +150,7 @@ export class Recorder {
       tell(this.#views.view(fact, this.#originMs));
     }
     // The policy was built anew: what it knew of its blocks is gone.
-    for (const id of told.keys()) if (!seen.has(id)) tell(emptyView(id));
+    for (const id of told.keys()) if (!seen.has(id)) tell(emptyBlock(id));
     const { numBlocks, slab } = blocks;
     if (changed.length > 0 || this.#isNews(`${role} size`, numBlocks)) {
       this.#emit({ kind: 'blocks', atMs, role, numBlocks, changed });
@@ -200,8 +201,14 @@ export class Recorder {
     const { question, edited } = asked;
     const { mode } = this.#cluster;
     this.#emit({
-      ...{ kind: 'turn_started', atMs: atMs - this.#originMs, turnId },
-      ...{ conversation: conversationId, turn, mode, question, edited },
+      kind: 'turn_started',
+      atMs: atMs - this.#originMs,
+      turnId,
+      conversation: conversationId,
+      turn,
+      mode,
+      question,
+      edited,
     });
     void this.poll();
   }
@@ -236,7 +243,12 @@ export class Recorder {
       case 'pull': {
         const { requestId, pairs, bytes, streamed, atMs } = event;
         this.#emit({
-          ...{ kind: 'transfer_started', atMs: atMs - this.#originMs, requestId, direction, pairs, bytes },
+          kind: 'transfer_started',
+          atMs: atMs - this.#originMs,
+          requestId,
+          direction,
+          pairs,
+          bytes,
           ...(streamed ? { streamed } : {}),
         });
         void this.poll();
@@ -250,8 +262,16 @@ export class Recorder {
       case 'transfer': {
         const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
         this.#emit({
-          ...{ kind: 'transfer_ended', atMs: event.atMs - this.#originMs, requestId: event.requestId },
-          ...{ direction, outcome, message, bytes, blocks, ms: wallMs, stagesMs: { ...stages } },
+          kind: 'transfer_ended',
+          atMs: event.atMs - this.#originMs,
+          requestId: event.requestId,
+          direction,
+          outcome,
+          message,
+          bytes,
+          blocks,
+          ms: wallMs,
+          stagesMs: { ...stages },
           ...(movingMs === null ? {} : { movingMs }),
           throttled: this.#cluster.info.link !== null,
         });
@@ -264,11 +284,4 @@ export class Recorder {
   #now(): number {
     return this.#clock.now() - this.#originMs;
   }
-}
-
-function emptyView(id: number): BlockView {
-  return {
-    ...{ id, state: 'free', origin: null, conversation: null, turn: null, author: null, index: null },
-    ...{ tokens: 0, text: null, hash: null, refCount: 0, heldFor: null, heldUntilMs: null, evictions: 0 },
-  };
 }

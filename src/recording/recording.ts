@@ -2,9 +2,9 @@
 import type { Mode } from '../config/modes.ts';
 import type { RunConfig } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { SessionEvent } from '../measure/recording.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { GenerateRequest } from '../router/turn-types.ts';
+import type { SessionEvent } from './events.ts';
 import { RecordedRace } from './recorded-race.ts';
 import { Recorder } from './recorder.ts';
 
@@ -79,13 +79,14 @@ function questionOf({ messages, promptTokenIds }: GenerateRequest): string {
 }
 
 /** Those of the run's settings that the page shows. */
-function settingsOf(cluster: Cluster, config: RunConfig): Record<string, unknown> {
-  const { model, seed, prefixCaching, blockSize, threshold, link, ttl, tokenCheck } = config;
-  const { weightDtype, kvDtype, temperature, maxTokens } = config;
-  return {
-    ...{ model, seed, prefixCaching, blockSize, threshold, link, ttl, tokenCheck },
-    ...{ weightDtype, kvDtype, temperature, maxTokens, mode: cluster.mode },
-    pBlocks: cluster.settings.prefill.numBlocks,
-    dBlocks: cluster.settings.decode.numBlocks,
-  };
-}
+const SHOWN = [
+  ...(['model', 'seed', 'prefixCaching', 'blockSize', 'threshold', 'link', 'ttl', 'tokenCheck'] as const),
+  ...(['weightDtype', 'kvDtype', 'temperature', 'maxTokens'] as const),
+];
+
+const settingsOf = ({ mode, settings }: Cluster, config: RunConfig): Record<string, unknown> => ({
+  ...Object.fromEntries(SHOWN.map((key) => [key, config[key]])),
+  mode,
+  pBlocks: settings.prefill.numBlocks,
+  dBlocks: settings.decode.numBlocks,
+});

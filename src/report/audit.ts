@@ -1,34 +1,12 @@
-/** What audits come to: turns that were served both ways, and what the policy's choice lost. */
+/** Audits in words and tables. */
+import { type AuditTotals, auditOutcome } from '../measure/audit.ts';
 import type { BenchAudit } from '../measure/bench-report.ts';
 import { formatMs, plural } from '../measure/format.ts';
-import { outcomeOf, TIE } from '../measure/outcome.ts';
+import { TIE } from '../measure/outcome.ts';
 import type { TurnAudit } from '../measure/report.ts';
-import { type Cell, type TablePiece, TONE_OF } from './document.ts';
+import { type Cell, left, type TablePiece, TONE_OF, under } from './document.ts';
 
-export interface AuditTotals {
-  turns: number;
-  /** Where the choice was the slower way. */
-  slowerChoices: number;
-  /** Milliseconds of TTFT lost by choices. */
-  regretMs: number;
-  /** TTFT of the better choice, summed. */
-  betterTtftMs: number;
-}
-
-const outcome = ({ chosen_ttft_ms, other_ttft_ms }: TurnAudit) =>
-  outcomeOf({ ratio: other_ttft_ms / chosen_ttft_ms });
-
-export function auditTotals(audits: readonly TurnAudit[]): AuditTotals {
-  const sum = (value: (audit: TurnAudit) => number): number => audits.reduce((n, each) => n + value(each), 0);
-  return {
-    turns: audits.length,
-    slowerChoices: audits.filter((audit) => outcome(audit) === 'behind').length,
-    regretMs: sum((a) => a.regret_ms),
-    betterTtftMs: sum((a) => Math.min(a.chosen_ttft_ms, a.other_ttft_ms)),
-  };
-}
-
-/** The same in a sentence. */
+/** Totals in a sentence. */
 export function auditSentence(totals: AuditTotals, policy: string): string {
   const { turns, slowerChoices, regretMs, betterTtftMs } = totals;
   const share = betterTtftMs > 0 ? (100 * regretMs) / betterTtftMs : 0;
@@ -56,15 +34,9 @@ export const auditTable = (
   kind: 'table',
   title: 'Turns that were served both ways',
   folded: true,
-  columns: [
-    { head: 'turn', align: 'left' },
-    { head: 'chose', align: 'left' },
-    { head: 'chosen', group: 'TTFT, ms' },
-    { head: 'other way', group: 'TTFT, ms' },
-    { head: 'lost, ms' },
-  ],
+  columns: [left('turn'), left('chose'), ...under('TTFT, ms', 'chosen', 'other way'), { head: 'lost, ms' }],
   rows: turns.map((audit): Cell[] => {
-    const found = outcome(audit);
+    const found = auditOutcome(audit);
     return [
       `${audit.conversation_id}, ${audit.turn}`,
       audit.chose,

@@ -18,12 +18,15 @@ import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection }
 import {
   type Cell,
   type FiguresPiece,
+  left,
   type Piece,
   type ReportDocument,
+  right,
   type Section,
   type TablePiece,
   TONE_OF,
   type Tone,
+  under,
 } from './document.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED } from './verdict.ts';
@@ -177,15 +180,10 @@ const modesTable = (modes: readonly BenchMode[]): TablePiece => ({
   kind: 'table',
   title: 'The modes',
   columns: [
-    { head: 'mode', align: 'left' },
-    { head: 'mean', group: 'TTFT, ms' },
-    { head: 'p50', group: 'TTFT, ms' },
-    { head: 'p90', group: 'TTFT, ms' },
-    { head: 'p99', group: 'TTFT, ms' },
-    { head: 'TPOT, ms' },
-    { head: 'latency, ms' },
-    { head: 'pulled', group: 'prompt tokens' },
-    { head: 'computed', group: 'prompt tokens' },
+    left('mode'),
+    ...under('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
+    ...right('TPOT, ms', 'latency, ms'),
+    ...under('prompt tokens', 'pulled', 'computed'),
     { head: 'failed' },
   ],
   rows: modes.map((mode) => {
@@ -210,11 +208,8 @@ function ratioTable(comparison: BenchComparison, { published }: Experiment): Tab
     kind: 'table',
     title: `TTFT: ${comparison.reference} against ${comparison.candidate}, request by request`,
     columns: [
-      { head: '', align: 'left' },
-      { head: `${comparison.reference}, ms` },
-      { head: `${comparison.candidate}, ms` },
-      { head: 'ratio' },
-      { head: '95% interval' },
+      left(''),
+      ...right(`${comparison.reference}, ms`, `${comparison.candidate}, ms`, 'ratio', '95% interval'),
       ...(published ? [{ head: 'published' }] : []),
     ],
     rows: COMPARED_STATISTICS.map((statistic) => {
@@ -259,16 +254,11 @@ const costTable = (modes: readonly BenchMode[]): TablePiece => ({
   kind: 'table',
   title: 'What reuse costs',
   columns: [
-    { head: 'mode', align: 'left' },
-    { head: 'mean', group: 'blocks held for P on D' },
-    { head: 'peak', group: 'blocks held for P on D' },
-    { head: 'MB·s', group: 'blocks held for P on D' },
+    left('mode'),
+    ...under('blocks held for P on D', 'mean', 'peak', 'MB·s'),
     { head: 'tokens/s' },
-    { head: 'p50', group: 'between tokens, ms' },
-    { head: 'p99', group: 'between tokens, ms' },
-    { head: 'most', group: 'between tokens, ms' },
-    { head: 'P→D', group: 'MB moved' },
-    { head: 'D→P', group: 'MB moved' },
+    ...under('between tokens, ms', 'p50', 'p99', 'most'),
+    ...under('MB moved', 'P→D', 'D→P'),
   ],
   rows: modes.map((mode) => {
     const { held_for_p: held, itl_ms: itl } = mode;

@@ -5,7 +5,7 @@ import { SINGLE_RUN_NOISE } from '../measure/baseline.ts';
 import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
 import type { AnyReport } from '../measure/report-kinds.ts';
 import { ACCOUNTED, type Check } from './checks.ts';
-import type { FactsPiece, Section, Tone, Verdict } from './document.ts';
+import { type FactsPiece, left, right, type Section, type Tone, type Verdict } from './document.ts';
 import { adapterName } from './verdict.ts';
 
 export function checkVerdicts(checks: readonly Check[]): Verdict[] {
@@ -37,7 +37,7 @@ export const checksSection = (checks: readonly Check[]): Section => ({
       kind: 'table',
       title: 'Checks',
       quiet: true,
-      columns: [{ head: 'check', align: 'left' }, { head: 'found', align: 'left' }, { head: 'verdict' }],
+      columns: [left('check'), left('found'), { head: 'verdict' }],
       rows: checks.map(({ name, message, passed }) => [
         name,
         message,
@@ -61,14 +61,7 @@ export function baselineSection(baseline: Baseline): Section {
       kind: 'table',
       title,
       folded,
-      columns: [
-        { head: 'figure', align: 'left' },
-        { head: 'before' },
-        { head: 'now' },
-        { head: 'change' },
-        { head: '95% interval' },
-        { head: '' },
-      ],
+      columns: [left('figure'), ...right('before', 'now', 'change', '95% interval', '')],
       rows: figures.map((figure) => [
         `${figure.name} (${figure.unit})`,
         showFigure(figure.before, figure.unit),

@@ -18,6 +18,10 @@ export interface Column {
   group?: string;
 }
 
+export const left = (head: string): Column => ({ head, align: 'left' });
+export const right = (...heads: string[]): Column[] => heads.map((head) => ({ head }));
+export const under = (group: string, ...heads: string[]): Column[] => heads.map((head) => ({ head, group }));
+
 export interface TablePiece {
   kind: 'table';
   title: string;

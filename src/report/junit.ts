@@ -49,7 +49,7 @@ function testCase({ name, passed, skipped, message, seconds }: JunitCase, classN
 const quoted = (text: string): string => `"${escapeXml(text).replaceAll('\n', '&#10;')}"`;
 
 /** Also drops what XML 1.0 cannot hold: most control characters, and halves of surrogate pairs. */
-export const escapeXml = (text: string): string =>
+const escapeXml = (text: string): string =>
   text
     .replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd')
     .replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

@@ -1,7 +1,7 @@
 /** `run --profile` as a section: each engine's kernels, and each kernel's layers. */
 import { formatCount, formatMs } from '../measure/format.ts';
 import type { EngineProfileReport, ProfileReport } from '../measure/profile.ts';
-import type { Piece, Section, TablePiece } from './document.ts';
+import { left, type Piece, right, type Section, type TablePiece } from './document.ts';
 
 export const RATE_LEGEND =
   'rate: GFLOP/s where arithmetic would be the limit, else GB/s, each operand read and each result written once.';
@@ -29,17 +29,15 @@ export function profileSection({ mode, engines }: ProfileReport): Section {
   };
 }
 
+export const KERNEL_COLUMNS: TablePiece['columns'] = [
+  left('kernel'),
+  ...right('calls', 'ms', 'share', 'rate', 'of ceiling'),
+];
+
 const kernelTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece => ({
   kind: 'table',
   title: `${engine_id}: kernels, the longest first`,
-  columns: [
-    { head: 'kernel', align: 'left' },
-    { head: 'calls' },
-    { head: 'ms' },
-    { head: 'share' },
-    { head: 'rate' },
-    { head: 'of ceiling' },
-  ],
+  columns: KERNEL_COLUMNS,
   rows: kernels.map((kernel) => [
     { text: kernel.kernel, strong: true },
     formatCount(kernel.calls),
@@ -55,7 +53,7 @@ const layerTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece => 
   kind: 'table',
   title: `${engine_id}: each layer`,
   folded: true,
-  columns: [{ head: 'kernel', align: 'left' }, { head: 'layer' }, { head: 'calls' }, { head: 'ms' }],
+  columns: [left('kernel'), ...right('layer', 'calls', 'ms')],
   rows: kernels.flatMap(({ kernel, layers }) =>
     layers.map(({ layer, calls, ms }) => [
       kernel,

@@ -1,4 +1,5 @@
 /** `kvferry run`'s report as a document. */
+import { auditTotals } from '../measure/audit.ts';
 import type { Baseline } from '../measure/baseline.ts';
 import {
   formatBytes,
@@ -12,10 +13,18 @@ import {
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
-import { auditSentence, auditTable, auditTotals } from './audit.ts';
+import { auditSentence, auditTable } from './audit.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
-import type { Piece, ReportDocument, Section, TablePiece } from './document.ts';
+import {
+  left,
+  type Piece,
+  type ReportDocument,
+  right,
+  type Section,
+  type TablePiece,
+  under,
+} from './document.ts';
 import { keyFigures } from './key-figures.ts';
 import { profileSection } from './profile.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
@@ -101,16 +110,12 @@ function summaryTable({ runs }: Report): TablePiece {
     kind: 'table',
     title: 'The modes',
     columns: [
-      { head: 'mode', align: 'left' },
-      { head: 'turn 1', group: 'mean TTFT, ms' },
-      { head: 'turns 2+', group: 'mean TTFT, ms' },
-      { head: 'p50', group: 'TTFT turns 2+, ms' },
-      { head: 'p90', group: 'TTFT turns 2+, ms' },
+      left('mode'),
+      ...under('mean TTFT, ms', 'turn 1', 'turns 2+'),
+      ...under('TTFT turns 2+, ms', 'p50', 'p90'),
       { head: 'TPOT, ms' },
-      { head: 'pulled', group: 'prompt tokens' },
-      { head: 'computed', group: 'prompt tokens' },
-      { head: 'P→D', group: 'MB moved' },
-      { head: 'D→P', group: 'MB moved' },
+      ...under('prompt tokens', 'pulled', 'computed'),
+      ...under('MB moved', 'P→D', 'D→P'),
     ],
     rows: runs.map(({ mode, summary }) => [
       { text: mode, strong: true },
@@ -234,15 +239,10 @@ function turnsSection({ runs }: Report): Section {
       title: mode,
       folded: true,
       columns: [
-        { head: 'turn', align: 'left' },
-        { head: 'prompt', group: 'prompt tokens' },
-        { head: 'hit', group: 'prompt tokens' },
-        { head: 'pulled', group: 'prompt tokens' },
-        { head: 'computed', group: 'prompt tokens' },
-        { head: 'TTFT, ms' },
-        { head: 'TPOT, ms' },
-        { head: 'P→D', group: 'MB moved' },
-        { head: 'D→P', group: 'MB moved' },
+        left('turn'),
+        ...under('prompt tokens', 'prompt', 'hit', 'pulled', 'computed'),
+        ...right('TTFT, ms', 'TPOT, ms'),
+        ...under('MB moved', 'P→D', 'D→P'),
       ],
       rows: turns
         .slice(0, MOST_ROWS)

@@ -13,7 +13,16 @@ import { TIE } from '../measure/outcome.ts';
 import { noWinner, type SweepReport, type SweepSeriesReport, seriesName } from '../measure/sweep-report.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
-import type { CurvePiece, Piece, ReportDocument, Section, TablePiece } from './document.ts';
+import {
+  type CurvePiece,
+  left,
+  type Piece,
+  type ReportDocument,
+  right,
+  type Section,
+  type TablePiece,
+  under,
+} from './document.ts';
 import { adapterName, THROTTLED } from './verdict.ts';
 
 export function sweepDocument(
@@ -178,13 +187,10 @@ const pointsTable = ({ points }: SweepSeriesReport): TablePiece => ({
   title: 'Each length',
   columns: [
     { head: 'tokens' },
-    { head: 'pull', group: 'TTFT, ms' },
-    { head: 'recompute', group: 'TTFT, ms' },
+    ...under('TTFT, ms', 'pull', 'recompute'),
     { head: 'winner' },
     { head: 'rounds won', group: 'by pull' },
-    { head: 'MB', group: 'pulled' },
-    { head: 'GB/s', group: 'pulled' },
-    { head: 'copies', group: 'pulled' },
+    ...under('pulled', 'MB', 'GB/s', 'copies'),
   ],
   rows: points.map(({ context_tokens, pull, recompute, winner, rounds_won_by_pull }) => [
     formatCount(context_tokens),
@@ -201,12 +207,7 @@ const pointsTable = ({ points }: SweepSeriesReport): TablePiece => ({
 const thresholdTable = ({ thresholds, best_total_ms }: SweepSeriesReport): TablePiece => ({
   kind: 'table',
   title: 'What rules would cost, summed over the lengths',
-  columns: [
-    { head: 'rule', align: 'left' },
-    { head: 'total, ms' },
-    { head: 'regret, ms' },
-    { head: 'above the best' },
-  ],
+  columns: [left('rule'), ...right('total, ms', 'regret, ms', 'above the best')],
   rows: [
     [{ text: 'the better way each time', strong: true }, formatMs(best_total_ms), '-', '-'],
     ...thresholds.map(({ threshold, total_ttft_ms, regret_ms }) => [

@@ -2,9 +2,9 @@
  * An engine as whoever routes sees it. Behind it stands a thread (src/fleet/thread-engine.ts), a test's fake, or a
  * simulated engine; who routes cannot tell which. Says nothing of how an engine is started, looked into or measured.
  */
-import type { CacheLookup } from '../engine/cache-lookup.ts';
-import type { RemoteAddress } from '../engine/kv-connector.ts';
+import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineRequest } from '../engine/types.ts';
+import type { RemoteAddress } from '../transport/types.ts';
 import type { OutputStream } from './output-stream.ts';
 
 /** What an engine is there for. A request can be prefilled or decoded by any: a plan says by which. */

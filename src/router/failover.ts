@@ -46,8 +46,8 @@ async function* continued(outputs: AsyncIterable<TimedOutput>, given: number[]):
   }
 }
 
-/** Another way may work: an engine ended, or KV did not arrive. A refused request is refused everywhere. */
+/** Another way may work: an engine ended, or KV did not arrive. A request that an engine does not take is taken nowhere. */
 function canGoOn(error: unknown): error is Error {
   if (!(error instanceof KvferryError) || error instanceof InternalError) return false;
-  return error.code === 'engine_dead' || error.code === 'transfer';
+  return error.code === 'engine_dead' || error.code === 'transfer' || error.code === 'refused';
 }

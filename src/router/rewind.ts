@@ -30,13 +30,15 @@ export async function takeBack(
   return useful ? null : kv;
 }
 
-/** The parameters cut down to the first numTokens: what the holder has beyond them is not offered. */
-export function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
+/**
+ * The parameters cut down to the first numTokens: what the holder has beyond them is not offered. remote_token_ids stay
+ * whole: the holder serves who knows all that it holds.
+ */
+function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
   const blocks = Math.ceil(numTokens / blockSize);
   return {
     ...params,
     remote_num_tokens: numTokens,
-    remote_token_ids: params.remote_token_ids?.slice(0, numTokens) ?? null,
     remote_block_ids: params.remote_block_ids?.map((ids) => ids.slice(0, blocks)) ?? null,
   };
 }

@@ -49,6 +49,8 @@ export interface RouterDeps {
   /** Those there are now, ended ones included. */
   engines: () => readonly EngineClient[];
   onTurn: (notice: TurnNotice) => void;
+  /** An id that nobody can guess, for what is called so here. */
+  newId: (name: string) => string;
   spans: TurnSpans;
 }
 
@@ -76,7 +78,7 @@ export class Router {
     conversation: Conversation,
     acceptedMs: number,
   ): AsyncGenerator<GeneratedToken> {
-    const { conversations, prompts, text, spans } = this.#deps;
+    const { conversations, prompts, text, spans, newId } = this.#deps;
     const promptTokenIds = prompts.build(request, conversation);
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
@@ -85,7 +87,7 @@ export class Router {
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
-    const turnId = `${conversation.id}#${turn}.${number + 1}`;
+    const turnId = newId(`${conversation.id}#${turn}.${number + 1}`);
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
     const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs });
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
@@ -170,11 +172,12 @@ export class Router {
     plan: TurnPlan,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
+    const { spans } = this.#deps;
     const way = this.#wayOf(plan);
     const { turnId } = served.facts;
     const requestIds = { prefill: `${turnId}${attempt || '-p'}`, decode: `${turnId}${attempt}-d` };
     served.goes(way);
-    this.#deps.spans.turnGoes(served, requestIds);
+    spans.turnGoes(served, requestIds);
     for await (const item of turnOutputs(way, { ...asked, requestIds })) {
       served.hear(item);
       if (item.answers) yield item;

@@ -25,7 +25,7 @@ export function turnReport(
     local_hit_tokens: prompt.localHitTokens,
     pulled_tokens: prompt.pulledTokens,
     computed_tokens: prompt.computedTokens,
-    no_pull_reason: prompt.noPullReason,
+    no_pull_reason: prompt.noPull?.reason ?? null,
     output_tokens: result.outputTokenIds.length,
     output_token_ids: [...result.outputTokenIds],
     logits_digests: [...digests],

@@ -5,7 +5,7 @@
  */
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../engine/types.ts';
-import { InternalError, TransferError } from '../errors.ts';
+import { InternalError, RefusedError, TransferError } from '../errors.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineClient, RouterWork } from './engine-client.ts';
 import type { TimedOutput } from './output-stream.ts';
@@ -163,7 +163,8 @@ function requestOf(
 
 /**
  * One request at one engine. Aborted there at once when the signal says so, and when the reader stops early or anything
- * fails. Throws RequestError when the engine refuses it, TransferError when KV did not arrive.
+ * fails. Throws RequestError when the engine refuses it, TransferError when KV did not arrive, RefusedError when its
+ * holder refused it.
  */
 export async function* requestOutputs(
   engine: EngineClient,
@@ -195,7 +196,8 @@ export async function* requestOutputs(
 }
 
 function throwIfFailed(engine: EngineClient, output: RequestOutput): void {
-  if (output.finish?.reason === 'error') {
-    throw new TransferError(`${engine.engineId}: ${output.finish.error ?? 'the request failed'}`);
-  }
+  if (output.finish?.reason !== 'error') return;
+  const { code = 'transfer', message = 'the request failed' } = output.finish.error ?? {};
+  const ErrorOfKind = code === 'refused' ? RefusedError : TransferError;
+  throw new ErrorOfKind(`${engine.engineId}: ${message}`);
 }

@@ -1,5 +1,4 @@
 /** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
-
 import { InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
@@ -48,7 +47,7 @@ export class OneEngineService implements EngineService {
     request.onPrompt(promptTokenIds);
     const peers = this.#cluster.engines.filter((other) => other !== engine);
     const given = request.kvTransferParams;
-    const kvTransferParams = given && (await checkKvParams(given, peers));
+    const kvTransferParams = given && checkKvParams(given, peers);
     const stopping = new AbortController();
     const outputs = requestOutputs(
       engine,

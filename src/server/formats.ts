@@ -32,7 +32,7 @@ export interface Format {
   usageChunk(head: AnswerHead, outputTokens: number, end: AnswerEnd): object;
 }
 
-export function usage(outputTokens: number, { prompt }: AnswerEnd) {
+function usage(outputTokens: number, { prompt }: AnswerEnd) {
   return {
     prompt_tokens: prompt.promptTokens,
     total_tokens: prompt.promptTokens + outputTokens,

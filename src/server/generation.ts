@@ -2,8 +2,10 @@
  * One generation request, from its checked body to the response: admission, the service, the clock, the format, and the
  * end, whichever comes first: an answer, an error, or a client that goes away.
  */
+
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { SamplingParams } from '../engine/types.ts';
+import { unguessable } from '../router/request-id.ts';
 import type { Admission } from './admission.ts';
 import type { Asked } from './bodies.ts';
 import type { AnswerHead, Format, Piece } from './formats.ts';
@@ -199,10 +201,10 @@ async function* timed(
   let failure: unknown = null;
   try {
     const pieces = service.generate({
-      requestId: `${id}-${crypto.randomUUID().slice(0, 8)}`,
-      ...{ prompt: asked.prompt, sampling, stop: asked.stop, includeStop: asked.includeStop },
-      ...{ cacheSalt: asked.cacheSalt, kvTransferParams: asked.kvTransferParams },
-      ...{ conversationId: asked.conversationId, signal },
+      ...asked,
+      requestId: unguessable(id),
+      sampling,
+      signal,
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service);
         valid = true;

@@ -1,5 +1,5 @@
 /** Errors as a client gets them: OpenAI's shape with vLLM's type names. */
-import { KvferryError } from '../errors.ts';
+import { KvferryError, messageOf } from '../errors.ts';
 
 export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: number };
@@ -42,10 +42,11 @@ export function asHttpError(error: unknown, param: string | null = null): HttpEr
   if (error instanceof KvferryError) {
     if (error.code === 'request' || error.code === 'config' || error.code === 'model')
       return new HttpError(400, error.message, param);
+    if (error.code === 'refused') return new HttpError(400, error.message, 'kv_transfer_params');
     if (error.code === 'engine_dead') return new HttpError(503, error.message, null, { 'Retry-After': '1' });
     return new HttpError(500, error.message);
   }
-  return new HttpError(500, error instanceof Error ? error.message : String(error));
+  return new HttpError(500, messageOf(error));
 }
 
 export function errorBody({ status, message, param }: HttpError): ErrorBody {

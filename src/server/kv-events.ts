@@ -27,7 +27,7 @@ export interface KvEventBatch {
   data_parallel_rank: number;
 }
 
-export function kvEvent(event: CacheEvent): KvEvent {
+function kvEvent(event: CacheEvent): KvEvent {
   switch (event.kind) {
     case 'stored':
       return {
@@ -54,9 +54,9 @@ export function kvEvent(event: CacheEvent): KvEvent {
 }
 
 /** vLLM's buffer_steps. */
-export const KEPT_BATCHES = 10_000;
+const KEPT_BATCHES = 10_000;
 /** Ours: a batch of a long prefill is large, and 10,000 of them would be too much. */
-export const KEPT_CHARACTERS = 32 * 2 ** 20;
+const KEPT_CHARACTERS = 32 * 2 ** 20;
 
 export class KvEventLog {
   readonly #mostBatches: number;

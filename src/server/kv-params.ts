@@ -1,8 +1,7 @@
 /**
- * kv_transfer_params of a request to an engine's port, before the engine sees them: what names another engine than its
- * peers, or blocks that are not held for the request it names, is refused.
+ * kv_transfer_params of a request to an engine's port, before the engine sees them: their shape, and whether they name one
+ * of its peers. Whether anything is held as they say is for the holder to find (src/connector/holds.ts), who tells nobody.
  */
-
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { HttpError } from './http-error.ts';
@@ -10,10 +9,10 @@ import { HttpError } from './http-error.ts';
 const field = (key: string) => `kv_transfer_params.${key}`;
 
 /** `peers`: the engines that this one can read from. Throws HttpError 400. */
-export async function checkKvParams(
+export function checkKvParams(
   given: Record<string, unknown>,
   peers: readonly ThreadEngine[],
-): Promise<KvTransferParams> {
+): KvTransferParams {
   const result = kvTransferParamsSchema.safeParse(given);
   if (!result.success) {
     const { path, message } = result.error.issues[0]!;
@@ -35,12 +34,12 @@ export async function checkKvParams(
       field('streamed'),
     );
   }
-  await checkRemote(params, peers);
+  checkRemote(params, peers);
   return params;
 }
 
-async function checkRemote(params: KvTransferParams, peers: readonly ThreadEngine[]): Promise<void> {
-  const { remote_engine_id: engineId, remote_port: port, remote_request_id: requestId } = params;
+function checkRemote(params: KvTransferParams, peers: readonly ThreadEngine[]): void {
+  const { remote_engine_id: engineId, remote_port: port } = params;
   const blockIds = params.remote_block_ids ?? [];
   if (engineId == null) {
     if (!blockIds.some((ids) => ids.length > 0)) return;
@@ -64,22 +63,6 @@ async function checkRemote(params: KvTransferParams, peers: readonly ThreadEngin
       400,
       `kv_transfer_params.remote_port is ${port}: ${engineId} is at ${peer.address.port}`,
       field('remote_port'),
-    );
-  }
-  if (requestId == null || peer.dead) return;
-  const check = await peer.inspection.checkHeld(requestId, blockIds).catch(() => null);
-  if (check?.state === 'stray') {
-    throw new HttpError(
-      400,
-      `kv_transfer_params.remote_block_ids holds block ${check.stray}, which ${engineId} does not hold for ${requestId}`,
-      field('remote_block_ids'),
-    );
-  }
-  if (check?.state === 'unknown') {
-    throw new HttpError(
-      400,
-      `kv_transfer_params.remote_request_id is '${requestId}': ${engineId} has held nothing for a request of that id`,
-      field('remote_request_id'),
     );
   }
 }

@@ -38,12 +38,13 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
     ended(port, record) {
       const { requestId, reason, prompt, outputTokens, latencyMs, firstTokenMs } = record;
       const fields = {
-        ...{ event: 'generated', port, request_id: requestId, reason },
-        ...{
-          output_tokens: outputTokens,
-          ttft_ms: firstTokenMs && round(firstTokenMs),
-          ms: round(latencyMs),
-        },
+        event: 'generated',
+        port,
+        request_id: requestId,
+        reason,
+        output_tokens: outputTokens,
+        ttft_ms: firstTokenMs && round(firstTokenMs),
+        ms: round(latencyMs),
         prompt_tokens: prompt?.promptTokens ?? null,
         pulled_tokens: prompt?.pulledTokens ?? null,
         hit_tokens: prompt?.localHitTokens ?? null,

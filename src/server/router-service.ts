@@ -34,21 +34,16 @@ export class ClusterService implements RouterService {
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
-    if (request.kvTransferParams !== null) {
+    const { requestId: _, prompt, kvTransferParams, ...asked } = request;
+    if (kvTransferParams !== null) {
       throw new HttpError(
         400,
         'kv_transfer_params are for the ports of P and D: the router keeps its own, leave them out',
         'kv_transfer_params',
       );
     }
-    const { conversationId, sampling, stop, includeStop, cacheSalt, onPrompt, signal } = request;
-    const tokens = this.cluster.generate({
-      ...sourceOf(request.prompt),
-      conversationId,
-      findConversation: true,
-      failover: true,
-      ...{ sampling, stop, includeStop, cacheSalt, onPrompt, signal },
-    });
+    const source = sourceOf(prompt);
+    const tokens = this.cluster.generate({ ...source, ...asked, findConversation: true, failover: true });
     for await (const { tokenId, text, logits, atMs, final } of tokens) {
       const piece = { tokenId, text, logits, atMs };
       if (!final) {

@@ -2,7 +2,6 @@
  * What one HTTP port serves, without HTTP: an engine on its own (P or D), or the router before them. The handlers of
  * app.ts know only this; engine-service.ts and router-service.ts are the two kinds.
  */
-
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
@@ -37,7 +36,7 @@ export type Prompt =
   | { kind: 'tokens'; tokenIds: readonly number[] };
 
 export interface GenerationRequest {
-  /** Unique in the process; the engines know the request by it. */
+  /** Unique, and not to be guessed; the engines know the request by it. */
   requestId: string;
   prompt: Prompt;
   sampling: SamplingParams;
@@ -84,7 +83,7 @@ interface Service {
   readonly text: TextTools;
   /** Requests that are served at once; more of them wait. */
   readonly maxNumSeqs: number;
-  /** Throws RequestError, TransferError, EngineDeadError, or the signal's reason. */
+  /** Throws RequestError, TransferError, RefusedError, EngineDeadError, or the signal's reason. */
   generate(request: GenerationRequest): AsyncIterable<AnswerPiece>;
   /** Why it cannot serve now; null when it can. */
   unhealthy(): string | null;

@@ -1,5 +1,4 @@
 /** A model's tokenizer and chat template, as the ports use them. */
-
 import { RequestError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { Prompt, TextTools } from './service.ts';

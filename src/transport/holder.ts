@@ -3,6 +3,7 @@
  * send-chunks.ts moves. Which READs may be served is the gate's business; serving never waits for own reads.
  */
 import type { TransferOutcome } from '../engine/kv-connector.ts';
+import { messageOf } from '../errors.ts';
 import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { impossibleRead } from './impossible-read.ts';
@@ -99,11 +100,8 @@ export class HolderHalf {
   }
 
   async #serve(connection: Connection, read: ReadMessage | StreamMessage): Promise<void> {
-    const underWay = connection.transfers.has(read.transferId);
-    const wrong = underWay
-      ? `transfer ${read.transferId} is under way.`
-      : impossibleRead(read, this.#deps.memory.numBlocks);
-    if (wrong) return this.#end(read, 'failed', wrong);
+    if (connection.transfers.has(read.transferId))
+      return this.#end(read, 'failed', `transfer ${read.transferId} is under way.`);
     let opened: OpenedRead | StreamEnd;
     try {
       opened = this.#open(read, connection);
@@ -111,6 +109,12 @@ export class HolderHalf {
       return this.#end(read, 'failed', `the holder could not decide on the READ: ${messageOf(error)}`);
     }
     if ('outcome' in opened) return this.#end(read, opened.outcome, opened.message);
+    // Only who may read is told what else is wrong.
+    const wrong = impossibleRead(read, this.#deps.memory.numBlocks);
+    if (wrong) {
+      opened.finished();
+      return this.#end(read, 'failed', wrong);
+    }
 
     const transfer = new AbortController();
     connection.transfers.set(read.transferId, transfer);
@@ -134,16 +138,19 @@ export class HolderHalf {
     const cut = (blockIds: ReadMessage['blockIds']) =>
       cutIntoChunks(blockIds, memory.blockBytes, maxChunkBytes);
     if (read.kind === 'stream') {
-      const stream = streamGate()(read.remoteRequestId);
+      const stream = streamGate()(read.remoteRequestId, read.claim);
       const send = (sending: ChunkSending) =>
         sendStream({
-          ...{ blockIndexes: read.blockIndexes, stream, signal: sending.signal, cut },
+          blockIndexes: read.blockIndexes,
+          stream,
+          signal: sending.signal,
+          cut,
           send: (batch) => sending.send(batch),
         });
       return { finished: () => stream.finished(), send };
     }
     const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
-    const decision = gate()(read.remoteRequestId, blocks);
+    const decision = gate()(read.remoteRequestId, blocks, read.claim);
     if (!decision.allow) return decision;
     const send = async (sending: ChunkSending) => {
       await sending.send({ chunks: cut(read.blockIds) });
@@ -157,5 +164,3 @@ export class HolderHalf {
     this.#deps.post({ kind: 'read_ended', epoch, transferId, outcome, message });
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

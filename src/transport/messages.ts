@@ -6,7 +6,7 @@
 import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId } from '../engine/types.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
-import type { EngineIdentity, PeerNotification } from './types.ts';
+import type { EngineIdentity, PeerNotification, ReadClaim } from './types.ts';
 
 /** Reader to holder, once per connection: asks for a slab. */
 export interface HelloMessage {
@@ -38,6 +38,7 @@ export interface ReadMessage {
   transferId: string;
   /** The holder's request whose blocks are asked for. */
   remoteRequestId: string;
+  claim: ReadClaim;
   /** The reader's request, for spans. */
   requestId: string;
   /** By group, in the order in which the bytes are wanted. */

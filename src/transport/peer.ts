@@ -1,9 +1,10 @@
 /** One other engine: the channel to it, our half as its reader, our half as its holder, and whether it lives. */
-import type { RemoteAddress } from '../engine/kv-connector.ts';
+
 import { Channel } from './channel.ts';
 import type { HolderHalf } from './holder.ts';
 import type { NotificationMessage, PeerMessage } from './messages.ts';
 import type { ReaderHalf } from './reader.ts';
+import type { RemoteAddress } from './types.ts';
 
 export interface PeerDeps {
   port: MessagePort;

@@ -3,7 +3,7 @@
  * A transfer's result comes only when nothing of it can still write into the reader's blocks.
  */
 import type { BlockId, Clock } from '../engine/types.ts';
-import { TransferError } from '../errors.ts';
+import { messageOf, TransferError } from '../errors.ts';
 import { hostLane, type SpanSink, wayBetween } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
@@ -56,16 +56,21 @@ export class ReaderHalf {
     if (!wasConnected) {
       transfer.stages.handshakeMs = elapsed;
       emitStage(this.#deps.onSpan, {
-        ...{ name: 'handshake', lane: hostLane(this.#deps.own.identity.engineId) },
-        ...{ startMs: startedAt, endMs: startedAt + elapsed },
-        ...{ requestId: request.requestId, transferId, chunk: 0, bytes: 0 },
+        name: 'handshake',
+        lane: hostLane(this.#deps.own.identity.engineId),
+        startMs: startedAt,
+        endMs: startedAt + elapsed,
+        requestId: request.requestId,
+        transferId,
+        chunk: 0,
+        bytes: 0,
         way: wayBetween(engineId, this.#deps.own.identity.engineId),
       });
     }
     this.#transfers.set(transferId, transfer);
-    const { remoteRequestId, requestId, signal } = request;
+    const { remoteRequestId, claim, requestId, signal } = request;
     const postedAt = clock.now();
-    const read = { epoch: connected.epoch, transferId, remoteRequestId, requestId, postedAt };
+    const read = { epoch: connected.epoch, transferId, remoteRequestId, claim, requestId, postedAt };
     if (request.streamed) post({ kind: 'stream', ...read, blockIndexes: transfer.remoteIds });
     else post({ kind: 'read', ...read, blockIds: transfer.remoteIds });
     transfer.postMs = clock.now() - postedAt;
@@ -129,7 +134,7 @@ export class ReaderHalf {
         committed = true;
       }
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       this.#fail(transfer, error instanceof TransferError ? why : `the blocks could not be stored: ${why}`);
     }
     transfer.chunkDone(chunk, committed);
@@ -197,10 +202,15 @@ export class ReaderHalf {
 
   #span(name: StageName, chunk: ChunkMessage, transfer: Transfer, startMs: number, endMs: number): void {
     emitStage(this.#deps.onSpan, {
-      ...{ name, lane: hostLane(this.#deps.own.identity.engineId), startMs, endMs },
-      ...{ requestId: transfer.request.requestId, transferId: transfer.transferId },
+      name,
+      lane: hostLane(this.#deps.own.identity.engineId),
+      startMs,
+      endMs,
+      requestId: transfer.request.requestId,
+      transferId: transfer.transferId,
       way: wayBetween(transfer.request.remote.engineId, this.#deps.own.identity.engineId),
-      ...{ chunk: chunk.index, bytes: chunk.byteLength },
+      chunk: chunk.index,
+      bytes: chunk.byteLength,
     });
   }
 }

@@ -109,16 +109,27 @@ export class ChunkSending {
     const times = {
       waitStart: index === 0 && read.kind === 'read' ? Math.min(read.postedAt, startMs) : startMs,
       gatherStart: Math.max(startMs, submitted - gathered.gatherMs),
-      ...{ submitted, readbackStart, mapped: endMs, slabInStart, slabInEnd },
+      submitted,
+      readbackStart,
+      mapped: endMs,
+      slabInStart,
+      slabInEnd,
     };
     const post = (linkTimes: HolderTimes['link']) =>
       this.#deps.post({
         kind: 'chunk',
-        ...{ epoch: this.#to.epoch, transferId, index, slot, byteLength: bytes },
-        ...{ group: chunk.group, first: chunk.first, count: chunk.blockIds.length },
+        epoch: this.#to.epoch,
+        transferId,
+        index,
+        slot,
+        byteLength: bytes,
+        group: chunk.group,
+        first: chunk.first,
+        count: chunk.blockIds.length,
         ...(read.kind === 'stream' ? { blockIds: chunk.blockIds } : {}),
         times: { ...times, link: linkTimes },
-        ...{ checksum: sum, descriptors: gathered.descriptors },
+        checksum: sum,
+        descriptors: gathered.descriptors,
       });
     const link = this.#deps.link.queue;
     if (!link) return post(null);

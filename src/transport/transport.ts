@@ -2,7 +2,6 @@
  * One engine's transport: all its peers, found by (host, port). Reads from any of them and serves any of them, both ways
  * at once. Knows nothing of requests' lives: the gate decides what may be read, the connector what to read.
  */
-import type { BlockPair, RemoteAddress } from '../engine/kv-connector.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { linkLane, type SpanSink, wayBetween } from '../measure/spans.ts';
@@ -17,9 +16,11 @@ import { emitStage } from './stage-spans.ts';
 import { emptyResult } from './transfer.ts';
 import type {
   BlockMemory,
+  BlockPair,
   EngineIdentity,
   PeerNotification,
   ReadRequest,
+  RemoteAddress,
   ServingTransport,
   TransferResult,
   TransportHandlers,
@@ -279,9 +280,14 @@ class MessagePortTransport implements PeerTransport {
     const { clock, onSpan } = this.#deps;
     if (notification.kind === 'done_reading' && onSpan) {
       emitStage(onSpan, {
-        ...{ name: 'notify', lane: linkLane(from.engineId, this.identity.engineId) },
-        ...{ startMs: postedAt, endMs: clock.now(), requestId },
-        ...{ transferId: notification.requestId, chunk: 0, bytes: 0 },
+        name: 'notify',
+        lane: linkLane(from.engineId, this.identity.engineId),
+        startMs: postedAt,
+        endMs: clock.now(),
+        requestId,
+        transferId: notification.requestId,
+        chunk: 0,
+        bytes: 0,
         way: wayBetween(this.identity.engineId, from.engineId),
       });
     }

@@ -2,8 +2,37 @@
  * Bytes between engines. The transport moves block contents through shared memory and messages (never block bytes in a
  * message); it knows neither the GPU, which stands behind BlockMemory, nor what a block is for.
  */
-import type { BlockPair, RemoteAddress, TransferOutcome } from '../engine/kv-connector.ts';
+import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
+import type { PrefixClaim } from './prefix-claim.ts';
+
+/** Under which peers find an engine. */
+export interface RemoteAddress {
+  engineId: string;
+  host: string;
+  port: number;
+}
+
+/** One block to fetch. */
+export interface BlockPair {
+  group: number;
+  remote: BlockId;
+  local: BlockId;
+}
+
+/** A hold at another engine, and what shows that one has business with it. */
+export interface HoldRef {
+  requestId: string;
+  /** All of its tokens, as its parameters tell them. */
+  held: PrefixClaim;
+}
+
+/** What a READ shows its holder, who compares it with what it has. */
+export interface ReadClaim {
+  held: PrefixClaim;
+  /** Of the reader's own prompt, as far as its blocks are to be read. */
+  prompt: PrefixClaim;
+}
 
 /** The paged KV of one engine, as bytes: a block is layer by layer here, however it lies on the device. */
 export interface BlockMemory {
@@ -58,6 +87,7 @@ export interface ReadRequest {
   remote: RemoteAddress;
   /** The holder's request whose blocks are read. */
   remoteRequestId: string;
+  claim: ReadClaim;
   pairs: readonly BlockPair[];
   /** Own request, for spans and messages. */
   requestId: string;
@@ -107,16 +137,15 @@ export interface TransferResult {
 
 /** A message from a reader to a holder, outside of any transfer. */
 export type PeerNotification =
-  | { kind: 'done_reading'; requestId: string }
-  | { kind: 'heartbeat'; requestIds: readonly string[] };
+  | ({ kind: 'done_reading' } & HoldRef)
+  | { kind: 'heartbeat'; holds: readonly HoldRef[] };
 
 /** Decides at the holder whether a READ may be served. */
 export type ReadGate = (
   requestId: string,
   blocks: readonly { group: number; blockId: BlockId }[],
-) =>
-  | { allow: true; finished: () => void }
-  | { allow: false; outcome: 'declined' | 'expired' | 'failed'; message: string };
+  claim: ReadClaim,
+) => { allow: true; finished: () => void } | ({ allow: false } & StreamEnd);
 
 /** Blocks of a sequence, by group, from its first to number numBlocks - 1, that have KV. */
 export interface ReadyBlocks {
@@ -128,7 +157,7 @@ export interface ReadyBlocks {
 
 /** Why further blocks will not come. */
 export interface StreamEnd {
-  outcome: 'declined' | 'expired' | 'failed';
+  outcome: Exclude<TransferOutcome, 'done' | 'dead'>;
   message: string;
 }
 
@@ -141,7 +170,7 @@ export interface BlockStream {
 }
 
 /** Opens the sequence of a request, known or not, at the holder. */
-export type StreamGate = (requestId: string) => BlockStream;
+export type StreamGate = (requestId: string, claim: ReadClaim) => BlockStream;
 
 export interface Transport {
   readonly identity: EngineIdentity;

@@ -54,7 +54,7 @@ const poisson = z.strictObject({
   max: most,
 });
 
-export const DISTRIBUTIONS = ['constant', 'uniform', 'lognormal', 'zipf', 'poisson'] as const;
+const DISTRIBUTIONS = ['constant', 'uniform', 'lognormal', 'zipf', 'poisson'] as const;
 
 export const distributionSchema = z.discriminatedUnion(
   'distribution',

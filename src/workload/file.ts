@@ -3,6 +3,7 @@
  * Only what the user's side says is taken: every message of the user gets an answer, and the assistant's own are skipped.
  */
 import { z } from 'zod';
+import { parseJson } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
 import type { AnsweredConversation, Message, TextConversation } from './types.ts';
 
@@ -21,7 +22,7 @@ const conversationSchema = z.object({
 
 /** `location` is for messages. Throws ConfigError. */
 export function parseConversations(text: string, location: string): TextConversation[] {
-  return readList(parseJson(text, location), location).map(({ id, turns, place }) => {
+  return readList(parseMessages(text, location), location).map(({ id, turns, place }) => {
     if (turns.at(-1)!.answer !== null) {
       throw new ConfigError(
         `${place} ends with the assistant: its turns are generated, so the last message must be the user's; leave the answer out`,
@@ -37,18 +38,8 @@ export function parseAnswered(json: unknown, location: string): AnsweredConversa
 }
 
 /** Throws ConfigError that names the place. */
-export function parseJson(text: string, location: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new ConfigError(
-      `${location} is no JSON (${(error as Error).message}): wanted OpenAI-style messages`,
-      {
-        cause: error,
-      },
-    );
-  }
-}
+export const parseMessages = (text: string, location: string): unknown =>
+  parseJson(text, location, 'wanted OpenAI-style messages');
 
 function readList(json: unknown, location: string): (AnsweredConversation & { place: string })[] {
   const list = Array.isArray(json) && !json.every(looksLikeMessage) ? json : [json];

@@ -20,8 +20,13 @@ describe('what a pull costs decode', () => {
 describe('the slowest stage', () => {
   const copy = (deviceMs: number, slabMs: number) => [{ startMs: 0, endMs: 20, deviceMs, slabMs }];
   const rate: CopyRate = {
-    ...{ from: 'decode-0', to: 'prefill-0', bytes: 1e6, chunkBytes: 1e6, descriptors: 1 },
-    ...{ pipelinedMs: [10], byHandMs: [13] },
+    from: 'decode-0',
+    to: 'prefill-0',
+    bytes: 1e6,
+    chunkBytes: 1e6,
+    descriptors: 1,
+    pipelinedMs: [10],
+    byHandMs: [13],
     alone: { out: copy(4, 2), in: copy(2, 5) },
     beside: { out: copy(7, 2), in: copy(3, 5) },
   };

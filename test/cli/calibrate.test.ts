@@ -74,14 +74,14 @@ describe('kvferry run with a policy and audits', () => {
     const world = await withProfile();
     const { code } = await kvferry('run --turns 3 --pull-policy cost-aware --cost-profile c.json', world);
     expect(code).toBe(0);
-    expect(world.clusters.at(-1)!.settings.connector.costProfile).toMatchObject({ model: 'nano' });
+    expect(world.clusters.at(-1)!.settings.connector.nixl.costProfile).toMatchObject({ model: 'nano' });
   });
 
   it('calibrates at the start without one, and says so', async () => {
     const { code, world } = await kvferry('run --turns 3 --pull-policy cost-aware');
     expect(code).toBe(0);
     expect(world.err()).toContain('cost-aware without --cost-profile: a quick calibration first');
-    expect(world.clusters[0]!.settings.connector.costProfile).not.toBeNull();
+    expect(world.clusters[0]!.settings.connector.nixl.costProfile).not.toBeNull();
   });
 
   it.each([

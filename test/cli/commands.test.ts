@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { widthOf } from '../../src/cli/format.ts';
-import type { CheckProvider } from '../../src/cli/verify/types.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { AdapterError, InternalError } from '../../src/errors.ts';
+import type { CheckProvider } from '../../src/lab/verify/types.ts';
 import { fakeWorld } from './fake.ts';
 
 const widest = (text: string): number => Math.max(...text.split('\n').map(widthOf));

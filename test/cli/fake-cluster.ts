@@ -1,5 +1,4 @@
 /** A cluster that answers by arithmetic. */
-
 import type { Mode } from '../../src/config/modes.ts';
 import { changed } from '../../src/fleet/options.ts';
 import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
@@ -147,7 +146,7 @@ export class FakeCluster implements Cluster {
                   localHitTokens: 0,
                   pulledTokens: pulled,
                   computedTokens: prompt.length - pulled,
-                  noPullReason: offered && pulled === 0 ? '5 < threshold 64' : null,
+                  noPull: offered && pulled === 0 ? { by: 'policy', reason: '5 < threshold 64' } : null,
                 },
                 ttftMs,
                 tpotMs: 3.25,

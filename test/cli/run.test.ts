@@ -67,7 +67,7 @@ describe('kvferry run', () => {
     expect(world.out()).not.toContain('<end>');
     expect(world.clusters[0]?.options).toMatchObject({
       prefill: { enablePrefixCaching: false },
-      connector: { recomputeThreshold: 32 },
+      connector: { nixl: { recomputeThreshold: 32 } },
     });
   });
 
@@ -96,7 +96,7 @@ describe('kvferry run', () => {
       kvDtype: 'f32',
       weightSeed: 7,
       prefill: { numBlocks: 99, enablePrefixCaching: true },
-      connector: { recomputeThreshold: 0, decoderTtlMs: 9000, tokenCheck: false },
+      connector: { nixl: { recomputeThreshold: 0, decoderTtlMs: 9000, tokenCheck: false } },
       link: { name: '10e6', bytesPerSecond: 10e6 },
     });
     expect(world.out()).toContain('Only bidirectional ran');

@@ -36,7 +36,7 @@ test("recall is served with vLLM's defaults, not with those of the shipped conve
   });
   const { options } = world.served[0]!;
   expect(options.prefill.enablePrefixCaching).toBe(true);
-  expect(options.connector.recomputeThreshold).toBe(64);
+  expect(options.connector.nixl.recomputeThreshold).toBe(64);
   world.interrupt();
   expect(await ended).toBe(0);
 });
@@ -47,7 +47,7 @@ test('serve takes the cost-aware policy, and measures costs before ports are ope
   await expect.poll(() => world.out()).toContain('router   http://h:3');
   expect(world.err()).toContain('a quick calibration first');
   expect(world.clusters[0]!.settings).toMatchObject({ mode: 'bidirectional', link: null });
-  expect(world.clusters[0]!.settings.connector.costProfile).toMatchObject({ model: 'nano' });
+  expect(world.clusters[0]!.settings.connector.nixl.costProfile).toMatchObject({ model: 'nano' });
   world.interrupt();
   expect(await ended).toBe(0);
 });

@@ -34,7 +34,10 @@ const profile = costProfileSchema.parse({
 
 const policy = () => new CostAwarePolicy({ profile, blockSize: 16, maxNumBatchedTokens: 256 });
 const ask = (count: number, more: Partial<PullQuestion> = {}): PullQuestion => ({
-  ...{ count, localHitTokens: 0, promptTokens: count + 16, holderRequests: 0 },
+  count,
+  localHitTokens: 0,
+  promptTokens: count + 16,
+  holderRequests: 0,
   ...more,
 });
 
@@ -86,7 +89,7 @@ describe('the cost-aware policy', () => {
     expect(decide.refuse(ask(64))).not.toBeNull();
     for (let i = 0; i < 60; i++) {
       const tokens = [17, 80, 200, 256][i % 4]!;
-      decide.stepRan([{ start: 0, tokens }], 2 + 1.5 * tokens);
+      decide.stepRan([{ startPosition: 0, tokenIds: new Array<number>(tokens).fill(7) }], 2 + 1.5 * tokens);
     }
     expect(Math.abs(decide.costs().prefill.msPerToken / 1.5 - 1)).toBeLessThan(0.1);
     expect(decide.refuse(ask(64))).toBeNull();

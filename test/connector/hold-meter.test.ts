@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HoldMeter } from '../../src/connector/nixl/hold-meter.ts';
+import { HoldMeter } from '../../src/connector/hold-meter.ts';
 
 describe('HoldMeter', () => {
   it('integrates the blocks that are held over time, each once', () => {

@@ -1,37 +1,28 @@
 /** Prefill and decode nodes for the worker side's tests: the real transport and worker side, memory instead of a GPU. */
+
 import { afterEach } from 'vitest';
-import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
-import { NixlWorkerSide, type TransferInfo } from '../../src/connector/nixl/worker-side.ts';
-import type {
-  BlockPair,
-  ConnectorMetadata,
-  ConnectorOutput,
-  RecvRequest,
-  SendRequest,
-} from '../../src/engine/kv-connector.ts';
+import type { NixlConfig } from '../../src/config/kv-transfer.ts';
+import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
+import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
+import type { TransferInfo } from '../../src/connector/types.ts';
+import type { ConnectorOutput } from '../../src/engine/kv-connector.ts';
+import { claimPrefix, type PrefixClaim } from '../../src/transport/prefix-claim.ts';
+import type { BlockPair, ReadClaim } from '../../src/transport/types.ts';
+import { TestClock } from '../clock.ts';
 import {
   connect,
-  ManualClock,
   makeEngine,
+  range,
   type TestEngine,
   type TestEngineOptions,
   TestMemory,
   turns,
 } from '../transport/helpers.ts';
+import { connectorDefaults } from './scripted.ts';
 
 export { connect };
 
-export const LEASE_MS = 30_000;
-export const TTL_MS = 480_000;
-const config: ConnectorConfig = {
-  bidirectional: true,
-  recomputeThreshold: 0,
-  decoderTtlMs: TTL_MS,
-  leaseMs: LEASE_MS,
-  loadFailurePolicy: 'fail',
-  enforceHandshakeCompat: true,
-  tokenCheck: true,
-};
+export const { leaseMs: LEASE_MS, decoderTtlMs: TTL_MS } = connectorDefaults.nixl;
 
 export interface Node extends TestEngine {
   worker: NixlWorkerSide;
@@ -47,7 +38,7 @@ afterEach(() => {
 
 export function makeNode(
   name: string,
-  clock: ManualClock,
+  clock: TestClock,
   options: TestEngineOptions = {},
   changes = {},
 ): Node {
@@ -56,7 +47,7 @@ export function makeNode(
   const transfers: TransferInfo[] = [];
   const chunks: Node['chunks'] = [];
   const worker = new NixlWorkerSide({
-    config: { ...config, ...changes },
+    config: { ...connectorDefaults.nixl, ...changes },
     transport: engine.transport,
     clock,
     onChunk: ({ pairs }) => chunks.push(pairs.map(({ remote, local }) => [remote, local] as const)),
@@ -68,16 +59,16 @@ export function makeNode(
 
 /** P and D with one clock, connected. */
 export function makeNodes(
-  options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<ConnectorConfig> } = {},
+  options: { p?: TestEngineOptions; d?: TestEngineOptions; config?: Partial<NixlConfig> } = {},
 ) {
-  const clock = new ManualClock();
+  const clock = new TestClock();
   const p = makeNode('prefill', clock, options.p, options.config);
   const d = makeNode('decode-engine', clock, options.d, options.config);
   connect(p, d);
   return { clock, p, d };
 }
 
-export function metadata(parts: Partial<ConnectorMetadata>): ConnectorMetadata {
+export function metadata(parts: Partial<NixlMetadata>): NixlMetadata {
   return {
     reqsToRecv: new Map(),
     reqsToSend: new Map(),
@@ -90,6 +81,30 @@ export function metadata(parts: Partial<ConnectorMetadata>): ConnectorMetadata {
   };
 }
 
+/** Every sequence here has the tokens 0, 1, 2, ... */
+export const claimOf = (numTokens: number, cacheSalt: string | null = null): PrefixClaim =>
+  claimPrefix(true)(range(0, numTokens), numTokens, cacheSalt);
+
+/** Blocks of what was held last under an id. */
+const lastHeld = new Map<string, number[]>();
+
+/** What a hold of these full blocks is shown to be read as far as `last`, to its end when absent. */
+export function claimTo(requestId: string, last?: number): ReadClaim {
+  const blockIds = lastHeld.get(requestId) ?? [];
+  const read = last === undefined ? blockIds.length : blockIds.indexOf(last) + 1;
+  return { held: claimOf(16 * blockIds.length), prompt: claimOf(16 * read) };
+}
+
+export function sends(
+  requestId: string,
+  blockIds: number[],
+  send: Pick<SendRequest, 'direction' | 'deadline'>,
+): Map<string, SendRequest> {
+  lastHeld.set(requestId, blockIds);
+  const tokenIds = range(0, 16 * blockIds.length);
+  return new Map([[requestId, { blockIds: [blockIds], tokenIds, cacheSalt: null, ...send }]]);
+}
+
 export function hold(
   node: Node,
   requestId: string,
@@ -97,9 +112,7 @@ export function hold(
   send: Pick<SendRequest, 'direction' | 'deadline'>,
 ) {
   node.worker.startLoadKv(metadata({ reqsInBatch: new Set([requestId]) }));
-  node.worker.startLoadKv(
-    metadata({ reqsToSend: new Map([[requestId, { blockIds: [blockIds], ...send }]]) }),
-  );
+  node.worker.startLoadKv(metadata({ reqsToSend: sends(requestId, blockIds, send) }));
 }
 
 export function pull(
@@ -109,10 +122,12 @@ export function pull(
   pairs: BlockPair[],
   remote: Partial<RecvRequest['remote']> = {},
 ) {
+  const held = remote.requestId ?? `${requestId}@${from.address.engineId}`;
   const recv: RecvRequest = {
     remote: {
       ...from.address,
-      requestId: `${requestId}@${from.address.engineId}`,
+      requestId: held,
+      claim: claimTo(held, pairs.at(-1)?.remote),
       blocksExpiryTime: null,
       ...remote,
     },
@@ -130,9 +145,14 @@ export async function nextOutput(node: Node): Promise<ConnectorOutput> {
   await turns();
   return node.worker.getFinished();
 }
-export const nothing: ConnectorOutput = { finishedSending: [], finishedRecving: [], failedRecving: [] };
-export const lease = (clock: ManualClock) => ({
+export const nothing: ConnectorOutput = {
+  finishedSending: [],
+  finishedRecving: [],
+  failedRecving: [],
+  changed: false,
+};
+export const lease = (clock: Pick<TestClock, 'now'>) => ({
   direction: 'prefill' as const,
   deadline: clock.now() + LEASE_MS,
 });
-export const ttl = (clock: ManualClock) => ({ direction: 'decode' as const, deadline: clock.now() + TTL_MS });
+export const ttl = (clock: TestClock) => ({ direction: 'decode' as const, deadline: clock.now() + TTL_MS });

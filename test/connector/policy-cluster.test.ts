@@ -69,7 +69,7 @@ describe('a conversation of three turns', () => {
 
   it('with the default threshold nothing of this size is pulled back', async () => {
     const { p } = await run({ recomputeThreshold: 64 });
-    expect(p.map((a) => a.noPullReason)).toEqual([null, '17 < threshold 64', '9 < threshold 64']);
+    expect(p.map((a) => a.noPull?.reason ?? null)).toEqual([null, '17 < threshold 64', '9 < threshold 64']);
   });
 
   it('without a prefix cache P pulls all of the history', async () => {
@@ -79,7 +79,7 @@ describe('a conversation of three turns', () => {
       [0, 0, 80],
       [0, 89, 31],
     ]);
-    expect(p[1]!.noPullReason).toBe('49 < threshold 64');
+    expect(p[1]!.noPull).toEqual({ by: 'policy', reason: '49 < threshold 64' });
   });
 
   it('unidirectional: P computes what D generated', async () => {
@@ -89,7 +89,7 @@ describe('a conversation of three turns', () => {
       [32, 0, 48],
       [80, 0, 40],
     ]);
-    expect(p.map((a) => a.noPullReason)).toEqual([null, null, null]);
+    expect(p.map((a) => a.noPull)).toEqual([null, null, null]);
     expect(d.map((a) => a.localHitTokens)).toEqual([0, 48, 80]);
   });
 });
@@ -116,14 +116,14 @@ describe('a next turn that comes late', () => {
 
   it('in time pulls', async () => {
     const { account } = await secondTurn(474_000, 'recompute');
-    expect(account).toMatchObject({ pulledTokens: 17, noPullReason: null });
+    expect(account).toMatchObject({ pulledTokens: 17, noPull: null });
   });
 
   for (const waitMs of [476_000, 481_000]) {
     it(`after ${waitMs / 1000} s recomputes, and gives the same tokens`, async () => {
       const { second, account, expected } = await secondTurn(waitMs, 'recompute');
       expect(account).toMatchObject({ localHitTokens: 32, pulledTokens: 0, computedTokens: 38 });
-      expect(account!.noPullReason).toMatch(/^pull expired: /);
+      expect(account!.noPull?.reason).toMatch(/^pull expired: /);
       expect(second.output).toEqual(expected);
     });
   }
@@ -131,7 +131,10 @@ describe('a next turn that comes late', () => {
   it("after it, ends with an error under the policy 'fail'", async () => {
     const { second } = await secondTurn(476_000, 'fail');
     expect(second.end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
-    expect(second.end.finish!.error).toMatch(/did not arrive \(expired\)/);
+    expect(second.end.finish!.error).toMatchObject({
+      code: 'transfer',
+      message: expect.stringMatching(/did not arrive \(expired\)/),
+    });
   });
 });
 
@@ -151,15 +154,15 @@ it.each(['pull', 'streamed'] as const)(
     });
     const start = cluster.clock.now();
     await cluster.runUntil(() => ended === conversations.length);
-    // No pool waited for a TTL or a lease.
-    expect(cluster.clock.now() - start).toBeLessThan(30_000);
+    // Nobody waited for a deadline: whatever makes room says so.
+    expect(cluster.clock.now() - start).toBe(0);
     for (const turns of await Promise.all(conversations)) {
       for (const { prompt, output, end } of turns) {
         expect(end.finish!.reason).toBe('length');
         expect(output).toEqual(await alone(prompt, sampling));
       }
     }
-    const reasons = cluster.p.outputs.flatMap((output) => output.prompt?.noPullReason ?? []);
+    const reasons = cluster.p.outputs.flatMap((output) => output.prompt?.noPull?.reason ?? []);
     expect(reasons.some((reason) => reason.startsWith('pull declined'))).toBe(true);
     await cluster.release();
   },
@@ -233,12 +236,12 @@ it.each(['pull', 'streamed'] as const)(
           }
           await cluster.release();
           for (const node of [cluster.p, cluster.d]) {
-            expect(node.core.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
+            expect(node.core.inspect.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
             expect(node.core.resetPrefixCache()).toBe(true);
-            seen.preemptions += node.core.stats().preemptions;
+            seen.preemptions += node.core.inspect.stats().preemptions;
             for (const { prompt } of node.outputs.filter((output) => output.finish)) {
-              if (prompt?.noPullReason?.startsWith('pull declined')) seen.declined++;
-              if (prompt?.noPullReason?.startsWith('pull failed')) seen.failed++;
+              if (prompt?.noPull?.reason.startsWith('pull declined')) seen.declined++;
+              if (prompt?.noPull?.reason.startsWith('pull failed')) seen.failed++;
               if (node === cluster.p) seen.pulledByP += prompt?.pulledTokens ?? 0;
             }
           }

@@ -5,21 +5,26 @@
  */
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
-import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
-import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
-import type { RemoteAddress } from '../../src/engine/kv-connector.ts';
+import { createConnector } from '../../src/connector/registry.ts';
+import type { ReaderHolds } from '../../src/connector/types.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';
+import { KvferryError } from '../../src/errors.ts';
+import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
+import { OutputStream } from '../../src/router/output-stream.ts';
+import { type Turn, turnOutputs } from '../../src/router/ways.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import type {
   EngineIdentity,
   PeerNotification,
   ReadRequest,
+  RemoteAddress,
   ServingTransport,
   TransferResult,
   TransportHandlers,
 } from '../../src/transport/types.ts';
-import { engineConfig, KvModel, request, type Sizes, TestClock, TestEngine } from '../engine/fakes.ts';
-import { connectorDefaults } from './scripted.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, greedy, KvModel, type Sizes, TestEngine } from '../engine/fakes.ts';
+import { type Changes, connectorWith } from './scripted.ts';
 
 /** Everything that was sent and has not arrived. */
 export class Net {
@@ -87,10 +92,10 @@ class PolicyTransport implements ServingTransport {
   }
 
   /** A gather takes its copy when the test lets the device come to it; the bytes arrive later still. */
-  async #readStream({ remote, remoteRequestId, pairs, signal }: ReadRequest): Promise<TransferResult> {
+  async #readStream({ remote, remoteRequestId, claim, pairs, signal }: ReadRequest): Promise<TransferResult> {
     const holder = this.#net.node(remote)!;
     await this.#net.arrival();
-    const stream = holder.handlers.streamGate!(remoteRequestId);
+    const stream = holder.handlers.streamGate!(remoteRequestId, claim);
     try {
       for (let next = 0; next < pairs.length; ) {
         const ready = await stream.ready(pairs[next]!.remote, signal!);
@@ -117,12 +122,12 @@ class PolicyTransport implements ServingTransport {
     }
   }
 
-  #readHeld({ remote, remoteRequestId, pairs }: ReadRequest): Promise<TransferResult> {
+  #readHeld({ remote, remoteRequestId, claim, pairs }: ReadRequest): Promise<TransferResult> {
     const holder = this.#net.node(remote);
     return new Promise((resolve) => {
       this.#net.post(() => {
         const blocks = pairs.map((pair) => ({ group: pair.group, blockId: pair.remote }));
-        const gate = holder?.handlers.gate?.(remoteRequestId, blocks);
+        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim);
         if (!gate?.allow) {
           resolve(emptyResult(gate?.outcome ?? 'dead', gate?.message ?? 'nobody is there', 0));
           return;
@@ -142,9 +147,13 @@ class PolicyTransport implements ServingTransport {
   }
 }
 
-export class PolicyNode extends TestEngine {
-  readonly worker: NixlWorkerSide;
-  readonly #ends = new Map<string, (output: RequestOutput) => void>();
+export class PolicyNode extends TestEngine implements EngineClient {
+  readonly engineId: string;
+  readonly role: EngineRole;
+  readonly address: RemoteAddress;
+  readonly ended = null;
+  readonly holds: ReaderHolds;
+  readonly #streams = new Map<string, OutputStream>();
 
   constructor(
     engineId: string,
@@ -159,22 +168,55 @@ export class PolicyNode extends TestEngine {
     const { blockSize } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes: [1] };
     const transport = new PolicyTransport(identity, net);
-    const worker = new NixlWorkerSide({ config: settings, transport, clock });
-    const scheduler = new NixlSchedulerSide({ config: settings, engineId, host, port, blockSize, clock });
-    super(config, { connector: { scheduler, worker }, clock });
-    this.worker = worker;
+    const silent = { onPull() {}, onChunk() {}, onTransfer() {} };
+    const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
+    super(config, { connector, clock });
+    this.engineId = engineId;
+    this.role = engineId.startsWith('prefill') ? 'prefill' : 'decode';
+    this.address = { engineId, host, port };
+    this.holds = connector.holds!;
     transport.kv.model = this.model;
   }
 
-  /** Resolves with the output that ends the request. */
-  run(engineRequest: EngineRequest): Promise<RequestOutput> {
+  get load() {
+    return { inFlight: this.#streams.size };
+  }
+
+  async submit(engineRequest: EngineRequest): Promise<OutputStream> {
     this.add(engineRequest);
-    return new Promise((resolve) => this.#ends.set(engineRequest.requestId, resolve));
+    const stream = new OutputStream(engineRequest.requestId);
+    this.#streams.set(engineRequest.requestId, stream);
+    return stream;
+  }
+
+  async stop(requestId: string): Promise<void> {
+    this.core.stopRequest(requestId);
+  }
+
+  async abort(requestId: string): Promise<void> {
+    this.#streams.delete(requestId);
+    this.core.abortRequest(requestId);
+  }
+
+  async release(requestIds: readonly string[]): Promise<void> {
+    for (const id of requestIds) this.holds.release(id);
+  }
+
+  async lookup(tokenIds: readonly number[], cacheSalt: string | null) {
+    return this.core.inspect.lookup(tokenIds, cacheSalt);
+  }
+
+  async forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keep: number): Promise<void> {
+    this.core.forgetPrefix(tokenIds, cacheSalt, keep);
   }
 
   override async step(): Promise<RequestOutput[]> {
     const outputs = await super.step();
-    for (const output of outputs) if (output.finish) this.#ends.get(output.requestId)?.(output);
+    for (const output of outputs) {
+      const stream = this.#streams.get(output.requestId);
+      if (output.finish) this.#streams.delete(output.requestId);
+      stream?.push(output, 0);
+    }
     return outputs;
   }
 }
@@ -186,52 +228,41 @@ export class PolicyCluster {
   readonly d: PolicyNode;
   handover: Handover = 'pull';
 
-  constructor(p: Sizes, d: Sizes, connector: Partial<ConnectorConfig> = {}) {
-    const settings = { ...connectorDefaults, loadFailurePolicy: 'recompute' as const, ...connector };
+  constructor(p: Sizes, d: Sizes, changes: Changes = {}) {
+    const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
     this.p = new PolicyNode('prefill-0', 5600, p, settings, this.clock, this.net);
     this.d = new PolicyNode('decode-0', 5601, d, settings, this.clock, this.net);
   }
 
-  /** One turn as the router does it. Returns what D generated, and its params for the next turn. */
+  /** One turn, by the router's ways. Returns what D generated, and its params for the next turn. */
   async turn(
     id: string,
-    prompt: readonly number[],
+    promptTokenIds: readonly number[],
     sampling: Partial<SamplingParams>,
-    last: KvTransferParams | null,
+    remote: KvTransferParams | null,
   ) {
-    const toP = { ...(last ?? {}), do_remote_decode: true, do_remote_prefill: false };
-    const once = { ...sampling, maxTokens: 1, minTokens: 0 };
-    if (this.handover === 'streamed') {
-      return this.#streamedTurn(id, request(`${id}-p`, prompt, once, streamedFrom(toP)), sampling);
-    }
-    const prefilled = await this.p.run(request(`${id}-p`, prompt, once, { kvTransferParams: toP }));
-    const toD = prefilled.finish!.kvTransferParams;
-    if (!toD) return { end: prefilled, output: [], params: null };
-    const end = await this.d.run(request(`${id}-d`, prompt, sampling, { kvTransferParams: toD }));
-    return { end, output: this.d.tokensOf(`${id}-d`), params: end.finish!.kvTransferParams };
-  }
-
-  /** P and D are asked at once; whichever ends without a result ends the other. */
-  async #streamedTurn(id: string, toP: EngineRequest, sampling: Partial<SamplingParams>) {
-    const prefilling = this.p.run(toP);
-    const kvTransferParams: KvTransferParams = {
-      ...{ do_remote_prefill: true, do_remote_decode: false, streamed: true },
-      ...{ remote_engine_id: 'prefill-0', remote_host: 'localhost', remote_port: 5600 },
-      remote_request_id: toP.requestId,
+    const turn: Turn = {
+      requestIds: { prefill: `${id}-p`, decode: `${id}-d` },
+      promptTokenIds,
+      sampling: { ...greedy, ...sampling },
+      cacheSalt: null,
+      acceptedMs: this.clock.now(),
+      remote,
+      pull: null,
+      signal: null,
+      stopped: null,
     };
-    const decoding = this.d.run(request(`${id}-d`, toP.promptTokenIds, sampling, { kvTransferParams }));
-    void prefilling.then(({ finish }) => {
-      if (!finish!.kvTransferParams) this.d.core.abortRequest(`${id}-d`);
-    });
-    const end = await decoding;
-    const output = this.d.tokensOf(`${id}-d`);
-    if (output.length === 0) {
-      this.p.core.abortRequest(toP.requestId);
-      void prefilling.then(() => this.p.worker.releaseHold(toP.requestId));
+    const outputs = turnOutputs({ way: this.handover, prefill: this.p, decode: this.d }, turn);
+    try {
+      for await (const _ of outputs);
+    } catch (error) {
+      // A request that was aborted, or failed: how it ended is looked at below.
+      if (!(error instanceof KvferryError)) throw error;
     }
-    const prefilled = await prefilling;
-    if (!prefilled.finish!.kvTransferParams) return { end: prefilled, output: [], params: null };
-    return { end, output, params: end.finish!.kvTransferParams };
+    const prefilled = this.p.endOf(`${id}-p`)!;
+    const end = prefilled.finish!.kvTransferParams ? this.d.endOf(`${id}-d`)! : prefilled;
+    const output = end === prefilled ? [] : this.d.tokensOf(`${id}-d`);
+    return { end, output, params: end === prefilled ? null : end.finish!.kvTransferParams };
   }
 
   /** Steps and delivers until `done`; time passes only while nothing else can happen. */
@@ -244,17 +275,15 @@ export class PolicyCluster {
       if (round > 50_000) throw new Error('the cluster makes no progress');
       let moved = false;
       for (const node of [this.p, this.d]) {
-        if (pick(4) < 3 && node.core.canStep()) {
+        if (pick(4) < 3 && node.core.poll()) {
           await node.step();
           moved = true;
         }
       }
       if (pick(3) < 2) moved = this.net.deliver(pick) || moved;
       await settled();
-      if (!moved && !this.p.core.canStep() && !this.d.core.canStep() && !this.net.deliver(pick)) {
+      if (!moved && !this.p.core.poll() && !this.d.core.poll() && !this.net.deliver(pick)) {
         this.clock.advance(idleMs);
-        // As its loop does when it wakes: a read that pinned a hold may have ended.
-        for (const node of [this.p, this.d]) await wake(node, this.clock);
       }
       await settled();
     }
@@ -264,22 +293,11 @@ export class PolicyCluster {
   async release(): Promise<void> {
     await this.runUntil(() => {
       for (const node of [this.p, this.d])
-        for (const hold of node.worker.holds()) node.worker.releaseHold(hold.requestId);
+        for (const hold of node.holds.list()) node.holds.release(hold.requestId);
       return !this.p.core.hasWork() && !this.d.core.hasWork();
     });
   }
 }
 
-const streamedFrom = (params: KvTransferParams) => ({ kvTransferParams: { ...params, streamed: true } });
-
 /** Lets promises that were resolved run on. */
-export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-async function wake(node: PolicyNode, clock: TestClock): Promise<void> {
-  const stop = new AbortController();
-  const waiting = node.core.waitForChange(stop.signal);
-  clock.advance(1_000);
-  await settled();
-  stop.abort();
-  await waiting;
-}
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,5 +1,6 @@
 /** The scenarios of vLLM's test_bidirectional_kv_transfer.py (block size 16, threshold 0 unless named), one test each. */
 import { describe, expect, it } from 'vitest';
+import { claimPrefix } from '../../src/transport/prefix-claim.ts';
 import { EOS, request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
@@ -31,7 +32,7 @@ describe('P node', () => {
     engine.add(prefillRequest('t2', tokens(56), tokens(48)));
     await engine.step();
     expect(engine.status('t2')).toBe('waiting_for_remote_kvs');
-    expect(engine.core.waitingReason('t2')).toBe("waits for KV from 'decode-engine'");
+    expect(engine.core.inspect.waitingReason('t2')).toBe("waits for KV from 'decode-engine'");
     engine.receive('t2');
     await engine.settle();
     expect(engine.finishOf('t2')!.reason).toBe('length');
@@ -48,8 +49,8 @@ describe('P node', () => {
     engine.add(prefillRequest('t1', tokens(40), null));
     await engine.step();
     expect(engine.finishOf('t1')!.kvTransferParams).toMatchObject({ do_remote_prefill: true });
-    expect(engine.promptOf('t1')!.noPullReason).toBeNull();
-    expect(engine.core.stats()).toMatchObject({ heldRequests: 1, usedBlocks: 3 });
+    expect(engine.promptOf('t1')!.noPull).toBeNull();
+    expect(engine.core.inspect.stats()).toMatchObject({ heldRequests: 1, usedBlocks: 3 });
     engine.worker.finishSending('t1');
     await engine.settle();
     expect(engine.isEmpty).toBe(true);
@@ -74,7 +75,7 @@ describe('P node', () => {
     await engine.step();
     engine.core.abortRequest('t1');
     expect(engine.status('t1')).toBeNull();
-    expect(engine.core.stats().usedBlocks).toBe(0);
+    expect(engine.core.inspect.stats().usedBlocks).toBe(0);
     await engine.settle();
     expect(engine.worker.metadata.at(-1)!.reqsNotProcessed).toEqual(new Set(['t1']));
     expect(engine.finishOf('t1')).toMatchObject({ reason: 'abort', kvTransferParams: null });
@@ -106,11 +107,13 @@ describe('P node', () => {
   it('7 add_new_req_to_recv_populates_remote_meta', async () => {
     const engine = await waitingPull(56, 48);
     const recv = engine.worker.recv('t2')!;
+    const told = claimPrefix(true)(tokens(48), 48, null);
     expect(recv.remote).toEqual({
       engineId: 'decode-engine',
       requestId: 'remote-request',
       host: 'localhost',
       port: 5601,
+      claim: { held: told, prompt: told },
       blocksExpiryTime: null,
     });
     expect(recv.pairs).toEqual([
@@ -138,7 +141,7 @@ describe('P node', () => {
     }
     await engine.step();
     expect([...engine.worker.metadata[0]!.reqsToRecv.keys()]).toEqual(['a', 'b', 'c']);
-    expect(engine.core.stats()).toMatchObject({ waitingForRemote: 3, running: 0 });
+    expect(engine.core.inspect.stats()).toMatchObject({ waitingForRemote: 3, running: 0 });
   });
 
   it('18 no_double_read_blocks_after_reschedule, 24 remote_blocks_processed_flag_persists', async () => {
@@ -164,7 +167,7 @@ describe('P node', () => {
     expect(engine.promptOf('t2')).toMatchObject({
       pulledTokens: 0,
       computedTokens: 40,
-      noPullReason: '40 < threshold 256',
+      noPull: { by: 'policy', reason: '40 < threshold 256' },
     });
     // D is told at once that nobody comes.
     expect(engine.worker.recv('t2')!.pairs).toEqual([]);
@@ -195,7 +198,7 @@ describe('P node', () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('t1', tokens(40), null, { remote_block_ids: null }));
     await engine.step();
-    expect(engine.promptOf('t1')).toMatchObject({ computedTokens: 40, noPullReason: null });
+    expect(engine.promptOf('t1')).toMatchObject({ computedTokens: 40, noPull: null });
   });
 
   it('23 partial_remote_tokens_less_than_prompt', async () => {
@@ -218,7 +221,7 @@ describe('D node', () => {
 
   it('15 d_node_request_finished_delays_block_free', async () => {
     const { engine } = await finishedDecode();
-    expect(engine.core.requestState('d')).toMatchObject({ heldFor: 'reader' });
+    expect(engine.core.inspect.requestState('d')).toMatchObject({ heldFor: 'reader' });
     const hold = engine.worker.sending.get('d')!;
     expect(hold).toMatchObject({ direction: 'decode', deadline: engine.clock.now() + 480_000 });
   });

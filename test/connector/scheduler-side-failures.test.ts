@@ -34,7 +34,7 @@ describe('policy recompute', () => {
         localHitTokens: 0,
         pulledTokens: good * 16,
         computedTokens: (99 - good) * 16,
-        noPullReason: good > 0 ? null : 'pull failed: the test says so',
+        noPull: good > 0 ? null : { by: 'transfer', reason: 'pull failed: the test says so' },
       });
       expect(engine.finishOf('d')!.reason).toBe('length');
       expect(engine.finishOf('other')!.reason).toBe('length');
@@ -50,7 +50,7 @@ describe('policy recompute', () => {
     engine.worker.failRecving('d', 'failed', [engine.blocks('d')[1]!]);
     await engine.step();
     // Block 0 came, block 1 was just computed; 2 and 3 came as well, but behind an invalid one.
-    expect(engine.core.lookup(tokens(64), null).cachedTokens).toBe(32);
+    expect(engine.core.inspect.lookup(tokens(64), null).cachedTokens).toBe(32);
     await engine.settle();
     expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 16, computedTokens: 48 });
   });
@@ -67,7 +67,7 @@ describe('policy recompute', () => {
       localHitTokens: 32,
       pulledTokens: 0,
       computedTokens: 28,
-      noPullReason: 'pull dead: the test says so',
+      noPull: { by: 'transfer', reason: 'pull dead: the test says so' },
     });
   });
 
@@ -88,13 +88,14 @@ describe('policy fail', () => {
       const end = engine.endOf('d')!;
       expect(end).toMatchObject({ tokens: [], prompt: null });
       expect(end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
-      expect(end.finish!.error).toBe(`the KV of request d did not arrive (${outcome}): the test says so`);
+      const message = `the KV of request d did not arrive (${outcome}): the test says so`;
+      expect(end.finish!.error).toEqual({ code: 'transfer', message });
       expect(engine.status('d')).toBeNull();
       await engine.settle();
       expect(engine.finishOf('other')!.reason).toBe('length');
       expect(engine.isEmpty).toBe(true);
       // test_cache_pollution_prevention: nothing of the failed load can be hit.
-      expect(engine.core.lookup(tokens(99 * 16), null).cachedTokens).toBe(0);
+      expect(engine.core.inspect.lookup(tokens(99 * 16), null).cachedTokens).toBe(0);
     });
   }
 
@@ -103,7 +104,7 @@ describe('policy fail', () => {
     await engine.settle();
     expect(engine.promptOf('d')).toMatchObject({
       computedTokens: 99 * 16,
-      noPullReason: 'pull declined: the test says so',
+      noPull: { by: 'transfer', reason: 'pull declined: the test says so' },
     });
     expect(engine.finishOf('d')!.reason).toBe('length');
   });

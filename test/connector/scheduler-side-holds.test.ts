@@ -5,7 +5,9 @@ import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripte
 
 describe('heartbeats', () => {
   const beats = (engine: ScriptedEngine) =>
-    engine.worker.metadata.flatMap((meta) => meta.heartbeats).map((beat) => beat.requestIds);
+    engine.worker.metadata
+      .flatMap((meta) => meta.heartbeats)
+      .map((beat) => beat.holds.map(({ requestId }) => requestId));
 
   it('go out for D nodes only, grouped by holder, every sixth of the lease', async () => {
     const engine = new ScriptedEngine();
@@ -22,9 +24,9 @@ describe('heartbeats', () => {
       port: 5700,
     });
     engine.clock.advance(4_999);
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     engine.clock.advance(1);
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(beats(engine)).toHaveLength(4);
   });
@@ -42,7 +44,7 @@ describe('heartbeats', () => {
     expect(woke).toBe(false);
     engine.clock.advance(1_000);
     await waiting;
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
   });
 
   it('stop when the blocks came, or the request ended', async () => {
@@ -80,7 +82,7 @@ async function fullOfHolds() {
     await engine.settle();
     engine.clock.advance(1_000);
   }
-  expect(engine.core.stats()).toMatchObject({ heldRequests: 2, freeBlocks: 2 });
+  expect(engine.core.inspect.stats()).toMatchObject({ heldRequests: 2, freeBlocks: 2 });
   return engine;
 }
 
@@ -104,7 +106,7 @@ describe('a pool full of holds', () => {
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
     await engine.settle();
     expect(engine.worker.dropped).toEqual([]);
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     engine.receive('loads');
     await engine.step();
     expect(engine.worker.dropped).toEqual([]);
@@ -123,21 +125,21 @@ describe('a pool full of holds', () => {
     for (const hold of engine.worker.sending.values()) hold.reading = true;
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
     await engine.settle();
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(true);
     const until = [...engine.worker.sending.values()].map((hold) => hold.deadline);
     const last = Math.floor(Math.max(...until) / 1000);
     const time = [Math.floor(last / 3600) % 24, Math.floor(last / 60) % 60, last % 60];
-    expect(engine.core.waitingReason('new')).toBe(
+    expect(engine.core.inspect.waitingReason('new')).toBe(
       `waits for 4 blocks, 2 of 8 are free: 6 of 8 are held for P engine 'prefill-engine' until ` +
         `${time.map((part) => String(part).padStart(2, '0')).join(':')} UTC`,
     );
-    // The read ended without a notification: nothing is reported, but the hold may now be dropped.
+    // The read ended without a notification: nothing ended here, but the hold may now be dropped.
     for (const hold of engine.worker.sending.values()) hold.reading = false;
     const waiting = engine.core.waitForChange(new AbortController().signal);
-    engine.clock.advance(1_000);
+    engine.worker.change();
     await waiting;
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(engine.finishOf('new')!.reason).toBe('length');
   });
@@ -150,11 +152,11 @@ describe('a pool full of holds', () => {
     engine.add(prefillRequest('p3', tokens(60, 3), null));
     await engine.settle();
     expect(engine.worker.dropped).toEqual([]);
-    expect(engine.core.waitingReason('p3')).toMatch(
+    expect(engine.core.inspect.waitingReason('p3')).toMatch(
       /^waits for 4 blocks, 0 of 8 are free: 8 of 8 are held for a D engine until/,
     );
     engine.worker.finishSending('p1');
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(engine.finishOf('p3')!.reason).toBe('length');
   });
@@ -168,7 +170,11 @@ describe('a pool full of holds', () => {
     engine.add(prefillRequest('a', tokens(56, 2), tokens(32, 2)));
     engine.add(prefillRequest('b', tokens(40, 3), tokens(32, 3)));
     await engine.settle();
-    expect(engine.core.stats()).toMatchObject({ waitingForRemote: 2, heldRequests: 1, freeBlocks: 1 });
+    expect(engine.core.inspect.stats()).toMatchObject({
+      waitingForRemote: 2,
+      heldRequests: 1,
+      freeBlocks: 1,
+    });
     engine.receive('a');
     engine.receive('b');
     await engine.settle();
@@ -178,10 +184,10 @@ describe('a pool full of holds', () => {
     await engine.settle();
     expect(engine.finishOf('b')).toMatchObject({ reason: 'length', numPreemptions: 1 });
     // One block of what it pulled was still cached, and is a local hit now.
-    const { pulledTokens, noPullReason } = engine.promptOf('b')!;
-    expect({ pulledTokens, noPullReason }).toEqual({
+    const { pulledTokens, noPull } = engine.promptOf('b')!;
+    expect({ pulledTokens, noPull }).toEqual({
       pulledTokens: 0,
-      noPullReason: 'what was pulled was lost to a preemption',
+      noPull: { by: 'preemption', reason: 'what was pulled was lost to a preemption' },
     });
   });
 });

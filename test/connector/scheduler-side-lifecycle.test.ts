@@ -13,15 +13,15 @@ describe('remote prefill, at the D node', () => {
     expect(engine.status('d')).toBe('waiting_for_remote_kvs');
     expect(engine.computed('d')).toBe(40);
     expect(engine.blocks('d')).toEqual([1, 2, 3]);
-    expect(engine.core.lookup(tokens(40), null).cachedTokens).toBe(0);
+    expect(engine.core.inspect.lookup(tokens(40), null).cachedTokens).toBe(0);
     expect(engine.model.batches).toHaveLength(0);
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(true);
 
     engine.receive('d');
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.step();
-    expect(engine.core.lookup(tokens(40), null).cachedTokens).toBe(32);
+    expect(engine.core.inspect.lookup(tokens(40), null).cachedTokens).toBe(32);
     expect(engine.model.batches[0]!.requests[0]).toMatchObject({ startPosition: 39, blockIds: [[1, 2, 3]] });
     await engine.settle();
     expect(engine.finishOf('d')).toMatchObject({ reason: 'stop', kvTransferParams: null });
@@ -31,9 +31,9 @@ describe('remote prefill, at the D node', () => {
       localHitTokens: 0,
       pulledTokens: 39,
       computedTokens: 1,
-      noPullReason: null,
+      noPull: null,
     });
-    expect(engine.core.stats().externalPrefixCache).toEqual({ queries: 40, hits: 40 });
+    expect(engine.core.inspect.stats().externalPrefixCache).toEqual({ queries: 40, hits: 40 });
   });
 
   it('interleaved: a remote request waits while two local ones run', async () => {
@@ -145,7 +145,7 @@ describe('remote prefill, at the D node', () => {
     engine.core.abortRequest('d');
     await engine.step();
     expect(engine.finishOf('d')).toMatchObject({ reason: 'abort', kvTransferParams: null });
-    expect(engine.core.stats()).toMatchObject({ usedBlocks: 3, heldRequests: 1 });
+    expect(engine.core.inspect.stats()).toMatchObject({ usedBlocks: 3, heldRequests: 1 });
     expect(engine.core.resetPrefixCache()).toBe(false);
     engine.worker.finishRecving('d');
     await engine.settle();
@@ -163,7 +163,7 @@ describe('remote decode, at the P node', () => {
     engine.add(prefillRequest('p', tokens(40), null));
     await engine.settle();
     expect(engine.finishOf('p')).toMatchObject({ reason: 'length' });
-    expect(engine.core.stats()).toMatchObject({ usedBlocks: 3, running: 0, waiting: 0 });
+    expect(engine.core.inspect.stats()).toMatchObject({ usedBlocks: 3, running: 0, waiting: 0 });
     expect(engine.core.resetPrefixCache()).toBe(false);
     engine.worker.finishSending('p');
     await engine.settle();
@@ -192,7 +192,7 @@ describe('remote decode, at the P node', () => {
     // Both are held: the shared blocks are free only when both were read.
     engine.worker.finishSending('p1');
     await engine.settle();
-    expect(engine.core.stats().usedBlocks).toBe(3);
+    expect(engine.core.inspect.stats().usedBlocks).toBe(3);
   });
 
   it('an end token as the only token still hands over', async () => {

@@ -1,7 +1,8 @@
 /** What to pull from whom and what to hold: each rule of the scheduler side by itself. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { commonPrefixLength, pairBlocks } from '../../src/connector/nixl/params.ts';
+import { pairBlocks } from '../../src/connector/nixl/params.ts';
+import { commonPrefixLength } from '../../src/engine/block-hash.ts';
 import { RequestError } from '../../src/errors.ts';
 import { request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
@@ -25,10 +26,13 @@ async function turn(
 describe('kv_recompute_threshold', () => {
   it('equal to the count pulls; one more does not', async () => {
     const equal = await turn({ recomputeThreshold: 48 }, tokens(48));
-    expect(equal.account).toMatchObject({ pulledTokens: 48, computedTokens: 32, noPullReason: null });
+    expect(equal.account).toMatchObject({ pulledTokens: 48, computedTokens: 32, noPull: null });
     const more = await turn({ recomputeThreshold: 49 }, tokens(48));
     expect(more.waits).toBe(false);
-    expect(more.account).toMatchObject({ pulledTokens: 0, noPullReason: '48 < threshold 49' });
+    expect(more.account).toMatchObject({
+      pulledTokens: 0,
+      noPull: { by: 'policy', reason: '48 < threshold 49' },
+    });
     expect(more.recv).toMatchObject({ pairs: [], remote: { requestId: 'remote-request' } });
   });
 
@@ -43,7 +47,7 @@ describe('kv_recompute_threshold', () => {
       localHitTokens: 32,
       pulledTokens: 0,
       computedTokens: 48,
-      noPullReason: '17 < threshold 64',
+      noPull: { by: 'policy', reason: '17 < threshold 64' },
     });
   });
 
@@ -64,7 +68,9 @@ describe('kv_recompute_threshold', () => {
     await engine.settle();
     engine.add(prefillRequest('t2', tokens(80), tokens(49)));
     await engine.settle();
-    expect(engine.promptOf('t2')).toMatchObject({ noPullReason: 'the local hit of 64 covers it' });
+    expect(engine.promptOf('t2')).toMatchObject({
+      noPull: { by: 'offer', reason: 'the local hit of 64 covers it' },
+    });
   });
 });
 
@@ -74,7 +80,7 @@ describe('bidirectional_kv_xfer off', () => {
     const never = await turn({ bidirectional: false }, [], { remote_block_ids: null });
     expect(off.account).toEqual({
       ...never.account,
-      noPullReason: 'remote blocks ignored: bidirectional_kv_xfer is off',
+      noPull: { by: 'offer', reason: 'remote blocks ignored: bidirectional_kv_xfer is off' },
     });
     expect(off.account).toMatchObject({ localHitTokens: 0, pulledTokens: 0, computedTokens: 80 });
     expect(off.recv).toMatchObject({ pairs: [], remote: { engineId: 'decode-engine' } });
@@ -109,9 +115,12 @@ describe('token check', () => {
     await engine.settle();
     engine.add(prefillRequest('t2', tokens(80), rewritten, { remote_token_ids: rewritten }));
     await engine.settle();
-    expect(engine.promptOf('t2')!.noPullReason).toBe('first differing token at 20');
+    expect(engine.promptOf('t2')!.noPull).toEqual({ by: 'offer', reason: 'first differing token at 20' });
     const few = await turn({ recomputeThreshold: 64 }, rewritten);
-    expect(few.account.noPullReason).toBe('20 < threshold 64 (first differing token at 20)');
+    expect(few.account.noPull).toEqual({
+      by: 'policy',
+      reason: '20 < threshold 64 (first differing token at 20)',
+    });
   });
 
   it('holds for what P offers to D as well', async () => {
@@ -128,7 +137,10 @@ describe('token check', () => {
 
   it('needs the tokens: without them nothing is pulled', async () => {
     const { account, recv } = await turn({}, tokens(48), { remote_token_ids: null });
-    expect(account.noPullReason).toBe('invalid kv_transfer_params: remote_token_ids is missing');
+    expect(account.noPull).toEqual({
+      by: 'offer',
+      reason: 'invalid kv_transfer_params: remote_token_ids is missing',
+    });
     expect(recv).toMatchObject({ pairs: [] });
   });
 
@@ -153,14 +165,20 @@ describe('invalid parameters', () => {
     it(`without ${key} nothing is pulled, and nobody is notified`, async () => {
       const { account, recv, waits } = await turn({}, tokens(48), { [key]: null });
       expect(waits).toBe(false);
-      expect(account.noPullReason).toBe(`invalid kv_transfer_params: ${key} is missing`);
+      expect(account.noPull).toEqual({
+        by: 'offer',
+        reason: `invalid kv_transfer_params: ${key} is missing`,
+      });
       expect(recv).toBeNull();
     });
   }
 
   it('fewer blocks than the tokens need: no pull, the holder is told', async () => {
     const { account, recv } = await turn({}, tokens(48), { remote_block_ids: [[7, 8]] });
-    expect(account.noPullReason).toBe('invalid kv_transfer_params: 2 remote blocks for 48 tokens need 3');
+    expect(account.noPull).toEqual({
+      by: 'offer',
+      reason: 'invalid kv_transfer_params: 2 remote blocks for 48 tokens need 3',
+    });
     expect(recv).toMatchObject({ pairs: [] });
   });
 
@@ -203,7 +221,7 @@ describe('a request that never ran', () => {
   it('refused at the door, its holder is told to free', async () => {
     const engine = new ScriptedEngine({ maxModelLen: 30 });
     expect(() => engine.add(decodeRequest('x', tokens(40)))).toThrow(RequestError);
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.poll()).toBe(true);
     await engine.settle();
     expect(engine.worker.recv('x')).toMatchObject({ pairs: [] });
     expect(engine.isEmpty).toBe(true);

@@ -1,36 +1,46 @@
 /** One engine with the real scheduler side, and a worker side that does what the test says: no peer, no bytes. */
-import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
+import type { ConnectorConfig, KvTransferParams, NixlConfig } from '../../src/config/kv-transfer.ts';
+import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
 import type {
-  ConnectorMetadata,
+  ConnectorHolds,
   ConnectorOutput,
   KvConnectorWorker,
-  RecvRequest,
-  SendRequest,
   TransferOutcome,
 } from '../../src/engine/kv-connector.ts';
-import { engineConfig, request, type Sizes, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, request, type Sizes, TestEngine, tokens } from '../engine/fakes.ts';
 
-export const BS = 16;
+const BS = 16;
 
 export const connectorDefaults: ConnectorConfig = {
-  bidirectional: true,
-  recomputeThreshold: 0,
-  decoderTtlMs: 480_000,
-  leaseMs: 30_000,
+  name: 'NixlConnector',
   loadFailurePolicy: 'fail',
-  enforceHandshakeCompat: true,
-  tokenCheck: true,
+  nixl: {
+    bidirectional: true,
+    recomputeThreshold: 0,
+    decoderTtlMs: 480_000,
+    leaseMs: 30_000,
+    enforceHandshakeCompat: true,
+    tokenCheck: true,
+  },
 };
 
-export class ScriptedWorker implements KvConnectorWorker {
-  readonly metadata: ConnectorMetadata[] = [];
+/** What tests change of the settings. */
+export type Changes = Partial<NixlConfig & Pick<ConnectorConfig, 'loadFailurePolicy'>>;
+
+export function connectorWith({ loadFailurePolicy = 'fail', ...nixl }: Changes): ConnectorConfig {
+  return { ...connectorDefaults, loadFailurePolicy, nixl: { ...connectorDefaults.nixl, ...nixl } };
+}
+
+export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, ConnectorHolds {
+  readonly metadata: NixlMetadata[] = [];
   readonly sending = new Map<string, SendRequest & { reading: boolean }>();
   readonly dropped: string[] = [];
   #output = empty();
   #wake: () => void = () => {};
 
-  startLoadKv(metadata: ConnectorMetadata): void {
+  startLoadKv(metadata: NixlMetadata): void {
     this.metadata.push(metadata);
     for (const [id, send] of metadata.reqsToSend) this.sending.set(id, { ...send, reading: false });
   }
@@ -41,9 +51,9 @@ export class ScriptedWorker implements KvConnectorWorker {
     return output;
   }
 
-  dropOldestHold(direction: 'prefill' | 'decode'): string | null {
+  dropOldest(): string | null {
     for (const [id, hold] of this.sending) {
-      if (hold.direction !== direction || hold.reading) continue;
+      if (hold.direction === 'prefill' || hold.reading) continue;
       this.finishSending(id);
       this.dropped.push(id);
       return id;
@@ -51,15 +61,11 @@ export class ScriptedWorker implements KvConnectorWorker {
     return null;
   }
 
-  streamStarves(): boolean {
-    return false;
-  }
-
-  releaseHold(requestId: string): void {
+  release(requestId: string): void {
     if (this.sending.has(requestId)) this.finishSending(requestId);
   }
 
-  holds() {
+  list() {
     return [...this.sending].map(([requestId, hold]) => ({ requestId, ...hold }));
   }
 
@@ -72,6 +78,12 @@ export class ScriptedWorker implements KvConnectorWorker {
   finishSending(requestId: string): void {
     this.sending.delete(requestId);
     this.#output.finishedSending.push(requestId);
+    this.#wake();
+  }
+
+  /** Nothing ended, and yet something may be dropped that could not be. */
+  change(): void {
+    this.#output.changed = true;
     this.#wake();
   }
 
@@ -97,6 +109,7 @@ function empty() {
     finishedSending: [] as string[],
     finishedRecving: [] as string[],
     failedRecving: [] as ConnectorOutput['failedRecving'][number][],
+    changed: false,
   };
 }
 
@@ -104,20 +117,20 @@ export class ScriptedEngine extends TestEngine {
   readonly worker: ScriptedWorker;
   readonly clock: TestClock;
 
-  constructor(sizes: Sizes = {}, connector: Partial<ConnectorConfig> = {}) {
-    const settings = { ...connectorDefaults, ...connector };
+  constructor(sizes: Sizes = {}, changes: Changes = {}) {
+    const settings = connectorWith(changes);
     const config = { ...engineConfig(sizes), connector: settings };
     const clock = new TestClock();
     const worker = new ScriptedWorker();
     const scheduler = new NixlSchedulerSide({
-      config: settings,
+      config: settings.nixl,
       engineId: config.engineId,
       host: config.host,
       port: config.port,
       blockSize: config.cache.blockSize,
       clock,
     });
-    super(config, { connector: { scheduler, worker }, clock });
+    super(config, { connector: { scheduler, worker, holds: worker, streams: scheduler }, clock });
     this.worker = worker;
     this.clock = clock;
   }
@@ -126,7 +139,7 @@ export class ScriptedEngine extends TestEngine {
   arrive(requestId: string, numBlocks = Number.POSITIVE_INFINITY): void {
     const recv = this.worker.recv(requestId)!;
     const local = recv.pairs.slice(0, numBlocks).map((pair) => pair.local);
-    const { blockIds, numComputedTokens } = this.core.requestState(requestId)!;
+    const { blockIds, numComputedTokens } = this.core.inspect.requestState(requestId)!;
     this.model.arrive(requestId, blockIds, local, numComputedTokens);
   }
 
@@ -137,27 +150,24 @@ export class ScriptedEngine extends TestEngine {
   }
 
   status(requestId: string): string | null {
-    return this.core.requestState(requestId)?.status ?? null;
+    return this.core.inspect.requestState(requestId)?.status ?? null;
   }
 
   computed(requestId: string): number | null {
-    return this.core.requestState(requestId)?.numComputedTokens ?? null;
+    return this.core.inspect.requestState(requestId)?.numComputedTokens ?? null;
   }
 
   blocks(requestId: string): readonly number[] {
-    return this.core.requestState(requestId)?.blockIds[0] ?? [];
+    return this.core.inspect.requestState(requestId)?.blockIds[0] ?? [];
   }
 
   get isEmpty(): boolean {
-    return !this.core.hasWork() && this.core.stats().usedBlocks === 0;
+    return !this.core.hasWork() && this.core.inspect.stats().usedBlocks === 0;
   }
 }
 
 /** What the other engine left: numTokens of these tokens, in blocks 901, 902, ... */
-export function remote(
-  tokenIds: readonly number[],
-  overrides: Partial<KvTransferParams> = {},
-): KvTransferParams {
+function remote(tokenIds: readonly number[], overrides: Partial<KvTransferParams> = {}): KvTransferParams {
   const numTokens = overrides.remote_num_tokens ?? tokenIds.length;
   return {
     do_remote_decode: false,

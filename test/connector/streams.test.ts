@@ -1,35 +1,52 @@
 /** A READ of a sequence that is still computed: worker sides and transport as they are, memory instead of a GPU. */
+
 import { describe, expect, it } from 'vitest';
-import type { ManualClock } from '../transport/helpers.ts';
-import { TestMemory, turns } from '../transport/helpers.ts';
-import { LEASE_MS, lease, makeNodes, metadata, type Node, nextOutput } from './nodes.ts';
+import type { TestClock } from '../clock.ts';
+import { range, TestMemory, turns } from '../transport/helpers.ts';
+import {
+  claimOf,
+  hold as holdFor,
+  LEASE_MS,
+  lease,
+  makeNodes,
+  metadata,
+  type Node,
+  nextOutput,
+} from './nodes.ts';
 
 const P_ID = 'r@prefill';
 
+/** The prompt that is computed at P, unless it says otherwise. */
+const PROMPT = 40;
+
 /** D's local blocks 21, 22, ... for the sequence's blocks from `first` on. */
-function stream(d: Node, p: Node, numBlocks: number, first = 0) {
+function stream(d: Node, p: Node, numBlocks: number, { first = 0, numTokens = PROMPT } = {}) {
   const pairs = Array.from({ length: numBlocks }, (_, i) => ({
     group: 0,
     remote: first + i,
     local: 21 + first + i,
   }));
-  const remote = { ...p.address, requestId: P_ID, blocksExpiryTime: null };
+  const claim = { held: claimOf(numTokens), prompt: claimOf(numTokens) };
+  const remote = { ...p.address, requestId: P_ID, claim, blocksExpiryTime: null };
   const recv = { remote, pairs, numTokens: numBlocks * 16, streamed: true as const };
   d.worker.startLoadKv(metadata({ reqsToRecv: new Map([['r', recv]]) }));
 }
 
-const computed = (p: Node, blockIds: number[], numTokens: number) =>
+/** numTokens of them have KV. */
+const computed = (p: Node, blockIds: number[], numTokens: number, promptTokens = PROMPT) => {
+  const prompt = { tokenIds: range(0, promptTokens), cacheSalt: null };
   p.worker.startLoadKv(
     metadata({
-      computed: new Map([[P_ID, { blockIds: [blockIds], numTokens }]]),
+      computed: new Map([[P_ID, { blockIds: [blockIds], numTokens, ...prompt }]]),
       reqsInBatch: new Set([P_ID]),
     }),
   );
+};
 
-const hold = (p: Node, blockIds: number[], clock: ManualClock) =>
-  p.worker.startLoadKv(
-    metadata({ reqsToSend: new Map([[P_ID, { blockIds: [blockIds], ...lease(clock) }]]) }),
-  );
+const hold = (p: Node, blockIds: number[], clock: TestClock, promptTokens = PROMPT) => {
+  const send = { blockIds: [blockIds], tokenIds: range(0, promptTokens), cacheSalt: null, ...lease(clock) };
+  p.worker.startLoadKv(metadata({ reqsToSend: new Map([[P_ID, send]]) }));
+};
 
 /** Which of D's blocks have what P's had. */
 const arrived = (d: Node, p: Node, blockIds: readonly number[], first = 0) =>
@@ -45,11 +62,9 @@ describe('a streamed READ', () => {
     await turns();
     computed(p, [], 0);
     await turns();
-    expect(p.worker.streamStarves()).toBe(true);
     expect(p.memory.gathers).toBe(0);
     computed(p, [1, 2, 3], 40);
     await turns();
-    expect(p.worker.streamStarves()).toBe(false);
     expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2]);
     expect(d.worker.getFinished().finishedRecving).toEqual([]);
     hold(p, [1, 2, 3], clock);
@@ -57,6 +72,21 @@ describe('a streamed READ', () => {
     expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2, 3]);
     expect(d.transfers[0]!.result).toMatchObject({ outcome: 'done', blocks: 3 });
     expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
+  });
+
+  it('that waits for a request without blocks lets a hold for D go, and says so', async () => {
+    const { p, d, clock } = makeNodes();
+    holdFor(p, 'other', [9], lease(clock));
+    computed(p, [], 0);
+    expect(p.worker.holds.dropOldest()).toBeNull();
+    expect(p.worker.getFinished().changed).toBe(false);
+    stream(d, p, 3);
+    await p.worker.waitForChange(AbortSignal.timeout(20_000));
+    expect(p.worker.getFinished().changed).toBe(true);
+    expect(p.worker.holds.dropOldest()).toBe('other');
+    computed(p, [1, 2, 3], 40);
+    hold(p, [1, 2, 3], clock);
+    expect(p.worker.holds.dropOldest()).toBeNull();
   });
 
   it('counts as moving the time of its chunks, not that in which it waits for blocks', async () => {
@@ -77,7 +107,7 @@ describe('a streamed READ', () => {
     const { p, d, clock } = makeNodes();
     computed(p, [4, 5, 6], 40);
     hold(p, [4, 5, 6], clock);
-    stream(d, p, 2, 1);
+    stream(d, p, 2, { first: 1 });
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(arrived(d, p, [5, 6], 1)).toEqual([5, 6]);
   });
@@ -95,8 +125,8 @@ describe('a streamed READ', () => {
       gathered.push(...ids);
       await gate;
     };
-    stream(d, p, 5);
-    computed(p, [1, 2, 3, 4], 64);
+    stream(d, p, 5, { numTokens: 80 });
+    computed(p, [1, 2, 3, 4], 64, 80);
     await turns();
     expect(gathered).toEqual([1, 2]);
     for (const [from, to] of [
@@ -106,13 +136,13 @@ describe('a streamed READ', () => {
       [4, 14],
     ] as const)
       memory.block(0, to).set(memory.block(0, from));
-    computed(p, [], 0);
+    computed(p, [], 0, 80);
     for (const id of [1, 2, 3, 4]) memory.block(0, id).fill(0xff);
     open();
     await turns();
-    computed(p, [11, 12, 13], 48);
+    computed(p, [11, 12, 13], 48, 80);
     await turns();
-    hold(p, [11, 12, 13, 14, 15], clock);
+    hold(p, [11, 12, 13, 14, 15], clock, 80);
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(gathered).toEqual([1, 2, 13, 14, 15]);
     // As they were read, not where the rest was first computed.
@@ -163,7 +193,7 @@ describe('a streamed READ', () => {
     expect(d.worker.counters.numFailedTransfers).toBe(0);
     hold(p, [1, 2, 3], clock);
     expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
-    expect(p.worker.holds()).toEqual([]);
+    expect(p.worker.holds.list()).toEqual([]);
   });
 
   it('that reaches beyond the sequence fails', async () => {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { pairsOf, range, turns } from '../transport/helpers.ts';
 import {
+  claimTo,
   hold,
   LEASE_MS,
   lease,
@@ -10,20 +11,21 @@ import {
   nextOutput,
   nothing,
   pull,
+  sends,
   TTL_MS,
   ttl,
 } from './nodes.ts';
 
 /** P holds [1, 2, 3] for D, and D's READ has begun: its gathers wait until `go`. */
-async function whileReading() {
+async function whileReading(kept: typeof lease | typeof ttl = lease) {
   const nodes = makeNodes();
   const { clock, p, d } = nodes;
-  hold(p, 'r@prefill', [1, 2, 3], lease(clock));
+  hold(p, 'r@prefill', [1, 2, 3], kept(clock));
   const waiting: (() => void)[] = [];
   p.memory.onGather = () => new Promise<void>((resolve) => waiting.push(resolve));
   pull(d, p, 'r', pairsOf([1, 2, 3], [1, 2, 3]));
   await turns();
-  expect(p.worker.holds()).toMatchObject([{ requestId: 'r@prefill', reading: true }]);
+  expect(p.worker.holds.list()).toMatchObject([{ requestId: 'r@prefill', reading: true }]);
   const go = async () => {
     p.memory.onGather = null;
     for (const gather of waiting.splice(0)) gather();
@@ -38,7 +40,7 @@ describe('the end of a hold', () => {
     hold(p, 'r', [1, 2], lease(clock));
     clock.advance(LEASE_MS - 1);
     expect(p.worker.getFinished()).toEqual(nothing);
-    expect(p.worker.holds()).toHaveLength(1);
+    expect(p.worker.holds.list()).toHaveLength(1);
     clock.advance(1);
     expect(p.worker.getFinished()).toEqual({ ...nothing, finishedSending: ['r'] });
     expect(p.worker.getFinished()).toEqual(nothing);
@@ -81,11 +83,11 @@ describe('the end of a hold', () => {
 
   it('a notification before the hold ends the hold as soon as it comes', async () => {
     const { clock, p, d } = makeNodes();
+    const send = sends('r@prefill', [1], lease(clock));
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r@prefill']) }));
     pull(d, p, 'r', []);
     await turns();
     expect(p.worker.getFinished()).toEqual(nothing);
-    const send = new Map([['r@prefill', { blockIds: [[1]], ...lease(clock) }]]);
     p.worker.startLoadKv(metadata({ reqsToSend: send }));
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
@@ -93,8 +95,8 @@ describe('the end of a hold', () => {
   it('releaseHold ends it at once; unknown ids are no matter', async () => {
     const { clock, p, d } = makeNodes();
     hold(p, 'r@prefill', [1], lease(clock));
-    p.worker.releaseHold('nobody');
-    p.worker.releaseHold('r@prefill');
+    p.worker.holds.release('nobody');
+    p.worker.holds.release('r@prefill');
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
     pull(d, p, 'r', pairsOf([1], [1]));
     expect((await nextOutput(d)).failedRecving).toMatchObject([{ outcome: 'declined' }]);
@@ -104,16 +106,16 @@ describe('the end of a hold', () => {
 describe('the path of a request to its hold', () => {
   it('needs reqsInBatch: a hold that was never announced ends at once, its blocks do not leak', () => {
     const { clock, p } = makeNodes();
-    p.worker.startLoadKv(metadata({ reqsToSend: new Map([['r', { blockIds: [[1]], ...lease(clock) }]]) }));
+    p.worker.startLoadKv(metadata({ reqsToSend: sends('r', [1], lease(clock)) }));
     expect(p.worker.getFinished().finishedSending).toEqual(['r']);
-    expect(p.worker.holds()).toEqual([]);
+    expect(p.worker.holds.list()).toEqual([]);
   });
 
   it('may begin and end in one metadata', () => {
     const { clock, p } = makeNodes();
-    const send = new Map([['r', { blockIds: [[1]], ...lease(clock) }]]);
+    const send = sends('r', [1], lease(clock));
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']), reqsToSend: send }));
-    expect(p.worker.holds()).toMatchObject([{ requestId: 'r', blockIds: [[1]], reading: false }]);
+    expect(p.worker.holds.list()).toMatchObject([{ requestId: 'r', blockIds: [[1]], reading: false }]);
   });
 
   it('aborted_request_removed_from_worker_in_batch: reqsNotProcessed forgets it', () => {
@@ -121,13 +123,13 @@ describe('the path of a request to its hold', () => {
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']) }));
     p.worker.startLoadKv(metadata({ reqsNotProcessed: new Set(['r']) }));
     expect(p.worker.getFinished()).toEqual(nothing);
-    p.worker.startLoadKv(metadata({ reqsToSend: new Map([['r', { blockIds: [[1]], ...lease(clock) }]]) }));
-    expect(p.worker.holds()).toEqual([]);
+    p.worker.startLoadKv(metadata({ reqsToSend: sends('r', [1], lease(clock)) }));
+    expect(p.worker.holds.list()).toEqual([]);
   });
 
   it('cannot leave blocks and leave none', () => {
     const { clock, p } = makeNodes();
-    const send = new Map([['r', { blockIds: [[1]], ...lease(clock) }]]);
+    const send = sends('r', [1], lease(clock));
     const both = metadata({ reqsNotProcessed: new Set(['r']), reqsToSend: send });
     expect(() => p.worker.startLoadKv(both)).toThrow(
       "request 'r' leaves blocks to send and is reported as leaving none",
@@ -137,7 +139,8 @@ describe('the path of a request to its hold', () => {
 
 describe('heartbeats', () => {
   const beat = (nodes: ReturnType<typeof makeNodes>, ...requestIds: string[]) => {
-    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: nodes.p.address, requestIds }] }));
+    const holds = requestIds.map((requestId) => ({ requestId, held: claimTo(requestId).held }));
+    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: nodes.p.address, holds }] }));
     return turns();
   };
 
@@ -149,16 +152,16 @@ describe('heartbeats', () => {
     clock.advance(5_000);
     await beat(nodes, 'r');
     // 5 s + 20 s is sooner than the 30 s that it had.
-    expect(p.worker.holds()[0]!.deadline).toBe(start + LEASE_MS);
+    expect(p.worker.holds.list()[0]!.deadline).toBe(start + LEASE_MS);
     clock.advance(20_000);
     await beat(nodes, 'r', 'unknown');
-    expect(p.worker.holds()[0]!.deadline).toBe(start + 25_000 + 20_000);
+    expect(p.worker.holds.list()[0]!.deadline).toBe(start + 25_000 + 20_000);
     clock.advance(19_999);
     expect(p.worker.getFinished()).toEqual(nothing);
     clock.advance(1);
     expect(p.worker.getFinished().finishedSending).toEqual(['r']);
     await beat(nodes, 'r');
-    expect(p.worker.holds()).toEqual([]);
+    expect(p.worker.holds.list()).toEqual([]);
   });
 
   it('do not extend a decode hold: its TTL is plain', async () => {
@@ -167,7 +170,7 @@ describe('heartbeats', () => {
     const deadline = clock.now() + 1000;
     hold(p, 'r', [1], { direction: 'decode', deadline });
     await beat(nodes, 'r');
-    expect(p.worker.holds()[0]!.deadline).toBe(deadline);
+    expect(p.worker.holds.list()[0]!.deadline).toBe(deadline);
   });
 
   it('to an engine that is gone are counted as failed notifications', async () => {
@@ -183,7 +186,7 @@ describe('a READ that has begun', () => {
     const { clock, p, d, go } = await whileReading();
     clock.advance(LEASE_MS * 2);
     expect(p.worker.getFinished()).toEqual(nothing);
-    expect(p.worker.holds()).toHaveLength(1);
+    expect(p.worker.holds.list()).toHaveLength(1);
     await go();
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
@@ -209,9 +212,9 @@ describe('a READ that has begun', () => {
   });
 
   it('is not disturbed by releaseHold, nor dropped under pressure', async () => {
-    const { p, d, go } = await whileReading();
-    expect(p.worker.dropOldestHold('prefill')).toBeNull();
-    p.worker.releaseHold('r@prefill');
+    const { p, d, go } = await whileReading(ttl);
+    expect(p.worker.holds.dropOldest()).toBeNull();
+    p.worker.holds.release('r@prefill');
     expect(p.worker.getFinished()).toEqual(nothing);
     await go();
     expect((await nextOutput(d)).failedRecving).toEqual([]);
@@ -222,28 +225,29 @@ describe('a READ that has begun', () => {
     const { clock, p, d, go } = await whileReading();
     d.transport.close();
     await go();
-    expect(p.worker.holds()).toMatchObject([{ requestId: 'r@prefill', reading: false }]);
-    expect(p.worker.getFinished()).toEqual(nothing);
+    expect(p.worker.holds.list()).toMatchObject([{ requestId: 'r@prefill', reading: false }]);
+    // It could not be dropped, and can be now.
+    expect(p.worker.getFinished()).toEqual({ ...nothing, changed: true });
     clock.advance(LEASE_MS);
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 });
 
-describe('dropOldestHold', () => {
-  it('drops the oldest of the direction; both pools can be full of holds for each other', async () => {
+describe('dropOldest', () => {
+  it('drops the oldest of those for P; both pools can be full of holds for each other', async () => {
     const { clock, p, d } = makeNodes();
     hold(p, 'for-d', [1], lease(clock));
     for (const i of range(0, 3)) hold(p, `for-p${i}`, [i + 2], ttl(clock));
-    expect(p.worker.dropOldestHold('decode')).toBe('for-p0');
-    expect(p.worker.dropOldestHold('decode')).toBe('for-p1');
+    expect(p.worker.holds.dropOldest()).toBe('for-p0');
+    expect(p.worker.holds.dropOldest()).toBe('for-p1');
     expect(p.worker.getFinished().finishedSending).toEqual(['for-p0', 'for-p1']);
     pull(d, p, 'r', pairsOf([2], [1]), { requestId: 'for-p0' });
     expect((await nextOutput(d)).failedRecving).toMatchObject([
       { outcome: 'declined', message: expect.stringContaining('the pool was full') },
     ]);
-    expect(p.worker.dropOldestHold('decode')).toBe('for-p2');
-    expect(p.worker.dropOldestHold('decode')).toBeNull();
-    expect(p.worker.holds().map((held) => held.requestId)).toEqual(['for-d']);
+    expect(p.worker.holds.dropOldest()).toBe('for-p2');
+    expect(p.worker.holds.dropOldest()).toBeNull();
+    expect(p.worker.holds.list().map((held) => held.requestId)).toEqual(['for-d']);
   });
 });
 
@@ -263,7 +267,8 @@ describe('waitForChange', () => {
     hold(p, 'r', [1], lease(clock));
     const wait = watch(p.worker.waitForChange(new AbortController().signal));
     clock.advance(20_000);
-    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: p.address, requestIds: ['r'] }] }));
+    const holds = [{ requestId: 'r', held: claimTo('r').held }];
+    nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: p.address, holds }] }));
     await turns();
     clock.advance(10_000);
     await turns();

@@ -145,8 +145,14 @@ describe('the address', () => {
     await untilReady(page);
     const { settings, notes } = await readState(page);
     expect(settings).toMatchObject({
-      ...{ model: 'nano', mode: 'unidirectional', seed: 5, threshold: 7, pBlocks: 32, dBlocks: 64 },
-      ...{ link: '10e6,1ms', turns: 0 },
+      model: 'nano',
+      mode: 'unidirectional',
+      seed: 5,
+      threshold: 7,
+      pBlocks: 32,
+      dBlocks: 64,
+      link: '10e6,1ms',
+      turns: 0,
     });
     expect(notes.join(' ')).toContain("'treshold', which is no setting: did you mean threshold?");
     expect(notes.join(' ')).toContain("dBlocks to 'many'");

@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { build, preview } from 'vite';
-import type { RecordedTurn } from '../../src/measure/recording.ts';
+import type { RecordedTurn } from '../../src/recording/events.ts';
 
 const configFile = path.join(import.meta.dirname, '..', '..', 'demo', 'vite.config.ts');
 

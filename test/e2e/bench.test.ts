@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { serveConversations } from '../../src/cli/multiturn/clients.ts';
-import { ClusterTarget } from '../../src/cli/multiturn/cluster-target.ts';
-import { runArm } from '../../src/cli/multiturn/rounds.ts';
 import type { Mode } from '../../src/config/modes.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
+import { serveConversations } from '../../src/lab/multiturn/clients.ts';
+import { ClusterTarget } from '../../src/lab/multiturn/cluster-target.ts';
+import { runArm } from '../../src/lab/multiturn/rounds.ts';
 import { compareTokens } from '../../src/measure/bench-comparison.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import { generateConversations, parseGenerator } from '../../src/workload/generate.ts';
-import { clientOptions } from '../cli/multiturn/client-options.ts';
+import { clientOptions } from '../lab/multiturn/client-options.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 const spec = parseGenerator(

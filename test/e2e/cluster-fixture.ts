@@ -1,4 +1,5 @@
 /** Whole clusters for tests: nano by default, in worker threads, on the adapter that KVFERRY_ADAPTER names. */
+import type { NixlConfig } from '../../src/config/kv-transfer.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
@@ -18,13 +19,16 @@ export const testOptions: ClusterOptions = {
   maxNumSeqs: 8,
   maxModelLen: 1024,
   connector: {
-    bidirectional: true,
-    recomputeThreshold: 0,
-    decoderTtlMs: 480_000,
-    leaseMs: 30_000,
+    name: 'NixlConnector',
     loadFailurePolicy: 'recompute',
-    enforceHandshakeCompat: true,
-    tokenCheck: true,
+    nixl: {
+      bidirectional: true,
+      recomputeThreshold: 0,
+      decoderTtlMs: 480_000,
+      leaseMs: 30_000,
+      enforceHandshakeCompat: true,
+      tokenCheck: true,
+    },
   },
   handover: 'pull',
   link: null,
@@ -33,6 +37,11 @@ export const testOptions: ClusterOptions = {
   poison: true,
   fault: null,
 };
+
+/** The connector's settings, with some changed. */
+export const nixlWith = (changes: Partial<NixlConfig>) => ({
+  connector: { ...testOptions.connector, nixl: { ...testOptions.connector.nixl, ...changes } },
+});
 
 /** Starts a cluster, hands it over, checks its books, and closes it whatever happened. */
 export async function withCluster<T>(

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Message } from '../../src/router/turn-types.ts';
-import { generate, testOptions, withCluster } from './cluster-fixture.ts';
+import { generate, nixlWith, withCluster } from './cluster-fixture.ts';
 
 it('recall answers about the story it told, from KV that P pulled back from D', async () => {
   await withCluster({ model: 'recall' }, async (cluster) => {
@@ -27,17 +27,14 @@ const TOLD = 'My name is Ada and my boat is mira.';
 
 /** Tells it one word, changes that word in all of the history, and asks for it. */
 async function askAfterEdit(tokenCheck: boolean) {
-  const result = await withCluster(
-    { model: 'recall', connector: { ...testOptions.connector, tokenCheck } },
-    async (cluster) => {
-      const first: Message[] = [{ role: 'user', content: TOLD }];
-      const { result: told } = await generate(cluster, { conversationId: 'c', messages: first });
-      const history = [...first, { role: 'assistant', content: told.text }];
-      const edited = history.map(({ role, content }) => ({ role, content: content.replace('mira', 'luna') }));
-      const messages = [...edited, { role: 'user', content: 'What is my boat?' }];
-      return (await generate(cluster, { conversationId: 'c', messages })).result;
-    },
-  );
+  const result = await withCluster({ model: 'recall', ...nixlWith({ tokenCheck }) }, async (cluster) => {
+    const first: Message[] = [{ role: 'user', content: TOLD }];
+    const { result: told } = await generate(cluster, { conversationId: 'c', messages: first });
+    const history = [...first, { role: 'assistant', content: told.text }];
+    const edited = history.map(({ role, content }) => ({ role, content: content.replace('mira', 'luna') }));
+    const messages = [...edited, { role: 'user', content: 'What is my boat?' }];
+    return (await generate(cluster, { conversationId: 'c', messages })).result;
+  });
   return { text: result.text, pulled: result.prompt.pulledTokens };
 }
 

@@ -21,7 +21,7 @@ it('calibrates a running cluster, decides by the profile, and learns from what i
     await cluster.configure({ costProfile: priced(profile, 1e6) });
     const dear = await converse(cluster, 'b', 3);
     expect(dear.map(({ result }) => result.prompt.pulledTokens)).toEqual([0, 0, 0]);
-    expect(dear[2]!.result.prompt.noPullReason).toMatch(
+    expect(dear[2]!.result.prompt.noPull?.reason).toMatch(
       /^cost-aware: pull ~1000000 ms > recompute ~[\d.]+ ms$/,
     );
 
@@ -38,7 +38,7 @@ it('calibrates a running cluster, decides by the profile, and learns from what i
 
     await cluster.configure({ costProfile: null, recomputeThreshold: 64 });
     const fixed = await converse(cluster, 'd', 2);
-    expect(fixed[1]!.result.prompt.noPullReason).toBe('32 < threshold 64');
+    expect(fixed[1]!.result.prompt.noPull).toEqual({ by: 'policy', reason: '32 < threshold 64' });
     expect((await cluster.stats())[0]!.costs).toBeUndefined();
   });
 });

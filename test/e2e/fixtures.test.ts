@@ -1,10 +1,10 @@
 /** Hugging Face's answers on the device: the fixture folders, as `kvferry verify --fixture` takes them, and recall. */
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { checkFixture, type FixtureFinding, fixtureChecks } from '../../src/cli/verify/fixture.ts';
-import { GpuModel } from '../../src/cli/verify/gpu-model.ts';
-import type { CheckEnvironment } from '../../src/cli/verify/types.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
+import { checkFixture, type FixtureFinding, fixtureChecks } from '../../src/lab/verify/fixture.ts';
+import { GpuModel } from '../../src/lab/verify/gpu-model.ts';
+import type { CheckEnvironment } from '../../src/lab/verify/types.ts';
 import { loadWeights } from '../../src/model/load.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/config/modes.ts';
 import type { PolicyChange } from '../../src/fleet/types.ts';
 import { parseLink } from '../../src/transport/link.ts';
-import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
+import { converse, fingerprint, generate, nixlWith, withCluster } from './cluster-fixture.ts';
 
 const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
 
@@ -68,12 +68,16 @@ describe('a conversation in the three modes', () => {
   });
 
   it('pulls at the threshold and recomputes one token below it', async () => {
-    const at = { ...testOptions.connector, recomputeThreshold: 32 };
-    const above = { ...testOptions.connector, recomputeThreshold: 33 };
-    const second = async (connector: typeof at) =>
-      withCluster({ connector }, async (cluster) => (await converse(cluster, 'c', 2))[1]!.result.prompt);
-    expect(await second(at)).toMatchObject({ pulledTokens: 32, noPullReason: null });
-    expect(await second(above)).toMatchObject({ pulledTokens: 0, noPullReason: '32 < threshold 33' });
+    const second = async (recomputeThreshold: number) =>
+      withCluster(
+        nixlWith({ recomputeThreshold }),
+        async (cluster) => (await converse(cluster, 'c', 2))[1]!.result.prompt,
+      );
+    expect(await second(32)).toMatchObject({ pulledTokens: 32, noPull: null });
+    expect(await second(33)).toMatchObject({
+      pulledTokens: 0,
+      noPull: { by: 'policy', reason: '32 < threshold 33' },
+    });
   });
 
   it('changes threshold, link, caching and pools while the engines stay', async () => {
@@ -121,8 +125,7 @@ describe('a conversation in the three modes', () => {
   });
 
   it("gives wrong logits when vLLM's behaviour is asked for and the history was edited", async () => {
-    const connector = { ...testOptions.connector, tokenCheck: false };
-    await withCluster({ connector }, async (cluster) => {
+    await withCluster(nixlWith({ tokenCheck: false }), async (cluster) => {
       const [first] = await converse(cluster, 'c', 1);
       const history = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds];
       const edited = [...history.slice(0, 5), (history[5]! + 1) % 500, ...history.slice(6), 40, 41, 42];

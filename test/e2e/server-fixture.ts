@@ -31,8 +31,14 @@ export async function withServer<T>(
   const running = await startServer(engines, {
     host: '127.0.0.1',
     ports: { prefill: 0, decode: 0, router: 0 },
-    ...{ servedModelNames: [], maxQueue: 64, apiKey: null, corsOrigins: [], streamingKvParams: true },
-    ...{ defaults: {}, version: 'test', log },
+    servedModelNames: [],
+    maxQueue: 64,
+    apiKey: null,
+    corsOrigins: [],
+    streamingKvParams: true,
+    defaults: {},
+    version: 'test',
+    log,
     ...server,
   });
   try {

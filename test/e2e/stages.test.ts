@@ -68,7 +68,7 @@ describe('the stages of real turns', () => {
       const results = (await converse(cluster, 'c', 2)).map(({ result }) => result);
       for (const result of results) expectWhole(result);
       expect(results[1]!.prompt.pulledTokens).toBe(0);
-      expect(results[1]!.prompt.noPullReason).toContain('checksum');
+      expect(results[1]!.prompt.noPull?.reason).toContain('checksum');
       const { stagesMs } = results[1]!;
       expect(stagesMs.pull_readback! + stagesMs.pull_messages!).toBeGreaterThan(0);
       expectLittleUnknown(results);

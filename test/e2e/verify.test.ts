@@ -1,11 +1,11 @@
 /** The checks of `kvferry verify` on nano: they pass as things are, and fail when something is made wrong. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { kernelChecks } from '../../src/cli/verify/kernels.ts';
-import { pulledBlockChecks } from '../../src/cli/verify/pulled-blocks.ts';
-import type { Check, CheckEnvironment, CheckResult } from '../../src/cli/verify/types.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { kernelChecks } from '../../src/lab/verify/kernels.ts';
+import { pulledBlockChecks } from '../../src/lab/verify/pulled-blocks.ts';
+import type { Check, CheckEnvironment, CheckResult } from '../../src/lab/verify/types.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import { withShader } from './changed-shader.ts';
@@ -21,10 +21,7 @@ function environment(change: Partial<ClusterOptions> = {}): CheckEnvironment {
     software,
     backend: {
       architecture: (model) => loadArchitecture(model, null),
-      useAdapter: () => expect.fail('the adapter is chosen already'),
       startCluster: (options) => EngineCluster.start(nodePlatform, { ...options, ...change }),
-      tokenizer: () => expect.fail('not needed'),
-      tokenizerFiles: () => expect.fail('not needed'),
     },
   };
 }

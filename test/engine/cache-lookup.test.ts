@@ -1,7 +1,8 @@
 /** What an engine has of a prompt, asked without computing: it must be what a following request gets. */
 import { describe, expect, it } from 'vitest';
+import { TestClock } from '../clock.ts';
 import { ScriptedEngine } from '../connector/scripted.ts';
-import { engineConfig, request, TestClock, TestEngine, tokens } from './fakes.ts';
+import { engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
 const MISS = { do_remote_decode: true, do_remote_prefill: false };
 
@@ -10,14 +11,14 @@ describe('lookup', () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(100), { maxTokens: 10 }));
     await engine.settle();
-    const before = engine.core.stats();
+    const before = engine.core.inspect.stats();
     const asked = [tokens(100), tokens(64), tokens(70), tokens(15), tokens(64, 9), [...tokens(40), 5, 6]];
-    const answers = asked.map((ids) => engine.core.lookup(ids, null));
-    expect(engine.core.stats()).toEqual(before);
-    expect(engine.core.canStep()).toBe(false);
+    const answers = asked.map((ids) => engine.core.inspect.lookup(ids, null));
+    expect(engine.core.inspect.stats()).toEqual(before);
+    expect(engine.core.poll()).toBe(false);
     expect(answers.map(({ cachedTokens }) => cachedTokens)).toEqual([96, 64, 64, 0, 0, 32]);
     for (const [i, ids] of asked.entries()) {
-      const { hitTokens, blockIds, blockHashes, cachedTokens } = engine.core.lookup(ids, null);
+      const { hitTokens, blockIds, blockHashes, cachedTokens } = engine.core.inspect.lookup(ids, null);
       expect(blockHashes).toHaveLength(cachedTokens / 16);
       engine.add(request(`${i}`, ids, { maxTokens: 1 }));
       await engine.step();
@@ -32,8 +33,8 @@ describe('lookup', () => {
     engine.add(request('a', tokens(64), { maxTokens: 4 }));
     await engine.step();
     // The first chunk's block is cached from the moment it was scheduled, as for a request.
-    expect(engine.core.lookup(tokens(64), null).cachedTokens).toBe(16);
-    expect(engine.core.stats()).toMatchObject({ steps: 1, forwardPasses: 1 });
+    expect(engine.core.inspect.lookup(tokens(64), null).cachedTokens).toBe(16);
+    expect(engine.core.inspect.stats()).toMatchObject({ steps: 1, forwardPasses: 1 });
     await engine.settle();
     const alone = new TestEngine(engineConfig({ maxNumBatchedTokens: 16 }));
     alone.add(request('a', tokens(64), { maxTokens: 4 }));
@@ -46,18 +47,18 @@ describe('lookup', () => {
     engine.add(request('held', tokens(40), { maxTokens: 1 }, { kvTransferParams: MISS }));
     await engine.settle();
     const longer = [...tokens(40), ...engine.tokensOf('held'), 3, 4];
-    const { cachedTokens, held } = engine.core.lookup(longer, null);
+    const { cachedTokens, held } = engine.core.inspect.lookup(longer, null);
     expect(cachedTokens).toBe(0);
     expect(held).toMatchObject([{ requestId: 'held', direction: 'prefill', numTokens: 40 }]);
     expect(held[0]!.blockIds[0]).toHaveLength(3);
     expect(held[0]!.deadlineMs).toBe(engine.clock.now() + 30_000);
-    expect(engine.core.lookup(tokens(20), null).held[0]).toMatchObject({ numTokens: 20 });
-    expect(engine.core.lookup(tokens(20), null).held[0]!.blockIds[0]).toHaveLength(2);
-    expect(engine.core.lookup(tokens(40, 5), null).held).toEqual([]);
-    expect(engine.core.lookup(longer, 'another tenant').held).toEqual([]);
+    expect(engine.core.inspect.lookup(tokens(20), null).held[0]).toMatchObject({ numTokens: 20 });
+    expect(engine.core.inspect.lookup(tokens(20), null).held[0]!.blockIds[0]).toHaveLength(2);
+    expect(engine.core.inspect.lookup(tokens(40, 5), null).held).toEqual([]);
+    expect(engine.core.inspect.lookup(longer, 'another tenant').held).toEqual([]);
     engine.worker.finishSending('held');
     await engine.settle();
-    expect(engine.core.lookup(longer, null).held).toEqual([]);
+    expect(engine.core.inspect.lookup(longer, null).held).toEqual([]);
   });
 });
 
@@ -85,7 +86,7 @@ describe("a request's times", () => {
     engine.core.abortRequest('a');
     await engine.settle();
     expect(engine.endOf('a')!.times.scheduledMs).toBeNull();
-    expect(engine.core.stats().forwardPasses).toBe(0);
+    expect(engine.core.inspect.stats().forwardPasses).toBe(0);
   });
 });
 
@@ -93,7 +94,7 @@ it('without prefix caching nobody asked the prefix cache', async () => {
   const engine = new TestEngine(engineConfig({ prefixCaching: false }));
   engine.add(request('a', tokens(40), { maxTokens: 1 }));
   await engine.settle();
-  expect(engine.core.stats().prefixCache).toEqual({ queries: 0, hits: 0 });
+  expect(engine.core.inspect.stats().prefixCache).toEqual({ queries: 0, hits: 0 });
 });
 
 it('nobody listening, no event is made; a listener hears from then on', async () => {

@@ -1,11 +1,10 @@
-/** An engine without a GPU: KV that notices wrong, stale or unwritten reads, a clock that tests move, and short cuts. */
+/** An engine without a GPU: KV that notices wrong, stale or unwritten reads, and short cuts. */
 import type { EngineCoreConfig } from '../../src/config/engine.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type {
   BlockId,
   BlockIds,
-  Clock,
   EngineRequest,
   ModelExecutor,
   RequestOutput,
@@ -14,34 +13,7 @@ import type {
   ScheduledBatch,
   ScheduledRequest,
 } from '../../src/engine/types.ts';
-
-export class TestClock implements Clock {
-  #now: number;
-  #sleepers: { at: number; wake: () => void }[] = [];
-
-  constructor(now = 1_000_000) {
-    this.#now = now;
-  }
-
-  now(): number {
-    return this.#now;
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      if (ms <= 0 || signal?.aborted) return resolve();
-      this.#sleepers.push({ at: this.#now + ms, wake: resolve });
-      signal?.addEventListener('abort', () => resolve());
-    });
-  }
-
-  advance(ms: number): void {
-    this.#now += ms;
-    const due = this.#sleepers.filter((sleeper) => sleeper.at <= this.#now);
-    this.#sleepers = this.#sleepers.filter((sleeper) => sleeper.at > this.#now);
-    for (const sleeper of due) sleeper.wake();
-  }
-}
+import { TestClock } from '../clock.ts';
 
 /** A token's KV is a digest of itself and everything before it, as real KV is. */
 export function chain(previous: number, tokenId: number): number {
@@ -51,7 +23,7 @@ export function chain(previous: number, tokenId: number): number {
   return (h ^ (h >>> 13)) >>> 0;
 }
 
-export const VOCAB = 97;
+const VOCAB = 97;
 /** Ends a sequence; the fake draws it about once in VOCAB tokens. */
 export const EOS = 1;
 
@@ -225,14 +197,17 @@ export class TestEngine {
 
   async step(): Promise<RequestOutput[]> {
     const outputs = await this.core.step();
-    this.core.checkIntegrity();
+    this.core.inspect.checkIntegrity();
     this.outputs.push(...outputs);
     return outputs;
   }
 
   /** Steps while steps do something. */
   async settle(): Promise<void> {
-    while (this.core.canStep()) await this.step();
+    for (let steps = 0; this.core.poll(); steps++) {
+      if (steps > 20_000) throw new Error('the engine steps and nothing comes of it');
+      await this.step();
+    }
   }
 
   tokensOf(requestId: string): number[] {

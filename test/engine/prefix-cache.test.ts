@@ -49,7 +49,10 @@ describe('prefix cache', () => {
     });
     expect(await served(engine, 'longer', tokens(60))).toMatchObject({ localHitTokens: 48 });
     expect(await served(engine, 'shorter', tokens(40))).toMatchObject({ localHitTokens: 32 });
-    expect(engine.core.stats().prefixCache).toEqual({ queries: 48 + 48 + 60 + 40, hits: 32 + 48 + 32 });
+    expect(engine.core.inspect.stats().prefixCache).toEqual({
+      queries: 48 + 48 + 60 + 40,
+      hits: 32 + 48 + 32,
+    });
   });
 
   it('stops at the first block that differs', async () => {
@@ -69,12 +72,11 @@ describe('prefix cache', () => {
 
   it('looks nothing up and keeps nothing when it is off', async () => {
     const events: CacheEvent[] = [];
-    const engine = new TestEngine(engineConfig({ prefixCaching: false }), {
-      onCacheEvent: (e) => events.push(e),
-    });
+    const engine = new TestEngine(engineConfig({ prefixCaching: false }));
+    engine.core.onCacheEvent = (event) => events.push(event);
     await served(engine, 'a', tokens(48));
     expect(await served(engine, 'b', tokens(48))).toMatchObject({ localHitTokens: 0, computedTokens: 48 });
-    expect(engine.core.lookup(tokens(48), null).cachedTokens).toBe(0);
+    expect(engine.core.inspect.lookup(tokens(48), null).cachedTokens).toBe(0);
     expect(events).toEqual([]);
   });
 
@@ -83,8 +85,8 @@ describe('prefix cache', () => {
     engine.add(request('a', tokens(40), { maxTokens: 2 }));
     engine.add(request('b', tokens(40), { maxTokens: 2 }));
     await engine.step();
-    expect(engine.core.requestState('b')!.blockIds[0]!.slice(0, 2)).toEqual(
-      engine.core.requestState('a')!.blockIds[0]!.slice(0, 2),
+    expect(engine.core.inspect.requestState('b')!.blockIds[0]!.slice(0, 2)).toEqual(
+      engine.core.inspect.requestState('a')!.blockIds[0]!.slice(0, 2),
     );
     await engine.settle();
     expect(engine.tokensOf('b')).toEqual(engine.tokensOf('a'));
@@ -96,10 +98,10 @@ describe('prefix cache', () => {
     await engine.settle();
     const all = [...tokens(30), ...engine.tokensOf('a')];
     // 50 tokens, of which the last has no KV: three full blocks.
-    expect(engine.core.lookup(all, null).cachedTokens).toBe(48);
-    expect(engine.core.lookup(all, 'salt').cachedTokens).toBe(0);
-    expect(engine.core.stats().usedBlocks).toBe(0);
-    engine.core.checkIntegrity();
+    expect(engine.core.inspect.lookup(all, null).cachedTokens).toBe(48);
+    expect(engine.core.inspect.lookup(all, 'salt').cachedTokens).toBe(0);
+    expect(engine.core.inspect.stats().usedBlocks).toBe(0);
+    engine.core.inspect.checkIntegrity();
   });
 
   it('evicts the least recently used, tails first', async () => {
@@ -108,13 +110,14 @@ describe('prefix cache', () => {
     await served(engine, 'new', tokens(48, 2));
     // Six usable blocks: this takes two, those that were freed first and last in their chain.
     await served(engine, 'third', tokens(32, 3));
-    expect(engine.core.lookup(tokens(48, 1), null).cachedTokens).toBe(16);
-    expect(engine.core.lookup(tokens(48, 2), null).cachedTokens).toBe(48);
+    expect(engine.core.inspect.lookup(tokens(48, 1), null).cachedTokens).toBe(16);
+    expect(engine.core.inspect.lookup(tokens(48, 2), null).cachedTokens).toBe(48);
   });
 
   it('reports what is stored, removed and cleared', async () => {
     const events: CacheEvent[] = [];
-    const engine = new TestEngine(engineConfig({ numBlocks: 4 }), { onCacheEvent: (e) => events.push(e) });
+    const engine = new TestEngine(engineConfig({ numBlocks: 4 }));
+    engine.core.onCacheEvent = (event) => events.push(event);
     await served(engine, 'a', tokens(40, 1));
     await served(engine, 'b', tokens(40, 2));
     expect(engine.core.resetPrefixCache()).toBe(true);
@@ -133,23 +136,25 @@ describe('prefix cache', () => {
     engine.add(request('a', tokens(20), { maxTokens: 3 }));
     await engine.step();
     expect(engine.core.resetPrefixCache()).toBe(false);
-    expect(engine.core.lookup(tokens(20), null).cachedTokens).toBe(16);
+    expect(engine.core.inspect.lookup(tokens(20), null).cachedTokens).toBe(16);
     await engine.settle();
     expect(engine.core.resetPrefixCache()).toBe(true);
-    expect(engine.core.lookup(tokens(20), null).cachedTokens).toBe(0);
+    expect(engine.core.inspect.lookup(tokens(20), null).cachedTokens).toBe(0);
   });
 });
 
 describe('two KV cache groups', () => {
   it('have tables, pools and hashes of their own; a hit needs the block in both', () => {
     const fresh: [number, readonly number[]][] = [];
+    const hasher = createBlockHasher('seed');
+    const hashing = { hasher, blockSize: 4 };
     const cache = new KvCacheManager({
       config: engineConfig({ blockSize: 4, numBlocks: 6 }).cache,
-      hasher: createBlockHasher('seed'),
+      hasher,
       numGroups: 2,
       onNewBlocks: (group, ids) => fresh.push([group, ids]),
     });
-    const a = new Request(request('a', tokens(11)), 0);
+    const a = new Request(request('a', tokens(11)), 0, hashing);
     expect(cache.allocateSlots(a, 11, null)).toBe(true);
     expect(cache.blockIds(a)).toEqual([
       [1, 2, 3],
@@ -159,7 +164,7 @@ describe('two KV cache groups', () => {
       [0, [1, 2, 3]],
       [1, [1, 2, 3]],
     ]);
-    const b = new Request(request('b', tokens(11)), 0);
+    const b = new Request(request('b', tokens(11)), 0, hashing);
     const hit = cache.getComputedBlocks(b);
     expect(hit).toEqual({
       numTokens: 8,

@@ -49,7 +49,7 @@ async function crowded(arrivals: readonly Arrival[], limits: Sizes): Promise<Tes
     arrivals.flatMap(({ abort }, i) =>
       abort?.atStep === step && abort.duringBatch === duringBatch ? [`r${i}`] : [],
     );
-  for (let step = 0; step <= 40 || engine.core.canStep(); step++) {
+  for (let step = 0; step <= 40 || engine.core.poll(); step++) {
     arrivals.forEach((arrival, i) => {
       if (arrival.atStep === step) engine.add(toRequest(arrival, i));
     });
@@ -57,7 +57,7 @@ async function crowded(arrivals: readonly Arrival[], limits: Sizes): Promise<Tes
     engine.model.duringBatch = () => {
       for (const id of due(step, true)) engine.core.abortRequest(id);
     };
-    if (engine.core.canStep()) await engine.step();
+    if (engine.core.poll()) await engine.step();
     if (step > 20_000) throw new Error('the engine makes no progress');
   }
   return engine;
@@ -87,10 +87,10 @@ it('whatever arrives, is aborted, preempted or evicted: every token sees its own
             expect(account.computedTokens).toBeGreaterThan(0);
           }
         });
-        preemptions += engine.core.stats().preemptions;
-        hits += engine.core.stats().prefixCache.hits;
+        preemptions += engine.core.inspect.stats().preemptions;
+        hits += engine.core.inspect.stats().prefixCache.hits;
         expect(engine.core.hasWork()).toBe(false);
-        expect(engine.core.stats().usedBlocks).toBe(0);
+        expect(engine.core.inspect.stats().usedBlocks).toBe(0);
         expect(engine.core.resetPrefixCache()).toBe(true);
       },
     ),

@@ -58,7 +58,7 @@ describe('batching', () => {
     for (const id of ['a', 'b', 'c']) engine.add(request(id, tokens(10), { maxTokens: 3 }));
     await engine.step();
     expect(Object.keys(engine.scheduledIn(0))).toEqual(['a', 'b']);
-    expect(engine.core.waitingReason('c')).toBe('waits for one of 2 running requests');
+    expect(engine.core.inspect.waitingReason('c')).toBe('waits for one of 2 running requests');
     await engine.settle();
     expect(engine.finishOf('c')?.reason).toBe('length');
   });
@@ -82,7 +82,7 @@ describe('stopping', () => {
     engine.model.scripts.set('a', script);
     engine.add(request('a', tokens(8), sampling));
     await engine.settle();
-    expect(engine.core.stats().usedBlocks).toBe(0);
+    expect(engine.core.inspect.stats().usedBlocks).toBe(0);
     return { reason: engine.finishOf('a')?.reason, tokens: engine.tokensOf('a'), engine };
   }
 
@@ -132,14 +132,14 @@ describe('preemption', () => {
       engine.add(request('b', tokens(12, 2), { maxTokens: 16 }));
       await engine.settle();
     }
-    expect(tight.core.stats().preemptions).toBeGreaterThan(0);
+    expect(tight.core.inspect.stats().preemptions).toBeGreaterThan(0);
     expect(tight.finishOf('a')?.numPreemptions).toBe(0);
     expect(tight.finishOf('b')?.numPreemptions).toBeGreaterThan(0);
     for (const id of ['a', 'b']) expect(tight.tokensOf(id)).toEqual(roomy.tokensOf(id));
     // The account is that of the prefill that gave the first token, and the cache counts a request once.
     expect(tight.promptOf('b')).toMatchObject({ localHitTokens: 0, pulledTokens: 0, computedTokens: 12 });
-    expect(tight.core.stats().prefixCache.queries).toBe(24);
-    expect(tight.core.stats().usedBlocks).toBe(0);
+    expect(tight.core.inspect.stats().prefixCache.queries).toBe(24);
+    expect(tight.core.inspect.stats().usedBlocks).toBe(0);
   });
 
   it('puts the preempted before those that came later', async () => {
@@ -162,12 +162,12 @@ describe('preemption', () => {
     engine.add(request('a', tokens(20, 1), { maxTokens: 8 }));
     engine.add(request('b', tokens(16, 2), { maxTokens: 1 }));
     for (let step = 0; step < 6; step++) await engine.step();
-    expect(engine.core.stats()).toMatchObject({ running: 1, waiting: 1 });
-    expect(engine.core.waitingReason('b')).toBe(
+    expect(engine.core.inspect.stats()).toMatchObject({ running: 1, waiting: 1 });
+    expect(engine.core.inspect.waitingReason('b')).toBe(
       'waits for 4 blocks, 2 of 8 are free: other requests have them',
     );
     await engine.settle();
-    expect(engine.core.stats().preemptions).toBe(0);
+    expect(engine.core.inspect.stats().preemptions).toBe(0);
     expect(engine.finishOf('b')?.reason).toBe('length');
   });
 });
@@ -221,8 +221,8 @@ describe('abort', () => {
     engine.core.abortRequest('b');
     engine.core.abortRequest('b');
     engine.core.abortRequest('nobody');
-    expect(engine.core.stats()).toMatchObject({ usedBlocks: 0, running: 0, waiting: 0 });
-    expect(engine.core.canStep()).toBe(true);
+    expect(engine.core.inspect.stats()).toMatchObject({ usedBlocks: 0, running: 0, waiting: 0 });
+    expect(engine.core.poll()).toBe(true);
     const outputs = await engine.step();
     expect(outputs.map((output) => [output.requestId, output.finish?.reason, output.tokens])).toEqual([
       ['a', 'abort', []],
@@ -248,7 +248,7 @@ describe('abort', () => {
 describe('the step', () => {
   it('is not needed and not possible without work', () => {
     const engine = new TestEngine(engineConfig());
-    expect(engine.core.canStep()).toBe(false);
+    expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(false);
   });
 

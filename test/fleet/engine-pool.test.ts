@@ -6,6 +6,7 @@ import type { EngineEvent, EngineStarted, ServingApi } from '../../src/host/engi
 import { expose } from '../../src/host/rpc.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Platform } from '../../src/platform/types.ts';
+import { connectorDefaults } from '../connector/scripted.ts';
 
 /** Threads without engines: what each was asked, and how it is made to end. */
 interface Thread {
@@ -52,7 +53,12 @@ function platformOf(addPeer: (name: string) => void = () => {}) {
 }
 
 const engines = (count: number) => ({ count, numBlocks: 8, enablePrefixCaching: true });
-const options = { prefill: engines(1), decode: engines(2), mode: 'bidirectional' } as ClusterOptions;
+const options = {
+  prefill: engines(1),
+  decode: engines(2),
+  mode: 'bidirectional',
+  connector: connectorDefaults,
+} as ClusterOptions;
 const ids = (pool: EnginePool) => pool.all.map(({ engineId }) => engineId);
 
 test('seats have names, ports and roles of their own; a new life has another id at the same address', async () => {

@@ -1,10 +1,9 @@
 /** The adapter that the GPU tests run on: KVFERRY_ADAPTER = swiftshader (default), lavapipe or gpu. */
-
 import { GpuDevice } from '../../src/gpu/device.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
-export const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
+const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
 
 let selected: Promise<void> | null = null;
 

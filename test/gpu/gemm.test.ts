@@ -23,7 +23,10 @@ interface Form {
 /** Every form that some adapter may choose, as far as this one runs it. */
 function forms(): Form[] {
   const tiled = [32, 64].map((rows) => ({
-    ...{ kernel: 'gemmTiled' as const, overrides: { ROWS: rows }, rows, columns4: 16 },
+    kernel: 'gemmTiled' as const,
+    overrides: { ROWS: rows },
+    rows,
+    columns4: 16,
   }));
   const portable = [1, 4, 8].map((rows) => ({
     kernel: 'gemmPortable' as const,
@@ -62,8 +65,12 @@ async function multiply(form: Form, dtype: 'f16' | 'f32', m: number, k: number, 
       bias,
       new Float32Array(m * n),
       packUniform('gemm', {
-        ...{ inputs4: k / 4, columns4: n / 4, use_bias: Number(useBias), count: 0 },
-        ...{ stride4: n / 4, first4: 0 },
+        inputs4: k / 4,
+        columns4: n / 4,
+        use_bias: Number(useBias),
+        count: 0,
+        stride4: n / 4,
+        first4: 0,
       }),
       packUniform('step', { rows: m, logit_rows: 0 }),
     ],

@@ -1,7 +1,7 @@
 /** Runs one kernel on plain arrays. */
-import { dispatch, type KernelInput, type Workgroups } from '../../src/cli/verify/kernel-bench.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { KernelLibrary, type KernelName, type Overrides } from '../../src/gpu/kernels.ts';
+import { dispatch, type KernelInput, type Workgroups } from '../../src/lab/verify/kernel-bench.ts';
 import { readShader } from './adapter.ts';
 
 /** Bindings in order; an array for each, also for what is written. Returns what the written ones hold afterwards. */

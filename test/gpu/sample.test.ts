@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
@@ -13,10 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => gpu.destroy());
 
-const base: SamplingParams = {
-  ...{ maxTokens: 1, minTokens: 0, temperature: 0, topK: 0, topP: 1, seed: 0 },
-  ...{ stopTokenIds: [], ignoreEos: false },
-};
+const base: SamplingParams = { ...DEFAULT_SAMPLING, maxTokens: 1 };
 
 const sampleOf = (
   params: Partial<SamplingParams>,

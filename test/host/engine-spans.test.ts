@@ -3,12 +3,13 @@ import { EngineSpans } from '../../src/host/engine-spans.ts';
 import type { Span } from '../../src/measure/spans.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 
-const remote = { engineId: 'prefill-0', host: 'h', port: 1, requestId: 'p', blocksExpiryTime: null };
+const claim = { held: { numTokens: 16, digest: '' }, prompt: { numTokens: 16, digest: '' } };
+const remote = { engineId: 'prefill-0', host: 'h', port: 1, requestId: 'p', claim, blocksExpiryTime: null };
 
 function transferred(spans: EngineSpans, requestId: string, endedMs: number): void {
   const result = emptyResult('failed', 'lost', 5);
   const times = { startedMs: endedMs - 5, checkedMs: endedMs - 4, endedMs };
-  spans.transferred({ requestId, direction: 'prefill', remote, numTokens: 16, ...times, result });
+  spans.transferred({ requestId, remote, numTokens: 16, ...times, result });
 }
 
 /** A request of this id begins to run, having waited since `startMs`. */

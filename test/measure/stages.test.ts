@@ -8,10 +8,16 @@ import { groupStages, stageNames, turnStages } from '../../src/measure/stages.ts
 const path = (pieces: readonly PathPiece<string>[], from: number, to: number) =>
   criticalPath(pieces, from, to).map(({ key, startMs, endMs }) => [key, startMs, endMs]);
 const work = (key: string, startMs: number, endMs: number): PathPiece<string> => ({
-  ...{ key, startMs, endMs, waitRank: null },
+  key,
+  startMs,
+  endMs,
+  waitRank: null,
 });
 const wait = (key: string, startMs: number, endMs: number, waitRank = 0): PathPiece<string> => ({
-  ...{ key, startMs, endMs, waitRank },
+  key,
+  startMs,
+  endMs,
+  waitRank,
 });
 
 describe('the critical path', () => {
@@ -56,9 +62,7 @@ describe('the critical path', () => {
         length: fc.integer({ min: 0, max: 400 }),
         waitRank: fc.constantFrom(null, null, 0, 1, 2),
       })
-      .map(({ key, startMs, length, waitRank }) => ({
-        ...{ key, startMs, endMs: startMs + length / 8, waitRank },
-      }));
+      .map(({ key, startMs, length, waitRank }) => ({ key, startMs, endMs: startMs + length / 8, waitRank }));
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 40 }), fc.integer({ min: 0, max: 1000 }), (pieces, length) => {
         const to = length / 8;
@@ -81,7 +85,13 @@ describe('the critical path', () => {
 });
 
 const span = (name: SpanName, requestId: string | null, startMs: number, endMs: number): Span => ({
-  ...{ name, lane: 'x', startMs, endMs, clock: 'host', requestId, args: {} },
+  name,
+  lane: 'x',
+  startMs,
+  endMs,
+  clock: 'host',
+  requestId,
+  args: {},
 });
 
 describe('the stages of a turn', () => {

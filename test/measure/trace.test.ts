@@ -33,8 +33,13 @@ function trace(spans: readonly Span[]): TraceEvent[] {
 }
 
 const at = (name: string, lane: string, startMs: number, endMs: number, args: Span['args'] = {}): Span => ({
-  ...{ name, lane, startMs: ORIGIN + startMs, endMs: ORIGIN + endMs, clock: 'host' as const },
-  ...{ requestId: 't-p', args },
+  name,
+  lane,
+  startMs: ORIGIN + startMs,
+  endMs: ORIGIN + endMs,
+  clock: 'host' as const,
+  requestId: 't-p',
+  args,
 });
 
 const chunk = (index: number, from: number): Span[] => {

@@ -1,7 +1,7 @@
 /** Turns of a report for tests: plausible ones, with what matters given. */
 import type { TurnReport } from '../../src/measure/report.ts';
 
-export const noTransfer = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
+const noTransfer = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
 
 export function turnReport(fields: Partial<TurnReport> = {}): TurnReport {
   const ids = fields.output_token_ids ?? [5, 6, 7];

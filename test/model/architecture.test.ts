@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import { readArchitecture } from '../../src/model/architecture.ts';
-import { loadArchitecture, loadModel, memorySource } from '../../src/model/load.ts';
+import { loadArchitecture, loadTokenizer, loadWeights, memorySource } from '../../src/model/load.ts';
 import { presetArchitecture, presetNames } from '../../src/model/presets.ts';
 import { countParameters } from '../../src/model/tensor-names.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
@@ -19,7 +19,9 @@ const qwen3 = { architectures: ['Qwen3ForCausalLM'] };
 /** Every second layer full. */
 const gemma3 = {
   architectures: ['Gemma3ForCausalLM'],
-  ...{ sliding_window: 16, sliding_window_pattern: 2, rope_local_base_freq: 10_000 },
+  sliding_window: 16,
+  sliding_window_pattern: 2,
+  rope_local_base_freq: 10_000,
 };
 
 describe('config.json', () => {
@@ -198,9 +200,16 @@ describe('config.json', () => {
     const fixture = (name: string) => readArchitecture(directorySource(`test/fixtures/hf/${name}`));
     expect(await fixture('gemma3-hybrid')).toMatchObject({
       attention: [...new Array(5).fill(sliding(32)), full, sliding(32)],
-      ...{ ropeTheta: 1_000_000, ropeScaling: null, slidingRope: { ropeTheta: 10_000, ropeScaling: null } },
-      ...{ queryPreAttnScalar: 24, activation: 'gelu', embeddingScale: 8 },
-      ...{ zeroCenteredNorms: true, outputNorms: true, qkNorm: true, tieWordEmbeddings: true },
+      ropeTheta: 1_000_000,
+      ropeScaling: null,
+      slidingRope: { ropeTheta: 10_000, ropeScaling: null },
+      queryPreAttnScalar: 24,
+      activation: 'gelu',
+      embeddingScale: 8,
+      zeroCenteredNorms: true,
+      outputNorms: true,
+      qkNorm: true,
+      tieWordEmbeddings: true,
     });
     const mistral = await fixture('mistral-sliding');
     expect([mistral.attention, mistral.slidingRope]).toEqual([new Array(3).fill(sliding(40)), null]);
@@ -246,15 +255,28 @@ describe('config.json', () => {
       eos_token_id: [1, 106],
       model_type: 'gemma3',
       text_config: {
-        ...{ hidden_size: 2560, intermediate_size: 10_240, model_type: 'gemma3_text', num_hidden_layers: 34 },
-        ...{ rope_scaling: { factor: 8, rope_type: 'linear' }, sliding_window: 1024 },
+        hidden_size: 2560,
+        intermediate_size: 10_240,
+        model_type: 'gemma3_text',
+        num_hidden_layers: 34,
+        rope_scaling: { factor: 8, rope_type: 'linear' },
+        sliding_window: 1024,
       },
       vision_config: { hidden_size: 1152 },
     });
     expect(architecture).toMatchObject({
-      ...{ numLayers: 34, hiddenSize: 2560, numHeads: 8, numKvHeads: 4, headDim: 256, vocabSize: 262_208 },
-      ...{ ropeTheta: 1e6, ropeScaling: { type: 'linear', factor: 8 }, maxModelLen: 131_072 },
-      ...{ queryPreAttnScalar: 256, tieWordEmbeddings: true, eosTokenIds: [1, 106] },
+      numLayers: 34,
+      hiddenSize: 2560,
+      numHeads: 8,
+      numKvHeads: 4,
+      headDim: 256,
+      vocabSize: 262_208,
+      ropeTheta: 1e6,
+      ropeScaling: { type: 'linear', factor: 8 },
+      maxModelLen: 131_072,
+      queryPreAttnScalar: 256,
+      tieWordEmbeddings: true,
+      eosTokenIds: [1, 106],
     });
     expect(architecture.attention.filter(({ kind }) => kind === 'sliding')).toHaveLength(29);
     expect(architecture.attention[5]).toEqual(full);
@@ -298,7 +320,8 @@ describe('presets', () => {
     const files = directorySource('models/recall');
     expect((await loadArchitecture('nano', files)).vocabSize).toBe(512);
     expect((await loadArchitecture('recall', files)).vocabSize).toBe(1024);
-    const { weights, tokenizer, chat } = await loadModel({ name: 'nano', files, dtype: 'f32', seed: 9 });
+    const weights = await loadWeights({ name: 'nano', files, dtype: 'f32', seed: 9 });
+    const { tokenizer, chat } = await loadTokenizer('nano', files);
     expect([weights.architecture.name, weights.dtype]).toEqual(['nano', 'f32']);
     expect(tokenizer.encode('a').length).toBe(chat.encodePrompt([{ role: 'user', content: 'a' }]).length - 2);
   });

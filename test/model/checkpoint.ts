@@ -60,7 +60,7 @@ export const oddConfig = {
 };
 
 /** Shapes of an oddConfig checkpoint without biases. */
-export const oddShapes: Record<string, number[]> = {
+const oddShapes: Record<string, number[]> = {
   'model.embed_tokens.weight': [7, 6],
   'model.norm.weight': [6],
   'model.layers.0.input_layernorm.weight': [6],

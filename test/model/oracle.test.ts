@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { compareFixture, type FixtureRun, oracleFixtureRun } from '../../src/model/fixture.ts';
+import { compareFixture, type FixtureRun } from '../../src/model/fixture.ts';
 import { loadWeights } from '../../src/model/load.ts';
-import { generateGreedy, loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
+import { loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { ropeFrequencies } from '../../src/model/rope.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { directory, oddConfig, oddTensors, safetensors, type TestTensors } from './checkpoint.ts';
+import { generateGreedy, oracleFixtureRun } from './oracle-runs.ts';
 
 const fixture = (name: string) => directorySource(`test/fixtures/hf/${name}`);
 
@@ -245,9 +246,14 @@ describe('rope frequencies', () => {
     const frequencies = ropeFrequencies(presetArchitecture('llama-3.2-1b'));
     // From Hugging Face's formula, by NumPy: kept, blended (15, 16), divided by 32.
     const wanted = {
-      ...{ 0: 1, 5: 0.12868737343265052, 12: 0.0072926647372171085, 14: 0.0032114459947525913 },
-      ...{ 15: 0.001290547928209264, 16: 0.00042955679655936815 },
-      ...{ 18: 1.9461638184831125e-5, 31: 9.418306725434909e-8 },
+      0: 1,
+      5: 0.12868737343265052,
+      12: 0.0072926647372171085,
+      14: 0.0032114459947525913,
+      15: 0.001290547928209264,
+      16: 0.00042955679655936815,
+      18: 1.9461638184831125e-5,
+      31: 9.418306725434909e-8,
     };
     for (const [i, value] of Object.entries(wanted)) {
       expect(Math.abs(frequencies[Number(i)]! / value - 1)).toBeLessThan(1e-12);

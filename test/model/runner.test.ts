@@ -13,13 +13,28 @@ afterEach(() => h.close());
 const nano = presetArchitecture('nano');
 const oddShape: Architecture = {
   ...nano,
-  ...{ name: 'odd', numLayers: 2, hiddenSize: 54, numHeads: 6, numKvHeads: 2, headDim: 16 },
-  ...{ intermediateSize: 87, vocabSize: 333, tieWordEmbeddings: false },
-  ...{ qkvBias: true, oBias: true, mlpBias: true, qkNorm: true },
+  name: 'odd',
+  numLayers: 2,
+  hiddenSize: 54,
+  numHeads: 6,
+  numKvHeads: 2,
+  headDim: 16,
+  intermediateSize: 87,
+  vocabSize: 333,
+  tieWordEmbeddings: false,
+  qkvBias: true,
+  oBias: true,
+  mlpBias: true,
+  qkNorm: true,
 };
 const largeHeads: Architecture = {
   ...nano,
-  ...{ name: 'large-heads', numLayers: 1, hiddenSize: 32, numHeads: 4, numKvHeads: 1, headDim: 128 },
+  name: 'large-heads',
+  numLayers: 1,
+  hiddenSize: 32,
+  numHeads: 4,
+  numKvHeads: 1,
+  headDim: 128,
   ropeScaling: {
     type: 'llama3',
     factor: 8,

@@ -2,7 +2,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { describe, expect, it } from 'vitest';
 import { halfToFloat } from '../../src/model/half.ts';
-import { generateGreedy, loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
+import { loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import {
@@ -12,22 +12,26 @@ import {
   type ModelWeights,
   pad4,
 } from '../../src/model/types.ts';
+import { generateGreedy } from './oracle-runs.ts';
 
 const nano = presetArchitecture('nano');
 /** Every optional part, and no size a multiple of 4. */
 const odd: Architecture = {
   ...nano,
-  ...{
-    name: 'odd',
-    numLayers: 1,
-    hiddenSize: 30,
-    numHeads: 3,
-    numKvHeads: 1,
-    headDim: 10,
-    intermediateSize: 17,
-    vocabSize: 101,
-  },
-  ...{ tieWordEmbeddings: false, qkvBias: true, oBias: true, mlpBias: true, qkNorm: true, outputNorms: true },
+  name: 'odd',
+  numLayers: 1,
+  hiddenSize: 30,
+  numHeads: 3,
+  numKvHeads: 1,
+  headDim: 10,
+  intermediateSize: 17,
+  vocabSize: 101,
+  tieWordEmbeddings: false,
+  qkvBias: true,
+  oBias: true,
+  mlpBias: true,
+  qkNorm: true,
+  outputNorms: true,
 };
 
 const tinyGemma = { name: 'tiny-gemma', hiddenSize: 64, headDim: 16, intermediateSize: 192, vocabSize: 512 };

@@ -1,14 +1,12 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
 import { attendedKeys, attentionTiles, cutIntoPieces } from '../../src/model/step-inputs.ts';
 
 const shape = { blockSize: 4, numBlocks: 500, vocabSize: 1000, maxModelLen: 256 };
 const unlimited = { rows: 1e9, attendedKeys: 1e9, logitRows: 1e9 };
-const params = {
-  ...{ maxTokens: 1, minTokens: 0, temperature: 0, topK: 0, topP: 1, seed: 0 },
-  ...{ stopTokenIds: [], ignoreEos: true },
-};
+const params = { ...DEFAULT_SAMPLING, maxTokens: 1, ignoreEos: true };
 
 function scheduled(id: number, start: number, count: number, sampled: boolean): ScheduledRequest {
   return {

@@ -114,7 +114,7 @@ describe('a tokenizer', () => {
     expect(tokenizer.decode(ids, { skipSpecialTokens: true })).toBe('hi');
     expect(tokenizer.decode([0], { skipSpecialTokens: true })).toBe('');
     expect(tokenizer.decode([999_999])).toBe('');
-    expect(tokenizer.idToText(0)).toBe('<|end|>');
+    expect(tokenizer.decode([0])).toBe('<|end|>');
   });
 
   it('streams what it decodes at once, whole characters only', async () => {

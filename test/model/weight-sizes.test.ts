@@ -15,8 +15,17 @@ const nano = presetArchitecture('nano');
 /** No size of it is a multiple of 4, and it has every part that a model can have. */
 const odd: Architecture = {
   ...nano,
-  ...{ numLayers: 3, hiddenSize: 30, headDim: 10, intermediateSize: 41, vocabSize: 99 },
-  ...{ tieWordEmbeddings: false, qkvBias: true, oBias: true, mlpBias: true, qkNorm: true, outputNorms: true },
+  numLayers: 3,
+  hiddenSize: 30,
+  headDim: 10,
+  intermediateSize: 41,
+  vocabSize: 99,
+  tieWordEmbeddings: false,
+  qkvBias: true,
+  oBias: true,
+  mlpBias: true,
+  qkNorm: true,
+  outputNorms: true,
 };
 
 it.each([
@@ -87,17 +96,21 @@ it('a matrix too large for the adapter is missed before any weight is generated 
     return Promise.reject(new Error(`${what} was asked for`));
   };
   const weights: ModelWeights = {
-    ...{ architecture: tooWide, dtype: 'f16' },
-    ...{
-      embedding: never('embedding'),
-      lmHead: never('head'),
-      finalNorm: never('norm'),
-      layer: never('layer'),
-    },
+    architecture: tooWide,
+    dtype: 'f16',
+    embedding: never('embedding'),
+    lmHead: never('head'),
+    finalNorm: never('norm'),
+    layer: never('layer'),
   };
   const limits = { maxNumBatchedTokens: 64, maxNumSeqs: 4, maxModelLen: 256, blockSize: 16 };
   const attempt = putOnDevice(nodePlatform, weights, {
-    ...{ limits, numBlocks: 8, kvDtype: 'f16', layout: 'contiguous', keepLogits: false, clock: systemClock },
+    limits,
+    numBlocks: 8,
+    kvDtype: 'f16',
+    layout: 'contiguous',
+    keepLogits: false,
+    clock: systemClock,
   });
   await expect(attempt).rejects.toThrow(AdapterError);
   await expect(attempt).rejects.toThrow(

@@ -1,13 +1,23 @@
 import { expect, it } from 'vitest';
-import type { BlockFact } from '../../src/engine/block-facts.ts';
+import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
 import { BlockViews } from '../../src/recording/block-views.ts';
 
 const BLOCK = 4;
 
 /** Of the turn's second block. */
 const fact = (requestId: string): BlockFact => ({
-  ...{ id: 7, use: 'running', hit: false, requestId, index: 1, origin: 'computed', tokens: BLOCK },
-  ...{ refCount: 1, hash: null, evictions: 0, evicted: false, hold: null },
+  id: 7,
+  use: 'running',
+  hit: false,
+  requestId,
+  index: 1,
+  origin: 'computed',
+  tokens: BLOCK,
+  refCount: 1,
+  hash: null,
+  evictions: 0,
+  evicted: false,
+  hold: null,
 });
 
 it('remembers the last 256 turns, and of a conversation only those among them', () => {

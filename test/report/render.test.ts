@@ -135,8 +135,15 @@ describe('what was asked beside the modes', () => {
     const report = await runReport();
     const layers = [{ layer: 0, calls: 2, ms: 3 }];
     const kernel = {
-      ...{ kernel: 'gate and up', calls: 2, ms: 3, share: 0.75, gflops: 12, gbps: 3 },
-      ...{ bound: 'arithmetic' as const, of_ceiling: 0.5, layers },
+      kernel: 'gate and up',
+      calls: 2,
+      ms: 3,
+      share: 0.75,
+      gflops: 12,
+      gbps: 3,
+      bound: 'arithmetic' as const,
+      of_ceiling: 0.5,
+      layers,
     };
     const ceilings = { gflops: 24, gbps: 9 };
     const engines = [{ engine_id: 'prefill-0', clock_step_ns: 1, ceilings, kernels: [kernel] }];

@@ -4,7 +4,7 @@ import { readAnswer } from '../../src/router/answer.ts';
 import type { TimedOutput } from '../../src/router/output-stream.ts';
 
 const EOS = 0;
-const prompt = { promptTokens: 3, localHitTokens: 0, pulledTokens: 0, computedTokens: 3, noPullReason: null };
+const prompt = { promptTokens: 3, localHitTokens: 0, pulledTokens: 0, computedTokens: 3, noPull: null };
 const finish = (reason: FinishReason) => ({ reason, error: null, kvTransferParams: null, numPreemptions: 0 });
 
 function output(tokenIds: number[], end: FinishReason | null): TimedOutput {

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
 import type { RequestOutput } from '../../src/engine/types.ts';
-import { EngineDeadError, InternalError, RequestError, TransferError } from '../../src/errors.ts';
+import {
+  EngineDeadError,
+  InternalError,
+  RefusedError,
+  RequestError,
+  TransferError,
+} from '../../src/errors.ts';
 import { withFailover } from '../../src/router/failover.ts';
 import type { TimedOutput } from '../../src/router/output-stream.ts';
 
@@ -35,6 +41,7 @@ test('what was given stands, and the next way goes on after it', async () => {
   expect(await served([way([1, 2], dead), way([1, 2, 3, 4], null)])).toEqual([1, 2, 3, 4]);
   const ways = [way([], new TransferError('lost')), way([1, 2], dead), way([1, 2, 3], null)];
   expect(await served(ways)).toEqual([1, 2, 3]);
+  expect(await served([way([], new RefusedError('not held')), way([1], null)])).toEqual([1]);
 });
 
 test('without another way the failure is thrown; a refusal is, whatever ways there are', async () => {

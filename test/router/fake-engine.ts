@@ -5,7 +5,7 @@ import { EngineDeadError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
 
-export const VOCAB = 97;
+const VOCAB = 97;
 
 /** What every engine answers: token `index` after this prompt. */
 export const answerOf = (promptTokenIds: readonly number[], index: number): number =>
@@ -84,7 +84,7 @@ export class FakeEngine implements EngineClient {
       localHitTokens: 0,
       pulledTokens,
       computedTokens: promptTokens - pulledTokens,
-      noPullReason: null,
+      noPull: null,
     };
     for (let index = 0; index < sampling.maxTokens; index++) {
       await this.pace();
@@ -94,7 +94,8 @@ export class FakeEngine implements EngineClient {
       const last = index === sampling.maxTokens - 1 || this.stopped.includes(requestId);
       const params = last && failure === null ? this.#hold(request) : null;
       const reason = failure ? 'error' : this.stopped.includes(requestId) ? 'stop' : 'length';
-      const finish = { reason, error: failure, kvTransferParams: params, numPreemptions: 0 } as const;
+      const error = failure === null ? null : { code: 'transfer' as const, message: failure };
+      const finish = { reason, error, kvTransferParams: params, numPreemptions: 0 } as const;
       const token = { requestId, tokenId: answerOf(promptTokenIds, index), logitsDigest: '', logits: null };
       const output: RequestOutput = {
         requestId,

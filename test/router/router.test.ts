@@ -41,6 +41,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     policy: roundRobin,
     settings: () => ({ mode, handover, throttled: false }),
     engines: () => engines,
+    newId: (name) => name,
     onTurn: ({ turnId }) => turns.push(turnId),
     spans: new TurnSpans(),
   });

@@ -155,17 +155,40 @@ describe('what a request asks for', () => {
     const stub = new StubService();
     const app = stubApp(stub, { defaults: { temperature: 0.7, maxTokens: 9, seed: 4 } });
     const all = {
-      ...{ ...hello, max_tokens: 30, max_completion_tokens: 5, min_tokens: 2, temperature: 0.5, top_p: 0.9 },
-      ...{ top_k: -1, seed: 3, stop: 'x', stop_token_ids: [7], ignore_eos: true, n: 1, cache_salt: 's' },
-      ...{ conversation_id: 'c', frequency_penalty: 0, tools: [], who_knows: { a: 1 } },
+      ...hello,
+      max_tokens: 30,
+      max_completion_tokens: 5,
+      min_tokens: 2,
+      temperature: 0.5,
+      top_p: 0.9,
+      top_k: -1,
+      seed: 3,
+      stop: 'x',
+      stop_token_ids: [7],
+      ignore_eos: true,
+      n: 1,
+      cache_salt: 's',
+      conversation_id: 'c',
+      frequency_penalty: 0,
+      tools: [],
+      who_knows: { a: 1 },
     };
     expect((await app.request(CHAT, post(all))).status).toBe(200);
     expect(stub.requests[0]).toMatchObject({
       sampling: {
-        ...{ maxTokens: 5, minTokens: 2, temperature: 0.5, topP: 0.9, topK: 0, seed: 3 },
-        ...{ stopTokenIds: [7], ignoreEos: true, keepLogits: false },
+        maxTokens: 5,
+        minTokens: 2,
+        temperature: 0.5,
+        topP: 0.9,
+        topK: 0,
+        seed: 3,
+        stopTokenIds: [7],
+        ignoreEos: true,
+        keepLogits: false,
       },
-      ...{ stop: ['x'], cacheSalt: 's', conversationId: 'c' },
+      stop: ['x'],
+      cacheSalt: 's',
+      conversationId: 'c',
     });
     const nulls = { min_tokens: null, max_tokens: null, min_completion_tokens: null, stop: null, seed: null };
     expect((await app.request(CHAT, post({ ...hello, ...nulls }))).status).toBe(200);

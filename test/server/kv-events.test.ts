@@ -116,10 +116,10 @@ describe('events', () => {
     }
     await reader.leave();
     for (let seed = 0; seed < 5; seed++) {
-      const { blockHashes } = engine.core.lookup(tokens(115, seed), null);
+      const { blockHashes } = engine.core.inspect.lookup(tokens(115, seed), null);
       for (const hash of blockHashes) expect(mirror.delete(hash)).toBe(true);
     }
-    expect(mirror.size).toBeLessThanOrEqual(engine.core.stats().numBlocks);
+    expect(mirror.size).toBeLessThanOrEqual(engine.core.inspect.stats().numBlocks);
   });
 });
 

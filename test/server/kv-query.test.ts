@@ -21,7 +21,7 @@ describe("an engine's port", () => {
     const { engine, app } = await enginePort();
     engine.add(request('a', tokens(50), { maxTokens: 1 }));
     await engine.settle();
-    const before = engine.core.stats();
+    const before = engine.core.inspect.stats();
     const batches = engine.model.batches.length;
     const response = await post(app, '/kv/query', { token_ids: tokens(50) });
     expect(response.status).toBe(200);
@@ -31,7 +31,7 @@ describe("an engine's port", () => {
     expect(engines[0]).toMatchObject({ engine_id: 'prefill-0', role: 'prefill', block_size: 16, held: [] });
     expect(engines[0]).toMatchObject({ cached_tokens: 48, hit_tokens: 48 });
     expect(engines[0]!.block_hashes).toHaveLength(3);
-    expect(engine.core.stats()).toEqual(before);
+    expect(engine.core.inspect.stats()).toEqual(before);
     expect(engine.model.batches).toHaveLength(batches);
     engine.add(request('b', tokens(50), { maxTokens: 1 }));
     await engine.step();

@@ -5,7 +5,8 @@ import { EngineMetrics } from '../../src/server/engine-metrics.ts';
 import { buckets125, pythonFloat } from '../../src/server/metric-kit.ts';
 import { RouterMetrics } from '../../src/server/router-metrics.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
-import { engineConfig, request, TestClock, TestEngine, tokens } from '../engine/fakes.ts';
+import { TestClock } from '../clock.ts';
+import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { parseExposition, sampleOf } from './exposition.ts';
 
 const options = {
@@ -108,7 +109,7 @@ describe('names, labels and buckets', () => {
 
 /** Requests of an engine without a GPU, on a clock that the test moves by `stepMs` a step. */
 async function serve(metrics: EngineMetrics, engine: TestEngine, clock: TestClock, stepMs: number) {
-  while (engine.core.canStep()) {
+  while (engine.core.poll()) {
     clock.advance(stepMs);
     const outputs = await engine.step();
     if (outputs.length > 0) metrics.onEvent({ kind: 'outputs', outputs, atMs: clock.now() });
@@ -121,7 +122,7 @@ const stats = (engine: TestEngine, more: Partial<EngineStats> = {}): EngineStats
   firstUseCompilations: 0,
   holdUse: null,
   transfers: null,
-  ...engine.core.stats(),
+  ...engine.core.inspect.stats(),
   ...more,
 });
 
@@ -247,7 +248,7 @@ it("the router's tell what its clients saw", async () => {
     decodeMs: 60,
     latencyMs: 180,
     outputTokens: 3,
-    prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPullReason: null },
+    prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null },
     reason: 'length',
     maxTokens: 3,
   });

@@ -45,11 +45,11 @@ export function engineService(core: () => EngineCore | null): EngineService {
     engineId: 'prefill-0',
     role: 'prefill',
     inspection: {
-      lookup: async (tokenIds, salt) => alive().lookup(tokenIds, salt),
+      lookup: async (tokenIds, salt) => alive().inspect.lookup(tokenIds, salt),
       stats: async () => {
         const memory = { gpu: 0, shared: 0 };
         const more = { engineId: 'prefill-0', firstUseCompilations: 0, holdUse: null, transfers: null };
-        return { ...alive().stats(), ...more, memory };
+        return { ...alive().inspect.stats(), ...more, memory };
       },
     },
   };

@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import type { AnswerPiece, GenerationRequest, PortService } from '../../src/server/service.ts';
 
-export const VOCAB = 512;
+const VOCAB = 512;
 
 /** Characters are tokens; an answer is the prompt's tokens again, from the first on. */
 export class StubService {
@@ -51,7 +51,7 @@ export class StubService {
           ? this.text.encode(prompt.text)
           : this.text.encodeMessages(prompt.messages);
     request.onPrompt(ids);
-    const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPullReason: null };
+    const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPull: null };
     for (let i = 0; i < sampling.maxTokens; i++) {
       if (this.failure?.at === i) throw this.failure.error;
       await Promise.race([this.pace(), gone(signal)]);

@@ -1,9 +1,9 @@
-/** Engines without a GPU for the transport's tests, and clocks that tests move. */
-import type { BlockPair, RemoteAddress } from '../../src/engine/kv-connector.ts';
+/** Engines without a GPU for the transport's tests. */
 import type { BlockId, Clock } from '../../src/engine/types.ts';
 import { compatibilityHash } from '../../src/transport/compatibility.ts';
 import { createTransport, type PeerTransport, type TransportDeps } from '../../src/transport/transport.ts';
-import type { EngineIdentity, ReadGate } from '../../src/transport/types.ts';
+import type { BlockPair, EngineIdentity, ReadGate, RemoteAddress } from '../../src/transport/types.ts';
+import type { TestClock } from '../clock.ts';
 import { TestMemory } from './memory.ts';
 
 export { TestMemory };
@@ -33,56 +33,13 @@ export const realClock: Clock = {
     }),
 };
 
-/** Time stands still until a test moves it. */
-export class ManualClock implements Clock {
-  #now: number;
-  readonly #sleepers = new Set<{ at: number; wake: () => void }>();
-
-  constructor(now = 1_000_000) {
-    this.#now = now;
-  }
-
-  now(): number {
-    return this.#now;
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    if (ms <= 0 || signal?.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const sleeper = {
-        at: this.#now + ms,
-        wake: () => {
-          this.#sleepers.delete(sleeper);
-          signal?.removeEventListener('abort', sleeper.wake);
-          resolve();
-        },
-      };
-      this.#sleepers.add(sleeper);
-      signal?.addEventListener('abort', sleeper.wake);
-    });
-  }
-
-  advance(ms: number): void {
-    this.#now += ms;
-    for (const sleeper of [...this.#sleepers]) if (sleeper.at <= this.#now) sleeper.wake();
-  }
-
-  /** Moves to the next sleeper's time; false when nobody sleeps. */
-  skip(): boolean {
-    const next = Math.min(...[...this.#sleepers].map((sleeper) => sleeper.at));
-    if (!Number.isFinite(next)) return false;
-    this.advance(Math.max(0, next - this.#now));
-    return true;
-  }
-}
-
 /** Lets messages between ports arrive: a few turns of the event loop. */
 export async function turns(count = 20): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Runs the work while a manual clock jumps from sleeper to sleeper. */
-export async function withSkippedTime<T>(clock: ManualClock, work: Promise<T>): Promise<T> {
+export async function withSkippedTime<T>(clock: TestClock, work: Promise<T>): Promise<T> {
   let ended = false;
   const end = () => {
     ended = true;
@@ -109,6 +66,12 @@ export interface TestEngineOptions extends Partial<Omit<TransportDeps, 'memory' 
   /** Side channel port; the next free one when absent. */
   port?: number;
 }
+
+/** For gates that look at nothing of it. */
+export const CLAIM = {
+  held: { numTokens: 32, digest: 'held' },
+  prompt: { numTokens: 16, digest: 'prompt' },
+};
 
 let lastPort = 5600;
 
@@ -188,6 +151,7 @@ export function read(
   return reader.transport.read({
     remote: holder.address,
     remoteRequestId: `${id}@holder`,
+    claim: CLAIM,
     pairs,
     requestId: id,
   });

@@ -1,12 +1,12 @@
 /** How a READ ends when it does not end well: always with an outcome and a sentence, never with a rejection or a hang. */
 import { describe, expect, it } from 'vitest';
-import { connect, differing, makeEngine, pairsOf, range, read, turns } from './helpers.ts';
+import { CLAIM, connect, differing, makeEngine, pairsOf, range, read, turns } from './helpers.ts';
 import { openPair } from './pairs.ts';
 
 const some = pairsOf(range(1, 10), range(1, 10));
 
 describe("the gate's answer", () => {
-  for (const outcome of ['declined', 'expired', 'failed'] as const) {
+  for (const outcome of ['declined', 'expired', 'refused', 'failed'] as const) {
     it(`'${outcome}' is the outcome, and no block is touched`, async () => {
       const { reader, holder } = openPair();
       holder.transport.setHandlers({
@@ -33,12 +33,12 @@ describe("the gate's answer", () => {
     expect(result.message).toContain('no such table');
   });
 
-  it('is asked with the blocks by group; before there is a gate, READs fail', async () => {
+  it('is asked with the blocks by group and the claim; before there is a gate, READs fail', async () => {
     const { reader, holder } = openPair();
     let asked: unknown = null;
     holder.transport.setHandlers({
-      gate: (requestId, blocks) => {
-        asked = { requestId, blocks };
+      gate: (requestId, blocks, claim) => {
+        asked = { requestId, blocks, claim };
         return { allow: false, outcome: 'declined', message: '' };
       },
     });
@@ -49,6 +49,7 @@ describe("the gate's answer", () => {
         { group: 0, blockId: 7 },
         { group: 0, blockId: 3 },
       ],
+      claim: CLAIM,
     });
     const ungated = openPair({ handlers: {} });
     const result = await read(ungated.reader, ungated.holder, some);
@@ -255,8 +256,8 @@ describe('notifications', () => {
     holder.transport.setHandlers({
       onNotification: (from, notification) => heard.push([from, notification]),
     });
-    const done = { kind: 'done_reading', requestId: 'r1' } as const;
-    const beat = { kind: 'heartbeat', requestIds: ['r1', 'r2'] } as const;
+    const done = { kind: 'done_reading', requestId: 'r1', held: CLAIM.held } as const;
+    const beat = { kind: 'heartbeat', holds: [{ requestId: 'r1', held: CLAIM.held }] } as const;
     reader.transport.notify(holder.address, done);
     reader.transport.notify(holder.address, beat);
     await turns();
@@ -272,7 +273,7 @@ describe('notifications', () => {
     const heard: unknown[] = [];
     reader.transport.setHandlers({ onNotifyFailed: (_remote, _what, message) => failures.push(message) });
     holder.transport.setHandlers({ onNotification: (...what) => heard.push(what) });
-    const done = { kind: 'done_reading', requestId: 'r1' } as const;
+    const done = { kind: 'done_reading', requestId: 'r1', held: CLAIM.held } as const;
     reader.transport.notify({ ...holder.address, port: 1 }, done);
     reader.transport.notify({ ...holder.address, engineId: 'another' }, done);
     await turns();

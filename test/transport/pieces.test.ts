@@ -1,4 +1,5 @@
 /** The transport's small parts, each alone. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
@@ -10,7 +11,8 @@ import { mergeRuns } from '../../src/transport/merge-runs.ts';
 import { SlotRing } from '../../src/transport/slab.ts';
 import { coveredMs } from '../../src/transport/transfer.ts';
 import { createTransport } from '../../src/transport/transport.ts';
-import { FACTORS, ManualClock, makeEngine, TestMemory } from './helpers.ts';
+import { TestClock } from '../clock.ts';
+import { FACTORS, makeEngine, TestMemory } from './helpers.ts';
 
 describe('coveredMs', () => {
   it('counts each moment once, whatever the order', () => {
@@ -176,7 +178,7 @@ describe('parseLink', () => {
 
 describe('LinkQueue', () => {
   it('is first in, first out: occupied for bytes / rate, then late by the latency', async () => {
-    const clock = new ManualClock(0);
+    const clock = new TestClock(0);
     const link = new LinkQueue({ name: 'x', bytesPerSecond: 1000, latencyMs: 5 }, clock);
     const arrivals: string[] = [];
     const { signal } = new AbortController();
@@ -215,7 +217,7 @@ describe('LinkQueue', () => {
   });
 
   it('delivers nothing once aborted', async () => {
-    const clock = new ManualClock(0);
+    const clock = new TestClock(0);
     const link = new LinkQueue({ name: 'x', bytesPerSecond: 1, latencyMs: 0 }, clock);
     const controller = new AbortController();
     const delivery = link.deliver(1000, controller.signal);
@@ -232,7 +234,7 @@ describe('createTransport', () => {
     }
     const { transport } = makeEngine('x');
     const memory = Object.assign(new TestMemory(), { maxStagingBytes: 50 });
-    const deps = { identity: transport.identity, memory, clock: new ManualClock() };
+    const deps = { identity: transport.identity, memory, clock: new TestClock() };
     expect(() => createTransport(deps)).toThrow('one block has 96 bytes, but the engine stages 50 at most');
   });
 });

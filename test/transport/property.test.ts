@@ -2,19 +2,13 @@
  * Random READs in both directions at once over tiny rings, with random delays, drops, failures and deaths. Whatever
  * happens: every transfer ends, 'done' means that the bytes are equal, and no pin, slot or staging buffer is left.
  */
+
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { TransferOutcome } from '../../src/engine/kv-connector.ts';
 import type { TransferResult } from '../../src/transport/types.ts';
-import {
-  connect,
-  differing,
-  ManualClock,
-  makeEngine,
-  type TestEngine,
-  TestMemory,
-  turns,
-} from './helpers.ts';
+import { TestClock } from '../clock.ts';
+import { CLAIM, connect, differing, makeEngine, type TestEngine, TestMemory, turns } from './helpers.ts';
 
 const BLOCKS = 24;
 const shape = { blockBytes: [24, 52], numBlocks: [BLOCKS, BLOCKS] };
@@ -59,7 +53,7 @@ async function play({
   delays,
   events,
 }: typeof scenario extends fc.Arbitrary<infer T> ? T : never) {
-  const clock = new ManualClock();
+  const clock = new TestClock();
   let step = 0;
   const delay = () => clock.sleep(delays[step++ % delays.length]!);
   const make = (name: string, seed: number): TestEngine => {
@@ -97,7 +91,7 @@ async function play({
         const local = pools[group]!.pop();
         return local === undefined ? [] : [{ group, remote, local }];
       });
-      const request = { remote: holder.address, remoteRequestId: 'r', pairs, requestId: 'q' };
+      const request = { remote: holder.address, remoteRequestId: 'r', claim: CLAIM, pairs, requestId: 'q' };
       const check = (result: TransferResult) => {
         ended.push(result.outcome);
         if (result.outcome === 'done') {

@@ -1,6 +1,6 @@
 /** An engine without a GPU in a thread of its own, for threads.test.ts: does what the parent says, over parentPort. */
 import { parentPort, workerData } from 'node:worker_threads';
-import type { BlockPair, RemoteAddress } from '../../src/engine/kv-connector.ts';
+import type { BlockPair, RemoteAddress } from '../../src/transport/types.ts';
 import { makeEngine, read, TestMemory, turns } from './helpers.ts';
 
 export interface ThreadEngineData {

@@ -1,10 +1,12 @@
 /** A READ between two engines, as bytes: what arrives, what is counted, what is timed, and what holds it back. */
+
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/measure/spans.ts';
+import { TestClock } from '../clock.ts';
 import {
+  CLAIM,
   connect,
   differing,
-  ManualClock,
   makeEngine,
   pairsOf,
   range,
@@ -170,7 +172,11 @@ describe('stages', () => {
     const spans: Span[] = [];
     const { reader, holder } = openPair({ onSpan: (span) => spans.push(span) });
     const result = await read(reader, holder, pairsOf(range(1, 4), range(1, 4)));
-    reader.transport.notify(holder.address, { kind: 'done_reading', requestId: 'req@holder' }, 'req');
+    reader.transport.notify(
+      holder.address,
+      { kind: 'done_reading', requestId: 'req@holder', held: CLAIM.held },
+      'req',
+    );
     await turns();
     const count = (name: string, lane: string) =>
       spans.filter((span) => span.name === name && span.lane === lane && span.requestId === 'req').length;
@@ -185,7 +191,7 @@ describe('stages', () => {
   });
 
   it("counts the wait from the READ's posting", async () => {
-    const clock = new ManualClock();
+    const clock = new TestClock();
     const { reader, holder } = openPair({ clock });
     await read(reader, holder, pairsOf([1], [1]));
     const gate = { allow: true as const, finished: () => {} };
@@ -203,7 +209,7 @@ describe('stages', () => {
 
 describe('a throttled link', () => {
   it('makes 16 MiB at 10e6 bytes/s take at least 1.6 s, in order', async () => {
-    const clock = new ManualClock();
+    const clock = new TestClock();
     const shape = { blockBytes: [2 ** 18], numBlocks: [65] };
     const spans: Span[] = [];
     const { reader, holder } = openPair({
@@ -229,7 +235,7 @@ describe('a throttled link', () => {
   });
 
   it('throttles each direction by itself', async () => {
-    const clock = new ManualClock();
+    const clock = new TestClock();
     const shape = { blockBytes: [1000], numBlocks: [12] };
     const { reader, holder } = openPair({
       clock,

@@ -7,7 +7,13 @@ import type { Lesson } from './types.ts';
 export function settingsOf(lesson: Lesson, now: Settings): Settings {
   const { model, weightDtype, kvDtype, seed, blockSize } = now;
   return {
-    ...{ ...defaultSettings, model, weightDtype, kvDtype, seed, blockSize, turns: 0 },
+    ...defaultSettings,
+    model,
+    weightDtype,
+    kvDtype,
+    seed,
+    blockSize,
+    turns: 0,
     ...lesson.settings,
     lesson: lesson.number,
   };

@@ -1,10 +1,10 @@
 /** How long the first token takes by how much D has: pulled, and computed again. Filled pass by pass, in under a minute. */
 import { median } from 'simple-statistics';
-import type { Crossover, SessionEvent } from '../../../src/measure/recording.ts';
+import { messageOf } from '../../../src/errors.ts';
+import type { Crossover, SessionEvent } from '../../../src/recording/events.ts';
 import { makeConversations } from '../../../src/workload/made.ts';
 import type { Engines } from './engines.ts';
 import type { Settings } from './settings.ts';
-import { messageOf } from './workbench.ts';
 
 /** Tokens that D has and P lacks. */
 const SIZES = [32, 64, 96, 128, 192, 256, 384];
@@ -43,9 +43,7 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Cro
     const points = sizes.map((tokens) => {
       return { tokens, pullMs: middle('pullMs', tokens), recomputeMs: middle('recomputeMs', tokens) };
     });
-    const crossover: Crossover = {
-      ...{ points, done, total, crossoverTokens: crossing(points), running, error },
-    };
+    const crossover: Crossover = { points, done, total, crossoverTokens: crossing(points), running, error };
     emit({ kind: 'crossover', atMs: now(), crossover });
   };
   const begun = now();
@@ -112,7 +110,7 @@ async function secondTurn(
 }
 
 /** Where pulling begins to win for good: between the last point where it loses and the next. null when it never changes. */
-export function crossing(points: Crossover['points']): number | null {
+function crossing(points: Crossover['points']): number | null {
   const whole = points.flatMap(({ tokens, pullMs, recomputeMs }) =>
     pullMs !== null && recomputeMs !== null ? [{ tokens, lead: recomputeMs - pullMs }] : [],
   );

@@ -1,5 +1,4 @@
 /** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
-
 import type { CostProfile } from '../../../src/config/cost-profile.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
 import { EngineCluster } from '../../../src/fleet/cluster.ts';
@@ -7,10 +6,10 @@ import { clusterOptions } from '../../../src/fleet/from-config.ts';
 import type { PolicyChange } from '../../../src/fleet/types.ts';
 import { describeAdapter } from '../../../src/gpu/device.ts';
 import { calibrate } from '../../../src/lab/calibrate.ts';
-import type { Role, SessionEvent } from '../../../src/measure/recording.ts';
 import { loadArchitecture } from '../../../src/model/load.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import type { Role, SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 import { ModelShelf } from './models.ts';
@@ -135,7 +134,9 @@ export class Engines {
     if (!profile) {
       await cluster.configure(policy(settings));
       profile = await calibrate(cluster, {
-        ...{ version: 'the page', date: new Date().toISOString(), quick: true },
+        version: 'the page',
+        date: new Date().toISOString(),
+        quick: true,
         onProgress: (done, total) =>
           this.#progress('Measuring what pulling and computing cost here', done / total),
       });

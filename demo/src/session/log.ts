@@ -1,5 +1,5 @@
 /** The events of this session, for saving as a recording. */
-import { type Recording, recordingSchema, type SessionEvent } from '../../../src/measure/recording.ts';
+import { type Recording, recordingSchema, type SessionEvent } from '../../../src/recording/events.ts';
 
 /** An hour of chatting; then recording ends, and what there is stays. */
 const MOST_EVENTS = 200_000;

@@ -1,10 +1,10 @@
 /** The same turn twice: once P computes again what D generated, once it pulls it. Both are runs, one after the other. */
-import type { Race, RaceLane, SessionEvent } from '../../../src/measure/recording.ts';
+import { messageOf } from '../../../src/errors.ts';
+import type { Race, RaceLane, SessionEvent } from '../../../src/recording/events.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
 import type { Engines } from './engines.ts';
 import type { Settings } from './settings.ts';
-import { messageOf } from './workbench.ts';
 
 const idleLane: RaceLane = {
   phase: 'waiting',

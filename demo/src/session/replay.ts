@@ -1,6 +1,6 @@
 /** Replays a recording's events through the page's own state, at any speed, forwards and (by starting anew) backwards. */
 import { z } from 'zod';
-import { type Recording, recordingSchema } from '../../../src/measure/recording.ts';
+import { type Recording, recordingSchema } from '../../../src/recording/events.ts';
 import { applyEvent, clearState, type WritableState } from './state.ts';
 
 /** A frame's longest share of the recording: after a pause of the browser nothing is skipped unseen. */
@@ -114,7 +114,11 @@ export class Replay {
     const { title } = this.#recording;
     const lengthMs = this.#lengthMs;
     this.#state.replay.value = {
-      ...{ title, atMs: this.#atMs, lengthMs, playing: this.#playing, speed: this.#speed },
+      title,
+      atMs: this.#atMs,
+      lengthMs,
+      playing: this.#playing,
+      speed: this.#speed,
     };
     this.#state.status.value = { phase: 'recorded', message: `Recorded: ${title}`, progress: null };
     this.#state.playing.value = this.#playing;

@@ -2,6 +2,7 @@
  * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
  * talk.ts, a recording is replay.ts; here is which of them acts.
  */
+import { messageOf } from '../../../src/errors.ts';
 import { runCrossover } from './crossover.ts';
 import type { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
@@ -13,7 +14,7 @@ import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
 import type { Role, Session, SessionActions, SessionState } from './types.ts';
-import { messageOf, Workbench } from './workbench.ts';
+import { Workbench } from './workbench.ts';
 
 const SHIPPED_RECORDING = 'recordings/shipped.json';
 

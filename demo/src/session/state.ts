@@ -1,5 +1,6 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
 import { batch, type Signal, signal } from '@preact/signals';
+import { emptyBlock } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import type {
   BlockView,
@@ -153,23 +154,6 @@ function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]):
   return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
 }
 
-export const emptyBlock = (id: number): BlockView => ({
-  id,
-  state: id === 0 ? 'null' : 'free',
-  origin: null,
-  conversation: null,
-  turn: null,
-  author: null,
-  index: null,
-  tokens: 0,
-  text: null,
-  hash: null,
-  refCount: 0,
-  heldFor: null,
-  heldUntilMs: null,
-  evictions: 0,
-});
-
 function withBlocks(
   before: readonly BlockView[],
   numBlocks: number,
@@ -214,17 +198,19 @@ function withTransfer(
   }
   const { requestId, direction, pairs, bytes, streamed, atMs } = event;
   const fresh: TransferView = {
-    ...{
-      requestId,
-      direction,
-      pairs,
-      chunks: streamed ? [] : null,
-      bytes,
-      bytesDone: 0,
-      startMs: atMs,
-      endMs: null,
-    },
-    ...{ outcome: null, message: '', stagesMs: {}, throttled: false, movingMs: null },
+    requestId,
+    direction,
+    pairs,
+    chunks: streamed ? [] : null,
+    bytes,
+    bytesDone: 0,
+    startMs: atMs,
+    endMs: null,
+    outcome: null,
+    message: '',
+    stagesMs: {},
+    throttled: false,
+    movingMs: null,
   };
   return [...before, fresh].slice(-MOST_TRANSFERS);
 }
@@ -254,8 +240,19 @@ function withTurn(before: readonly TurnView[], event: TurnEvent): readonly TurnV
   if (event.kind === 'turn_started') {
     const { conversation, turn, mode, question, edited } = event;
     const fresh: TurnView = {
-      ...{ turnId, conversation, turn, mode, question, edited, answer: '', tokens: 0, startMs: atMs },
-      ...{ firstTokenMs: null, endMs: null, result: null, error: null },
+      turnId,
+      conversation,
+      turn,
+      mode,
+      question,
+      edited,
+      answer: '',
+      tokens: 0,
+      startMs: atMs,
+      firstTokenMs: null,
+      endMs: null,
+      result: null,
+      error: null,
     };
     return [...before, fresh];
   }

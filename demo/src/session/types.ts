@@ -4,6 +4,7 @@
  * replayed one look the same from here. All times are milliseconds since the session began (`nowMs`).
  */
 import type { ReadonlySignal } from '@preact/signals';
+import type { Span } from '../../../src/measure/spans.ts';
 import type {
   BlockView,
   Crossover,
@@ -14,10 +15,10 @@ import type {
   Race,
   RecordedTurn,
   Role,
-} from '../../../src/measure/recording.ts';
-import type { Span } from '../../../src/measure/spans.ts';
+} from '../../../src/recording/events.ts';
 import type { Settings } from './settings.ts';
 
+export type { Span } from '../../../src/measure/spans.ts';
 export type {
   BlockView,
   Crossover,
@@ -30,8 +31,7 @@ export type {
   RecordedTurn as TurnReport,
   Role,
   SessionEvent,
-} from '../../../src/measure/recording.ts';
-export type { Span } from '../../../src/measure/spans.ts';
+} from '../../../src/recording/events.ts';
 export type { Settings } from './settings.ts';
 
 /**

@@ -2,8 +2,9 @@
  * What every part of the session stands on: the state and the events that make it, the settings and the address, the
  * engines, and the rule that one thing is done at a time.
  */
-import type { SessionEvent } from '../../../src/measure/recording.ts';
+import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { download, EventLog } from './log.ts';
@@ -138,5 +139,3 @@ export class Workbench {
     }
   }
 }
-
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

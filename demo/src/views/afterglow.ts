@@ -20,8 +20,13 @@ export class Afterglow {
   /** What a copy brings to a block, before the block itself tells: taken from the block that it is copied from. */
   expect(to: number, source: BlockView, nowMs: number): void {
     const block: BlockView = {
-      ...{ ...source, id: to, state: 'pulled', origin: 'pulled' },
-      ...{ refCount: 0, heldFor: null, heldUntilMs: null },
+      ...source,
+      id: to,
+      state: 'pulled',
+      origin: 'pulled',
+      refCount: 0,
+      heldFor: null,
+      heldUntilMs: null,
     };
     this.#had.set(to, { block, atMs: nowMs });
   }

@@ -1,5 +1,6 @@
 /** What the marks of blocks mean, drawn by the same code as the blocks. */
 import { useEffect, useRef } from 'preact/hooks';
+import { emptyBlock } from '../../../src/recording/events.ts';
 import type { BlockView, Role } from '../session/types.ts';
 import { drawBlock } from './draw-block.ts';
 import { readPalette, themeVersion } from './palette.ts';
@@ -7,8 +8,13 @@ import { readPalette, themeVersion } from './palette.ts';
 const SIZE = 20;
 
 const sample: BlockView = {
-  ...{ id: 1, state: 'computed', origin: 'computed', conversation: null, turn: 2, author: null, index: 0 },
-  ...{ tokens: 16, text: null, hash: null, refCount: 1, heldFor: null, heldUntilMs: null, evictions: 0 },
+  ...emptyBlock(1),
+  state: 'computed',
+  origin: 'computed',
+  turn: 2,
+  index: 0,
+  tokens: 16,
+  refCount: 1,
 };
 
 const ENTRIES: readonly { label: string; role: Role; block: Partial<BlockView> }[] = [

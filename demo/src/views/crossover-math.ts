@@ -8,7 +8,7 @@ export interface CrossoverPoint {
 }
 
 /** vLLM's rule: pull when at least `threshold` tokens would come. */
-export const choice = (tokens: number, threshold: number): 'pull' | 'recompute' =>
+const choice = (tokens: number, threshold: number): 'pull' | 'recompute' =>
   tokens >= threshold ? 'pull' : 'recompute';
 
 /** Milliseconds lost by the threshold's choice against the better one; 0 when it chose right. */

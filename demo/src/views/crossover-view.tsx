@@ -132,7 +132,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
 }
 
 /** What the chart says. */
-export function inWords(points: readonly CrossoverPoint[], threshold: number): string {
+function inWords(points: readonly CrossoverPoint[], threshold: number): string {
   const at = crossing(points);
   if (at === null) return '';
   const even = points.every(

@@ -22,14 +22,14 @@ export interface BlockLook {
 }
 
 /** Whose KV it is: computed here, or brought by a copy from the other engine. */
-export function accentOf(block: Pick<BlockView, 'state' | 'origin'>, role: Role, palette: Palette): string {
+function accentOf(block: Pick<BlockView, 'state' | 'origin'>, role: Role, palette: Palette): string {
   const pulled = block.origin === 'pulled' || block.state === 'pulled' || block.state === 'arriving';
   if (role === 'prefill') return pulled ? palette.pull : palette.p;
   return pulled ? palette.p : palette.d;
 }
 
 /** The newest turn is strongest; four turns back and older look the same. */
-export const strength = (turn: number | null, newestTurn: number): number =>
+const strength = (turn: number | null, newestTurn: number): number =>
   1 - 0.16 * Math.min(4, Math.max(0, newestTurn - (turn ?? newestTurn)));
 
 export function drawBlock(
@@ -80,7 +80,7 @@ export function drawBlock(
   context.globalAlpha = 1;
 }
 
-export const talkColour = (index: number, palette: Palette): string =>
+const talkColour = (index: number, palette: Palette): string =>
   [palette.talk1, palette.talk2, palette.talk3, palette.talk4][index % 4]!;
 
 /** Nothing in it yet, or no more: an outline; dashed while a copy is on its way; crossed where content was taken away. */

@@ -84,7 +84,7 @@ const colourOf = (direction: Direction, palette: Palette): string =>
   direction === 'd_to_p' ? palette.pull : palette.p;
 
 /** The half of the slab that a direction has. */
-export function channelBox({ direction: lie, slab }: StageLayout, direction: Direction): Box {
+function channelBox({ direction: lie, slab }: StageLayout, direction: Direction): Box {
   const first = direction === 'd_to_p';
   if (lie === 'across') {
     const height = slab.height / 2;
@@ -198,7 +198,7 @@ function drawRate(
   });
 }
 
-export function rateLines(transfer: TransferView | null): readonly string[] {
+function rateLines(transfer: TransferView | null): readonly string[] {
   if (!transfer) return ['nothing yet'];
   const { pairs, chunks, bytes, bytesDone, endMs, outcome, throttled } = transfer;
   const blocks = format.plural(pairs.length, 'block');

@@ -14,7 +14,7 @@ export interface TimelineModel {
   focus: Bar | null;
 }
 
-export const toneColour = (tone: Tone, palette: Palette): string =>
+const toneColour = (tone: Tone, palette: Palette): string =>
   ({ p: palette.p, d: palette.d, pull: palette.pull, over: palette.over, router: palette.ink3 })[tone];
 
 export function drawTimeline(

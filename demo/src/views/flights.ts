@@ -7,7 +7,7 @@ import type { BlockPairs, Direction, TransferView } from '../session/types.ts';
 import { type Box, centre, clamp, type Point } from './geometry.ts';
 
 /** The shortest time that a copy is shown for. */
-export const LEAST_SHOWN_MS = 1100;
+const LEAST_SHOWN_MS = 1100;
 /** What ended before this, when the page first looks, is not shown again. */
 const STALE_MS = 1500;
 /** Share of the way that one block needs, the others following it. */

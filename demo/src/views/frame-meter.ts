@@ -10,7 +10,7 @@ export interface DrawTimes {
 
 const KEPT = 240;
 
-export class FrameMeter {
+class FrameMeter {
   readonly #recent = new Map<string, number[]>();
   readonly #frames = new Map<string, number>();
 

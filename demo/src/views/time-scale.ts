@@ -32,7 +32,7 @@ export function pan(domain: Domain, whole: Domain, byMs: number): Domain {
 }
 
 /** The same span of time, moved inside `whole`; `whole` itself when it is the shorter. */
-export function within(domain: Domain, whole: Domain): Domain {
+function within(domain: Domain, whole: Domain): Domain {
   const span = spanOf(domain);
   if (span >= spanOf(whole)) return whole;
   const startMs = clamp(domain.startMs, whole.startMs, whole.endMs - span);

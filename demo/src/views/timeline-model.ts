@@ -28,7 +28,7 @@ const HOLDER_STAGES = ['wait', 'gather', 'readback', 'slab in'];
 const READER_STAGES = ['handshake', 'slab out', 'upload', 'scatter', 'notify', 'transfer'];
 
 /** Whose work it is, or which way its bytes went. */
-export function toneOf({ name }: Span, lane: Lane): Tone {
+function toneOf({ name }: Span, lane: Lane): Tone {
   if (lane === 'router') return 'router';
   if (lane === 'link D>P') return 'pull';
   if (lane === 'link P>D') return 'over';

@@ -15,7 +15,7 @@ import type { Architecture } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
 import { measureAttention } from './kernels/attention.ts';
 import { measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
@@ -60,7 +60,11 @@ await runBench(async () => {
   const numBlocks = 1 + Math.ceil((tokens + 2 * PROMPT) / BLOCK_SIZE) + 16;
   const limits = { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: LONGEST };
   const { gpu, kv, runner } = await putOnDevice(nodePlatform, weights, {
-    ...{ numBlocks, kvDtype: 'f16', layout: 'contiguous', keepLogits: false, clock: systemClock },
+    numBlocks,
+    kvDtype: 'f16',
+    layout: 'contiguous',
+    keepLogits: false,
+    clock: systemClock,
     limits: { ...limits, blockSize: BLOCK_SIZE },
   });
   try {
@@ -72,7 +76,11 @@ await runBench(async () => {
       executor: runner,
       connector: null,
       config: {
-        ...{ engineId: 'engine', host: '127.0.0.1', port: 0, connector: null, eosTokenIds: [] },
+        engineId: 'engine',
+        host: '127.0.0.1',
+        port: 0,
+        connector: null,
+        eosTokenIds: [],
         cache: { blockSize: BLOCK_SIZE, numBlocks, enablePrefixCaching: true, hashSeed: '0', kvDtype: 'f16' },
         scheduler: limits,
       },
@@ -117,8 +125,16 @@ await runBench(async () => {
         `pipelines first used after the warm-up: ${runner.firstUseCompilations()}`,
       ],
       {
-        ...{ adapter: gpu.report, model: options.model, startMs, weightsMs, compileMs, pipelines },
-        ...{ promptTokens: PROMPT, prefillMs, kernelsMs, decode: decodes },
+        adapter: gpu.report,
+        model: options.model,
+        startMs,
+        weightsMs,
+        compileMs,
+        pipelines,
+        promptTokens: PROMPT,
+        prefillMs,
+        kernelsMs,
+        decode: decodes,
       },
     );
   } finally {
@@ -169,7 +185,7 @@ async function prefill(core: EngineCore, vocabSize: number, round: number): Prom
   core.resetPrefixCache();
   add(core, `prefill ${round}`, promptOf(PROMPT, vocabSize, round), 1);
   const start = systemClock.now();
-  while (core.canStep()) await core.step();
+  while (core.poll()) await core.step();
   return systemClock.now() - start;
 }
 
@@ -185,7 +201,7 @@ async function decode(
   }
   const times: StepTime[] = [];
   let outputs = 0;
-  while (core.canStep()) {
+  while (core.poll()) {
     const [start, busyBefore] = [systemClock.now(), busy()];
     outputs += (await core.step()).length;
     const ms = systemClock.now() - start;
@@ -211,12 +227,7 @@ async function kernelsAlone(gpu: GpuDevice, architecture: Architecture): Promise
 }
 
 function table(rows: readonly [string, readonly number[]][]): string[] {
-  const columns = [
-    { head: 'what', align: 'left' as const },
-    { head: 'median ms' },
-    { head: 'least' },
-    { head: 'most' },
-  ];
+  const columns = [left('what'), ...right('median ms', 'least', 'most')];
   const cells = rows.map(([what, ms]) => [
     what,
     formatMs(quantile(ms, 0.5)),

@@ -10,7 +10,7 @@ import { loadArchitecture } from '../../model/load.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
-import { type Column, plainStyle, renderTable } from '../table.ts';
+import { type Column, left, plainStyle, renderTable, right } from '../table.ts';
 import { type AttentionFigure, attentionShapes, measureAttention } from './kernels/attention.ts';
 import { type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
@@ -19,14 +19,7 @@ import { benchOptions, report, runBench } from './options.ts';
 const BUFFER_BYTES = 256 * 2 ** 20;
 
 /** How fast a kernel was, and how close to what the adapter does. */
-const SPEED_COLUMNS: readonly Column[] = [
-  { head: 'ms' },
-  { head: 'GFLOP/s' },
-  { head: 'of' },
-  { head: 'GB/s' },
-  { head: 'of' },
-  { head: 'error' },
-];
+const SPEED_COLUMNS: readonly Column[] = right('ms', 'GFLOP/s', 'of', 'GB/s', 'of', 'error');
 
 await runBench(async () => {
   const options = benchOptions('bench:kernels', 'each kernel alone, against the adapter and float64', {
@@ -102,9 +95,9 @@ function speed(
 
 function matrixTable(figures: readonly MatrixFigure[], ceilings: Ceilings): string[] {
   const columns: Column[] = [
-    { head: 'matrix', align: 'left' },
-    { head: 'M x K x N', align: 'left' },
-    { head: 'kernel, rows', align: 'left' },
+    left('matrix'),
+    left('M x K x N'),
+    left('kernel, rows'),
     ...SPEED_COLUMNS.slice(0, -1),
     { head: 'of read' },
     SPEED_COLUMNS.at(-1)!,

@@ -61,7 +61,10 @@ function badRequests(urls: Urls): { url: string; body: string; status: number }[
   const json = (body: object): string => JSON.stringify(body);
   const foreign = {
     do_remote_prefill: true,
-    ...{ remote_engine_id: 'decode-0', remote_request_id: 'nobody', remote_host: 'h', remote_port: 5601 },
+    remote_engine_id: 'decode-0',
+    remote_request_id: 'nobody',
+    remote_host: 'h',
+    remote_port: 5601,
     remote_block_ids: [[1, 2, 3]],
   };
   return [
@@ -84,7 +87,8 @@ function badRequests(urls: Urls): { url: string; body: string; status: number }[
 const goodBody = (i: number): string =>
   JSON.stringify({
     messages: [{ role: 'user', content: `Question ${i % 16}: what comes after ${i % 16}?` }],
-    ...{ max_tokens: MAX_TOKENS, ignore_eos: true },
+    max_tokens: MAX_TOKENS,
+    ignore_eos: true,
   });
 
 const textOf = (answer: Answer): string => JSON.parse(answer.body).choices[0].message.content;
@@ -204,7 +208,10 @@ await runBench(async () => {
       if (used !== 0) tally.fault(`${name} still uses ${(100 * used).toFixed(1)} % of its blocks`);
     }
     const figures = {
-      ...{ model: options.model, seconds, requests: total, memory: marks },
+      model: options.model,
+      seconds,
+      requests: total,
+      memory: marks,
       good: {
         answered: tally.goodMs.length,
         refused_503: tally.refused,

@@ -2,7 +2,6 @@
  * `npm run bench:memory`: turn after turn through P and D with pulling back, and what memory they hold meanwhile. Fails when
  * the devices' or the shared memory is another than after the tenth turn.
  */
-
 import { parseRunConfig } from '../../config/run.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
@@ -11,7 +10,7 @@ import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { makeConversations } from '../../workload/made.ts';
 import type { TokenConversation } from '../../workload/types.ts';
 import { formatBytes, formatCount } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { plainStyle, renderTable, right } from '../table.ts';
 import { liveMemory } from './live-memory.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
@@ -35,7 +34,10 @@ await runBench(async () => {
     rounds: 1000,
   });
   const config = parseRunConfig({
-    ...{ model: options.model, adapter: options.adapter, threshold: 0, prefixCaching: false },
+    model: options.model,
+    adapter: options.adapter,
+    threshold: 0,
+    prefixCaching: false,
   });
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
@@ -117,13 +119,7 @@ function changes([first, ...later]: readonly Mark[]): string[] {
 }
 
 function table(marks: readonly Mark[]): string[] {
-  const columns = [
-    { head: 'turn' },
-    { head: 'P on GPU' },
-    { head: 'D on GPU' },
-    { head: 'shared' },
-    { head: 'live in JS' },
-  ];
+  const columns = right('turn', 'P on GPU', 'D on GPU', 'shared', 'live in JS');
   const rows = marks.map(({ turn, prefillGpu, decodeGpu, shared, live }) => [
     formatCount(turn),
     ...[prefillGpu, decodeGpu, shared, live].map(formatBytes),

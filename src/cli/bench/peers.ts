@@ -9,7 +9,7 @@ import { ConfigError, InternalError } from '../../errors.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
 import { numbers, probes } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 import { type ContenderName, contenders, PEER_PACKAGES, type Shape } from './peers/contenders.ts';
@@ -147,14 +147,7 @@ function product({ m, k, n }: Shape): number[] {
 }
 
 function table(figures: readonly Figure[]): string[] {
-  const columns = [
-    { head: 'M x K x N', align: 'left' as const },
-    { head: 'library', align: 'left' as const },
-    { head: 'ms' },
-    { head: 'GFLOP/s' },
-    { head: 'ratio' },
-    { head: 'error' },
-  ];
+  const columns = [left('M x K x N'), left('library'), ...right('ms', 'GFLOP/s', 'ratio', 'error')];
   const rows = figures.map(({ shape: { m, k, n }, contender, ms, why, ratio, error }) => {
     const name = `${m} x ${k} x ${n}`;
     if (!ms) return { remark: `${contender} skipped: ${why}` };

@@ -12,7 +12,7 @@ import { quantile } from '../../measure/statistics.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
 import { benchOptions, report, runBench } from './options.ts';
 import type { FromChild, StartTimes } from './start/times.ts';
 
@@ -105,7 +105,7 @@ function stages(begun: number, times: StartTimes): Start {
 }
 
 function table(cold: readonly Start[], warm: readonly Start[]): string[] {
-  const columns = [{ head: 'stage', align: 'left' as const }, { head: 'cold' }, { head: 'warm' }];
+  const columns = [left('stage'), ...right('cold', 'warm')];
   const rows = [...STAGES, 'total' as const].map((stage) => [
     stage,
     ...[cold, warm].map((starts) => middle(starts.map((start) => start[stage]))),

@@ -2,7 +2,6 @@
  * `npm run bench:transfer`: transfers between two engines as they run in earnest, against their slowest stage; one block;
  * and what a pull costs the holder's decode steps. All in alternating rounds, in the engines' own threads.
  */
-
 import { parseRunConfig } from '../../config/run.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
@@ -13,7 +12,7 @@ import { kvBlockBytes } from '../../model/types.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../transport/transport.ts';
 import { formatBytes, formatMs } from '../format.ts';
-import { plainStyle, renderTable } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
 import { benchOptions, report, runBench } from './options.ts';
 import { type DecodeBeside, decodeLines, measureDecodeBeside } from './transfer/decode.ts';
 import { slowestStage, stagesMs } from './transfer/stages.ts';
@@ -90,13 +89,10 @@ function gbps(bytes: number, ms: number): string {
 
 function transferTable(rates: readonly CopyRate[], software: boolean): string[] {
   const columns = [
-    { head: 'way', align: 'left' as const },
-    { head: 'size' },
-    { head: 'transfer ms' },
-    { head: 'GB/s' },
-    { head: 'slowest stage', align: 'left' as const },
-    { head: 'GB/s' },
-    { head: 'of it' },
+    left('way'),
+    ...right('size', 'transfer ms', 'GB/s'),
+    left('slowest stage'),
+    ...right('GB/s', 'of it'),
   ];
   const rows = rates.map((rate) => {
     const transferMs = quantile(rate.pipelinedMs, 0.5);

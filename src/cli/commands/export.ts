@@ -2,7 +2,6 @@
  * `kvferry export`: the tokenizer of a model as files that others load, the effective configuration as JSON, or the same
  * experiment as commands for vLLM.
  */
-
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';

@@ -1,28 +1,29 @@
 /** `kvferry run`: conversations in each mode, a table per turn, and what pulling saved. */
-
+import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError, InternalError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { Cluster } from '../../fleet/types.ts';
+import { Auditor } from '../../lab/audit.ts';
+import { driveMode } from '../../lab/drive.ts';
+import { finalIntegrity } from '../../lab/integrity.ts';
+import { profileKernels } from '../../lab/profile.ts';
+import { makeReport } from '../../lab/run-report.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { ProfileReport } from '../../measure/profile.ts';
-import type { SessionEvent } from '../../measure/recording.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
+import type { SessionEvent } from '../../recording/events.ts';
 import { startRecording } from '../../recording/recording.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { CommandSpec } from '../arguments.ts';
-import { Auditor, shareOf } from '../audit.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { driveMode } from '../drive.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
-import { finalIntegrity } from '../integrity.ts';
 import { textOutput } from '../json-option.ts';
-import { makeReport } from '../make-report.ts';
 import { prepareOutputs } from '../outputs.ts';
-import { NO_TIMESTAMPS, profileKernels, profileLines } from '../profile.ts';
+import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { printReport } from '../run-output.ts';

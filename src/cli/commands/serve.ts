@@ -1,5 +1,4 @@
 /** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
-
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { createLog } from '../../server/log.ts';

@@ -1,26 +1,16 @@
 /** `kvferry sweep`: pull against recompute over context lengths, links, block sizes and layouts, and where they cross. */
-
-import { type KvLayout, type RunConfig, reportedSettings } from '../../config/run.ts';
+import type { KvLayout, RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
-import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
-import {
-  checkPlan,
-  type SweepPlan,
-  type SweepSeries,
-  type SweepWay,
-  sweepCluster,
-  sweepTurns,
-} from '../../lab/sweep.ts';
-import { seriesReport } from '../../lab/sweep-report.ts';
-import type { SweepReport, SweepSeriesReport } from '../../measure/sweep-report.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
+import { checkPlan, type SweepPlan, type SweepWay, sweepTurns } from '../../lab/sweep.ts';
+import { makeSweepReport, type SweepVariant, sweepVariants } from '../../lab/sweep-variants.ts';
 import { parseLink } from '../../transport/link.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
-import { makeHead } from '../make-report.ts';
-import { type Outputs, prepareOutputs } from '../outputs.ts';
+import { prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
 import type { Lists } from '../settings.ts';
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
@@ -48,12 +38,6 @@ const ROUNDS = 5;
 /** A default sweep on a software adapter should take a minute. */
 const LONGEST_BY_DEFAULT = 512;
 
-interface Variant {
-  options: ClusterOptions;
-  blockSize: number;
-  layout: KvLayout;
-}
-
 export async function sweep(config: RunConfig, lists: Lists, context: CommandContext): Promise<ExitCode> {
   const { deps, signal } = context;
   const { backend } = deps;
@@ -66,56 +50,29 @@ export async function sweep(config: RunConfig, lists: Lists, context: CommandCon
     clusterOptions(settings, architecture, adapter.software),
   );
   const plan = planOf(config, links, variants);
-  const thresholds = [...new Set((lists.threshold ?? []).map(Number))].sort((a, b) => a - b);
-
   const progress = createProgress(deps);
   const total = variants.length * sweepTurns(plan);
   progress.line(
     `${plural(total, 'turn')} on ${adapter.name}: ${plural(variants.length, 'cluster')} of ${config.model}, ${plural(plan.rounds, 'round')}`,
   );
   const left = createTimeLeft(total, deps.now);
-  const measured: { variant: Variant; series: SweepSeries[] }[] = [];
-  let cluster: Cluster | null = null;
-  let last: Cluster | null = null;
   progress.begin('sweep', total);
-  try {
-    for (const [index, variant] of variants.entries()) {
-      signal.throwIfAborted();
-      cluster = await backend.startCluster(variant.options);
-      last = cluster;
-      const series: SweepSeries[] = [];
-      measured.push({ variant, series });
-      const before = index * sweepTurns(plan);
-      await sweepCluster(cluster, plan, {
-        signal,
-        onProgress: (done, _, what) =>
-          progress.update(before + done, `${what}, ${left.after(before + done)}`),
-        onPoint(of) {
-          if (!series.includes(of)) series.push(of);
-        },
-      });
-      await cluster.checkIntegrity();
-      await cluster.close();
-      cluster = null;
-    }
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  } finally {
-    progress.end();
-    await cluster?.close();
-  }
-  if (!last) return EXIT.interrupted;
-  const series = measured.flatMap(({ variant: { blockSize, layout }, series }) =>
-    series.map((each) =>
-      seriesReport(each, { blockSize, layout, thresholds: [...thresholds, null], seed: config.seed }),
-    ),
-  );
+  const swept = await sweepVariants(variants, plan, backend.startCluster, {
+    signal,
+    onProgress: (done, _, what) => progress.update(done, `${what}, ${left.after(done)}`),
+  }).finally(() => progress.end());
+  if (!swept) return EXIT.interrupted;
+  const report = makeSweepReport(deps, config, lists, plan, swept, !signal.aborted);
   progress.line(`swept in ${formatSeconds(left.elapsedMs())}`);
-  return finish(makeSweepReport(config, lists, last, plan, series, context), config, outputs, context);
+  const tables = textOutput(config, deps);
+  tables.write(`${sweepLines(report, styleOf(deps.color)).join('\n')}\n`);
+  if (config.csv !== null) await deps.writeTextFile(config.csv, sweepCsv(report));
+  const asserted = await outputs.finish(report);
+  return report.complete ? asserted : EXIT.interrupted;
 }
 
 /** Throws ConfigError when a point does not fit. */
-function planOf(config: RunConfig, links: SweepPlan['links'], variants: readonly Variant[]): SweepPlan {
+function planOf(config: RunConfig, links: SweepPlan['links'], variants: readonly SweepVariant[]): SweepPlan {
   const { maxModelLen } = variants[0]!.options;
   const ways = config.mode.map((mode): SweepWay => {
     const way = mode in WAYS ? WAYS[mode as keyof typeof WAYS] : null;
@@ -146,7 +103,7 @@ function variantsOf(
   config: RunConfig,
   lists: Lists,
   optionsOf: (settings: RunConfig) => ClusterOptions,
-): Variant[] {
+): SweepVariant[] {
   const sizes = (lists.blockSize ?? [config.blockSize]).map(Number);
   const layouts = (lists.layout ?? [config.layout]) as KvLayout[];
   return sizes.flatMap((blockSize) =>
@@ -156,37 +113,4 @@ function variantsOf(
       layout,
     })),
   );
-}
-
-function makeSweepReport(
-  config: RunConfig,
-  lists: Lists,
-  cluster: Cluster,
-  plan: SweepPlan,
-  series: readonly SweepSeriesReport[],
-  { deps, signal }: CommandContext,
-): SweepReport {
-  const { name, parameters, kvBytesPerToken } = cluster.info.model;
-  return {
-    ...makeHead('sweep', deps, cluster),
-    complete: !signal.aborted,
-    model: { name, parameters, kv_bytes_per_token: kvBytesPerToken },
-    config: { ...reportedSettings(config), ...lists },
-    rounds: plan.rounds,
-    new_tokens: plan.newTokens,
-    series: [...series],
-  };
-}
-
-async function finish(
-  report: SweepReport,
-  config: RunConfig,
-  outputs: Outputs,
-  { deps }: CommandContext,
-): Promise<ExitCode> {
-  const tables = textOutput(config, deps);
-  tables.write(`${sweepLines(report, styleOf(deps.color)).join('\n')}\n`);
-  if (config.csv !== null) await deps.writeTextFile(config.csv, sweepCsv(report));
-  const asserted = await outputs.finish(report);
-  return report.complete ? asserted : EXIT.interrupted;
 }

@@ -1,17 +1,17 @@
 /** `kvferry verify`: proves on this adapter that kernels, transfers and modes give what they should, and that damage shows. */
 import pc from 'picocolors';
 import type { RunConfig } from '../../config/run.ts';
+import { modeChecks } from '../../lab/verify/modes.ts';
+import { negativeControls } from '../../lab/verify/negative.ts';
+import { runChecks, type Verdict } from '../../lab/verify/runner.ts';
+import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
-import { totalOf, verifyDocument, verifyJunit } from '../verify/document.ts';
-import { modeChecks } from '../verify/modes.ts';
-import { negativeControls } from '../verify/negative.ts';
-import { runChecks, type Verdict } from '../verify/runner.ts';
-import { CHECK_GROUPS, type CheckGroup } from '../verify/types.ts';
+import { totalOf, verifyDocument, verifyJunit } from '../verify-document.ts';
 
 export const verifySpec: CommandSpec = {
   usage: 'verify',

@@ -1,14 +1,11 @@
 /** A benchmark's defaults, which follow from what the user gave, and settings that contradict each other. */
-import { durationMs, EXPERIMENTS, scaleDivisor } from '../../config/bench-schema.ts';
+import { EXPERIMENTS, scaleDivisor, shareOf } from '../../config/bench-schema.ts';
 import { BENCH_MODES } from '../../config/modes.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { UNSCALED_THRESHOLD } from '../../lab/multiturn/experiments.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { Auditor, shareOf } from '../audit.ts';
-import type { CliDeps } from '../deps.ts';
-import { UNSCALED_THRESHOLD } from './experiments.ts';
-import type { ServeOptions } from './rounds.ts';
 
 /** A model that decodes fast enough on a processor, and whose prefill is worth saving. */
 const DEFAULT_MODEL = 'tiny';
@@ -102,30 +99,4 @@ export function checkCounts(
     throw new ConfigError(
       `--max-active-conversations is ${config.maxActiveConversations}, but ${source} has ${count}: give that or less`,
     );
-}
-
-export const budgetMs = (config: RunConfig): number | null =>
-  config.budget === null ? null : durationMs(config.budget)!;
-
-export const activeOf = (config: RunConfig): number => config.maxActiveConversations ?? config.numClients;
-
-export function serveOptions(
-  config: RunConfig,
-  { now, sleep }: Pick<CliDeps, 'now' | 'sleep'>,
-): ServeOptions {
-  return {
-    numClients: config.numClients,
-    maxActive: activeOf(config),
-    maxRequests: config.maxNumRequests,
-    maxTurns: config.maxTurns,
-    requestRate: config.requestRate,
-    pick: config.conversationSampling,
-    warmupStep: config.warmupStep,
-    earlyStop: config.earlyStop,
-    auditor: shareOf(config.audit) > 0 ? new Auditor(shareOf(config.audit)) : null,
-    limitTokens: { min: config.limitMinTokens, max: config.limitMaxTokens },
-    seed: config.seed,
-    now,
-    sleep,
-  };
 }

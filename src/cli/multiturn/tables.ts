@@ -7,7 +7,7 @@ import {
   type Ratio,
 } from '../../measure/bench-report.ts';
 import { formatMs } from '../format.ts';
-import { type Column, renderTable, type TableStyle } from '../table.ts';
+import { type Column, left, packed, renderTable, type TableStyle, under } from '../table.ts';
 
 /** vLLM's own table: a row a metric, describe()'s columns. */
 export function vllmTable(table: BenchMode['table'], style: TableStyle): string[] {
@@ -34,9 +34,8 @@ function short(value: number | null): string {
 /** Each mode against the reference: ratios of TTFT with their intervals, and of TPOT. */
 export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle): string[] {
   const columns: Column[] = [
-    { head: '', align: 'left' },
-    { head: 'mean', group: 'TTFT, times faster [95% interval]' },
-    { head: 'p50', group: 'TTFT, times faster [95% interval]' },
+    left(''),
+    ...under('TTFT, times faster [95% interval]', 'mean', 'p50'),
     { head: 'p90', before: '  ', group: 'TTFT, times faster [95% interval]' },
     { head: 'TPOT' },
   ];
@@ -61,15 +60,11 @@ const interval = ({ ratio: value, low, high }: Ratio): string =>
 /** What a mode did, and what it cost: tokens, decode, steps of others, memory held for P. */
 export function costTable(modes: Experiment['modes'], style: TableStyle): string[] {
   const columns: Column[] = [
-    { head: '', align: 'left' },
-    { head: 'pulled', group: 'prompt tokens' },
-    { head: 'computed', before: ' ', group: 'prompt tokens' },
+    left(''),
+    ...packed('prompt tokens', 'pulled', 'computed'),
     { head: 'tok/s', group: 'D' },
-    { head: 'p50', group: 'ms between tokens' },
-    { head: 'p99', before: ' ', group: 'ms between tokens' },
-    { head: 'max', before: ' ', group: 'ms between tokens' },
-    { head: 'mean', group: 'blocks held' },
-    { head: 'peak', before: ' ', group: 'blocks held' },
+    ...packed('ms between tokens', 'p50', 'p99', 'max'),
+    ...packed('blocks held', 'mean', 'peak'),
     { head: 'MB·s', group: 'for P' },
   ];
   const rows = Object.values(modes).map((mode) => [
@@ -96,13 +91,9 @@ export function publishedTable(
   style: TableStyle,
 ): string[] {
   const columns: Column[] = [
-    { head: 'TTFT, ms', align: 'left' },
-    { head: 'without', group: 'published' },
-    { head: 'pulling', group: 'published' },
-    { head: 'ratio', group: 'published' },
-    { head: 'without', group: 'here' },
-    { head: 'pulling', group: 'here' },
-    { head: 'ratio', group: 'here' },
+    left('TTFT, ms'),
+    ...under('published', 'without', 'pulling', 'ratio'),
+    ...under('here', 'without', 'pulling', 'ratio'),
   ];
   const rows = Object.entries(published.ttft_ms).map(([name, theirs]) => {
     const ours = comparison.ttft_ms[name as keyof typeof comparison.ttft_ms];

@@ -1,9 +1,8 @@
 /** A benchmark's progress with the time that is left, on stderr. */
-
+import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
+import type { SessionWatcher } from '../../lab/multiturn/session.ts';
 import { formatSeconds, plural } from '../format.ts';
 import type { Progress } from '../progress.ts';
-import type { ExperimentPlan } from './experiments.ts';
-import type { SessionWatcher } from './session.ts';
 
 /** `arms`: runs of one round. */
 export function watchSession(
@@ -18,7 +17,16 @@ export function watchSession(
   let done = 0;
   const left = (): string => (endsAtMs === null ? '' : `about ${timeLeft(endsAtMs - now())} left`);
   return {
-    line: (text) => progress.line(text),
+    trying: (conversations, turns) =>
+      progress.line(
+        `trying ${plural(conversations, 'conversation')}, ${turns} turns each, to know what fits`,
+      ),
+    tried: ({ tookMs, cost, fitting, all, roundMs }) =>
+      progress.line(
+        `tried in ${formatSeconds(tookMs)}: about ${cost.prefillMsPerToken.toFixed(2)} ms a prompt token, ` +
+          `${cost.decodeMsPerToken.toFixed(1)} ms a generated one; ${fitting} of ${plural(all, 'conversation')}, ` +
+          `about ${formatSeconds(roundMs)} a round`,
+      ),
     planned(planned, roundMs) {
       const over = Math.floor(done / armsARound);
       rounds = Math.max(planned, over);

@@ -3,7 +3,8 @@ import path from 'node:path';
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { parseAnswered, parseJson } from '../../workload/file.ts';
+import type { Workload } from '../../lab/multiturn/report.ts';
+import { parseAnswered, parseMessages } from '../../workload/file.ts';
 import {
   describeGenerator,
   type GeneratorSpec,
@@ -16,14 +17,6 @@ import { pr32553 } from '../../workload/pr32553.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 
-export interface Workload {
-  source: string;
-  scale: string;
-  conversations: readonly BenchConversation[];
-  /** vLLM's generation parameters; empty for a list. */
-  generation: Readonly<Record<string, string>>;
-}
-
 /** `asText`: drawn tokens are sent as the text that they spell. Throws ConfigError. */
 export async function loadWorkload(
   config: RunConfig,
@@ -33,7 +26,7 @@ export async function loadWorkload(
 ): Promise<Workload> {
   const { preset, inputFile } = config;
   if (inputFile === null) return generated(config, pr32553, `preset ${preset}`, '', deps, vocabulary, asText);
-  const json = parseJson(await deps.readTextFile(inputFile), inputFile);
+  const json = parseMessages(await deps.readTextFile(inputFile), inputFile);
   if (isGenerator(json)) {
     const spec = parseGenerator(json, inputFile);
     return generated(config, spec, inputFile, path.dirname(inputFile), deps, vocabulary, asText);

@@ -1,5 +1,4 @@
 /** From a configuration to `vllm serve` lines: each of kvferry's settings that vLLM has too, under vLLM's name. */
-
 import { kvTransferConfigSchema } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';

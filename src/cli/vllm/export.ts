@@ -1,5 +1,4 @@
 /** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what of it vLLM cannot do. */
-
 import type { Mode } from '../../config/modes.ts';
 import {
   fieldMeta,

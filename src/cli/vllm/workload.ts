@@ -2,7 +2,7 @@
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import { type RunConfig, SHIPPED } from '../../config/run.ts';
 import type { Distribution } from '../../workload/distributions.ts';
-import { parseAnswered, parseConversations, parseJson } from '../../workload/file.ts';
+import { parseAnswered, parseConversations, parseMessages } from '../../workload/file.ts';
 import { type GeneratorSpec, parseGenerator } from '../../workload/generate.ts';
 import { PR32553_CLIENTS, pr32553 } from '../../workload/pr32553.ts';
 import { shippedConversation } from '../../workload/shipped.ts';
@@ -44,7 +44,7 @@ export async function vllmWorkload(
   if (config.inputFile !== null) {
     // vLLM's own format: its answers say how long each should be.
     const content = await deps.readTextFile(config.inputFile);
-    parseAnswered(parseJson(content, config.inputFile), config.inputFile);
+    parseAnswered(parseMessages(content, config.inputFile), config.inputFile);
     const file = 'conversations.json';
     return { file, content, command: benchmark(config, file, limits), notes: [] };
   }
@@ -64,7 +64,7 @@ async function generatorOf(
 ): Promise<{ spec: GeneratorSpec; note: string[] } | null> {
   if (config.preset === 'pr32553') return { spec: pr32553, note: [] };
   if (config.inputFile !== null) {
-    const json = parseJson(await deps.readTextFile(config.inputFile), config.inputFile);
+    const json = parseMessages(await deps.readTextFile(config.inputFile), config.inputFile);
     const isSpec = typeof json === 'object' && json !== null && 'filetype' in json;
     return isSpec ? { spec: parseGenerator(json, config.inputFile), note: [] } : null;
   }
@@ -145,7 +145,7 @@ function benchmark(config: RunConfig, file: string, [min, max]: readonly [number
 }
 
 /** Every length divided; turns stay. A zipf distribution has no length to divide but its largest. */
-export function scaleSpec(spec: GeneratorSpec, by: number): GeneratorSpec {
+function scaleSpec(spec: GeneratorSpec, by: number): GeneratorSpec {
   if (by === 1) return spec;
   const length = (n: number): number => (n > 0 ? Math.max(1, Math.round(n / by)) : 0);
   const scale = (d: Distribution): Distribution => {

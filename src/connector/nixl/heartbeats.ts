@@ -2,19 +2,20 @@
  * Which requests at other engines are to be kept alive: those whose blocks a request here still wants to pull. Sent by
  * D for P's holds only, every sixth of the lease (vLLM, NIXL connector); D's own holds have a plain TTL.
  */
-import type { ConnectorMetadata } from '../../engine/kv-connector.ts';
+import type { HoldRef, RemoteAddress } from '../../transport/types.ts';
+import type { NixlMetadata } from './metadata.ts';
 import type { RemoteRequest } from './params.ts';
 
 export class Heartbeats {
   readonly #intervalMs: number;
-  readonly #tracked = new Map<string, RemoteRequest>();
+  readonly #tracked = new Map<string, RemoteRequest & HoldRef>();
   #lastMs = Number.NEGATIVE_INFINITY;
 
   constructor(leaseMs: number) {
     this.#intervalMs = leaseMs / 6;
   }
 
-  track(requestId: string, remote: RemoteRequest): void {
+  track(requestId: string, remote: RemoteRequest & HoldRef): void {
     this.#tracked.set(requestId, remote);
   }
 
@@ -28,14 +29,14 @@ export class Heartbeats {
   }
 
   /** By holder; empty before they are due. */
-  take(now: number): ConnectorMetadata['heartbeats'] {
+  take(now: number): NixlMetadata['heartbeats'] {
     if (this.dueMs === null || now < this.dueMs) return [];
     this.#lastMs = now;
-    const byHolder = new Map<string, { remote: Omit<RemoteRequest, 'requestId'>; requestIds: string[] }>();
-    for (const { requestId, ...remote } of this.#tracked.values()) {
+    const byHolder = new Map<string, { remote: RemoteAddress; holds: HoldRef[] }>();
+    for (const { requestId, held, ...remote } of this.#tracked.values()) {
       const key = JSON.stringify([remote.engineId, remote.host, remote.port]);
-      const entry = byHolder.get(key) ?? { remote, requestIds: [] };
-      entry.requestIds.push(requestId);
+      const entry = byHolder.get(key) ?? { remote, holds: [] };
+      entry.holds.push({ requestId, held });
       byHolder.set(key, entry);
     }
     return [...byHolder.values()];

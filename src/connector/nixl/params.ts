@@ -3,8 +3,9 @@
  * rules are stricter than vLLM's, it is because vLLM's can give wrong KV (a rewritten history, a trimmed suffix).
  */
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
-import type { BlockPair, RemoteAddress } from '../../engine/kv-connector.ts';
+import { commonPrefixLength } from '../../engine/block-hash.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
+import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
 
 export type RemoteRequest = RemoteAddress & { requestId: string };
 
@@ -32,6 +33,18 @@ export function remoteRequest(params: KvTransferParams): RemoteRequest | { missi
   return { engineId, host, port, requestId };
 }
 
+/**
+ * All the tokens of the hold that the parameters name, as they tell them; without a word, the prompt's own. Nobody but the
+ * holder can know whether it is so.
+ */
+export function toldTokens(
+  { remote_token_ids: told, remote_num_tokens: numTokens }: KvTransferParams,
+  promptTokenIds: readonly number[],
+): { tokenIds: readonly number[]; numTokens: number } {
+  if (told) return { tokenIds: told, numTokens: told.length };
+  return { tokenIds: promptTokenIds, numTokens: numTokens ?? promptTokenIds.length };
+}
+
 /** The blocks are offered before they exist: D names them by their place in the sequence. */
 export const offersStream = (params: KvTransferParams): boolean =>
   params.do_remote_prefill && params.streamed === true;
@@ -42,13 +55,6 @@ export function offersBlocks(params: KvTransferParams): boolean {
 }
 
 export const missing = (key: string): string => `invalid kv_transfer_params: ${key} is missing`;
-
-/** Index of the first token in which the two differ; the shorter length when none does. */
-export function commonPrefixLength(a: readonly number[], b: readonly number[]): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return i;
-  return length;
-}
 
 export interface UsableTokens {
   /** Tokens from the start of the prompt whose KV the holder has. */

@@ -3,20 +3,21 @@
  * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
  * and never changes a request's parameters: what was used of them is remembered here.
  */
-import { type ConnectorConfig, isStreamedPrefill, type KvTransferParams } from '../../config/kv-transfer.ts';
+import { isStreamedPrefill, type KvTransferParams, type NixlConfig } from '../../config/kv-transfer.ts';
 import type {
-  ComputedBlocks,
-  ConnectorMetadata,
   ConnectorOutput,
   ConnectorRequest,
+  ConnectorStreams,
+  ExternalMatch,
   KvConnectorScheduler,
-  RecvRequest,
-  SendRequest,
 } from '../../engine/kv-connector.ts';
-import type { BlockIds, Clock } from '../../engine/types.ts';
+import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
+import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../transport/prefix-claim.ts';
+import type { ReadClaim } from '../../transport/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
+import type { ComputedBlocks, NixlMetadata, RecvRequest, SendRequest } from './metadata.ts';
 import {
   missing,
   offersBlocks,
@@ -25,11 +26,12 @@ import {
   promptBlocks,
   remoteRequest,
   roleOf,
+  toldTokens,
   usableTokens,
 } from './params.ts';
 
 export interface NixlSchedulerDeps {
-  config: ConnectorConfig;
+  config: NixlConfig;
   engineId: string;
   /** Side channel address, as peers know it. */
   host: string;
@@ -40,15 +42,19 @@ export interface NixlSchedulerDeps {
   costAware?: CostAwarePolicy | null;
 }
 
-type Match = { tokens: number; async: boolean; noPullReason: string | null };
+const nothingComputed = ({ promptTokenIds, cacheSalt }: ConnectorRequest): ComputedBlocks => {
+  return { blockIds: [], numTokens: 0, tokenIds: promptTokenIds, cacheSalt };
+};
 
-const NOTHING_COMPUTED: ComputedBlocks = { blockIds: [], numTokens: 0 };
+const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
+const unusable = (reason: string): ExternalMatch => nothing({ by: 'offer', reason });
 
-const noPull = (noPullReason: string | null): Match => ({ tokens: 0, async: false, noPullReason });
-
-export class NixlSchedulerSide implements KvConnectorScheduler {
+export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, ConnectorStreams {
   readonly #deps: NixlSchedulerDeps;
   readonly #heartbeats: Heartbeats;
+  readonly #claim: ClaimPrefix;
+  /** Of what each request's parameters name. */
+  readonly #held = new WeakMap<ConnectorRequest, PrefixClaim>();
   /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
   readonly #remoteBlocksProcessed = new Set<string>();
   #reqsToRecv = new Map<string, RecvRequest>();
@@ -63,36 +69,42 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
   constructor(deps: NixlSchedulerDeps) {
     this.#deps = deps;
     this.#heartbeats = new Heartbeats(deps.config.leaseMs);
+    this.#claim = claimPrefix(deps.config.tokenCheck);
   }
 
-  onNewRequest({ requestId, kvTransferParams: params }: ConnectorRequest): void {
-    if (isStreamedPrefill(params)) this.#computed.set(requestId, NOTHING_COMPUTED);
+  onNewRequest(request: ConnectorRequest): void {
+    const { requestId, kvTransferParams: params } = request;
+    if (isStreamedPrefill(params)) this.#computed.set(requestId, nothingComputed(request));
     if (!params?.do_remote_prefill) return;
     const remote = remoteRequest(params);
-    if (!('missing' in remote)) this.#heartbeats.track(requestId, remote);
+    if ('missing' in remote) return;
+    this.#heartbeats.track(requestId, { ...remote, held: this.#heldClaim(request, params) });
   }
 
-  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch {
     const { config, blockSize } = this.#deps;
     const { kvTransferParams: params, promptTokenIds, requestId } = request;
-    if (!params || !offersBlocks(params) || roleOf(params) === null) return noPull(null);
-    if (this.#remoteBlocksProcessed.has(requestId)) return noPull(null);
+    if (!params || !offersBlocks(params) || roleOf(params) === null) return nothing(null);
+    if (this.#remoteBlocksProcessed.has(requestId)) return nothing(null);
     const fromDecode = !params.do_remote_prefill;
     if (fromDecode && !config.bidirectional) {
-      return noPull('remote blocks ignored: bidirectional_kv_xfer is off');
+      return unusable('remote blocks ignored: bidirectional_kv_xfer is off');
     }
     const remote = remoteRequest(params);
-    if ('missing' in remote) return noPull(missing(remote.missing));
+    if ('missing' in remote) return unusable(missing(remote.missing));
 
     const usable = usableTokens(params, promptTokenIds, blockSize, config.tokenCheck);
     const count = usable.tokens - numComputedTokens;
-    if (count <= 0) return noPull(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
+    if (count <= 0) return unusable(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
     // vLLM applies the threshold to D's blocks only: D cannot do without P's.
     if (fromDecode) {
       const refusal = this.#refusal(params, this.#question(params, request, count, numComputedTokens));
-      if (refusal !== null) return noPull(usable.limit ? `${refusal} (${usable.limit})` : refusal);
+      if (refusal !== null) {
+        const by = params.pull_policy === 'never' ? 'request' : 'policy';
+        return nothing({ by, reason: usable.limit ? `${refusal} (${usable.limit})` : refusal });
+      }
     }
-    return { tokens: count, async: true, noPullReason: null };
+    return { tokens: count, noPull: null };
   }
 
   updateStateAfterAlloc(
@@ -121,20 +133,22 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       const question = this.#question(params, request, numExternalTokens, numLocalComputedTokens);
       this.#deps.costAware?.started(requestId, question);
     }
-    this.#recv(requestId, params, pairs, numExternalTokens);
+    this.#recv(request, params, pairs, numLocalComputedTokens, numExternalTokens);
   }
 
-  requestComputed({ requestId, kvTransferParams, numComputedTokens }: ConnectorRequest, ids: BlockIds): void {
+  requestComputed(request: ConnectorRequest, ids: BlockIds): void {
+    const { requestId, kvTransferParams, numComputedTokens: numTokens } = request;
     if (!isStreamedPrefill(kvTransferParams)) return;
-    const blockIds = promptBlocks(ids, numComputedTokens, this.#deps.blockSize);
-    this.#computed.set(requestId, { blockIds, numTokens: numComputedTokens });
+    const blockIds = promptBlocks(ids, numTokens, this.#deps.blockSize);
+    this.#computed.set(requestId, { ...nothingComputed(request), blockIds, numTokens });
   }
 
-  requestPreempted({ requestId, kvTransferParams }: ConnectorRequest): void {
-    if (isStreamedPrefill(kvTransferParams)) this.#computed.set(requestId, NOTHING_COMPUTED);
+  requestPreempted(request: ConnectorRequest): void {
+    if (isStreamedPrefill(request.kvTransferParams))
+      this.#computed.set(request.requestId, nothingComputed(request));
   }
 
-  buildConnectorMeta(): ConnectorMetadata {
+  buildConnectorMeta(): NixlMetadata {
     const metadata = {
       reqsToRecv: this.#reqsToRecv,
       reqsToSend: this.#reqsToSend,
@@ -153,15 +167,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     return metadata;
   }
 
-  hasPendingMeta(): boolean {
-    const due = this.#heartbeats.dueMs;
+  metaDueMs(): number | null {
     const ends = [this.#reqsToSend, this.#reqsNotProcessed, this.#reqsToCancel];
     const pending = [this.#reqsToRecv, this.#reqsInBatch, this.#computed, ...ends];
-    return pending.some(({ size }) => size > 0) || (due !== null && due <= this.#deps.clock.now());
-  }
-
-  nextMetaDueMs(): number | null {
-    return this.#heartbeats.dueMs;
+    return pending.some(({ size }) => size > 0) ? this.#deps.clock.now() : this.#heartbeats.dueMs;
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
@@ -175,10 +184,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     request: ConnectorRequest,
     blockIds: BlockIds,
   ): { delayFree: boolean; kvTransferParams: KvTransferParams | null } {
-    const nothing = { delayFree: false, kvTransferParams: null };
+    const leavesNothing = { delayFree: false, kvTransferParams: null };
     const { requestId, kvTransferParams: params, status } = request;
     const role = roleOf(params);
-    if (!params || role === null) return nothing;
+    if (!params || role === null) return leavesNothing;
     this.#heartbeats.untrack(requestId);
     this.#deps.costAware?.ended(requestId, null);
     this.#computed.delete(requestId);
@@ -186,13 +195,13 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     if (!this.#remoteBlocksProcessed.delete(requestId)) {
       if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
       // Never scheduled: its holder would keep the blocks to the end of the lease.
-      this.#recv(requestId, params, [], 0);
-      return nothing;
+      this.#recv(request, params, [], 0, 0);
+      return leavesNothing;
     }
-    if (role === 'decode' && !this.#deps.config.bidirectional) return nothing;
+    if (role === 'decode' && !this.#deps.config.bidirectional) return leavesNothing;
     if (status !== 'finished_length_capped' && status !== 'finished_stopped') {
       this.#reqsNotProcessed.add(requestId);
-      return nothing;
+      return leavesNothing;
     }
     return this.#hold(request, blockIds, role);
   }
@@ -212,17 +221,41 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     return choosePolicy(pull_policy ?? null, config.recomputeThreshold, costAware ?? null).refuse(question);
   }
 
+  /** Under the request's own salt: the holder's digest too, if the parameters are its own. */
+  #heldClaim(request: ConnectorRequest, params: KvTransferParams): PrefixClaim {
+    const known = this.#held.get(request);
+    if (known) return known;
+    const { tokenIds, numTokens } = toldTokens(params, request.promptTokenIds);
+    const claim = this.#claim(tokenIds, numTokens, request.cacheSalt);
+    this.#held.set(request, claim);
+    return claim;
+  }
+
   /** Queues a pull; without pairs only the notification that lets the holder free. Needs a holder to talk to. */
-  #recv(requestId: string, params: KvTransferParams, pairs: RecvRequest['pairs'], numTokens: number): void {
+  #recv(
+    request: ConnectorRequest,
+    params: KvTransferParams,
+    pairs: RecvRequest['pairs'],
+    numLocalTokens: number,
+    numTokens: number,
+  ): void {
+    const { requestId, promptTokenIds, cacheSalt } = request;
     if (pairs.length === 0) this.#heartbeats.untrack(requestId);
     if (!offersBlocks(params)) return;
     const remote = remoteRequest(params);
     if ('missing' in remote) return;
     const blocksExpiryTime = params.remote_blocks_expiry_time ?? null;
+    const numClaimed = pairs.length > 0 ? numLocalTokens + numTokens : 0;
+    const claim: ReadClaim = {
+      held: this.#heldClaim(request, params),
+      prompt: this.#claim(promptTokenIds, numClaimed, cacheSalt),
+    };
     const streamed = offersStream(params);
     if (streamed && pairs.length > 0) this.#streaming.add(requestId);
     this.#reqsToRecv.set(requestId, {
-      ...{ remote: { ...remote, blocksExpiryTime }, pairs, numTokens },
+      remote: { ...remote, claim, blocksExpiryTime },
+      pairs,
+      numTokens,
       ...(streamed ? { streamed } : {}),
     });
   }
@@ -236,8 +269,13 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
     const deadline = clock.now() + (isPrefill ? config.leaseMs : config.decoderTtlMs);
     // The sampled last token has no KV, so numComputedTokens is what a reader can use.
     const numTokens = delayFree ? numComputedTokens : 0;
+    const tokenIds = request.allTokenIds.slice(0, numTokens);
     if (delayFree) {
-      this.#reqsToSend.set(requestId, { blockIds: remoteBlockIds, deadline, direction: role });
+      const { cacheSalt } = request;
+      this.#reqsToSend.set(requestId, {
+        ...{ blockIds: remoteBlockIds, tokenIds, cacheSalt },
+        ...{ deadline, direction: role },
+      });
     } else {
       this.#reqsNotProcessed.add(requestId);
     }
@@ -252,7 +290,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler {
       tp_size: 1,
       remote_num_tokens: numTokens,
       remote_blocks_expiry_time: isPrefill ? null : deadline / 1000,
-      remote_token_ids: request.allTokenIds.slice(0, numTokens),
+      remote_token_ids: tokenIds,
     };
     return { delayFree, kvTransferParams };
   }

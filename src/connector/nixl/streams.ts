@@ -3,21 +3,27 @@
  * request does; it sees blocks as they come to have KV, and from the request's end on those that are held for it. Submits
  * no copy itself: blocks that were given back are revoked, and their reader asks again.
  */
-import type { ComputedBlocks } from '../../engine/kv-connector.ts';
 import type { BlockIds, Clock } from '../../engine/types.ts';
-import type { BlockStream, ReadyBlocks, StreamEnd, StreamGate } from '../../transport/types.ts';
-import { type HoldTable, REMEMBERED_ENDS } from './holds.ts';
+import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
+import type { BlockStream, ReadClaim, ReadyBlocks, StreamEnd, StreamGate } from '../../transport/types.ts';
+import { type HoldTable, REFUSED, REMEMBERED_ENDS } from './holds.ts';
+import type { ComputedBlocks } from './metadata.ts';
 
 export interface StreamTableDeps {
   holds: HoldTable;
   clock: Clock;
   blockSize: number;
+  claim: ClaimPrefix;
   /** How long a reader waits for a request that nobody has heard of, milliseconds. */
   patienceMs: number;
+  /** Someone begins to wait for a request that has no blocks. */
+  onStarving: () => void;
 }
 
 interface Sequence {
   computed: ComputedBlocks;
+  /** Of its whole prompt. */
+  prompt: PrefixClaim;
   revoked: AbortController;
 }
 
@@ -43,7 +49,10 @@ export class StreamTable {
     const shrank = before !== undefined && computed.numTokens < before.computed.numTokens;
     if (shrank) before.revoked.abort();
     const revoked = before && !shrank ? before.revoked : new AbortController();
-    this.#sequences.set(requestId, { computed, revoked });
+    const { tokenIds, cacheSalt } = computed;
+    const prompt = before?.prompt ?? this.#deps.claim(tokenIds, tokenIds.length, cacheSalt);
+    this.#sequences.set(requestId, { computed, prompt, revoked });
+    if (this.starving) this.#deps.onStarving();
     this.#wake(requestId);
   }
 
@@ -73,16 +82,21 @@ export class StreamTable {
     );
   }
 
-  readonly gate: StreamGate = (requestId) => {
+  readonly gate: StreamGate = (requestId, claim) => {
     const { holds, clock, patienceMs, blockSize } = this.#deps;
     const reader: StreamReader = new StreamReader({
-      ...{ requestId, holds, clock, blockSize },
+      requestId,
+      claim,
+      holds,
+      clock,
+      blockSize,
       untilMs: clock.now() + patienceMs,
       sequence: () => this.#sequences.get(requestId) ?? null,
       hasEnded: () => this.#ended.has(requestId),
       onFinished: () => this.#readers.delete(reader),
     });
     this.#readers.add(reader);
+    if (this.starving) this.#deps.onStarving();
     return reader;
   };
 
@@ -93,6 +107,7 @@ export class StreamTable {
 
 interface StreamReaderDeps {
   requestId: string;
+  claim: ReadClaim;
   holds: HoldTable;
   clock: Clock;
   blockSize: number;
@@ -134,20 +149,20 @@ class StreamReader implements BlockStream {
 
   /** Takes the hold, when there is one; else says why there will be none. */
   pin(): StreamEnd | null {
-    const { holds, requestId } = this.#deps;
-    const blockIds = holds.blockIds(requestId);
-    const decision = holds.gate(requestId, []);
-    if (!decision.allow) return decision;
-    this.#pinned = { blockIds: blockIds!, finished: decision.finished };
+    const { holds, requestId, claim } = this.#deps;
+    const opened = holds.open(requestId, claim);
+    if (!opened.allow) return opened;
+    this.#pinned = opened;
     return null;
   }
 
   /** null: nothing new yet. */
   #look(index: number): ReadyBlocks | StreamEnd | null {
-    const { requestId, holds, blockSize, sequence, hasEnded, clock, untilMs } = this.#deps;
+    const { requestId, claim, holds, blockSize, sequence, hasEnded, clock, untilMs } = this.#deps;
     const underWay = this.#pinned ? null : sequence();
     if (underWay) {
-      const { computed, revoked } = underWay;
+      const { computed, prompt, revoked } = underWay;
+      if (!sameClaim(prompt, claim.held) || !sameClaim(prompt, claim.prompt)) return REFUSED;
       const numBlocks = Math.floor(computed.numTokens / blockSize);
       return numBlocks > index ? { blockIds: computed.blockIds, numBlocks, revoked: revoked.signal } : null;
     }
@@ -156,7 +171,7 @@ class StreamReader implements BlockStream {
     };
     if (!this.#pinned) {
       if (hasEnded()) return end('declined', 'it ended before its prompt was computed');
-      if (holds.check(requestId, []).state === 'unknown') {
+      if (!holds.knows(requestId)) {
         return clock.now() < untilMs ? null : end('failed', 'nothing was heard of it');
       }
       const refusal = this.pin();

@@ -2,17 +2,11 @@
  * Worker side of the NIXL connector: starts pulls, reports how they ended, and keeps what others will pull from here.
  * Rules: vLLM, nixl/pull_worker.py and base_worker.py. Decides nothing about what to pull, and frees no block itself.
  */
-import type { ConnectorConfig } from '../../config/kv-transfer.ts';
-import type {
-  ConnectorMetadata,
-  ConnectorOutput,
-  KvConnectorWorker,
-  RecvRequest,
-  SendRequest,
-  TransferOutcome,
-} from '../../engine/kv-connector.ts';
-import type { BlockId, BlockIds, Clock } from '../../engine/types.ts';
+import type { NixlConfig } from '../../config/kv-transfer.ts';
+import type { ConnectorOutput, KvConnectorWorker, TransferOutcome } from '../../engine/kv-connector.ts';
+import type { BlockId, Clock } from '../../engine/types.ts';
 import { EngineDeadError, invariant } from '../../errors.ts';
+import { claimPrefix } from '../../transport/prefix-claim.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
   PeerNotification,
@@ -20,103 +14,71 @@ import type {
   ServingTransport,
   TransferResult,
 } from '../../transport/types.ts';
-import type { HoldUse } from './hold-meter.ts';
-import { type HeldCheck, HoldTable } from './holds.ts';
+import type { TransferCounters, TransferEvents } from '../types.ts';
+import { HoldTable } from './holds.ts';
+import type { NixlMetadata, RecvRequest } from './metadata.ts';
+import { Reports } from './reports.ts';
 import { StreamTable } from './streams.ts';
-import { WorkerNews } from './worker-news.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
-export const EXPIRY_MARGIN_SECONDS = 5;
+const EXPIRY_MARGIN_SECONDS = 5;
 
-export interface TransferInfo {
-  /** Own request. */
-  requestId: string;
-  /** What the blocks were held as: 'prefill' is P's for D, 'decode' is D's for P. */
-  direction: SendRequest['direction'];
-  remote: RecvRequest['remote'];
-  /** Tokens whose KV was asked for. */
-  numTokens: number;
-  /** Own clock, milliseconds: the pull began; it was found that its blocks last long enough; it ended. */
-  startedMs: number;
-  checkedMs: number;
-  endedMs: number;
-  /** wallMs is endedMs - startedMs. */
-  result: TransferResult;
-}
-
-export type PullInfo = Omit<TransferInfo, 'result' | 'startedMs' | 'checkedMs' | 'endedMs'> & {
-  pairs: RecvRequest['pairs'];
-  /** The pairs' `remote` are places in the holder's sequence, not ids. */
-  streamed: boolean;
-};
-
-export interface WorkerSideDeps {
-  config: ConnectorConfig;
+export interface WorkerSideDeps extends Partial<TransferEvents> {
+  config: NixlConfig;
   /** The constructor makes itself its gate and its listener. */
   transport: ServingTransport;
   clock: Clock;
-  /** Called when a pull that has blocks to fetch begins. */
-  onPull?: (info: PullInfo) => void;
-  /** Called as a streamed pull learns which blocks it reads: the pairs of a chunk, with the holder's ids. */
-  onChunk?: (info: { requestId: string; pairs: RecvRequest['pairs'] }) => void;
-  /** Called once for every pull that had blocks to fetch, however it ended, before its request is reported. */
-  onTransfer?: (info: TransferInfo) => void;
 }
 
-export interface WorkerSideCounters {
-  /** Pulls that ended well. */
-  transfers: number;
-  /** Pulls that ended 'failed' or 'dead'. */
-  numFailedTransfers: number;
-  numFailedNotifications: number;
-  /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */
-  numKvExpired: number;
-}
-
-export class NixlWorkerSide implements KvConnectorWorker {
-  readonly counters: WorkerSideCounters = {
+export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
+  readonly counters: TransferCounters = {
     transfers: 0,
     numFailedTransfers: 0,
     numFailedNotifications: 0,
     numKvExpired: 0,
   };
-  readonly #config: ConnectorConfig;
+  readonly holds: HoldTable;
+  readonly #config: NixlConfig;
   readonly #transport: ServingTransport;
   readonly #clock: Clock;
-  readonly #onPull: (info: PullInfo) => void;
-  readonly #onChunk: NonNullable<WorkerSideDeps['onChunk']>;
-  readonly #onTransfer: (info: TransferInfo) => void;
-  readonly #holds: HoldTable;
+  readonly #events: Partial<TransferEvents>;
   readonly #streams: StreamTable;
   /** Own streamed pulls under way. */
   readonly #cancels = new Map<string, AbortController>();
-  readonly #news: WorkerNews;
+  readonly #reports: Reports;
 
   constructor(deps: WorkerSideDeps) {
     this.#config = deps.config;
     this.#transport = deps.transport;
     this.#clock = deps.clock;
-    this.#onPull = deps.onPull ?? (() => {});
-    this.#onChunk = deps.onChunk ?? (() => {});
-    this.#onTransfer = deps.onTransfer ?? (() => {});
-    this.#news = new WorkerNews(deps.clock, () => this.#holds.nextDeadline());
-    this.#holds = new HoldTable({
-      clock: deps.clock,
+    this.#events = deps;
+    this.#reports = new Reports(deps.clock, () => this.holds.nextDeadline());
+    const { clock } = deps;
+    const { blockSize } = deps.transport.identity;
+    const claim = claimPrefix(deps.config.tokenCheck);
+    this.holds = new HoldTable({
+      clock,
+      blockSize,
+      claim,
       extensionMs: (deps.config.leaseMs * 2) / 3,
       onEnd: (requestId, end) => {
         if (end === 'expired') this.counters.numKvExpired += 1;
-        this.#news.sent(requestId);
+        this.#reports.sent(requestId);
       },
-      onChange: () => this.#news.wake(),
+      onDeadline: () => this.#reports.wake(),
+      onUnread: () => this.#reports.changed(),
+      streamStarves: () => this.#streams.starving,
     });
     this.#streams = new StreamTable({
-      holds: this.#holds,
-      clock: deps.clock,
-      blockSize: deps.transport.identity.blockSize,
+      holds: this.holds,
+      clock,
+      blockSize,
+      claim,
       patienceMs: deps.config.leaseMs,
+      onStarving: () => this.#reports.changed(),
     });
     deps.transport.setHandlers({
-      gate: this.#holds.gate,
+      gate: this.holds.gate,
       streamGate: this.#streams.gate,
       onNotification: (_from, notification) => this.#onNotification(notification),
       onNotifyFailed: () => {
@@ -125,78 +87,48 @@ export class NixlWorkerSide implements KvConnectorWorker {
     });
   }
 
-  startLoadKv(metadata: ConnectorMetadata): void {
+  startLoadKv(metadata: NixlMetadata): void {
     // First: blocks that were given back must not be read by what begins below.
     for (const [requestId, computed] of metadata.computed) this.#streams.computed(requestId, computed);
     for (const requestId of metadata.reqsNotProcessed) this.#streams.ended(requestId);
     for (const requestId of metadata.reqsToCancel) this.#cancels.get(requestId)?.abort();
     for (const [requestId, recv] of metadata.reqsToRecv) void this.#receive(requestId, recv);
-    for (const requestId of metadata.reqsInBatch) this.#holds.process(requestId);
+    for (const requestId of metadata.reqsInBatch) this.holds.process(requestId);
     for (const requestId of metadata.reqsNotProcessed) {
       invariant(
         !metadata.reqsToSend.has(requestId),
         () => `request '${requestId}' leaves blocks to send and is reported as leaving none`,
       );
-      this.#holds.notProcessed(requestId);
+      this.holds.notProcessed(requestId);
     }
     for (const [requestId, send] of metadata.reqsToSend) {
-      this.#holds.hold(requestId, send);
+      this.holds.hold(requestId, send);
       this.#streams.held(requestId);
     }
-    for (const { remote, requestIds } of metadata.heartbeats) {
-      this.#transport.notify(remote, { kind: 'heartbeat', requestIds });
+    for (const { remote, holds } of metadata.heartbeats) {
+      this.#transport.notify(remote, { kind: 'heartbeat', holds });
     }
   }
 
   getFinished(): ConnectorOutput {
-    this.#holds.expire();
-    return this.#news.take();
-  }
-
-  /** Blocks kept for readers since this connector was made: 'decode' is what D keeps for P. */
-  holdUse(direction: SendRequest['direction']): HoldUse {
-    return this.#holds.use(direction);
-  }
-
-  dropOldestHold(direction: SendRequest['direction']): string | null {
-    return this.#holds.dropOldest(direction);
-  }
-
-  streamStarves(): boolean {
-    return this.#streams.starving;
-  }
-
-  /** While the blocks are being read, the hold ends with the READ. */
-  releaseHold(requestId: string): void {
-    this.#holds.release(requestId);
-  }
-
-  /** Lets every hold of the direction run out now, as its TTL would; returns how many that ended. */
-  expireHolds(direction: SendRequest['direction']): number {
-    return this.#holds.expireNow(direction);
-  }
-
-  checkHeld(requestId: string, blockIds: BlockIds): HeldCheck {
-    return this.#holds.check(requestId, blockIds);
-  }
-
-  holds() {
-    return this.#holds.list();
+    this.holds.expire();
+    return this.#reports.take();
   }
 
   waitForChange(signal: AbortSignal): Promise<void> {
-    return this.#news.wait(signal);
+    return this.#reports.wait(signal);
   }
 
   #onNotification(notification: PeerNotification): void {
-    if (notification.kind === 'done_reading') this.#holds.doneReading(notification.requestId);
-    else for (const requestId of notification.requestIds) this.#holds.heartbeat(requestId);
+    if (notification.kind === 'done_reading') this.holds.doneReading(notification);
+    else for (const hold of notification.holds) this.holds.heartbeat(hold);
   }
 
   async #receive(requestId: string, recv: RecvRequest): Promise<void> {
     const { remote, pairs, numTokens } = recv;
     const done = () => {
-      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId }, requestId);
+      const { held } = remote.claim;
+      this.#transport.notify(remote, { kind: 'done_reading', requestId: remote.requestId, held }, requestId);
     };
     if (pairs.length === 0) {
       done();
@@ -204,9 +136,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
     }
     if (recv.streamed) this.#cancels.set(requestId, new AbortController());
     const startedMs = this.#clock.now();
-    const direction = remote.blocksExpiryTime === null ? 'prefill' : 'decode';
-    const streamed = recv.streamed ?? false;
-    this.#onPull({ requestId, direction, remote, numTokens, pairs, streamed });
+    this.#events.onPull?.({ requestId, remote, pairs, streamed: recv.streamed ?? false });
     const refusal = await this.#refusal(recv);
     const checkedMs = this.#clock.now();
     const result = refusal ?? (await this.#read(requestId, recv));
@@ -222,18 +152,19 @@ export class NixlWorkerSide implements KvConnectorWorker {
       result.stages.notifyMs = this.#clock.now() - postedAt;
     }
     if (!cancelled) this.#count(result.outcome);
-    this.#onTransfer({ requestId, direction, remote, numTokens, startedMs, checkedMs, endedMs, result });
+    this.#events.onTransfer?.({ requestId, remote, numTokens, startedMs, checkedMs, endedMs, result });
     const { outcome, message } = result;
     const failed =
       outcome === 'done' ? null : { requestId, outcome, message, invalidBlockIds: this.#localIds(recv) };
-    this.#news.received(requestId, failed);
+    this.#reports.received(requestId, failed);
   }
 
   #read(requestId: string, { remote, pairs, streamed }: RecvRequest): Promise<TransferResult> {
-    const read = { remote, remoteRequestId: remote.requestId, pairs, requestId };
+    const { requestId: remoteRequestId, claim } = remote;
+    const read = { remote, remoteRequestId, claim, pairs, requestId };
     if (!streamed) return this.#transport.read(read);
     const { signal } = this.#cancels.get(requestId)!;
-    const onChunk: ReadRequest['onChunk'] = (pairs) => this.#onChunk({ requestId, pairs });
+    const onChunk: ReadRequest['onChunk'] = (pairs) => this.#events.onChunk?.({ requestId, pairs });
     return this.#transport.read({ ...read, streamed, signal, onChunk });
   }
 
@@ -260,7 +191,7 @@ export class NixlWorkerSide implements KvConnectorWorker {
 
   #count(outcome: TransferOutcome): void {
     if (outcome === 'done') this.counters.transfers += 1;
-    else if (outcome === 'failed' || outcome === 'dead') this.counters.numFailedTransfers += 1;
+    else if (outcome !== 'declined' && outcome !== 'expired') this.counters.numFailedTransfers += 1;
   }
 
   #localIds({ pairs }: RecvRequest): BlockId[][] {

@@ -4,6 +4,7 @@
  * from every pull and every step that it is told of. Keeps no clock: whoever tells, timed.
  */
 import type { CostProfile } from '../../config/cost-profile.ts';
+import type { ScheduledRequest } from '../../engine/types.ts';
 import { blocksOf, type PrefillCosts, type TransferCosts, tokenContext } from './cost-model.ts';
 import type { PullPolicy, PullQuestion } from './pull-policy.ts';
 import { RecursiveLeastSquares } from './recursive-least-squares.ts';
@@ -86,10 +87,13 @@ export class CostAwarePolicy implements PullPolicy {
     if (pull && wallMs !== null) this.#transfer.observe(pull.features, wallMs);
   }
 
-  /** A step ran: for each of its requests, where it started and how many tokens it computed. */
-  stepRan(requests: readonly { start: number; tokens: number }[], ms: number): void {
-    const tokens = requests.reduce((sum, r) => sum + r.tokens, 0);
-    const context = requests.reduce((sum, r) => sum + tokenContext(r.start, r.tokens), 0);
+  /** A step ran: for each of its requests, where it started and what it computed. */
+  stepRan(requests: readonly Pick<ScheduledRequest, 'startPosition' | 'tokenIds'>[], ms: number): void {
+    const tokens = requests.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    const context = requests.reduce(
+      (sum, { startPosition, tokenIds }) => sum + tokenContext(startPosition, tokenIds.length),
+      0,
+    );
     if (tokens > 0) this.#prefill.observe([1, tokens, context], ms);
   }
 

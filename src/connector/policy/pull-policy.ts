@@ -23,10 +23,6 @@ export const thresholdPolicy = (threshold: number): PullPolicy => ({
   refuse: ({ count }) => (count < threshold ? `${count} < threshold ${threshold}` : null),
 });
 
-/** Whether a prompt's noPullReason is a policy's decision, and not that there was nothing to pull. */
-export const isRefusal = (noPullReason: string | null): boolean =>
-  noPullReason !== null && /^(\d+ < threshold \d+|cost-aware: )/.test(noPullReason);
-
 const alwaysPolicy: PullPolicy = { refuse: () => null };
 const neverPolicy: PullPolicy = { refuse: () => 'the request asks for computing it' };
 

@@ -1,4 +1,5 @@
 /** Child process of the probe: selects one driver, asks Dawn for an adapter, prints one line of JSON. */
+import { messageOf } from '../../errors.ts';
 import { adapterName, isSoftwareAdapter } from '../../gpu/adapter-name.ts';
 import type { ProbedAdapter } from './adapters.ts';
 import { type Driver, selectDriver } from './drivers.ts';
@@ -31,6 +32,6 @@ try {
   const adapter = await probe(driver as Driver);
   answer = { adapter, error: adapter ? null : 'Dawn accepts no adapter of this driver' };
 } catch (error) {
-  answer = { adapter: null, error: error instanceof Error ? error.message : String(error) };
+  answer = { adapter: null, error: messageOf(error) };
 }
 process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0));

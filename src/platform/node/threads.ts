@@ -45,8 +45,10 @@ function start(): Started {
   const { port1, port2 } = new MessageChannel();
   // The adapter may be chosen later, by environment variables.
   const worker = new Worker(entry, {
-    ...{ name: 'engine', env: SHARE_ENV },
-    ...{ workerData: { port: port2 }, transferList: [port2] },
+    name: 'engine',
+    env: SHARE_ENV,
+    workerData: { port: port2 },
+    transferList: [port2],
   });
   const started: Started = { worker, port: port1, ended: null };
   let reason: string | null = null;

@@ -26,7 +26,7 @@ function rendered(value: Value): string {
 export const nothing = new Markup('');
 
 /** For text and for quoted attributes. Control characters, which HTML cannot hold, are replaced. */
-export const escapeHtml = (text: string): string =>
+const escapeHtml = (text: string): string =>
   text
     .replace(/(?![\t\n\r])\p{Cc}|\p{Cs}/gu, '\ufffd')
     .replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

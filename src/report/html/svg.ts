@@ -59,7 +59,7 @@ export function logScale(min: number, max: number, from: number, to: number): Sc
 }
 
 /** A tick's label: no more figures than it needs. */
-export function tickText(value: number): string {
+function tickText(value: number): string {
   if (value >= 1e6) return `${Number((value / 1e6).toPrecision(3))} M`;
   if (value >= 10_000) return `${Number((value / 1000).toPrecision(3))}k`;
   return String(Number(value.toPrecision(3)));
@@ -85,12 +85,6 @@ export function yAxis(scale: Scale, left: number, right: number): Markup {
 
 /** About how wide a text of the charts' size is. */
 export const textWidth = (text: string): number => text.length * 6.4;
-
-/** Cuts a text to a width. */
-export function clipText(text: string, width: number): string {
-  const most = Math.max(1, Math.floor(width / 6.4));
-  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
-}
 
 export interface Key {
   label: string;

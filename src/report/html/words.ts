@@ -14,7 +14,7 @@ export function table({ title, quiet, columns, rows, note, folded }: TablePiece)
   return folded ? fold(title, body) : body;
 }
 
-export const fold = (title: string, body: Markup): Markup =>
+const fold = (title: string, body: Markup): Markup =>
   html`<details><summary>${title}</summary>${body}</details>`;
 
 const side = ({ align }: Column): Markup => (align === 'left' ? html` class="left"` : nothing);

@@ -23,8 +23,13 @@ function conversation(reports: readonly Partial<TurnReport & { edited: boolean }
     const at = { atMs: 1000 * (i + 1), turnId: `t${i + 1}` };
     return [
       {
-        ...{ ...at, kind: 'turn_started', conversation: 'chat-1', turn: i + 1, mode: 'bidirectional' },
-        ...{ question: '?', edited },
+        ...at,
+        kind: 'turn_started',
+        conversation: 'chat-1',
+        turn: i + 1,
+        mode: 'bidirectional',
+        question: '?',
+        edited,
       },
       { ...at, kind: 'turn_ended', result: turnReport({ turn: i + 1, ...change }) },
     ];
@@ -59,7 +64,10 @@ describe('the eight lessons', () => {
   it('inherit nothing from what was set before, but for the model', () => {
     const before = { ...defaultSettings, model: 'tiny', link: '1gbe', threshold: 999, conversations: 2 };
     expect(settingsOf(lessonNumbered(3)!, before)).toMatchObject({
-      ...{ model: 'tiny', link: null, threshold: defaultSettings.threshold, conversations: 1 },
+      model: 'tiny',
+      link: null,
+      threshold: defaultSettings.threshold,
+      conversations: 1,
     });
   });
 

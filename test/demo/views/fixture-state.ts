@@ -9,7 +9,7 @@ export function fixtureState(events: readonly SessionEvent[]): WritableState {
   return state;
 }
 
-export function feed(
+function feed(
   state: WritableState,
   events: readonly SessionEvent[],
   clock: { nowMs: number } = { nowMs: 0 },

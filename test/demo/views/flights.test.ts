@@ -7,16 +7,18 @@ import { SlabMeter } from '../../../demo/src/views/slab-meter.ts';
 import { block } from './fixture.ts';
 
 const transfer = (change: Partial<TransferView> = {}): TransferView => ({
-  ...{
-    requestId: 'r',
-    direction: 'd_to_p',
-    bytes: 100,
-    bytesDone: 0,
-    startMs: 1000,
-    endMs: null,
-    outcome: null,
-  },
-  ...{ message: '', stagesMs: {}, throttled: false, chunks: null, movingMs: null },
+  requestId: 'r',
+  direction: 'd_to_p',
+  bytes: 100,
+  bytesDone: 0,
+  startMs: 1000,
+  endMs: null,
+  outcome: null,
+  message: '',
+  stagesMs: {},
+  throttled: false,
+  chunks: null,
+  movingMs: null,
   pairs: [
     [1, 5],
     [2, 6],
@@ -66,7 +68,9 @@ describe('copies in the air', () => {
     flights.advance([first], 1100, 16, note);
     expect([...flights.awaited('decode')]).toEqual([5]);
     const ended = {
-      ...{ ...begun, endMs: 1300, outcome: 'done' },
+      ...begun,
+      endMs: 1300,
+      outcome: 'done',
       pairs: [...first.pairs, [2, 6] as const],
       chunks: [...first.chunks, [[2, 6]] as const],
     };

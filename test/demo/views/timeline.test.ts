@@ -153,7 +153,12 @@ describe('bars', () => {
 
 describe('a stage in words', () => {
   const span: Span = {
-    ...{ name: 'readback', lane: 'D host', startMs: 0, endMs: 4, clock: 'host', requestId: null },
+    name: 'readback',
+    lane: 'D host',
+    startMs: 0,
+    endMs: 4,
+    clock: 'host',
+    requestId: null,
     args: { bytes: 2_000_000, chunk: 0 },
   };
 

@@ -44,7 +44,12 @@ export async function measureAttention(
   const { rows, context, headDim, heads, kvHeads, window = EVERY_KEY } = shape;
   const group = heads / kvHeads;
   const variants = await attentionVariants(bench.library, form, {
-    ...{ headDim, blockSize: BLOCK_SIZE, kvHeads, group, kvF32: false, maxModelLen: context },
+    headDim,
+    blockSize: BLOCK_SIZE,
+    kvHeads,
+    group,
+    kvF32: false,
+    maxModelLen: context,
   });
   const few = variants.few;
   const workgroups = Math.ceil(group / few.tileRows) * kvHeads;
@@ -72,7 +77,12 @@ export async function measureAttention(
       tables,
       new Float32Array(split ? heads * parts * (headDim + 4) : q.length),
       packUniform('attention', {
-        ...{ layer: 0, layers: 1, kv_heads: kvHeads, group, dims4: headDim / 4, lanes: form.subgroup ?? 1 },
+        layer: 0,
+        layers: 1,
+        kv_heads: kvHeads,
+        group,
+        dims4: headDim / 4,
+        lanes: form.subgroup ?? 1,
         window,
       }),
     ],

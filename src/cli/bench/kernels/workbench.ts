@@ -2,6 +2,7 @@
 import type { GpuDevice } from '../../../gpu/device.ts';
 import { type Kernel, KernelLibrary } from '../../../gpu/kernels.ts';
 import { timeRounds } from '../../../gpu/timing.ts';
+import { type KernelInput, upload } from '../../../lab/verify/kernel-bench.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 
@@ -15,7 +16,7 @@ export interface Workbench {
 export interface Job {
   kernel: Kernel;
   /** In binding order. */
-  inputs: readonly (ArrayBufferView | ArrayBuffer)[];
+  inputs: readonly KernelInput[];
   /** Which of them the kernel writes. */
   output: number;
   workgroups: readonly [number, number, number?];
@@ -24,7 +25,7 @@ export interface Job {
 /** A second kernel, on what the first wrote and more. */
 export interface SecondJob extends Omit<Job, 'inputs'> {
   /** 'first': what the first one wrote. */
-  inputs: readonly (ArrayBufferView | ArrayBuffer | 'first')[];
+  inputs: readonly (KernelInput | 'first')[];
 }
 
 /** Milliseconds by round of one dispatch, or of both, and what the last one wrote. */
@@ -39,44 +40,26 @@ export function workbench(gpu: GpuDevice, rounds: number): Workbench {
 
 export async function time(bench: Workbench, job: Job, second: SecondJob | null = null): Promise<Timed> {
   const { gpu, library, rounds } = bench;
-  const { device } = gpu;
-  const create = (input: ArrayBufferView | ArrayBuffer, isOutput: boolean): GPUBuffer => {
-    const bytes = ArrayBuffer.isView(input)
-      ? new Uint8Array(input.buffer, input.byteOffset, input.byteLength)
-      : new Uint8Array(input);
-    const uniform = !ArrayBuffer.isView(input);
-    const buffer = device.createBuffer({
-      size: Math.max(16, (bytes.byteLength + 15) & ~15),
-      usage:
-        (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE) |
-        (isOutput ? GPUBufferUsage.COPY_SRC : 0),
-      mappedAtCreation: true,
-    });
-    new Uint8Array(buffer.getMappedRange()).set(bytes);
-    buffer.unmap();
-    return buffer;
-  };
+  const create = (input: KernelInput): GPUBuffer => upload(gpu, input, input instanceof ArrayBuffer);
   const dispatchOf = ({ kernel, workgroups: [x, y, z = 1] }: Omit<Job, 'inputs'>, own: GPUBuffer[]) => {
     return { kernel, bindGroup: library.bind(kernel, 'bench', own), x, y, z };
   };
-  const buffers = job.inputs.map((input, i) => create(input, i === job.output));
+  const buffers = job.inputs.map(create);
   const works = [dispatchOf(job, buffers)];
   let written = buffers[job.output]!;
   if (second) {
     const first = written;
-    const more = second.inputs.map((input, i) =>
-      input === 'first' ? first : create(input, i === second.output),
-    );
+    const more = second.inputs.map((input) => (input === 'first' ? first : create(input)));
     works.push(dispatchOf(second, more));
     written = more[second.output]!;
     buffers.push(...more.filter((buffer) => buffer !== first));
   }
   const ms = await timeRounds(gpu, library, works, systemClock, rounds);
-  const copy = device.createBuffer({
+  const copy = gpu.device.createBuffer({
     size: written.size,
     usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
   });
-  const encoder = device.createCommandEncoder();
+  const encoder = gpu.device.createCommandEncoder();
   encoder.copyBufferToBuffer(written, 0, copy, 0, written.size);
   await gpu.run([encoder.finish()]);
   await gpu.guard(copy.mapAsync(GPUMapMode.READ));

@@ -1,5 +1,5 @@
 /** A contender's process: prepares once, then multiplies whenever it is told to. */
-import { ConfigError } from '../../../errors.ts';
+import { ConfigError, messageOf } from '../../../errors.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { useAdapter } from '../../../platform/node.ts';
 import { numbers, probes } from '../kernels/workbench.ts';
@@ -28,7 +28,7 @@ process.on('message', async (message: ToContender) => {
       send({ kind: 'done', ms, sample: probes(product.length).map((at) => product[at]!) });
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     send({ kind: error instanceof ConfigError ? 'missing' : 'failed', why });
   }
 });

@@ -54,8 +54,12 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
   const bindGroup = library.bind(kernel, 'peers', [
     ...[inA, inB, buffer(16, STORAGE), out],
     uniformBuffer(device, 'gemm', {
-      ...{ inputs4: k / 4, columns4: n / 4, use_bias: 0, count: 0 },
-      ...{ stride4: n / 4, first4: 0 },
+      inputs4: k / 4,
+      columns4: n / 4,
+      use_bias: 0,
+      count: 0,
+      stride4: n / 4,
+      first4: 0,
     }),
     uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),
   ]);

@@ -1,6 +1,4 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
-
-import type { BlockPair } from '../../../engine/kv-connector.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';
 import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
@@ -8,8 +6,9 @@ import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
+import type { BlockPair } from '../../../transport/types.ts';
 import { formatBytes, formatMs } from '../../format.ts';
-import { plainStyle, renderTable } from '../../table.ts';
+import { plainStyle, renderTable, right } from '../../table.ts';
 import { halfMs } from './stages.ts';
 
 export interface DecodeBeside {
@@ -52,7 +51,9 @@ export async function measureDecodeBeside(
 ): Promise<DecodeBeside> {
   const count = Math.min(numBlocks - 1, Math.round(bytes / holder.started.blockBytes));
   const pairs: BlockPair[] = Array.from({ length: count }, (_, i) => ({
-    ...{ group: 0, remote: i + 1, local: i + 1 },
+    group: 0,
+    remote: i + 1,
+    local: i + 1,
   }));
   await holder.lab.serveAnyBlock();
   const measured: DecodeRound[] = [];
@@ -109,7 +110,10 @@ class Steps {
     this.#requestIds = Array.from({ length: sequences }, (_, i) => `${name}-${i}`);
     for (const requestId of this.#requestIds) {
       await this.#engine.submit({
-        ...{ requestId, promptTokenIds, kvTransferParams: null, cacheSalt: null },
+        requestId,
+        promptTokenIds,
+        kvTransferParams: null,
+        cacheSalt: null,
         sampling: { ...DEFAULT_SAMPLING, maxTokens: 400, ignoreEos: true },
       });
     }
@@ -165,14 +169,7 @@ export function slowDown(round: DecodeRound): number {
 
 export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): string[] {
   const columns = [
-    { head: 'decoding' },
-    { head: 'pull ms' },
-    { head: 'step ms' },
-    { head: 'steps' },
-    { head: 'slower by' },
-    { head: 'delay ms' },
-    { head: 'holder alone' },
-    { head: 'ratio' },
+    ...right('decoding', 'pull ms', 'step ms', 'steps', 'slower by', 'delay ms', 'holder alone', 'ratio'),
   ];
   // The same, whatever was decoded.
   const alone = quantile(

@@ -2,7 +2,6 @@
  * `npm run bench:handover`: what is left of the transfer to D when P has computed the last chunk of a prompt: all of it
  * when D pulls, little when it reads as P computes. The same prompts, in alternating rounds, with and without a slow link.
  */
-
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
 import { clusterOptions } from '../../../fleet/from-config.ts';
@@ -12,7 +11,7 @@ import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
 import { parseLink } from '../../../transport/link.ts';
 import { formatMs } from '../../format.ts';
-import { plainStyle, renderTable } from '../../table.ts';
+import { left, plainStyle, renderTable, right } from '../../table.ts';
 import { benchOptions, report, runBench } from '../options.ts';
 
 /** Tokens of a step. */
@@ -39,8 +38,11 @@ await runBench(async () => {
   const what = 'what is left of a hand-over after the last chunk, pulled and streamed';
   const options = benchOptions('bench:handover', what, { model: 'tiny', rounds: 5 });
   const config = parseRunConfig({
-    ...{ model: options.model, adapter: options.adapter, prefixCaching: false },
-    ...{ maxNumBatchedTokens: CHUNK, maxModelLen: Math.max(...PROMPTS) + 16 },
+    model: options.model,
+    adapter: options.adapter,
+    prefixCaching: false,
+    maxNumBatchedTokens: CHUNK,
+    maxModelLen: Math.max(...PROMPTS) + 16,
   });
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
@@ -117,15 +119,8 @@ function handedOver(spans: readonly Span[]): Pick<Measured, 'readMs' | 'leftMs'>
 
 function table(cases: readonly Case[]): string[] {
   const columns = [
-    { head: 'link', align: 'left' as const },
-    { head: 'tokens' },
-    { head: 'chunks' },
-    { head: 'read ms' },
-    { head: 'left' },
-    { head: 'streamed' },
-    { head: 'share' },
-    { head: 'TTFT ms' },
-    { head: 'streamed' },
+    left('link'),
+    ...right('tokens', 'chunks', 'read ms', 'left', 'streamed', 'share', 'TTFT ms', 'streamed'),
   ];
   const rows = cases.map(({ link, promptTokens, chunks, rounds: { pull, streamed } }) => {
     const median = (list: readonly Measured[], key: keyof Measured) =>

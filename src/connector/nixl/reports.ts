@@ -1,0 +1,83 @@
+/** What the worker side reports until the scheduler side takes it, and who waits for more. Ends nothing by itself. */
+import type { ConnectorOutput } from '../../engine/kv-connector.ts';
+import type { Clock } from '../../engine/types.ts';
+
+/** Timers count 31 bits of milliseconds. */
+const LONGEST_SLEEP_MS = 2 ** 30;
+
+type FailedPull = ConnectorOutput['failedRecving'][number];
+
+const nothing = () => ({
+  finishedSending: [] as string[],
+  finishedRecving: [] as string[],
+  failedRecving: [] as FailedPull[],
+  changed: false,
+});
+
+export class Reports {
+  readonly #clock: Clock;
+  readonly #nextDeadline: () => number | null;
+  readonly #waiters = new Set<() => void>();
+  #next = nothing();
+
+  /** nextDeadline: of the holds, own clock; null when there is none. */
+  constructor(clock: Clock, nextDeadline: () => number | null) {
+    this.#clock = clock;
+    this.#nextDeadline = nextDeadline;
+  }
+
+  /** Nobody will read the request's blocks any more. */
+  sent(requestId: string): void {
+    this.#next.finishedSending.push(requestId);
+    this.wake();
+  }
+
+  /** A pull ended; failed: what of it did not arrive, and why. */
+  received(requestId: string, failed: FailedPull | null): void {
+    if (failed) this.#next.failedRecving.push(failed);
+    this.#next.finishedRecving.push(requestId);
+    this.wake();
+  }
+
+  /** Nothing ended, and yet an answer may be another now. */
+  changed(): void {
+    this.#next.changed = true;
+    this.wake();
+  }
+
+  /** What is new since the last call. */
+  take(): ConnectorOutput {
+    const taken = this.#next;
+    this.#next = nothing();
+    return taken;
+  }
+
+  /** Lets who waits look again: a deadline may have changed. */
+  wake(): void {
+    for (const waiter of this.#waiters) waiter();
+  }
+
+  /** Resolves when there is something to take, when a hold's deadline is due, or when the signal aborts. */
+  async wait(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#hasSome()) {
+      const wake = new AbortController();
+      const onWake = () => wake.abort();
+      this.#waiters.add(onWake);
+      signal.addEventListener('abort', onWake);
+      const deadline = this.#nextDeadline();
+      if (deadline !== null) {
+        const left = Math.min(deadline - this.#clock.now(), LONGEST_SLEEP_MS);
+        await this.#clock.sleep(left, wake.signal);
+      } else await new Promise((resolve) => wake.signal.addEventListener('abort', resolve));
+      this.#waiters.delete(onWake);
+      signal.removeEventListener('abort', onWake);
+    }
+  }
+
+  #hasSome(): boolean {
+    const deadline = this.#nextDeadline();
+    if (deadline !== null && deadline <= this.#clock.now()) return true;
+    const { changed, ...ended } = this.#next;
+    return changed || Object.values(ended).some((list) => list.length > 0);
+  }
+}

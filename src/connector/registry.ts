@@ -1,0 +1,18 @@
+/** Connectors by vLLM's kv_connector: each has its folder, its settings in src/config/kv-transfer.ts, and its case here. */
+import { CONNECTOR_NAMES, type ConnectorConfig } from '../config/kv-transfer.ts';
+import { ConfigError } from '../errors.ts';
+import { createNixlConnector } from './nixl/connector.ts';
+import type { ConnectorDeps, EngineConnector } from './types.ts';
+
+/** Both sides, for one engine. Throws ConfigError for a name that is not registered. */
+export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): EngineConnector {
+  switch (config.name) {
+    case 'NixlConnector':
+    case 'NixlPullConnector':
+      return createNixlConnector(config.nixl, deps);
+    default:
+      throw new ConfigError(
+        `there is no KV connector '${config.name satisfies never}': wanted one of ${CONNECTOR_NAMES.join(', ')}`,
+      );
+  }
+}

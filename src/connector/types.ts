@@ -1,0 +1,67 @@
+/** A connector as its engine's thread has it: what the engine core needs, and what the thread asks and is told besides. */
+import type { EngineCoreConfig } from '../config/engine.ts';
+import type { ConnectorHolds, KvConnector } from '../engine/kv-connector.ts';
+import type { Clock } from '../engine/types.ts';
+import type { BlockPair, RemoteAddress, ServingTransport, TransferResult } from '../transport/types.ts';
+import type { HoldUse } from './hold-meter.ts';
+import type { CostAwarePolicy } from './policy/cost-aware.ts';
+
+/** What a connector is made from, besides its own settings. */
+export interface ConnectorDeps extends TransferEvents {
+  engine: Pick<EngineCoreConfig, 'engineId' | 'host' | 'port' | 'cache' | 'scheduler'>;
+  transport: ServingTransport;
+  clock: Clock;
+}
+
+export interface EngineConnector extends KvConnector {
+  holds?: ReaderHolds;
+  readonly counters: Readonly<TransferCounters>;
+  /** null: costs decide nothing. */
+  readonly costAware: CostAwarePolicy | null;
+}
+
+export interface ReaderHolds extends ConnectorHolds {
+  /** Blocks kept for readers since the connector was made: 'prefill' by P for D, 'decode' by D for P. */
+  use(): { prefill: HoldUse; decode: HoldUse };
+  /** Lets every hold of the direction run out now, as its TTL would; returns how many that ended. */
+  expireNow(direction: 'prefill' | 'decode'): number;
+}
+
+export interface TransferCounters {
+  /** Pulls that ended well. */
+  transfers: number;
+  /** Pulls that ended 'refused', 'failed' or 'dead'. */
+  numFailedTransfers: number;
+  numFailedNotifications: number;
+  /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */
+  numKvExpired: number;
+}
+
+export interface TransferEvents {
+  /** A pull that has blocks to fetch begins. */
+  onPull(info: PullInfo): void;
+  /** A streamed pull learns which blocks it reads: the pairs of a chunk, with the holder's ids. */
+  onChunk(info: Pick<PullInfo, 'requestId' | 'pairs'>): void;
+  /** Once for every pull that had blocks to fetch, however it ended, before its request is reported. */
+  onTransfer(info: TransferInfo): void;
+}
+
+export interface PullInfo {
+  /** Own request. */
+  requestId: string;
+  remote: RemoteAddress;
+  pairs: readonly BlockPair[];
+  /** The pairs' `remote` are places in the holder's sequence, not ids. */
+  streamed: boolean;
+}
+
+export interface TransferInfo extends Pick<PullInfo, 'requestId' | 'remote'> {
+  /** Tokens whose KV was asked for. */
+  numTokens: number;
+  /** Own clock, milliseconds: the pull began; it was found that its blocks last long enough; it ended. */
+  startedMs: number;
+  checkedMs: number;
+  endedMs: number;
+  /** wallMs is endedMs - startedMs. */
+  result: TransferResult;
+}

@@ -1,0 +1,102 @@
+/**
+ * Tells what an engine's steps spend time on, and how long requests wait for one. Decode steps that change nothing but
+ * tokens tell nothing, so that telling costs next to nothing. Decides nothing.
+ */
+import type { KvCacheManager } from '../kv-cache-manager.ts';
+import type { Request } from '../request.ts';
+import type { RequestQueues } from '../scheduler.ts';
+import type { Clock, EngineActivity, ScheduledBatch } from '../types.ts';
+
+export type ActivitySink = (activity: EngineActivity) => void;
+
+export interface ActivitiesDeps {
+  clock: Clock;
+  queues: RequestQueues;
+  cache: KvCacheManager;
+  tell: ActivitySink;
+}
+
+export class Activities {
+  readonly #deps: ActivitiesDeps;
+  #step = -1;
+  #begunMs = 0;
+  #runMs = 0;
+  #ranMs = 0;
+  /** The step admits, loads or prefills something. */
+  #telling = false;
+  #lastFree: number | null = null;
+
+  constructor(deps: ActivitiesDeps) {
+    this.#deps = deps;
+  }
+
+  readonly now = (): number => this.#deps.clock.now();
+
+  readonly lookup = (requestId: string, startMs: number, endMs: number): void => {
+    this.#deps.tell({
+      name: 'lookup',
+      startMs,
+      endMs,
+      step: this.#step,
+      requestIds: [requestId],
+      blocks: null,
+    });
+  };
+
+  waits(request: Request): void {
+    request.waitingSinceMs = this.now();
+  }
+
+  stepBegins(): void {
+    this.#step++;
+    this.#begunMs = this.now();
+  }
+
+  /** What the plan says has been told to the worker side; the batch runs next. */
+  planned(batch: ScheduledBatch): void {
+    const { queues } = this.#deps;
+    this.#runMs = this.now();
+    const planned = batch.requests.flatMap(({ requestId }) => queues.known.get(requestId) ?? []);
+    const begun = [...planned, ...queues.loading].filter(({ waitingSinceMs }) => waitingSinceMs !== null);
+    const early = planned.filter(({ prompt }) => prompt === null);
+    for (const request of begun) {
+      if (request.prompt === null)
+        this.#tell('queue', Math.min(request.waitingSinceMs!, this.#begunMs), this.#begunMs, [request]);
+      request.waitingSinceMs = null;
+    }
+    const concerned = [...new Set([...early, ...begun.filter((request) => queues.loading.has(request))])];
+    this.#telling = concerned.length > 0;
+    if (this.#telling) this.#tell('schedule', this.#begunMs, this.#runMs, concerned);
+  }
+
+  /** The batch ran: its results are taken next. */
+  ran(): void {
+    this.#ranMs = this.now();
+  }
+
+  stepEnds(batch: ScheduledBatch): void {
+    const { queues, cache, tell } = this.#deps;
+    const endMs = this.now();
+    const ranMs = this.#ranMs;
+    const requestIds = batch.requests.map(({ requestId }) => requestId);
+    const step = this.#step;
+    if (this.#telling) {
+      tell({ name: 'step', startMs: this.#runMs, endMs: ranMs, step, requestIds, blocks: null });
+    }
+    const free = cache.numFree;
+    if (this.#telling || free !== this.#lastFree) {
+      const held = queues.held.reduce((sum, request) => sum + (cache.blockIds(request)[0]?.length ?? 0), 0);
+      tell({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks: { free, held } });
+    }
+    this.#lastFree = free;
+    for (const id of requestIds) {
+      const request = queues.known.get(id);
+      if (request && !request.isFinished) request.waitingSinceMs = endMs;
+    }
+  }
+
+  #tell(name: 'queue' | 'schedule', startMs: number, endMs: number, requests: readonly Request[]): void {
+    const requestIds = requests.map(({ requestId }) => requestId);
+    this.#deps.tell({ name, startMs, endMs, step: this.#step, requestIds, blocks: null });
+  }
+}

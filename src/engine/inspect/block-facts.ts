@@ -1,0 +1,110 @@
+/**
+ * What is in each block, whose it is and how it came there: for people who look at an engine. Changes nothing, decides
+ * nothing. Group 0 only, which is the only one that engines have so far.
+ */
+import type { BlockHash } from '../block-hash.ts';
+import type { KvCacheManager } from '../kv-cache-manager.ts';
+import type { HeldBlocks } from '../kv-connector.ts';
+import type { Request } from '../request.ts';
+import { type BlockId, type BlockIds, NULL_BLOCK } from '../types.ts';
+
+export interface BlockFact {
+  id: BlockId;
+  /** arriving: its KV is on the way. held: its request ended, a reader may fetch it. left: nobody's, content not yet overwritten. */
+  use: 'running' | 'arriving' | 'held' | 'left';
+  /** In use through the prefix cache: the content was there before its request. */
+  hit: boolean;
+  /** How the content came into this engine. */
+  origin: 'computed' | 'pulled';
+  /** Whose content it is, and its place in that request's sequence, in blocks. */
+  requestId: string;
+  index: number;
+  /** With KV. */
+  tokens: number;
+  refCount: number;
+  /** null without a name in the prefix cache. */
+  hash: BlockHash | null;
+  /** It had a name, which was taken away while nobody used it. */
+  evicted: boolean;
+  /** How often a name was taken away from it. */
+  evictions: number;
+  hold: { direction: 'prefill' | 'decode'; deadlineMs: number } | null;
+}
+
+interface Content {
+  requestId: string;
+  index: number;
+  origin: BlockFact['origin'];
+  tokens: number;
+  wasNamed: boolean;
+}
+
+export class BlockLedger {
+  readonly #cache: KvCacheManager;
+  readonly #blockSize: number;
+  /** What a block had when its request gave it back. */
+  readonly #left = new Map<BlockId, Content>();
+
+  /** Listens to what is given back from now on. */
+  constructor(cache: KvCacheManager) {
+    this.#cache = cache;
+    this.#blockSize = cache.blockSize;
+    cache.onGivenBack = (request, blockIds) => this.#givenBack(request, blockIds);
+  }
+
+  list(requests: ReadonlyMap<string, Request>, holds: readonly HeldBlocks[]): BlockFact[] {
+    const facts = new Map<BlockId, BlockFact>();
+    for (const [id, { wasNamed, ...content }] of this.#left) {
+      const state = this.#cache.blockState(0, id);
+      const evicted = wasNamed && state.hash === null;
+      facts.set(id, { id, use: 'left', hit: false, ...content, ...state, evicted, hold: null });
+    }
+    const held = new Map(holds.map((hold) => [hold.requestId, hold]));
+    for (const [requestId, blockIds] of this.#cache.tables()) {
+      const request = requests.get(requestId);
+      if (!request) continue;
+      const hold = held.get(requestId);
+      for (const [index, id] of (blockIds[0] ?? []).entries()) {
+        if (id === NULL_BLOCK) continue;
+        facts.set(id, {
+          id,
+          use: useOf(request, index, this.#blockSize),
+          hit: index * this.#blockSize < request.localHitTokens,
+          ...this.#content(request, index, id),
+          ...this.#cache.blockState(0, id),
+          evicted: false,
+          hold: hold ? { direction: hold.direction, deadlineMs: hold.deadline } : null,
+        });
+      }
+    }
+    return [...facts.values()].sort((a, b) => a.id - b.id);
+  }
+
+  #givenBack(request: Request, blockIds: BlockIds): void {
+    for (const [index, id] of (blockIds[0] ?? []).entries()) {
+      if (id === NULL_BLOCK) continue;
+      const wasNamed = this.#cache.blockState(0, id).hash !== null;
+      this.#left.set(id, { ...this.#content(request, index, id), wasNamed });
+    }
+  }
+
+  #content(request: Request, index: number, id: BlockId): Omit<Content, 'wasNamed'> {
+    const from = index * this.#blockSize;
+    const { requestId, localHitTokens, pulledTokens, numComputedTokens } = request;
+    const before = this.#left.get(id);
+    // A hit keeps telling of whoever brought the content here.
+    if (from < localHitTokens && before) {
+      const { origin, tokens } = before;
+      return { requestId, index, origin, tokens };
+    }
+    const origin = from < localHitTokens + pulledTokens ? 'pulled' : 'computed';
+    const tokens = Math.max(0, Math.min(this.#blockSize, numComputedTokens - from));
+    return { requestId, index, origin, tokens };
+  }
+}
+
+function useOf(request: Request, index: number, blockSize: number): BlockFact['use'] {
+  if (request.isFinished) return 'held';
+  const pulled = index * blockSize >= request.localHitTokens;
+  return request.status === 'waiting_for_remote_kvs' && pulled ? 'arriving' : 'running';
+}

@@ -1,0 +1,63 @@
+/** Says in words what keeps a request from running: for messages to the user. */
+import type { HeldBlocks } from '../kv-connector.ts';
+import type { Request } from '../request.ts';
+import type { PolicyDeps } from '../scheduler.ts';
+
+/** null when the request is unknown or does not wait. */
+export function waitingReason(
+  requestId: string,
+  deps: Pick<PolicyDeps, 'queues' | 'cache' | 'config'>,
+  holds: readonly HeldBlocks[],
+): string | null {
+  const { queues, cache, config } = deps;
+  const request = queues.known.get(requestId);
+  if (!request || request.isFinished || request.status === 'running') return null;
+  if (request.status === 'waiting_for_remote_kvs') {
+    // P computes it: where P cannot, P says why.
+    if (request.kvTransferParams?.streamed) return null;
+    const from = request.kvTransferParams?.remote_engine_id ?? 'a remote engine';
+    return `waits for KV from '${from}'`;
+  }
+  const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
+  const needed = Math.max(...cache.blocksNeeded(request, request.numTokens, hit));
+  if (needed > cache.numFree) {
+    const used = describeHolds(deps, holds) ?? 'other requests have them';
+    return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: ${used}`;
+  }
+  const before = queues.waiting.indexOf(request);
+  if (before > 0) return `waits behind ${before} other request${before === 1 ? '' : 's'}`;
+  const { maxNumSeqs } = config.scheduler;
+  if (queues.numAdmitted >= maxNumSeqs) return `waits for one of ${maxNumSeqs} running requests`;
+  return 'waits for the next step';
+}
+
+/** '20 of 24 are held, for D engine decode-0 until 14:03:10 UTC'; null when nothing is. */
+function describeHolds(
+  { queues, cache }: Pick<PolicyDeps, 'queues' | 'cache'>,
+  holds: readonly HeldBlocks[],
+): string | null {
+  if (holds.length === 0) return null;
+  const blocks = new Set(
+    holds.flatMap((hold) => hold.blockIds.flatMap((ids, group) => ids.map((id) => `${group}:${id}`))),
+  );
+  const until = new Map<string, number>();
+  for (const { requestId, direction, deadline } of holds) {
+    const reader = readerOf(queues.known.get(requestId) ?? null, direction);
+    until.set(reader, Math.max(until.get(reader) ?? 0, deadline));
+  }
+  const readers = [...until].map(([reader, deadline]) => `for ${reader} until ${timeOfDay(deadline)}`);
+  return `${blocks.size} of ${cache.numUsable} are held ${readers.join(', ')}`;
+}
+
+/** A hold does not know who will read it; the engine that the request's own KV came from is the likely one. */
+function readerOf(request: Request | null, direction: 'prefill' | 'decode'): string {
+  const role = direction === 'prefill' ? 'D' : 'P';
+  const engineId = request?.kvTransferParams?.remote_engine_id;
+  return engineId ? `${role} engine '${engineId}'` : `a ${role} engine`;
+}
+
+function timeOfDay(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  const parts = [Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60, seconds % 60];
+  return `${parts.map((part) => String(part).padStart(2, '0')).join(':')} UTC`;
+}

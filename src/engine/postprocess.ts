@@ -1,0 +1,156 @@
+/**
+ * What follows from what happened: tokens were sampled, loads and reads ended, someone aborted. Takes requests out of the
+ * queues and settles who keeps their blocks; who runs next is the scheduler's business.
+ */
+import { invariant } from '../errors.ts';
+import type { ConnectorOutput } from './kv-connector.ts';
+import type { Request } from './request.ts';
+import type { PolicyDeps } from './scheduler.ts';
+import type { FinishReason, RequestOutput, RequestStatus, SampledToken, ScheduledBatch } from './types.ts';
+
+type FailedLoad = ConnectorOutput['failedRecving'][number];
+type LoadError = NonNullable<NonNullable<RequestOutput['finish']>['error']>;
+type FinishedStatus = Extract<RequestStatus, `finished_${string}`>;
+
+const finishReasons: Record<FinishedStatus, FinishReason> = {
+  finished_stopped: 'stop',
+  finished_length_capped: 'length',
+  finished_aborted: 'abort',
+  finished_error: 'error',
+};
+
+export class Postprocessor {
+  readonly #deps: PolicyDeps;
+  /** Ends that no batch produced: aborts and failed loads. */
+  #endings: RequestOutput[] = [];
+
+  constructor(deps: PolicyDeps) {
+    this.#deps = deps;
+  }
+
+  get hasEndings(): boolean {
+    return this.#endings.length > 0;
+  }
+
+  /** A batch ran. Requests that were aborted meanwhile are passed over. Their ends come with the outputs. */
+  updateFromOutput(batch: ScheduledBatch, sampled: readonly SampledToken[]): RequestOutput[] {
+    const { config, queues, cache, connector } = this.#deps;
+    const samples = new Map(sampled.map((sample) => [sample.requestId, sample]));
+    const outputs: RequestOutput[] = [];
+    for (const { requestId, tokenIds, sample } of batch.requests) {
+      const request = queues.known.get(requestId);
+      if (request?.status !== 'running') continue;
+      request.advance(tokenIds.length);
+      connector?.streams?.requestComputed(request, cache.blockIds(request));
+      if (!sample) continue;
+      const token = samples.get(requestId);
+      invariant(token, () => `the executor returned no token for ${requestId}`);
+      if (!request.prompt) request.closePrompt();
+      request.appendOutput(token.tokenId);
+      const status = request.stopStatus(config.eosTokenIds, config.scheduler.maxModelLen);
+      outputs.push(status ? this.#finish(request, status, [token], null) : outputOf(request, [token], null));
+    }
+    const endings = this.#endings;
+    this.#endings = [];
+    return [...outputs, ...endings];
+  }
+
+  /** What the worker side reports. Ids that nobody waits for are ignored: an end may come twice, or late. */
+  updateFromConnector(output: ConnectorOutput): void {
+    const { queues, connector } = this.#deps;
+    connector?.scheduler.updateConnectorOutput(output);
+    for (const failed of output.failedRecving) this.#failLoad(failed);
+    for (const id of output.finishedRecving) {
+      const request = queues.known.get(id);
+      if (request?.heldFor === 'load') this.#forget(request);
+      else if (request && queues.loading.delete(request)) this.#completeLoad(request);
+    }
+    for (const id of output.finishedSending) {
+      const request = queues.known.get(id);
+      if (request?.heldFor === 'reader') this.#forget(request);
+    }
+    queues.changes++;
+  }
+
+  /** No-op for an unknown or finished request. Blocks that a load still writes into stay until it ended. */
+  finishRequest(requestId: string, status: FinishedStatus, error: LoadError | null = null): void {
+    const request = this.#deps.queues.known.get(requestId);
+    if (request && !request.isFinished) this.#endings.push(this.#finish(request, status, [], error));
+  }
+
+  /**
+   * Ends the request, or lets it compute what did not come. A holder that declined has dropped the blocks in an orderly
+   * way, which is no fault: always recomputed.
+   */
+  #failLoad(failed: FailedLoad): void {
+    const { queues, config } = this.#deps;
+    const { requestId, outcome, message } = failed;
+    const request = queues.known.get(requestId);
+    if (!request || !queues.loading.has(request)) return;
+    const policy = outcome === 'declined' ? 'recompute' : config.connector?.loadFailurePolicy;
+    if (policy === 'recompute') this.#keepValidPrefix(request, failed);
+    else {
+      const lost = `the KV of request ${requestId} did not arrive (${outcome}): ${message}`;
+      const error: LoadError =
+        outcome === 'refused' ? { code: 'refused', message } : { code: 'transfer', message: lost };
+      this.finishRequest(requestId, 'finished_error', error);
+    }
+  }
+
+  /** Keeps what came before the first invalid block. The block table stays whole: what is missing will be computed into it. */
+  #keepValidPrefix(request: Request, { outcome, message, invalidBlockIds }: FailedLoad): void {
+    const { cache } = this.#deps;
+    const invalid = invalidBlockIds.map((ids) => new Set(ids));
+    const firsts = cache
+      .blockIds(request)
+      .map((ids, group) => ids.findIndex((id) => invalid[group]?.has(id)))
+      .filter((index) => index >= 0);
+    const valid = firsts.length > 0 ? Math.min(...firsts) * cache.blockSize : request.localHitTokens;
+    const kept = Math.max(request.localHitTokens, Math.min(request.numComputedTokens, valid));
+    request.shortenLoad(kept, { by: 'transfer', reason: `pull ${outcome}: ${message}` });
+  }
+
+  /** Nothing writes into the request's blocks any more: it goes on with what came, or starts over where nothing did. */
+  #completeLoad(request: Request): void {
+    const { cache, queues, connector } = this.#deps;
+    request.status = 'waiting';
+    if (request.numComputedTokens === 0) {
+      cache.free(request);
+      queues.waiting.unshift(request);
+      return;
+    }
+    cache.cacheBlocks(request, request.numComputedTokens);
+    // Everything was pulled: the last token runs once more, in place, for its logits.
+    if (request.numComputedTokens === request.numTokens) request.shortenLoad(request.numTokens - 1, null);
+    queues.loaded.push(request);
+    connector?.streams?.requestComputed(request, cache.blockIds(request));
+  }
+
+  #finish(request: Request, status: FinishedStatus, tokens: SampledToken[], error: LoadError | null) {
+    const { queues, cache, connector } = this.#deps;
+    const loading = queues.loading.has(request);
+    queues.remove(request);
+    request.status = status;
+    const left = connector?.scheduler.requestFinished(request, cache.blockIds(request));
+    if (loading) request.heldFor = 'load';
+    else if (left?.delayFree) request.heldFor = 'reader';
+    else this.#forget(request);
+    return outputOf(request, tokens, {
+      reason: finishReasons[status],
+      error,
+      kvTransferParams: left?.kvTransferParams ?? null,
+      numPreemptions: request.numPreemptions,
+    });
+  }
+
+  #forget(request: Request): void {
+    request.heldFor = null;
+    this.#deps.cache.free(request);
+    this.#deps.queues.known.delete(request.requestId);
+  }
+}
+
+function outputOf(request: Request, tokens: SampledToken[], finish: RequestOutput['finish']): RequestOutput {
+  const { requestId, prompt, times } = request;
+  return { requestId, tokens, prompt, times, finish };
+}

@@ -1,0 +1,22 @@
+/** Whether every block is accounted for once a command's work is done. */
+import { InternalError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
+import type { Integrity } from '../measure/report.ts';
+
+/** Ends every hold and empties the caches; call when no conversation is open. */
+export async function finalIntegrity(cluster: Cluster): Promise<Integrity> {
+  const problem = await firstProblem(cluster);
+  const leftover = (await cluster.stats()).reduce((sum, { usedBlocks }) => sum + usedBlocks, 0);
+  return { ok: problem === null && leftover === 0, leftover_blocks: leftover, problem };
+}
+
+async function firstProblem(cluster: Cluster): Promise<string | null> {
+  try {
+    await cluster.checkIntegrity();
+    await cluster.setMode(cluster.mode);
+    return null;
+  } catch (error) {
+    if (error instanceof InternalError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,118 @@
+/** The benchmark on engines in this process: planned before they start, served, and reported. */
+import { scaleDivisor } from '../../config/bench-schema.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
+import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
+import { countsSince, spanCost } from '../../measure/span-cost.ts';
+import { finalIntegrity } from '../integrity.ts';
+import type { ReportSource } from '../run-report.ts';
+import { ClusterTarget } from './cluster-target.ts';
+import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
+import { makeBenchReport, type Workload } from './report.ts';
+import type { ServeOptions } from './rounds.ts';
+import { runSession, type SessionWatcher } from './session.ts';
+import { activeOf, budgetMs, serveOptions } from './settings.ts';
+import { summariseExperiment } from './summary.ts';
+
+/** Pools with room for all active conversations; the context must hold the longest. Throws ConfigError. */
+export function planBench(
+  config: RunConfig,
+  workload: Workload,
+  base: ClusterOptions,
+): { options: ClusterOptions; plans: readonly ExperimentPlan[] } {
+  const size = sizeOf(workload.conversations, activeOf(config), base.blockSize, config.maxTokens);
+  if (size.longest > base.maxModelLen) {
+    throw new ConfigError(
+      `the longest conversation has ${size.longest} tokens and the context holds ${base.maxModelLen}: raise --max-model-len, take another --model, or shrink the workload with --scale 1/N`,
+    );
+  }
+  const plans = planExperiments(config, size, scaleDivisor(config.scale)!);
+  const most = (blocks: (each: ExperimentPlan) => number): number => Math.max(...plans.map(blocks));
+  const options = {
+    ...base,
+    mode: plans[0]!.arms[0]!.mode,
+    prefill: { ...base.prefill, numBlocks: most(({ pBlocks }) => pBlocks) },
+    decode: { ...base.decode, numBlocks: most(({ dBlocks }) => dBlocks) },
+  };
+  return { options, plans };
+}
+
+export interface ClusterBench {
+  config: RunConfig;
+  workload: Workload;
+  plans: readonly ExperimentPlan[];
+  /** When the benchmark's time began. */
+  begunMs: number;
+  signal: AbortSignal;
+}
+
+/** On a cluster that was started as planned. When the signal aborts, the report has what was served. */
+export async function benchCluster(
+  cluster: Cluster,
+  { config, workload, plans, begunMs, signal }: ClusterBench,
+  world: ReportSource & Pick<ServeOptions, 'now' | 'sleep'>,
+  watcher: SessionWatcher,
+): Promise<BenchReport> {
+  const { now } = world;
+  const { maxTokens, temperature, topK, topP, seed } = config;
+  const target = new ClusterTarget(cluster, { maxTokens, temperature, topK, topP, seed });
+  const budget = budgetMs(config);
+  const { blockSize } = cluster.settings;
+  const spansBefore = cluster.spanCounts();
+  const servedFromMs = now();
+  const session = await runSession(
+    cluster,
+    target,
+    plans,
+    workload.conversations,
+    {
+      ...serveOptions(config, world),
+      rounds: config.rounds,
+      deadlineMs: budget === null ? null : begunMs + budget,
+      signal,
+      fitPools: (some) =>
+        fitPools(plans, sizeOf(some, activeOf(config), blockSize, maxTokens), config.numClients),
+    },
+    watcher,
+  );
+  const spans = countsSince(spansBefore, cluster.spanCounts());
+  const recorder = await spanCost(spans, now() - servedFromMs, now);
+  const integrity = signal.aborted ? null : await finalIntegrity(cluster);
+  const { adapter, model, link } = cluster.info;
+  const experiments = session.experiments.map((plan): [string, Experiment] => [
+    plan.key,
+    summariseExperiment(plan, session.rounds, config, model.blockBytes),
+  ]);
+  const served = {
+    adapter,
+    target: {
+      kind: 'cluster' as const,
+      url: null,
+      model: model.name,
+      block_bytes: model.blockBytes,
+      kv_bytes_per_token: model.kvBytesPerToken,
+      parameters: model.parameters,
+      link: link?.name ?? null,
+    },
+    experiments: Object.fromEntries(experiments),
+    conversations: session.conversations,
+    rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),
+    notes: [...scaleNotes(config), ...session.notes],
+    incompleteReason: session.incompleteReason,
+    integrity,
+    recorderShare: recorder.share,
+  };
+  return makeBenchReport(world, config, workload, served, now() - begunMs);
+}
+
+function scaleNotes(config: RunConfig): string[] {
+  if (config.scale === '1') return [];
+  const threshold =
+    config.pullPolicy === 'cost-aware'
+      ? ''
+      : `, and so is the threshold: ${config.threshold} tokens; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
+  return [
+    `Every length is ${config.scale} of the workload's${threshold}. Blocks stay at ${config.blockSize} tokens.`,
+  ];
+}

@@ -1,0 +1,83 @@
+/** Engines in this process as a benchmark's target: times are those of the engines' own clock. */
+import type { SamplingParams } from '../../engine/types.ts';
+import { InternalError } from '../../errors.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import type { TurnResult } from '../../router/turn-types.ts';
+import { untilAborted } from '../drive.ts';
+import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
+
+export class ClusterTarget implements BenchTarget {
+  readonly #cluster: Cluster;
+  readonly #sampling: Partial<SamplingParams>;
+  /** Turns that were given up and may still be under way in an engine. */
+  readonly #ending = new Set<Promise<unknown>>();
+
+  constructor(cluster: Cluster, sampling: Partial<SamplingParams>) {
+    this.#cluster = cluster;
+    this.#sampling = sampling;
+  }
+
+  async send({
+    conversationId,
+    turn,
+    prompt,
+    minTokens,
+    maxTokens,
+    auditor,
+    signal,
+  }: TurnToSend): Promise<AnsweredTurn> {
+    // An exact length is generated past end tokens, as for conversations of drawn tokens elsewhere.
+    const exact = minTokens !== null && minTokens === maxTokens;
+    const sampling = {
+      ...this.#sampling,
+      ...(maxTokens !== null && { maxTokens }),
+      ...(minTokens !== null && !exact && { minTokens }),
+      ...(exact && { ignoreEos: true }),
+    };
+    const content =
+      prompt.kind === 'tokens' ? { promptTokenIds: prompt.tokenIds } : { messages: prompt.messages };
+    const request = { conversationId, ...content, sampling, signal };
+    const generation = this.#cluster.generate(request);
+    const gapsMs: number[] = [];
+    let lastMs: number | null = null;
+    let result: TurnResult | null = null;
+    for await (const token of untilAborted(generation, signal, (ended) => this.#follow(ended))) {
+      if (lastMs !== null) gapsMs.push(token.atMs - lastMs);
+      lastMs = token.atMs;
+      if (token.final) result = token.final;
+    }
+    if (!result)
+      throw new InternalError(`turn ${turn} of conversation ${conversationId} ended without a result`);
+    const audit = auditor?.wants(result) ? await auditor.audit(this.#cluster, request, result) : null;
+    const { outputTokenIds, text, prompt: account, transfer } = result;
+    return {
+      ttftMs: result.ttftMs,
+      latencyMs: result.latencyMs,
+      gapsMs,
+      inputTokens: account.promptTokens,
+      outputTokens: outputTokenIds.length,
+      chunks: outputTokenIds.length,
+      output: outputTokenIds,
+      answer:
+        prompt.kind === 'tokens' ? { kind: 'tokens', tokenIds: outputTokenIds } : { kind: 'text', text },
+      account,
+      stagesMs: result.stagesMs,
+      bytesPToD: transfer.pToD?.bytes ?? 0,
+      bytesDToP: transfer.dToP?.bytes ?? 0,
+      ...(audit ? { audit } : {}),
+    };
+  }
+
+  async endConversation(conversationId: string): Promise<void> {
+    await this.#cluster.endConversation(conversationId);
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all(this.#ending);
+  }
+
+  #follow(ended: Promise<unknown>): void {
+    this.#ending.add(ended);
+    ended.finally(() => this.#ending.delete(ended));
+  }
+}

@@ -1,0 +1,146 @@
+/** The benchmark on a server: the same workloads and clients, one mode, the server's, as the client sees it. */
+import { percentages } from '../../config/bench-schema.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { RequestError } from '../../errors.ts';
+import type { BenchReport } from '../../measure/bench-report.ts';
+import { type MeasuredRequest, summariseMode } from '../../measure/bench-summary.ts';
+import { plural } from '../../measure/format.ts';
+import type { ReportSource } from '../run-report.ts';
+import { mergeErrors, type ServedRound, serveConversations } from './clients.ts';
+import type { EndpointTarget } from './endpoint-target.ts';
+import { makeBenchReport, type Workload } from './report.ts';
+import type { ServeOptions } from './rounds.ts';
+import { budgetMs, serveOptions } from './settings.ts';
+
+const SERVER = 'server';
+const WORDS_FOR_TOKENS =
+  "Without --tokenizer a word stands for a token; counts are the server's where it tells them.";
+
+export interface EndpointBench {
+  config: RunConfig;
+  workload: Workload;
+  /** Of the workload and of the answers; false where words stand for tokens. */
+  hasTokenizer: boolean;
+  /** When the benchmark's time began. */
+  begunMs: number;
+  signal: AbortSignal;
+}
+
+export interface EndpointWatcher {
+  roundBegins(round: number, rounds: number, requests: number): void;
+  /** So many of the round are answered. */
+  requestDone(done: number): void;
+  roundEnds(round: number, rounds: number, served: ServedRound): void;
+}
+
+/** Throws RequestError when not one request was answered. When the signal aborts, the report has what was served. */
+export async function benchEndpoint(
+  target: EndpointTarget,
+  bench: EndpointBench,
+  world: ReportSource & Pick<ServeOptions, 'now' | 'sleep'>,
+  watcher: EndpointWatcher,
+): Promise<BenchReport> {
+  const { config, workload, hasTokenizer, begunMs } = bench;
+  const { served, incomplete } = await serveRounds(target, bench, world, watcher);
+  const errors = mergeErrors(served);
+  const requests = served.flatMap((each) => each.requests);
+  if (requests.length === 0 && errors.size > 0) {
+    const [[message, count]] = errors as unknown as [[string, number]];
+    throw new RequestError(`not one request was answered; ${plural(count, 'time')}: ${message}`);
+  }
+  const mode = summariseMode(requests, {
+    mode: SERVER,
+    label: SERVER,
+    threshold: null,
+    runtimeMs: served.reduce((sum, each) => sum + each.runtimeMs, 0),
+    errors,
+    blockBytes: null,
+    heldForP: null,
+    heldForD: null,
+    preemptions: null,
+    firstUseCompilations: null,
+    warmupPercentages: percentages(config.warmupPercentages)!,
+  });
+  const experiment = {
+    title: 'as the client sees it',
+    prefix_caching: null,
+    p_blocks: null,
+    d_blocks: null,
+    rounds: served.length,
+    modes: mode ? { [SERVER]: mode } : {},
+    comparison: null,
+    comparisons: {},
+    published: null,
+  };
+  const all = {
+    adapter: { name: 'of the server', backend: 'unknown', software: false, features: [] },
+    target: {
+      kind: 'endpoint' as const,
+      url: target.url,
+      model: target.model,
+      block_bytes: null,
+      kv_bytes_per_token: null,
+      parameters: null,
+      link: null,
+    },
+    experiments: { [SERVER]: experiment },
+    conversations: workload.conversations,
+    rounds: served.length,
+    notes: hasTokenizer ? [] : [WORDS_FOR_TOKENS],
+    incompleteReason: incomplete,
+    integrity: null,
+    recorderShare: null,
+  };
+  return makeBenchReport(world, config, workload, all, world.now() - begunMs);
+}
+
+/** All rounds, or what was served until the time was over or the signal came: whole rounds, or a part of the first. */
+async function serveRounds(
+  target: EndpointTarget,
+  { config, workload: { conversations }, begunMs, signal }: EndpointBench,
+  world: Pick<ServeOptions, 'now' | 'sleep'>,
+  watcher: EndpointWatcher,
+): Promise<{ served: ServedRound[]; incomplete: string | null }> {
+  const { now } = world;
+  const options = serveOptions(config, world);
+  const rounds = config.rounds ?? 1;
+  const total = conversations.reduce((sum, { turns }) => sum + turns.length, 0);
+  const budget = budgetMs(config);
+  const time = new AbortController();
+  const timer =
+    budget === null ? null : setTimeout(() => time.abort(), Math.max(0, begunMs + budget - now()));
+  const served: ServedRound[] = [];
+  let part: MeasuredRequest[] = [];
+  let roundBegunMs = now();
+  try {
+    for (let round = 1; round <= rounds; round++) {
+      part = [];
+      roundBegunMs = now();
+      watcher.roundBegins(round, rounds, total);
+      const done = await serveConversations(target, conversations, {
+        ...options,
+        maxActive: Math.min(options.maxActive, conversations.length),
+        round,
+        signal: AbortSignal.any([signal, time.signal]),
+        onRequest(request) {
+          part.push(request);
+          watcher.requestDone(part.length);
+        },
+      });
+      served.push(done);
+      watcher.roundEnds(round, rounds, done);
+    }
+    return { served, incomplete: null };
+  } catch (error) {
+    if (!signal.aborted && !time.signal.aborted) throw error;
+    const incomplete = signal.aborted
+      ? 'interrupted'
+      : `the budget ended in round ${served.length + 1} of ${rounds}`;
+    if (served.length === 0) {
+      served.push({ requests: part, errors: new Map(), runtimeMs: now() - roundBegunMs });
+    }
+    return { served, incomplete };
+  } finally {
+    if (timer) clearTimeout(timer);
+  }
+}

@@ -1,0 +1,252 @@
+/**
+ * An OpenAI-compatible server as a benchmark's target, by streaming: times are what a client sees. Chat completions with
+ * vLLM's min_tokens; or completions of token ids. Every failure is this request's own.
+ */
+import { createParser } from 'eventsource-parser';
+import { z } from 'zod';
+import { RequestError } from '../../errors.ts';
+import type { Vocabulary } from '../../workload/types.ts';
+import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
+
+export interface EndpointOptions {
+  /** Without /v1. */
+  url: string;
+  model: string;
+  apiKey: string | null;
+  sendConversationId: boolean;
+  /** Sends token ids to /v1/completions; needs the tokenizer. */
+  tokenIds: boolean;
+  tokenizer: Vocabulary | null;
+  temperature: number;
+  seed: number;
+  timeoutMs: number;
+  /** Milliseconds. */
+  now(): number;
+  fetch: typeof fetch;
+}
+
+/** vLLM's benchmark allows so long a token, beyond which --request-timeout-sec holds. */
+const TIMEOUT_MS_A_TOKEN = 200;
+
+/** Of an error's body. */
+const MOST_ERROR_TEXT = 200;
+
+const chunkSchema = z.looseObject({
+  choices: z
+    .array(
+      z.looseObject({
+        delta: z.looseObject({ content: z.string().nullish() }).optional(),
+        text: z.string().nullish(),
+      }),
+    )
+    .optional(),
+  usage: z
+    .looseObject({
+      prompt_tokens: z.number(),
+      completion_tokens: z.number().optional(),
+      prompt_tokens_details: z.looseObject({ cached_tokens: z.number().nullish() }).nullish(),
+    })
+    .nullish(),
+  error: z.unknown().optional(),
+});
+
+export class EndpointTarget implements BenchTarget {
+  readonly #options: EndpointOptions;
+
+  constructor(options: EndpointOptions) {
+    this.#options = options;
+  }
+
+  get url(): string {
+    return this.#options.url;
+  }
+
+  get model(): string {
+    return this.#options.model;
+  }
+
+  async send(turn: TurnToSend): Promise<AnsweredTurn> {
+    const { now, timeoutMs } = this.#options;
+    const limit = Math.max(timeoutMs, (turn.maxTokens ?? 0) * TIMEOUT_MS_A_TOKEN);
+    const timeout = AbortSignal.timeout(limit);
+    const begunMs = now();
+    const stream = new AnswerStream(begunMs, now);
+    try {
+      await this.#receive(turn, stream, AbortSignal.any([turn.signal, timeout]));
+    } catch (error) {
+      turn.signal.throwIfAborted();
+      if (timeout.aborted) throw new RequestError(`no answer in ${limit / 1000} s`);
+      if (error instanceof RequestError) throw error;
+      throw new RequestError(`${this.#options.url}: ${reasonOf(error)}`, { cause: error });
+    }
+    return this.#answered(turn, stream, now() - begunMs);
+  }
+
+  async endConversation(): Promise<void> {}
+
+  async settled(): Promise<void> {}
+
+  async #receive(turn: TurnToSend, stream: AnswerStream, signal: AbortSignal): Promise<void> {
+    const { url, apiKey, sendConversationId, fetch } = this.#options;
+    const response = await fetch(
+      `${url}${turn.prompt.kind === 'tokens' ? '/v1/completions' : '/v1/chat/completions'}`,
+      {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          ...(apiKey !== null && { authorization: `Bearer ${apiKey}` }),
+          ...(sendConversationId && { 'x-session-id': turn.conversationId }),
+        },
+        body: JSON.stringify(this.#body(turn)),
+        signal,
+      },
+    );
+    if (!response.ok || !response.body) {
+      const text = (await response.text()).slice(0, MOST_ERROR_TEXT);
+      throw new RequestError(`the server answered ${response.status}: ${text || response.statusText}`);
+    }
+    const type = response.headers.get('content-type') ?? '';
+    if (!type.includes('text/event-stream')) {
+      await response.body.cancel();
+      throw new RequestError(
+        `the server answered with ${type || 'no content type'}: wanted a text/event-stream`,
+      );
+    }
+    const decoder = new TextDecoder();
+    for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
+      stream.feed(decoder.decode(bytes, { stream: true }));
+    }
+    if (!stream.done) throw new RequestError('the stream ended without data: [DONE]');
+    if (stream.chunks === 0) throw new RequestError('the answer has no text');
+  }
+
+  #body({ prompt, minTokens, maxTokens, conversationId }: TurnToSend): Record<string, unknown> {
+    const { model, temperature, seed, sendConversationId } = this.#options;
+    return {
+      model,
+      ...(prompt.kind === 'tokens' ? { prompt: prompt.tokenIds } : { messages: prompt.messages }),
+      ...(sendConversationId && { conversation_id: conversationId }),
+      stream: true,
+      stream_options: { include_usage: true },
+      temperature,
+      seed,
+      ...(minTokens !== null && { min_tokens: minTokens }),
+      ...(maxTokens !== null && { max_tokens: maxTokens }),
+    };
+  }
+
+  #answered(turn: TurnToSend, stream: AnswerStream, latencyMs: number): AnsweredTurn {
+    const { tokenizer } = this.#options;
+    const { usage, text, chunks } = stream;
+    const cached = usage?.prompt_tokens_details?.cached_tokens ?? null;
+    return {
+      ttftMs: stream.firstMs!,
+      latencyMs,
+      gapsMs: stream.gapsMs,
+      inputTokens: usage?.prompt_tokens ?? null,
+      outputTokens: usage?.completion_tokens ?? (tokenizer ? tokenizer.encode(text).length : chunks),
+      chunks,
+      output: [text],
+      answer:
+        turn.prompt.kind === 'tokens'
+          ? { kind: 'tokens', tokenIds: tokenizer!.encode(text) }
+          : { kind: 'text', text },
+      account: {
+        localHitTokens: cached,
+        pulledTokens: null,
+        computedTokens: usage && cached !== null ? usage.prompt_tokens - cached : null,
+      },
+      stagesMs: {},
+      bytesPToD: null,
+      bytesDToP: null,
+    };
+  }
+}
+
+/** Collects an answer as it comes. */
+class AnswerStream {
+  /** Since the request began. */
+  firstMs: number | null = null;
+  readonly gapsMs: number[] = [];
+  text = '';
+  chunks = 0;
+  done = false;
+  usage: z.infer<typeof chunkSchema>['usage'] = null;
+  #lastMs = 0;
+  readonly #parser;
+
+  constructor(begunMs: number, now: () => number) {
+    this.#parser = createParser({
+      onEvent: ({ data }) => this.#event(data, now() - begunMs),
+    });
+  }
+
+  feed(text: string): void {
+    this.#parser.feed(text);
+  }
+
+  #event(data: string, atMs: number): void {
+    if (data === '[DONE]') {
+      this.done = true;
+      return;
+    }
+    const chunk = parseChunk(data);
+    if (chunk.error) throw new RequestError(`the server reported: ${shown(chunk.error)}`);
+    if (chunk.usage) this.usage = chunk.usage;
+    const [choice] = chunk.choices ?? [];
+    const added = choice?.delta?.content ?? choice?.text ?? '';
+    if (added === '') return;
+    if (this.firstMs === null) this.firstMs = atMs;
+    else this.gapsMs.push(atMs - this.#lastMs);
+    this.#lastMs = atMs;
+    this.text += added;
+    this.chunks++;
+  }
+}
+
+function parseChunk(data: string): z.infer<typeof chunkSchema> {
+  let json: unknown;
+  try {
+    json = JSON.parse(data);
+  } catch {
+    throw new RequestError(`the stream has an event that is no JSON: ${data.slice(0, MOST_ERROR_TEXT)}`);
+  }
+  const parsed = chunkSchema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  throw new RequestError(`the stream has an event of another shape: ${data.slice(0, MOST_ERROR_TEXT)}`);
+}
+
+const shown = (value: unknown): string =>
+  (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, MOST_ERROR_TEXT);
+
+/** fetch says "fetch failed" and hides why in the cause. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error && cause.message ? `${message} (${cause.message})` : message;
+}
+
+const modelsSchema = z.looseObject({
+  data: z.array(z.looseObject({ id: z.string() })).min(1),
+});
+
+/** The name of the server's first model. Throws RequestError when there is no such server. */
+export async function firstModel(url: string, apiKey: string | null, fetcher: typeof fetch): Promise<string> {
+  let response: Response;
+  try {
+    response = await fetcher(`${url}/v1/models`, {
+      headers: apiKey === null ? {} : { authorization: `Bearer ${apiKey}` },
+    });
+  } catch (error) {
+    throw new RequestError(
+      `no server answers at ${url}: ${reasonOf(error)}; start it, or correct --endpoint`,
+      {
+        cause: error,
+      },
+    );
+  }
+  const parsed = modelsSchema.safeParse(await response.json().catch(() => null));
+  if (response.ok && parsed.success) return parsed.data.data[0]!.id;
+  throw new RequestError(
+    `${url}/v1/models answered ${response.status} without a list of models: name the server's model with --model`,
+  );
+}

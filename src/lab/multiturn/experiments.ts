@@ -1,0 +1,172 @@
+/** What is compared under which conditions: P's prefix caching off, on, and with a pool too small for all conversations. */
+import { type ExperimentName, shareOf } from '../../config/bench-schema.ts';
+import type { Mode } from '../../config/modes.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { pr32553Published } from '../../workload/pr32553.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+
+/** One side of a comparison. */
+export interface Arm {
+  /** In reports. */
+  key: string;
+  label: string;
+  mode: Mode;
+  threshold: number;
+  /** A sample of its turns is served both ways: an arm for the audit alone, whose times are compared with no other's. */
+  audited?: true;
+}
+
+export interface ExperimentPlan {
+  name: ExperimentName;
+  /** In reports: snake_case. */
+  key: string;
+  title: string;
+  prefixCaching: boolean;
+  pBlocks: number;
+  dBlocks: number;
+  arms: readonly Arm[];
+  published: (typeof pr32553Published)['prefixCaching'] | null;
+}
+
+export interface WorkloadSize {
+  /** Prompt and output of the longest conversation at its end, tokens. */
+  longest: number;
+  /** Blocks that all active conversations take together, at their ends. */
+  activeBlocks: number;
+  longestBlocks: number;
+}
+
+/** vLLM's default, unscaled. */
+export const UNSCALED_THRESHOLD = 64;
+
+/** Of what all active conversations take: P's pool in the experiment that makes it evict. */
+const EVICTION_SHARE = 0.4;
+
+/** Messages of text take some tokens of the chat template each. */
+const TEMPLATE_TOKENS = 8;
+
+export function sizeOf(
+  conversations: readonly BenchConversation[],
+  maxActive: number,
+  blockSize: number,
+  fallbackOutput: number,
+): WorkloadSize {
+  const lengths = conversations
+    .map(({ turns }) =>
+      turns.reduce(
+        (sum, turn) =>
+          sum +
+          turn.inputTokens +
+          (turn.outputTokens ?? fallbackOutput) +
+          (turn.content.kind === 'text' ? (turn.content.messages.length + 1) * TEMPLATE_TOKENS : 0),
+        0,
+      ),
+    )
+    .sort((a, b) => b - a);
+  const blocks = lengths.map((tokens) => Math.ceil(tokens / blockSize) + 1);
+  return {
+    longest: lengths[0]!,
+    activeBlocks: blocks.slice(0, maxActive).reduce((sum, n) => sum + n, 0),
+    longestBlocks: blocks[0]!,
+  };
+}
+
+/** Throws ConfigError for pools that cannot hold what runs at the same time. */
+export function planExperiments(
+  config: RunConfig,
+  size: WorkloadSize,
+  scale: number,
+): readonly ExperimentPlan[] {
+  const names = config.experiments!;
+  const clients = config.numClients;
+  const roomy = size.activeBlocks + clients * 2 + 1;
+  const dBlocks = config.dBlocks ?? roomy;
+  const pBlocks = config.pBlocks ?? roomy;
+  for (const [option, blocks] of [
+    ['--p-blocks', pBlocks],
+    ['--d-blocks', dBlocks],
+  ] as const) {
+    if (blocks > size.longestBlocks) continue;
+    throw new ConfigError(
+      `${option} is ${blocks} and the longest conversation takes ${size.longestBlocks} blocks of ${config.blockSize} tokens, besides the null block: give ${size.longestBlocks + 1} or more`,
+    );
+  }
+  const withCache = names.includes('prefix-caching') ? 'prefix-caching' : names[0]!;
+  return names.map((name): ExperimentPlan => {
+    return {
+      name,
+      key: name.replaceAll('-', '_'),
+      title: TITLES[name],
+      prefixCaching: name !== 'no-prefix-caching',
+      pBlocks: name === 'eviction' ? evictingPool(size, clients, pBlocks) : pBlocks,
+      dBlocks,
+      arms: armsOf(config, name === withCache, scale),
+      published: config.preset === 'pr32553' ? publishedFor(name) : null,
+    };
+  });
+}
+
+/** The same for fewer conversations: the pool that is to be too small must be so for these. Arms stay the same objects. */
+export function fitPools(
+  plans: readonly ExperimentPlan[],
+  size: WorkloadSize,
+  numClients: number,
+): readonly ExperimentPlan[] {
+  return plans.map((plan) =>
+    plan.name === 'eviction' ? { ...plan, pBlocks: evictingPool(size, numClients, plan.pBlocks) } : plan,
+  );
+}
+
+/** Too small for all, large enough for what runs at the same time. */
+const evictingPool = (
+  { longestBlocks, activeBlocks }: WorkloadSize,
+  numClients: number,
+  most: number,
+): number =>
+  Math.min(most, Math.max(numClients * longestBlocks + 1, Math.floor(EVICTION_SHARE * activeBlocks)));
+
+const TITLES: Record<ExperimentName, string> = {
+  'no-prefix-caching': 'P keeps nothing between turns',
+  'prefix-caching': 'P keeps its KV between turns',
+  eviction: "P's pool is too small for all active conversations",
+};
+
+const publishedFor = (name: ExperimentName): ExperimentPlan['published'] =>
+  name === 'eviction'
+    ? null
+    : pr32553Published[name === 'prefix-caching' ? 'prefixCaching' : 'noPrefixCaching'];
+
+/** decode-local and the unscaled threshold are rows of one experiment only: they cost time and tell the same in each. */
+function armsOf(config: RunConfig, extra: boolean, scale: number): Arm[] {
+  const modes = config.mode.filter((mode) => mode !== 'decode-local' || extra || config.mode.length === 1);
+  const arms = modes.map(
+    (mode): Arm => ({ key: mode.replaceAll('-', '_'), label: mode, mode, threshold: config.threshold }),
+  );
+  const costAware = config.pullPolicy === 'cost-aware';
+  if (shareOf(config.audit) > 0) {
+    arms.push({
+      key: 'bidirectional_audited',
+      label: 'bidirectional, audited',
+      mode: 'bidirectional',
+      threshold: config.threshold,
+      audited: true,
+    });
+  }
+  // Where costs decide, a threshold makes no difference.
+  if (
+    !costAware &&
+    extra &&
+    scale > 1 &&
+    config.threshold !== UNSCALED_THRESHOLD &&
+    modes.includes('bidirectional')
+  ) {
+    arms.push({
+      key: `bidirectional_threshold_${UNSCALED_THRESHOLD}`,
+      label: `bidirectional, threshold ${UNSCALED_THRESHOLD}`,
+      mode: 'bidirectional',
+      threshold: UNSCALED_THRESHOLD,
+    });
+  }
+  return arms;
+}

@@ -1,0 +1,158 @@
+/** How much of a workload fits a time: from a short measurement, corrected by every round that ran. Pure arithmetic. */
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+import type { Arm, ExperimentPlan } from './experiments.ts';
+
+/** Rounds that a comparison wants at least. */
+export const LEAST_ROUNDS = 3;
+
+/** Estimates are short measurements: this share of the time is planned, the rest is left for what they miss. */
+const PLANNED_SHARE = 0.85;
+
+/** A round may take so much longer than the longest so far. */
+const ROUND_SLACK = 1.08;
+
+/** Milliseconds, under the load of all clients. */
+export interface Cost {
+  /** Of a request, whatever it computes. */
+  turnMs: number;
+  prefillMsPerToken: number;
+  decodeMsPerToken: number;
+}
+
+/** Least squares of TTFT over computed tokens; decode from TPOT. */
+export function fitCost(requests: readonly MeasuredRequest[]): Cost {
+  const points = requests.map(({ sample }) => ({
+    x: sample.computed_tokens ?? sample.input_num_tokens,
+    y: sample.ttft_ms,
+  }));
+  const mean = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+  const meanX = mean(points.map(({ x }) => x));
+  const meanY = mean(points.map(({ y }) => y));
+  const spread = points.reduce((sum, { x }) => sum + (x - meanX) ** 2, 0);
+  const along = points.reduce((sum, { x, y }) => sum + (x - meanX) * (y - meanY), 0);
+  const slope = spread > 0 ? Math.max(0, along / spread) : meanX > 0 ? meanY / meanX : 0;
+  return {
+    turnMs: Math.max(0, meanY - slope * meanX),
+    prefillMsPerToken: slope,
+    decodeMsPerToken: mean(requests.map(({ sample }) => sample.tpot_ms)),
+  };
+}
+
+/** One arm's round. */
+function predictArmMs(
+  conversations: readonly BenchConversation[],
+  arm: Arm,
+  experiment: Pick<ExperimentPlan, 'name'>,
+  cost: Cost,
+  numClients: number,
+): number {
+  let total = 0;
+  for (const { turns } of conversations) {
+    let history = 0;
+    let lastOutput = 0;
+    for (const [index, turn] of turns.entries()) {
+      const output = turn.outputTokens ?? 0;
+      const computed =
+        index === 0
+          ? turn.inputTokens
+          : laterTurnTokens(arm, experiment, history, lastOutput, turn.inputTokens);
+      total += cost.turnMs + cost.prefillMsPerToken * computed + cost.decodeMsPerToken * output;
+      history += turn.inputTokens + output;
+      lastOutput = output;
+    }
+  }
+  return total / Math.min(numClients, conversations.length);
+}
+
+/** Prompt tokens that are computed, about. */
+function laterTurnTokens(
+  { mode, threshold }: Arm,
+  { name }: Pick<ExperimentPlan, 'name'>,
+  history: number,
+  lastOutput: number,
+  input: number,
+): number {
+  const pulls = mode === 'bidirectional' && lastOutput >= threshold;
+  if (pulls || mode === 'decode-local' || mode === 'monolithic') return input;
+  return name === 'prefix-caching' ? lastOutput + input : history + input;
+}
+
+export const predictRoundMs = (
+  conversations: readonly BenchConversation[],
+  experiments: readonly ExperimentPlan[],
+  cost: Cost,
+  numClients: number,
+): number =>
+  experiments
+    .flatMap((experiment) =>
+      experiment.arms.map((arm) => predictArmMs(conversations, arm, experiment, cost, numClients)),
+    )
+    .reduce((sum, ms) => sum + ms, 0);
+
+/** As much of the workload as fits so many rounds: the first of `cuts` that does, or the last. */
+export function whatFits(
+  conversations: readonly BenchConversation[],
+  experiments: readonly ExperimentPlan[],
+  cost: Cost,
+  options: { numClients: number; rounds: number; leftMs: number },
+): readonly BenchConversation[] {
+  const { numClients, rounds, leftMs } = options;
+  let some = conversations;
+  for (const { count, turns } of cuts(conversations, numClients)) {
+    some = shortened(conversations.slice(0, count), turns);
+    if (rounds * predictRoundMs(some, experiments, cost, numClients) <= PLANNED_SHARE * leftMs) break;
+  }
+  return some;
+}
+
+/** In the published run the first conversation that ended, after so many turns, stopped all. */
+const PUBLISHED_TURNS = 6;
+
+/** Without a second turn there is nothing to pull back. */
+const LEAST_TURNS = 2;
+
+/**
+ * From the whole workload to the least that tells something, smaller and smaller: fewer conversations as long as clients
+ * still change between them (or a cache too small for all would hold all), then shorter ones, in turns.
+ */
+function* cuts(
+  conversations: readonly BenchConversation[],
+  numClients: number,
+): Generator<{ count: number; turns: number }> {
+  let count = conversations.length;
+  let turns = Math.max(...conversations.map((each) => each.turns.length));
+  yield { count, turns };
+  for (const [fewest, shortest] of [
+    [3 * numClients, PUBLISHED_TURNS],
+    [2 * numClients, 4],
+    [numClients, LEAST_TURNS],
+  ] as const) {
+    while (count > fewest) yield { count: --count, turns };
+    while (turns > shortest) yield { count, turns: --turns };
+  }
+}
+
+const shortened = (conversations: readonly BenchConversation[], turns: number): BenchConversation[] =>
+  conversations.map((each) => ({ ...each, turns: each.turns.slice(0, turns) }));
+
+/** What to do after some rounds: go on, with fewer conversations if LEAST_ROUNDS would not fit otherwise, or end. */
+export function nextRound(state: {
+  /** Milliseconds of each round so far. */
+  roundsMs: readonly number[];
+  leftMs: number;
+  conversations: number;
+  leastConversations: number;
+  rounds: number;
+}): { kind: 'end' } | { kind: 'go'; conversations: number } {
+  const { roundsMs, leftMs, conversations, leastConversations, rounds } = state;
+  const expected = Math.max(...roundsMs) * ROUND_SLACK;
+  const missing = Math.min(LEAST_ROUNDS, rounds) - roundsMs.length;
+  if (missing <= 0) return expected <= leftMs ? { kind: 'go', conversations } : { kind: 'end' };
+  const share = leftMs / (missing * expected);
+  if (share >= 1) return { kind: 'go', conversations };
+  const fewer = Math.floor(conversations * share);
+  if (fewer >= leastConversations) return { kind: 'go', conversations: fewer };
+  return expected <= leftMs ? { kind: 'go', conversations } : { kind: 'end' };
+}

@@ -1,0 +1,96 @@
+/** From what was served to the benchmark's report, whatever served it. */
+import { type RunConfig, reportedSettings } from '../../config/run.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+import { makeHead, type ReportSource } from '../run-report.ts';
+import { activeOf, budgetMs } from './settings.ts';
+
+/** The conversations of a benchmark, and where they come from. */
+export interface Workload {
+  source: string;
+  scale: string;
+  conversations: readonly BenchConversation[];
+  /** vLLM's generation parameters; empty for a list. */
+  generation: Readonly<Record<string, string>>;
+}
+
+export interface ServedBench {
+  adapter: Pick<Cluster['info']['adapter'], keyof BenchReport['adapter']>;
+  target: BenchReport['target'];
+  experiments: BenchReport['experiments'];
+  /** Those of the workload that were served to the end. */
+  conversations: readonly BenchConversation[];
+  /** Whole rounds. */
+  rounds: number;
+  /** A sentence each. */
+  notes: readonly string[];
+  /** null: all was served. */
+  incompleteReason: string | null;
+  integrity: BenchReport['integrity'];
+  /** Of the time: what recording spans cost; null where none were. */
+  recorderShare: number | null;
+}
+
+export function makeBenchReport(
+  source: ReportSource,
+  config: RunConfig,
+  workload: Workload,
+  served: ServedBench,
+  spentMs: number,
+): BenchReport {
+  const { experiments, conversations, incompleteReason, recorderShare } = served;
+  const turns = conversations.flatMap((conversation) => conversation.turns);
+  return {
+    ...makeHead('bench', source, served.adapter),
+    complete: incompleteReason === null,
+    incomplete_reason: incompleteReason,
+    target: served.target,
+    config: { ...reportedSettings(config) },
+    workload: {
+      source: workload.source,
+      scale: workload.scale,
+      seed: config.seed,
+      num_clients: config.numClients,
+      max_active_conversations: Math.min(activeOf(config), conversations.length),
+      conversations: conversations.length,
+      requests: turns.length,
+      prompt_tokens: promptTokens(conversations),
+      output_tokens: turns.reduce((sum, turn) => sum + (turn.outputTokens ?? 0), 0),
+      generation: { ...workload.generation },
+    },
+    plan: {
+      budget_ms: budgetMs(config),
+      spent_ms: spentMs,
+      rounds: served.rounds,
+      notes: [...served.notes],
+    },
+    recorder_overhead_percent: recorderShare === null ? null : 100 * recorderShare,
+    experiments,
+    ...mainExperiment(experiments),
+    integrity: served.integrity,
+  };
+}
+
+/** Histories included. */
+function promptTokens(conversations: readonly BenchConversation[]): number {
+  let sum = 0;
+  for (const { turns } of conversations) {
+    let history = 0;
+    for (const turn of turns) {
+      sum += history + turn.inputTokens;
+      history += turn.inputTokens + (turn.outputTokens ?? 0);
+    }
+  }
+  return sum;
+}
+
+function mainExperiment(
+  experiments: Readonly<Record<string, Experiment>>,
+): Pick<BenchReport, 'modes' | 'comparison'> {
+  const [main] = Object.values(experiments);
+  const modes = Object.entries(main?.modes ?? {}).map(
+    ([key, { samples: _, ...rest }]): [string, Omit<BenchMode, 'samples'>] => [key, rest],
+  );
+  return { modes: Object.fromEntries(modes), comparison: main?.comparison ?? null };
+}

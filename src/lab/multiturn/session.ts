@@ -1,0 +1,241 @@
+/**
+ * A benchmark from the first estimate to the last round that its time allows. Ends at a round's end; a round that would
+ * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
+ */
+import type { Cluster } from '../../fleet/types.ts';
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import { plural } from '../../measure/format.ts';
+import type { BenchConversation } from '../../workload/types.ts';
+import type { Arm, ExperimentPlan } from './experiments.ts';
+import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
+import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
+import type { BenchTarget } from './target.ts';
+
+export interface SessionOptions extends ServeOptions {
+  /** null: as many as the budget has time for, LEAST_ROUNDS without one. */
+  rounds: number | null;
+  /** When the time is over, by `now`; null without a budget. */
+  deadlineMs: number | null;
+  signal: AbortSignal;
+  /** The experiments for the conversations that fit. */
+  fitPools(conversations: readonly BenchConversation[]): readonly ExperimentPlan[];
+}
+
+export interface SessionResult {
+  experiments: readonly ExperimentPlan[];
+  conversations: readonly BenchConversation[];
+  rounds: ReadonlyMap<Arm, readonly ArmRound[]>;
+  /** null: all was served. */
+  incompleteReason: string | null;
+  /** What was cut, a sentence each. */
+  notes: string[];
+}
+
+export interface SessionWatcher extends RoundWatcher {
+  /** So many conversations of so many turns are tried, to know what fits. */
+  trying(conversations: number, turns: number): void;
+  tried(found: TrialFindings): void;
+  /** What a round is expected to take; null while nobody knows. */
+  planned(rounds: number, roundMs: number | null): void;
+}
+
+export interface TrialFindings {
+  tookMs: number;
+  cost: Cost;
+  /** Conversations that fit, of all. */
+  fitting: number;
+  all: number;
+  /** What a round of those is expected to take. */
+  roundMs: number;
+}
+
+/** The rest of the time goes to closing the engines and writing the report. */
+const CLOSING_MS = 4000;
+
+/** Turns and answers of the first conversations are measured to know what fits. */
+const TRIAL_TURNS = 2;
+
+export async function runSession(
+  cluster: Cluster,
+  target: BenchTarget,
+  planned: readonly ExperimentPlan[],
+  all: readonly BenchConversation[],
+  options: SessionOptions,
+  watcher: SessionWatcher,
+): Promise<SessionResult> {
+  const { now, deadlineMs } = options;
+  const results = new Map<Arm, ArmRound[]>(
+    planned.flatMap(({ arms }) => arms.map((arm): [Arm, ArmRound[]] => [arm, []])),
+  );
+  const notes: string[] = [];
+  const leftMs = (): number =>
+    deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - CLOSING_MS - now();
+  const time = new AbortController();
+  const timer = deadlineMs === null ? null : setTimeout(() => time.abort(OUT_OF_TIME), Math.max(0, leftMs()));
+  const signal = AbortSignal.any([options.signal, time.signal]);
+  const roundsMs: number[] = [];
+  const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
+  let conversations = all;
+  let experiments = planned;
+  let underWay: { arm: Arm; begunMs: number; requests: MeasuredRequest[] } | null = null;
+  const result = (incompleteReason: string | null): SessionResult => {
+    if (underWay && roundsMs.length === 0) {
+      const { arm, begunMs, requests } = underWay;
+      const runtimeMs = now() - begunMs;
+      results.get(arm)!.push({ round: 1, requests, errors: new Map(), runtimeMs, counters: null });
+    }
+    keepWhole(results, conversations, roundsMs.length);
+    return {
+      experiments,
+      conversations,
+      rounds: results,
+      incompleteReason,
+      notes,
+    };
+  };
+  try {
+    conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, leftMs);
+    notes.push(...whatWasCut(all, conversations));
+    experiments = options.fitPools(conversations);
+    while (roundsMs.length < mostRounds) {
+      if (roundsMs.length > 0) {
+        const next = nextRound({
+          roundsMs,
+          leftMs: leftMs(),
+          conversations: conversations.length,
+          leastConversations: options.numClients,
+          rounds: mostRounds,
+        });
+        if (next.kind === 'end') break;
+        if (next.conversations < conversations.length) {
+          notes.push(
+            `From ${conversations.length} to ${plural(next.conversations, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted.`,
+          );
+          conversations = conversations.slice(0, next.conversations);
+        }
+      }
+      const begun = now();
+      const round = roundsMs.length + 1;
+      await runRound(
+        cluster,
+        target,
+        experiments,
+        conversations,
+        { ...options, signal, round },
+        {
+          armBegins(experiment, arm, ...rest) {
+            underWay = { arm, begunMs: now(), requests: [] };
+            watcher.armBegins(experiment, arm, ...rest);
+          },
+          requestDone(request) {
+            underWay?.requests.push(request);
+            watcher.requestDone(request);
+          },
+          armEnds(experiment, arm, done) {
+            underWay = null;
+            results.get(arm)!.push(done);
+            watcher.armEnds(experiment, arm, done);
+          },
+        },
+      );
+      roundsMs.push(now() - begun);
+      const expected = Math.max(...roundsMs);
+      const over = roundsMs.length;
+      const fitting = deadlineMs === null ? mostRounds : over + Math.floor(leftMs() / expected);
+      // Conversations are left out rather than rounds, up to the least number of them.
+      const planned = Math.min(mostRounds, Math.max(fitting, LEAST_ROUNDS));
+      watcher.planned(planned, planned > fitting ? leftMs() / (planned - over) : expected);
+    }
+    if (deadlineMs === null || roundsMs.length >= Math.min(LEAST_ROUNDS, mostRounds)) return result(null);
+    return result(`the budget had time for ${plural(roundsMs.length, 'round')} of ${LEAST_ROUNDS}`);
+  } catch (error) {
+    if (options.signal.aborted) return result('interrupted');
+    if (!time.signal.aborted) throw error;
+    const whole = roundsMs.length;
+    notes.push(
+      `Round ${whole + 1} was given up when the time was over${whole > 0 ? '; it is not counted' : ''}.`,
+    );
+    if (whole >= LEAST_ROUNDS) return result(null);
+    return result(`the budget had time for ${plural(whole, 'whole round')} of ${LEAST_ROUNDS}`);
+  } finally {
+    if (timer) clearTimeout(timer);
+    await target.settled();
+  }
+}
+
+const OUT_OF_TIME = new Error('the budget is used up');
+
+/** Warms up what a first transfer or step still sets up, and with a budget chooses how many conversations fit. */
+async function trial(
+  cluster: Cluster,
+  target: BenchTarget,
+  experiments: readonly ExperimentPlan[],
+  all: readonly BenchConversation[],
+  options: SessionOptions,
+  watcher: SessionWatcher,
+  leftMs: () => number,
+): Promise<readonly BenchConversation[]> {
+  const { numClients, deadlineMs, now } = options;
+  const few = all
+    .slice(0, Math.max(numClients, 1))
+    .map(({ id, turns }) => ({ id, turns: turns.slice(0, TRIAL_TURNS) }));
+  watcher.trying(few.length, TRIAL_TURNS);
+  const begun = now();
+  const [first] = experiments;
+  const settings = {
+    ...options,
+    round: 0,
+    warmupStep: false,
+    earlyStop: false,
+    requestRate: 0,
+    maxRequests: null,
+  };
+  const served: ArmRound[] = [];
+  for (const mode of ['unidirectional', 'bidirectional'] as const) {
+    const arm = { mode, threshold: 1 };
+    const roomy = { ...first!, prefixCaching: false };
+    served.push(await runArm(cluster, target, roomy, arm, few, { ...settings, onRequest: () => {} }));
+  }
+  const cost = fitCost(served.flatMap(({ requests }) => requests));
+  const rounds = Math.min(LEAST_ROUNDS, options.rounds ?? LEAST_ROUNDS);
+  const chosen =
+    deadlineMs === null ? all : whatFits(all, experiments, cost, { numClients, rounds, leftMs: leftMs() });
+  const roundMs = predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
+  watcher.tried({ tookMs: now() - begun, cost, fitting: chosen.length, all: all.length, roundMs });
+  const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
+  watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);
+  return chosen;
+}
+
+function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConversation[]): string[] {
+  const why = `more does not fit ${LEAST_ROUNDS} rounds in the budget`;
+  const turns = (list: readonly BenchConversation[]): number =>
+    Math.max(...list.map((conversation) => conversation.turns.length));
+  const some = all.slice(0, kept.length);
+  if (turns(kept) < turns(some))
+    return [
+      `Cut: ${kept.length} of ${plural(all.length, 'conversation')}, and ${turns(kept)} turns of up to ${turns(some)}: ${why}.`,
+    ];
+  if (kept.length < all.length)
+    return [`Cut: ${kept.length} of ${plural(all.length, 'conversation')}: ${why}.`];
+  return [];
+}
+
+/** Drops what has no counterpart: rounds that did not end in every arm, conversations that later rounds left out. */
+function keepWhole(
+  results: Map<Arm, ArmRound[]>,
+  conversations: readonly BenchConversation[],
+  wholeRounds: number,
+): void {
+  const kept = new Set(conversations.map(({ id }) => id));
+  for (const [arm, rounds] of results) {
+    const whole = wholeRounds > 0 ? rounds.filter(({ round }) => round <= wholeRounds) : rounds;
+    results.set(
+      arm,
+      whole.map((each) => ({
+        ...each,
+        requests: each.requests.filter(({ sample }) => kept.has(sample.conversation_id)),
+      })),
+    );
+  }
+}

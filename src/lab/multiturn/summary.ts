@@ -1,0 +1,111 @@
+/** From the rounds of all arms to a report's experiments. */
+import { percentages } from '../../config/bench-schema.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { auditTotals } from '../../measure/audit.ts';
+import { type BootstrapOptions, comparePair, compareTokens } from '../../measure/bench-comparison.ts';
+import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
+import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
+import { Random } from '../../workload/random.ts';
+import { mergeErrors } from './clients.ts';
+import type { Arm, ExperimentPlan } from './experiments.ts';
+import type { ArmRound } from './rounds.ts';
+
+const RESAMPLES = 1000;
+const CONFIDENCE = 0.95;
+
+/** Arms of one experiment with what they served; arms without a single answer are left out. */
+export function summariseExperiment(
+  plan: ExperimentPlan,
+  rounds: ReadonlyMap<Arm, readonly ArmRound[]>,
+  config: RunConfig,
+  blockBytes: number,
+): Experiment {
+  const all = plan.arms.map((arm) => ({ arm, rounds: rounds.get(arm) ?? [] }));
+  const served = all.filter(({ arm }) => !arm.audited);
+  const audited = all.find(({ arm }) => arm.audited);
+  const modes = served.flatMap(({ arm, rounds }): [string, BenchMode][] => {
+    const mode = summariseMode(
+      rounds.flatMap(({ requests }) => requests),
+      armFacts(arm, rounds, config, blockBytes),
+    );
+    return mode ? [[arm.key, mode]] : [];
+  });
+  const requestsOf = (arms: typeof all) =>
+    arms.map(({ arm, rounds }) => ({
+      mode: arm.key,
+      requests: rounds.flatMap(({ requests }) => requests),
+    }));
+  const answered = requestsOf(served);
+  const reference = answered.find(({ mode }) => mode === 'unidirectional') ?? answered[0];
+  const others = answered.filter((each) => each !== reference);
+  const comparisons = others.flatMap((other): [string, BenchPair][] => {
+    const pair = reference && comparePair(reference, other, bootstrap(config.seed));
+    return pair ? [[other.mode, pair]] : [];
+  });
+  const main = comparisons.find(([key]) => key === 'bidirectional') ?? comparisons[0];
+  return {
+    title: plan.title,
+    prefix_caching: plan.prefixCaching,
+    p_blocks: plan.pBlocks,
+    d_blocks: plan.dBlocks,
+    rounds: Math.min(...served.map(({ rounds }) => rounds.length)),
+    modes: Object.fromEntries(modes),
+    comparison: main ? { ...main[1], ...compareTokens(requestsOf(all)) } : null,
+    comparisons: Object.fromEntries(comparisons),
+    ...(audited && { audit: auditOf(audited.rounds) }),
+    published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },
+  };
+}
+
+function auditOf(rounds: readonly ArmRound[]): BenchAudit {
+  const requests = rounds.flatMap((round) => round.requests);
+  const turns = requests.flatMap(({ audit, sample: { round, conversation_id, turn } }) =>
+    audit ? [{ round, conversation_id, turn, ...audit }] : [],
+  );
+  const totals = auditTotals(turns);
+  return {
+    requests: requests.length,
+    failed_requests: failures(rounds),
+    turns,
+    slower_choices: totals.slowerChoices,
+    regret_ms: totals.regretMs,
+    better_ttft_ms: totals.betterTtftMs,
+  };
+}
+
+const failures = (rounds: readonly ArmRound[]): number =>
+  rounds.flatMap(({ errors }) => [...errors.values()]).reduce((sum, count) => sum + count, 0);
+
+function bootstrap(seed: number): BootstrapOptions {
+  const random = new Random(seed);
+  return { resamples: RESAMPLES, confidence: CONFIDENCE, random: () => random.float(), seed };
+}
+
+function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
+  const counters = rounds.flatMap((round) => (round.counters ? [round.counters] : []));
+  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+  return {
+    mode: arm.mode,
+    label: arm.label,
+    threshold: arm.threshold,
+    runtimeMs: sum(rounds.map(({ runtimeMs }) => runtimeMs)),
+    errors: mergeErrors(rounds),
+    blockBytes,
+    heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
+    heldForD: sumHeld(counters.map(({ heldForD }) => heldForD)),
+    preemptions: sum(counters.map(({ preemptions }) => preemptions)),
+    firstUseCompilations: sum(counters.map(({ firstUseCompilations }) => firstUseCompilations)),
+    warmupPercentages: percentages(config.warmupPercentages)!,
+  };
+}
+
+/** Sums over rounds; the peak is the highest of one. */
+function sumHeld(uses: readonly (HeldBlocks | null)[]): HeldBlocks | null {
+  const known = uses.filter((use) => use !== null);
+  if (known.length === 0) return null;
+  return {
+    blockMs: known.reduce((total, use) => total + use.blockMs, 0),
+    peakBlocks: Math.max(...known.map((use) => use.peakBlocks)),
+    overMs: known.reduce((total, use) => total + use.overMs, 0),
+  };
+}

@@ -1,0 +1,69 @@
+/** From a cluster and its runs to the report. */
+import { type RunConfig, reportedSettings } from '../config/run.ts';
+import type { Cluster } from '../fleet/types.ts';
+import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
+import type { Integrity, Report, RunReport } from '../measure/report.ts';
+import { type Machine, REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
+import type { TurnTimeline } from '../measure/turn-timeline.ts';
+
+/** What writes reports, on which machine. */
+export interface ReportSource {
+  version: string;
+  /** Date and time as ISO 8601, UTC. */
+  today(): string;
+  machine(): Machine;
+}
+
+export function makeReport(
+  source: ReportSource,
+  config: RunConfig,
+  cluster: Cluster,
+  runs: readonly RunReport[],
+  keeper: LogitKeeper | null,
+  integrity: Integrity,
+  timeline: TurnTimeline | null,
+): Report {
+  const { model, engines, startMs, link } = cluster.info;
+  return {
+    ...makeHead('run', source, cluster.info.adapter),
+    model: {
+      name: model.name,
+      parameters: model.parameters,
+      vocab_size: model.vocabSize,
+      max_model_len: model.maxModelLen,
+      kv_bytes_per_token: model.kvBytesPerToken,
+      block_bytes: model.blockBytes,
+    },
+    config: { ...reportedSettings(config) },
+    link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
+    start_up: {
+      total_ms: startMs,
+      engines: engines.map((engine) => ({
+        engine_id: engine.engineId,
+        role: engine.role,
+        num_blocks: engine.numBlocks,
+        load_ms: engine.loadMs,
+        compile_ms: engine.compileMs,
+        pipelines: engine.pipelines,
+      })),
+    },
+    runs: [...runs],
+    comparison: compareRuns(runs, keeper?.maxDifference ?? null),
+    timeline,
+    integrity,
+  };
+}
+
+/** What every report begins with. */
+export const makeHead = <K extends ReportKind>(
+  kind: K,
+  source: ReportSource,
+  { name, backend, software, features }: Pick<Cluster['info']['adapter'], keyof Report['adapter']>,
+) => ({
+  kvferry: source.version,
+  kind,
+  schema_version: REPORT_VERSION as typeof REPORT_VERSION,
+  created: source.today(),
+  machine: source.machine(),
+  adapter: { name, backend, software, features: [...features] },
+});

@@ -1,0 +1,153 @@
+/** Attention over a paged cache, in one go and in parts, against float64. */
+import type { KernelName } from '../../gpu/kernels.ts';
+import { packUniform } from '../../gpu/uniforms.ts';
+import {
+  type AdapterForm,
+  ATTENTION_PART,
+  type AttentionVariant,
+  attentionVariants,
+  type SplitAttention,
+} from '../../model/kernel-variants.ts';
+import { EVERY_KEY } from '../../model/layer-attention.ts';
+import { attend } from '../../model/oracle-math.ts';
+import { attentionTiles, type Piece } from '../../model/step-inputs.ts';
+import type { WeightDtype } from '../../model/types.ts';
+import type { KernelBench } from './kernel-bench.ts';
+import {
+  DTYPES,
+  type Finding,
+  type KernelCheck,
+  type KernelShape,
+  largestError,
+  type RandomNumbers,
+  stored,
+} from './kernel-cases.ts';
+import { LAYER, LAYERS, pagedStep, placedRows, SEQUENCES } from './paged-step.ts';
+
+const BOUND = 2e-5;
+
+/** `form`: its kernels of this name, for steps of few and of many rows. */
+export const attention = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
+  name,
+  async measure(bench, shapes, random) {
+    const findings: Finding[] = [];
+    for (const shape of shapes) {
+      const { headDim, numHeads, numKvHeads } = shape.architecture;
+      for (const kvDtype of DTYPES) {
+        // Also split where this adapter would not.
+        const splitting = { ...form, enoughWorkgroups: Number.POSITIVE_INFINITY };
+        const { few, many, split } = await attentionVariants(bench.library, splitting, {
+          headDim,
+          blockSize: shape.blockSize,
+          kvHeads: numKvHeads,
+          group: numHeads / numKvHeads,
+          maxModelLen: 2 * ATTENTION_PART,
+          kvF32: kvDtype === 'f32',
+        });
+        const variants = [few, many, split!].filter(
+          ({ kernel }, i, all) => all.findIndex((other) => other.kernel === kernel) === i,
+        );
+        for (const variant of variants) {
+          if (variant.kernel.name !== kernelName) continue;
+          const error = await attentionError(bench, { ...variant, form }, shape, kvDtype, random);
+          const how = variant === split ? ', in parts' : '';
+          findings.push({
+            what: `${kvDtype} KV, ${variant.tileRows} rows a tile${how}, ${shape.name}`,
+            error,
+            bound: BOUND,
+          });
+        }
+      }
+    }
+    return findings;
+  },
+});
+
+async function attentionError(
+  bench: KernelBench,
+  variant: (AttentionVariant | SplitAttention) & { form: AdapterForm },
+  shape: KernelShape,
+  kvDtype: WeightDtype,
+  random: RandomNumbers,
+): Promise<number> {
+  const { numHeads, numKvHeads, headDim } = shape.architecture;
+  const group = numHeads / numKvHeads;
+  const { kernel, tileRows, form } = variant;
+  const { piece, at, cacheSize } = pagedStep(shape);
+  const rows = placedRows();
+  const size = rows.length * numHeads * headDim;
+  const parts = 'combine' in variant ? Math.ceil(piece.longestContext / ATTENTION_PART) : 1;
+  const q = random.values(size);
+  const unscaled = Float64Array.from(q, (value) => value * Math.sqrt(headDim));
+  // What no sequence has written is NaN: reading it shows.
+  const content = new Float32Array(cacheSize).fill(Number.NaN);
+  const heads = SEQUENCES.map(({ start, rows }, sequence) =>
+    ([0, 1] as const).map((plane) =>
+      Array.from({ length: numKvHeads }, (_, head) => {
+        const { values } = stored(random.values((start + rows) * headDim), kvDtype);
+        for (let position = 0; position < start + rows; position++) {
+          const one = values.subarray(position * headDim, (position + 1) * headDim);
+          content.set(one, at(sequence, plane, head, position));
+        }
+        return Float64Array.from(values);
+      }),
+    ),
+  );
+  const tiles = attentionTiles(piece, group, tileRows);
+  const [written] = await bench.run(
+    kernel,
+    [
+      q,
+      stored(content, kvDtype).data,
+      piece.tokens,
+      tiles,
+      piece.tables,
+      new Float32Array(parts > 1 ? rows.length * numHeads * parts * (headDim + 4) : size),
+      packUniform('attention', {
+        layer: LAYER,
+        layers: LAYERS,
+        kv_heads: numKvHeads,
+        group,
+        dims4: headDim / 4,
+        lanes: form.subgroup ?? 1,
+        window: EVERY_KEY,
+      }),
+    ],
+    [tiles.length / 4, numKvHeads, parts],
+  );
+  const out =
+    'combine' in variant
+      ? await combined(bench, variant, { written: written!, piece, heads: numHeads, headDim })
+      : written!;
+  const expected = new Float64Array(size);
+  rows.forEach(({ sequence, position }, row) => {
+    for (let head = 0; head < numHeads; head++) {
+      const from = (row * numHeads + head) * headDim;
+      const [keys, values] = heads[sequence]!.map((plane) => plane[Math.floor(head / group)]!);
+      const result = expected.subarray(from, from + headDim);
+      attend(unscaled.subarray(from, from + headDim), keys!, values!, position + 1, result);
+    }
+  });
+  return largestError(new Float32Array(out, 0, size), expected);
+}
+
+async function combined(
+  bench: KernelBench,
+  { combine, form }: SplitAttention & { form: AdapterForm },
+  from: { written: ArrayBuffer; piece: Piece; heads: number; headDim: number },
+): Promise<ArrayBuffer> {
+  const { written, piece, heads, headDim } = from;
+  const width = (heads * headDim) / 4;
+  const [out] = await bench.run(
+    combine,
+    [
+      new Float32Array(written),
+      piece.tokens,
+      new Float32Array(4 * piece.numRows * width),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4, window: EVERY_KEY }),
+      packUniform('step', { rows: piece.numRows, logit_rows: 0 }),
+    ],
+    [Math.ceil(width / form.workgroup), piece.numRows],
+  );
+  return out!;
+}

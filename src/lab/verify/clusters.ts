@@ -1,0 +1,67 @@
+/** Runs conversations in several modes on a cluster of its own, for the checks. */
+import type { Mode } from '../../config/modes.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
+import { compareRuns, LogitKeeper } from '../../measure/comparison.ts';
+import type { Comparison, RunReport } from '../../measure/report.ts';
+import { type MadeSizes, makeConversations } from '../../workload/made.ts';
+import { driveMode } from '../drive.ts';
+import type { CheckEnvironment } from './types.ts';
+
+export interface Trial {
+  /** What differs from the user's configuration. */
+  settings: Partial<RunConfig>;
+  sizes: MadeSizes;
+  seed: number;
+  temperature: number;
+  concurrency: number;
+  modes: readonly Mode[];
+  options: Partial<Pick<ClusterOptions, 'checksum' | 'poison' | 'fault'>>;
+}
+
+export interface TrialResult {
+  runs: readonly RunReport[];
+  comparison: Comparison;
+}
+
+/** Throws what the cluster throws; the engines are ended whatever happens. Integrity is checked after every mode. */
+export async function runTrial(
+  { config, backend, software }: CheckEnvironment,
+  trial: Trial,
+  say: (what: string) => void,
+  signal: AbortSignal,
+): Promise<TrialResult> {
+  const architecture = await backend.architecture(config.model);
+  const settings = { ...config, ...trial.settings };
+  const conversations = makeConversations(trial.sizes, architecture.vocabSize, trial.seed);
+  signal.throwIfAborted();
+  say('starting engines');
+  const cluster = await backend.startCluster({
+    ...clusterOptions(settings, architecture, software),
+    keepLogits: true,
+    ...trial.options,
+  });
+  try {
+    const keeper = new LogitKeeper();
+    const runs: RunReport[] = [];
+    for (const mode of trial.modes) {
+      say(mode);
+      runs.push(
+        await driveMode(cluster, mode, conversations, {
+          sampling: { temperature: trial.temperature, seed: trial.seed },
+          concurrency: trial.concurrency,
+          signal,
+          now: () => 0,
+          keeper,
+          onToken: () => {},
+          onTurn: () => {},
+        }),
+      );
+      await cluster.checkIntegrity();
+    }
+    return { runs, comparison: compareRuns(runs, keeper.maxDifference)! };
+  } finally {
+    await cluster.close();
+  }
+}

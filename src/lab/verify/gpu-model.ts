@@ -1,0 +1,93 @@
+/** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
+import type { BlockId, SampledToken } from '../../engine/types.ts';
+import type { GpuDevice } from '../../gpu/device.ts';
+import type { GpuKvMemory } from '../../gpu/kv-memory.ts';
+import { putOnDevice } from '../../model/on-device.ts';
+import type { ModelRunner } from '../../model/runner.ts';
+import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
+import { systemClock } from '../../platform/clock.ts';
+import type { Platform } from '../../platform/types.ts';
+import type { SequenceBlocks } from './kv-layout.ts';
+
+export interface GpuModelOptions {
+  kvDtype: WeightDtype;
+  blockSize: number;
+  /** In the pool, the null block included. */
+  numBlocks: number;
+  /** Longest sequence; one chunk may be as long. */
+  maxModelLen: number;
+}
+
+const greedy = { ...DEFAULT_SAMPLING, maxTokens: 1, ignoreEos: true };
+
+export class GpuModel {
+  readonly architecture: Architecture;
+  readonly options: GpuModelOptions;
+  readonly #gpu: GpuDevice;
+  readonly #kv: GpuKvMemory;
+  readonly #runner: ModelRunner;
+  #steps = 0;
+
+  private constructor(
+    architecture: Architecture,
+    options: GpuModelOptions,
+    gpu: GpuDevice,
+    kv: GpuKvMemory,
+    runner: ModelRunner,
+  ) {
+    this.architecture = architecture;
+    this.options = options;
+    this.#gpu = gpu;
+    this.#kv = kv;
+    this.#runner = runner;
+  }
+
+  /** Close it when done. Throws AdapterError, ModelError or ConfigError. */
+  static async open(platform: Platform, weights: ModelWeights, options: GpuModelOptions): Promise<GpuModel> {
+    const { kvDtype, blockSize, numBlocks, maxModelLen } = options;
+    const { gpu, kv, runner } = await putOnDevice(platform, weights, {
+      numBlocks,
+      kvDtype,
+      layout: 'contiguous',
+      keepLogits: true,
+      clock: systemClock,
+      limits: { maxNumBatchedTokens: maxModelLen, maxNumSeqs: 1, maxModelLen, blockSize },
+    });
+    try {
+      await runner.warmUp();
+      // What is read before it is written shows.
+      for (let id = 1; id < numBlocks; id++) kv.poison(0, [id]);
+      return new GpuModel(weights.architecture, options, gpu, kv, runner);
+    } catch (error) {
+      gpu.destroy('the model could not be set up');
+      throw error;
+    }
+  }
+
+  /** Computes a sequence's tokens from startPosition on as one chunk; its greedy token and logits after the last one. */
+  async feed(
+    tokenIds: readonly number[],
+    startPosition: number,
+    blockIds: readonly BlockId[],
+  ): Promise<SampledToken> {
+    const sample = { params: greedy, outputIndex: 0, forbiddenTokenIds: [] };
+    const [sampled] = await this.#runner.execute({
+      step: this.#steps++,
+      requests: [{ requestId: 'check', tokenIds, startPosition, blockIds: [blockIds], sample }],
+    });
+    return sampled!;
+  }
+
+  async readBlocks(blockIds: readonly BlockId[]): Promise<SequenceBlocks> {
+    const blocks: Uint8Array[] = [];
+    for (const id of blockIds) blocks.push(await this.#kv.readBlock(id));
+    return blocks;
+  }
+
+  close(): void {
+    this.#runner.destroy();
+    this.#kv.destroy();
+    this.#gpu.destroy('the check ended');
+  }
+}

@@ -1,0 +1,119 @@
+/** What single kernels are tried with: shapes, random numbers as a device keeps them, and how results are compared. */
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import { floatToHalf, halfToFloat } from '../../model/half.ts';
+import { type Architecture, type Matrix, pad4, type WeightDtype } from '../../model/types.ts';
+import type { KernelBench } from './kernel-bench.ts';
+
+export const DTYPES: readonly WeightDtype[] = ['f16', 'f32'];
+
+export interface KernelShape {
+  name: string;
+  architecture: Architecture;
+  blockSize: number;
+}
+
+/** One comparison: the largest error found, and what it may be at most. */
+export interface Finding {
+  what: string;
+  error: number;
+  bound: number;
+}
+
+export interface KernelCheck {
+  name: string;
+  measure(bench: KernelBench, shapes: readonly KernelShape[], random: RandomNumbers): Promise<Finding[]>;
+}
+
+/** The user's model; and one where nothing is a multiple of a tile, with a bias and a norm wherever there can be one. */
+export function kernelShapes(architecture: Architecture, blockSize: number): KernelShape[] {
+  const odd: Architecture = {
+    ...architecture,
+    hiddenSize: 74,
+    numHeads: 6,
+    numKvHeads: 2,
+    headDim: 16,
+    intermediateSize: 101,
+    vocabSize: 517,
+    qkvBias: true,
+    oBias: true,
+    mlpBias: true,
+    qkNorm: true,
+  };
+  return [
+    { name: architecture.name, architecture, blockSize },
+    { name: 'odd sizes', architecture: odd, blockSize: 4 },
+  ];
+}
+
+export class RandomNumbers {
+  readonly #generator: ReturnType<typeof xoroshiro128plus>;
+
+  constructor(seed: number) {
+    this.#generator = xoroshiro128plus(seed);
+  }
+
+  /** In [-1, 1). */
+  values(count: number): Float32Array {
+    return Float32Array.from({ length: count }, () => this.#generator.next() / 2 ** 31);
+  }
+
+  /** In [0, limit). */
+  below(limit: number): number {
+    return Math.floor((this.#generator.next() / 2 ** 32 + 0.5) * limit);
+  }
+
+  /** Scaled so that a product with values of about 1 has values of about 1; zeros in the padding. */
+  matrix(rows: number, columns: number, dtype: WeightDtype): Matrix {
+    const data = new Float32Array(pad4(rows) * pad4(columns));
+    const scale = 1 / Math.sqrt(rows);
+    for (let row = 0; row < rows; row++) {
+      data.set(
+        this.values(columns).map((value) => value * scale),
+        row * pad4(columns),
+      );
+    }
+    return dtype === 'f32'
+      ? { dtype, rows, columns, data }
+      : { dtype, rows, columns, data: Uint16Array.from(data, floatToHalf) };
+  }
+}
+
+/** What a device keeps of numbers, and the numbers that these then are. */
+export function stored(
+  values: Float32Array,
+  dtype: WeightDtype,
+): { data: Float32Array | Uint16Array; values: Float32Array } {
+  if (dtype === 'f32') return { data: values, values };
+  const data = Uint16Array.from(values, floatToHalf);
+  return { data, values: Float32Array.from(data, halfToFloat) };
+}
+
+/** The values that a device keeps. */
+export function loaded(bytes: ArrayBuffer, dtype: WeightDtype, count: number): Float32Array {
+  return dtype === 'f32'
+    ? new Float32Array(bytes, 0, count)
+    : Float32Array.from(new Uint16Array(bytes, 0, count), halfToFloat);
+}
+
+/** [rows][width] to [rows][pad4(width)], zeros in the padding, as the kernels keep activations. */
+export function padded(values: ArrayLike<number>, width: number): Float32Array {
+  const out = new Float32Array((values.length / width) * pad4(width));
+  for (let i = 0; i < values.length; i++) out[Math.floor(i / width) * pad4(width) + (i % width)] = values[i]!;
+  return out;
+}
+
+/**
+ * The largest |found - expected|, as a part of the larger of 1 and |expected|. A NaN that is expected stands for memory
+ * that must not be written; any other makes the error infinite.
+ */
+export function largestError(found: ArrayLike<number>, expected: ArrayLike<number>): number {
+  let largest = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const [a, b] = [found[i]!, expected[i]!];
+    if (Number.isNaN(b) && Number.isNaN(a)) continue;
+    const error = Math.abs(a - b) / Math.max(1, Math.abs(b));
+    if (Number.isNaN(error)) return Number.POSITIVE_INFINITY;
+    largest = Math.max(largest, error);
+  }
+  return largest;
+}

@@ -1,0 +1,164 @@
+/**
+ * Check (c): drives the two engines by hand, as the router does, for two turns, and reads both pools: what P pulled is
+ * what D holds, byte for byte, is what P computes from the same ids, and is what the oracle computes.
+ */
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { RunConfig } from '../../config/run.ts';
+import { InternalError } from '../../errors.ts';
+import { EngineCluster } from '../../fleet/cluster.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import { plural } from '../../measure/format.ts';
+import type { Platform } from '../../platform/types.ts';
+import { type KvLayout, kvLayout } from './kv-layout.ts';
+import { oracleFor } from './kv-oracle.ts';
+import { type PulledTurns, twoTurns } from './two-turns.ts';
+import type { Check, CheckEnvironment, CheckProvider, CheckResult } from './types.ts';
+
+/** Tokens of a conversation: D answers the prompt, then P is asked with the answer and what is added. */
+interface Lengths {
+  prompt: number;
+  output: number;
+  added: number;
+}
+
+interface Trial {
+  name: string;
+  settings: Partial<RunConfig> & Pick<RunConfig, 'blockSize' | 'kvDtype'>;
+}
+
+const TRIALS: readonly Trial[] = [
+  {
+    name: 'blocks of 16, f16 KV, P keeps nothing',
+    settings: { blockSize: 16, kvDtype: 'f16', prefixCaching: false },
+  },
+  {
+    name: "blocks of 8, f32 KV, P's cache on",
+    settings: { blockSize: 8, kvDtype: 'f32', prefixCaching: true },
+  },
+];
+
+/**
+ * How far a key or value may be from the oracle's, as a part of the larger of 1 and its size. f16 KV rounds what is read
+ * back, layer after layer: 2^-11 each time, or 2^-10 on a device that cuts instead.
+ */
+const TOLERANCE = { f16: 2e-3, f32: 1e-4 } as const;
+
+export function pulledBlockChecks(platform: Platform): CheckProvider {
+  return async (environment) => TRIALS.map((trial) => check(platform, environment, trial));
+}
+
+function check(platform: Platform, environment: CheckEnvironment, { name, settings }: Trial): Check {
+  const { backend, config, software } = environment;
+  return {
+    group: 'c',
+    name,
+    async run(say, signal) {
+      const architecture = await backend.architecture(config.model);
+      const { blockSize, kvDtype } = settings;
+      const lengths = conversations(blockSize, config.seed);
+      const tokens = lengths.map(({ prompt, output, added }) => prompt + output + added);
+      say('the oracle');
+      const total = tokens.reduce((a, b) => a + b);
+      const oracle = await oracleFor(platform, config, kvDtype, total);
+      signal.throwIfAborted();
+      say('starting engines');
+      const cluster = await backend.startCluster({
+        ...clusterOptions({ ...config, ...FIXED, ...settings }, architecture, software),
+        // The last sampled token is not computed, and P samples one more.
+        maxModelLen: Math.max(...tokens) + 1,
+        mode: 'bidirectional',
+        checksum: true,
+        poison: true,
+      });
+      try {
+        if (!(cluster instanceof EngineCluster))
+          throw new InternalError('this cluster does not let its engines be driven one by one');
+        const layout = kvLayout(architecture, blockSize, kvDtype);
+        const seen: PulledTurns[] = [];
+        for (const [index, { prompt, output, added }] of lengths.entries()) {
+          signal.throwIfAborted();
+          say(`conversation ${index + 1} of ${lengths.length}`);
+          const ids = randomIds(prompt + added, architecture.vocabSize, config.seed + index);
+          const turns = await twoTurns(cluster, layout, {
+            id: `pulled-${index + 1}`,
+            promptTokenIds: ids.slice(0, prompt),
+            outputTokens: output,
+            addedTokenIds: ids.slice(prompt),
+          });
+          oracle.compare(layout, turns.promptTokenIds, turns.pulledBlocks);
+          seen.push(turns);
+        }
+        await end(cluster);
+        return judge(layout, seen, oracle, TOLERANCE[kvDtype]);
+      } finally {
+        await cluster.close();
+      }
+    },
+  };
+}
+
+/** What the user's configuration may not change here. */
+const FIXED = {
+  threshold: 0,
+  tokenCheck: true,
+  loadFailurePolicy: 'fail',
+  link: null,
+  pBlocks: null,
+  dBlocks: null,
+  maxModelLen: null,
+} as const satisfies Partial<RunConfig>;
+
+/** Whole blocks and not, of what D holds and of the prompt that follows; and less than a block. */
+function conversations(blockSize: number, seed: number): Lengths[] {
+  const random = xoroshiro128plus(seed);
+  const between = (from: number, to: number): number => uniformInt(random, from, to);
+  return [
+    { prompt: 2 * blockSize, output: blockSize + 1, added: 5 },
+    { prompt: blockSize + 3, output: blockSize - 3, added: blockSize },
+    { prompt: 3, output: 3, added: between(1, 3) },
+    { prompt: between(1, 40), output: between(2, 20), added: between(1, 40) },
+  ];
+}
+
+function randomIds(count: number, vocabSize: number, seed: number): number[] {
+  const random = xoroshiro128plus(seed);
+  return Array.from({ length: count }, () => uniformInt(random, 0, vocabSize - 1));
+}
+
+/** Nothing may be held, used or miscounted when all is over. */
+async function end(cluster: EngineCluster): Promise<void> {
+  for (const role of ['prefill', 'decode'] as const) {
+    const engine = cluster.engine(role);
+    await engine.serving.releaseHolds('all');
+    await engine.serving.drain();
+  }
+  await cluster.checkIntegrity();
+  const busy = (await cluster.stats()).find(({ heldRequests, usedBlocks }) => heldRequests + usedBlocks > 0);
+  if (busy)
+    throw new InternalError(`${busy.engineId} still uses ${busy.usedBlocks} blocks after all was released`);
+}
+
+function judge(
+  layout: KvLayout,
+  seen: readonly PulledTurns[],
+  oracle: Awaited<ReturnType<typeof oracleFor>>,
+  tolerance: number,
+): CheckResult {
+  const failure = seen.flatMap(({ failures }, i) =>
+    failures.map((why) => `conversation ${i + 1}: ${why}`),
+  )[0];
+  const sum = (value: (turns: PulledTurns) => number): number =>
+    seen.reduce((n, turns) => n + value(turns), 0);
+  const moved =
+    `${plural(seen.length, 'conversation')}, ${sum((t) => t.pulledTokens)} tokens pulled in ` +
+    `${plural(
+      sum((t) => t.pulledBlockCount),
+      'block',
+    )} of ${layout.blockSize} (${sum((t) => t.hitTokens)} tokens hit)`;
+  const { worst, layers } = oracle;
+  const against = `${worst.toExponential(1)} of a value from the oracle in ${layers} (at most ${tolerance})`;
+  if (failure) return { ok: false, detail: `${failure} (${moved})` };
+  if (!(worst <= tolerance)) return { ok: false, detail: `up to ${against} (${moved})` };
+  return { ok: true, detail: `${moved}: D's bytes, and those of a recompute; at most ${against}` };
+}

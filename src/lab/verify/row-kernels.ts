@@ -1,0 +1,220 @@
+/** Embedding, RMSNorm, GEMM and SwiGLU against float64: kernels that treat every row alone. */
+import type { KernelName } from '../../gpu/kernels.ts';
+import { packUniform } from '../../gpu/uniforms.ts';
+import { formOf, GEMM_FORMS } from '../../model/gemm-forms.ts';
+import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
+import { matricesOf } from '../../model/matrices.ts';
+import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
+import { type Matrix, pad4 } from '../../model/types.ts';
+import type { KernelBench } from './kernel-bench.ts';
+import {
+  DTYPES,
+  type Finding,
+  type KernelCheck,
+  largestError,
+  padded,
+  type RandomNumbers,
+} from './kernel-cases.ts';
+
+/** Single precision, over some thousand terms. */
+const BOUND = 2e-5;
+/** One, some, and more than any tile, none a multiple of a tile. */
+const ROW_COUNTS = [1, 5, 21];
+const MOST_ROWS = 21;
+/** Of a matrix that is tried; of larger ones the first columns. */
+const MAX_ELEMENTS = 2 ** 22;
+
+const step = (rows: number, logitRows = 0): ArrayBuffer =>
+  packUniform('step', { rows, logit_rows: logitRows });
+
+/** The portable form comes last, and its workgroups serve for what has one form only. */
+const workgroupOf = ({ forms }: KernelBench): number => forms.at(-1)!.workgroup;
+
+const fewerColumns = (inputs: number, columns: number): number =>
+  Math.min(columns, Math.max(4, Math.floor(MAX_ELEMENTS / inputs)));
+
+export const embedding: KernelCheck = {
+  name: 'embedding',
+  async measure(bench, shapes, random) {
+    const WORKGROUP = workgroupOf(bench);
+    const findings: Finding[] = [];
+    for (const { name, architecture } of shapes) {
+      const { hiddenSize } = architecture;
+      const vocabSize = fewerColumns(hiddenSize, architecture.vocabSize);
+      for (const dtype of DTYPES) {
+        const matrix = random.matrix(hiddenSize, vocabSize, dtype);
+        const ids = [0, vocabSize - 1, ...Array.from({ length: 7 }, () => random.below(vocabSize))];
+        const kernel = await bench.library.get('embedding', {
+          WORKGROUP,
+          WEIGHTS_F32: Number(dtype === 'f32'),
+        });
+        const hidden4 = pad4(hiddenSize) / 4;
+        const [x] = await bench.run(
+          kernel,
+          [
+            Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
+            matrix.data,
+            new Float32Array(4 * hidden4 * ids.length),
+            packUniform('embedding', { hidden4, vocab4: pad4(vocabSize) / 4, first: 0, scale: 1 }),
+            step(ids.length),
+          ],
+          [Math.ceil(hidden4 / WORKGROUP), ids.length],
+        );
+        const { data } = denseMatrix(matrix);
+        const expected = ids.flatMap((id) => [...data.subarray(id * hiddenSize, (id + 1) * hiddenSize)]);
+        const error = largestError(new Float32Array(x!), padded(expected, hiddenSize));
+        findings.push({ what: `${dtype}, ${name}`, error, bound: 0 });
+      }
+    }
+    return findings;
+  },
+};
+
+const NORMS = [
+  { what: 'alone', ADD: 0, GATHER: 0 },
+  { what: 'with the residual', ADD: 1, GATHER: 0 },
+  { what: 'of gathered rows', ADD: 1, GATHER: 1 },
+] as const;
+
+export const rms: KernelCheck = {
+  name: 'rms_norm',
+  async measure(bench, shapes, random) {
+    const findings: Finding[] = [];
+    for (const { name, architecture } of shapes) {
+      const { hiddenSize, rmsNormEps } = architecture;
+      for (const { what, ...variant } of NORMS) {
+        const kernel = await bench.library.get('rmsNorm', { WORKGROUP: workgroupOf(bench), ...variant });
+        const x = random.values(MOST_ROWS * hiddenSize);
+        const delta = random.values(x.length);
+        const weight = random.values(hiddenSize);
+        const rows = variant.GATHER ? [19, 0, 7] : Array.from({ length: MOST_ROWS }, (_, row) => row);
+        const [newX, out] = await bench.run(
+          kernel,
+          [
+            padded(x, hiddenSize),
+            padded(delta, hiddenSize),
+            padded(weight, hiddenSize),
+            Uint32Array.from(rows),
+            new Float32Array(rows.length * pad4(hiddenSize)),
+            packUniform('rmsNorm', {
+              hidden: hiddenSize,
+              hidden4: pad4(hiddenSize) / 4,
+              eps: rmsNormEps,
+            }),
+            step(MOST_ROWS, rows.length),
+          ],
+          [rows.length, 1],
+        );
+        const sum = Float64Array.from(x, (value, i) => (variant.ADD ? value + delta[i]! : value));
+        const normed = rmsNorm(sum, weight, rmsNormEps);
+        const expected = rows.flatMap((row) => [
+          ...normed.subarray(row * hiddenSize, (row + 1) * hiddenSize),
+        ]);
+        const kept = variant.ADD && !variant.GATHER ? sum : x;
+        const errors = [
+          largestError(new Float32Array(out!), padded(expected, hiddenSize)),
+          largestError(new Float32Array(newX!), padded(kept, hiddenSize)),
+        ];
+        findings.push({ what: `${what}, ${name}`, error: Math.max(...errors), bound: BOUND });
+      }
+    }
+    return findings;
+  },
+};
+
+/** Tried with a bias, whatever the model has. */
+const BIASED = ['qkv', 'gate up'];
+
+/** `form`: every form of this name that may be chosen, whatever number of rows it is for. */
+export const gemm = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
+  name,
+  async measure(bench, shapes, random) {
+    const findings: Finding[] = [];
+    for (const { name, architecture } of shapes) {
+      for (const [matrixName, { inputs, outputs }] of Object.entries(matricesOf(architecture))) {
+        for (const dtype of DTYPES) {
+          const matrix = random.matrix(inputs, fewerColumns(inputs, outputs), dtype);
+          const error = await gemmError(bench, kernelName, form, matrix, BIASED.includes(matrixName), random);
+          const what = `${dtype}, ${inputs} x ${matrix.columns} of ${name}`;
+          findings.push({ what, error, bound: BOUND });
+        }
+      }
+    }
+    return findings;
+  },
+});
+
+/** The largest over all variants and numbers of rows. */
+async function gemmError(
+  bench: KernelBench,
+  kernelName: KernelName,
+  form: AdapterForm,
+  matrix: Matrix,
+  useBias: boolean,
+  random: RandomNumbers,
+): Promise<number> {
+  const { rows: inputs, columns } = matrix;
+  const a = random.values(MOST_ROWS * inputs);
+  const bias = random.values(columns);
+  const all = linear(Float64Array.from(a), MOST_ROWS, denseMatrix(matrix), useBias ? bias : null);
+  const columns4 = pad4(columns) / 4;
+  const forms = GEMM_FORMS.filter((chosen) => formOf(chosen).name === kernelName);
+  const variants = await Promise.all(
+    forms.map((chosen) => gemmVariant(bench.library, form, matrix.dtype === 'f32', chosen)),
+  );
+  let error = 0;
+  for (const { kernel, rows: tileRows, columns4: tileColumns4, evenColumns } of variants) {
+    if (evenColumns && columns4 % 2 !== 0) continue;
+    for (const rows of ROW_COUNTS) {
+      const [out] = await bench.run(
+        kernel,
+        [
+          padded(a.subarray(0, rows * inputs), inputs),
+          matrix.data,
+          padded(bias, columns),
+          new Float32Array(rows * pad4(columns)),
+          packUniform('gemm', {
+            inputs4: pad4(inputs) / 4,
+            columns4,
+            use_bias: Number(useBias),
+            count: 0,
+            stride4: columns4,
+            first4: 0,
+          }),
+          step(rows),
+        ],
+        [Math.ceil(columns4 / tileColumns4), Math.ceil(rows / tileRows)],
+      );
+      const expected = padded(all.subarray(0, rows * columns), columns);
+      error = Math.max(error, largestError(new Float32Array(out!), expected));
+    }
+  }
+  return error;
+}
+
+export const activation: KernelCheck = {
+  name: 'swiglu',
+  async measure(bench, shapes, random) {
+    const WORKGROUP = workgroupOf(bench);
+    const kernel = await bench.library.get('swiglu', { WORKGROUP });
+    const findings: Finding[] = [];
+    for (const { name, architecture } of shapes) {
+      const width = architecture.intermediateSize;
+      const width4 = pad4(width) / 4;
+      const gateUp = random.values(MOST_ROWS * 2 * width).map((value) => 6 * value);
+      const [out] = await bench.run(
+        kernel,
+        [
+          padded(gateUp, 2 * width),
+          new Float32Array(MOST_ROWS * 4 * width4),
+          packUniform('swiglu', { width, width4, stride4: pad4(2 * width) / 4 }),
+          step(MOST_ROWS),
+        ],
+        [Math.ceil(width4 / WORKGROUP), MOST_ROWS],
+      );
+      const expected = padded(gatedActivation(Float64Array.from(gateUp), MOST_ROWS, width), width);
+      findings.push({ what: name, error: largestError(new Float32Array(out!), expected), bound: BOUND });
+    }
+    return findings;
+  },
+};

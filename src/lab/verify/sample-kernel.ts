@@ -1,0 +1,136 @@
+/** The sampling kernel against float64: which token each row gives, and the digest of the row. */
+import { packUniform } from '../../gpu/uniforms.ts';
+import { mix } from '../../model/mix.ts';
+import { packSamples, type SampleRequest, uniformDraw } from '../../model/sampling.ts';
+import { pad4 } from '../../model/types.ts';
+import type { Finding, KernelCheck, RandomNumbers } from './kernel-cases.ts';
+
+/** A draw, or a top-p, this near to a boundary may fall on either side of it in single precision. */
+const ROUNDING = 1e-5;
+const ROWS = 12;
+
+const WAYS = [
+  { what: 'greedy', temperature: 0, topK: 0, topP: 1 },
+  { what: 'temperature 1', temperature: 1, topK: 0, topP: 1 },
+  { what: 'top-k 5', temperature: 1.5, topK: 5, topP: 1 },
+  { what: 'top-p 0.6', temperature: 1, topK: 0, topP: 0.6 },
+  { what: 'top-k 20, top-p 0.9', temperature: 0.7, topK: 20, topP: 0.9 },
+] as const;
+
+export const sample: KernelCheck = {
+  name: 'sample',
+  async measure(bench, shapes, random) {
+    const kernel = await bench.library.get('sample', { WORKGROUP: bench.forms[0]!.workgroup });
+    const findings: Finding[] = [];
+    for (const { name, architecture } of shapes) {
+      const { vocabSize } = architecture;
+      const stride = pad4(vocabSize);
+      for (const { what, ...way } of WAYS) {
+        const logits = Array.from({ length: ROWS }, () => rowOfLogits(vocabSize, random));
+        const requests = logits.map((row, i) => requestOf(way, i, row));
+        // What is beside the vocabulary would win.
+        const all = new Float32Array(ROWS * stride).fill(1000);
+        logits.forEach((row, i) => {
+          all.set(row, i * stride);
+        });
+        const { rows, forbidden } = packSamples(requests);
+        const [out] = await bench.run(
+          kernel,
+          [
+            all,
+            rows,
+            forbidden,
+            new Uint32Array(4 * ROWS),
+            packUniform('sample', { vocab: vocabSize, stride }),
+          ],
+          [ROWS, 1],
+        );
+        const words = new Uint32Array(out!);
+        const wrong = logits.filter((row, i) => {
+          const [token, low, high] = words.subarray(4 * i, 4 * i + 3);
+          const digest = digestOf(row);
+          const right = possibleTokens(row, requests[i]!).has(token!);
+          return !right || low !== digest.low || high !== digest.high;
+        });
+        findings.push({ what: `wrong rows, ${what}, ${name}`, error: wrong.length, bound: 0 });
+      }
+    }
+    return findings;
+  },
+};
+
+/** In steps of 1/8, so that many are equal. */
+const rowOfLogits = (vocabSize: number, random: RandomNumbers): Float32Array =>
+  random.values(vocabSize).map((value) => Math.round(40 * value) / 8);
+
+/** Every other row may not take its best token. */
+function requestOf(
+  way: { temperature: number; topK: number; topP: number },
+  index: number,
+  logits: Float32Array,
+): SampleRequest {
+  return {
+    params: { ...way, maxTokens: 1, minTokens: 0, seed: 12_345_678_901, stopTokenIds: [], ignoreEos: false },
+    outputIndex: index,
+    forbiddenTokenIds: index % 2 ? [logits.indexOf(Math.max(...logits)), 3] : [],
+  };
+}
+
+function possibleTokens(logits: Float32Array, request: SampleRequest): Set<number> {
+  const near = (value: number): number[] => [value - ROUNDING, value, value + ROUNDING];
+  const draw = uniformDraw(request.params.seed, request.outputIndex);
+  const { topP } = request.params;
+  const tokens = (topP < 1 ? near(topP) : [topP]).flatMap((p) =>
+    near(draw).map((d) => chosenToken(logits, request, d, p)),
+  );
+  return new Set(tokens);
+}
+
+/** shaders/sample.wgsl's rule, in float64. */
+function chosenToken(
+  logits: Float32Array,
+  { params, forbiddenTokenIds }: SampleRequest,
+  draw: number,
+  topP: number,
+): number {
+  const { temperature, topK } = params;
+  const forbidden = new Set(forbiddenTokenIds);
+  const allowed = [...logits.keys()].filter((id) => !forbidden.has(id));
+  const best = [...allowed].sort((a, b) => logits[b]! - logits[a]! || a - b);
+  const highest = logits[best[0]!]!;
+  if (temperature === 0) return best[0]!;
+  const weight = (id: number): number => Math.exp((logits[id]! - highest) / temperature);
+  const total = (ids: readonly number[]): number => ids.reduce((sum, id) => sum + weight(id), 0);
+  const atLeast = (ids: readonly number[], last: number): number[] =>
+    ids.filter((id) => logits[id]! >= logits[last]!);
+  let kept = topK > 0 ? atLeast(best, best[Math.min(topK, best.length) - 1]!) : best;
+  if (topP < 1) {
+    const wanted = topP * total(kept);
+    let sum = 0;
+    const last = kept.find((id) => {
+      sum += weight(id);
+      return sum >= wanted;
+    });
+    kept = atLeast(kept, last ?? kept.at(-1)!);
+  }
+  const target = draw * total(kept);
+  let sum = 0;
+  const byId = [...kept].sort((a, b) => a - b);
+  const chosen = byId.find((id) => {
+    sum += weight(id);
+    return sum > target;
+  });
+  return chosen ?? byId.at(-1)!;
+}
+
+function digestOf(row: Float32Array): { low: number; high: number } {
+  const bits = new Uint32Array(row.buffer, row.byteOffset, row.length);
+  let low = 0;
+  let high = 0;
+  bits.forEach((word, id) => {
+    const hash = mix(word ^ mix(id));
+    low = (low + hash) >>> 0;
+    high = (high + mix((hash + 0x9e3779b9) >>> 0)) >>> 0;
+  });
+  return { low, high };
+}

@@ -1,0 +1,277 @@
+/**
+ * What happened in a cluster, as a stream of events: the page draws nothing else, whether they come from engines that run
+ * now or from a file. Times are milliseconds since the session began; tokens are counted, bytes are those copied.
+ */
+import { z } from 'zod';
+import { MODES } from '../config/modes.ts';
+import { turnSchema } from '../measure/report.ts';
+
+const count = z.number().int().nonnegative();
+const role = z.enum(['prefill', 'decode']);
+/** Who reads from whom: p_to_d is the hand-over, d_to_p the pull back. */
+const direction = z.enum(['p_to_d', 'd_to_p']);
+const mode = z.enum(MODES);
+
+const BLOCK_STATES = [
+  'free', // nothing in it
+  'computed', // in use: this engine computed its KV
+  'hit', // in use: found in this engine's own prefix cache
+  'arriving', // in use: its KV is on the way
+  'pulled', // in use: its KV came from the other engine
+  'held', // its request has ended; kept for the other engine
+  'cached', // free, but still found by its hash
+  'evicted', // free, and its hash was taken away
+  'null', // block 0, which no request owns
+] as const;
+
+export const blockSchema = z.strictObject({
+  id: count,
+  state: z.enum(BLOCK_STATES),
+  origin: z.enum(['computed', 'pulled']).nullable().describe('How its content came here; null when empty.'),
+  conversation: z.string().nullable().describe('Whose tokens it has; null when empty.'),
+  turn: count.nullable().describe('The turn, from 1 on, that its first token was said in.'),
+  author: z.enum(['user', 'assistant', 'both']).nullable().describe('Who said its tokens.'),
+  index: count.nullable().describe('Place in the conversation, in blocks from 0 on.'),
+  tokens: count.describe('Tokens in it, at most the block size.'),
+  text: z.string().nullable().describe('Them as text; null when empty or no longer known.'),
+  hash: z.string().nullable().describe('First 16 hex digits; null while it has no name in the prefix cache.'),
+  refCount: count.describe('Requests whose block table has it.'),
+  heldFor: role.nullable().describe('Who may still read it.'),
+  heldUntilMs: z.number().nullable().describe('When the hold ends by itself.'),
+  evictions: count.describe('How often content that could still be found was taken from it.'),
+});
+
+const spanSchema = z.strictObject({
+  name: z.string(),
+  lane: z.string(),
+  startMs: z.number(),
+  endMs: z.number(),
+  clock: z.enum(['host', 'gpu', 'modelled']),
+  requestId: z.string().nullable(),
+  requestIds: z.array(z.string()).exactOptional(),
+  args: z.record(z.string(), z.union([z.number(), z.string()])),
+});
+
+const engineSchema = z.strictObject({
+  role,
+  engineId: z.string(),
+  numBlocks: count.describe('The null block counts.'),
+  loadMs: z.number(),
+  compileMs: z.number(),
+  memory: z.record(z.string(), z.number()).describe('Bytes by purpose.'),
+});
+
+export const machineSchema = z.strictObject({
+  adapter: z.strictObject({ name: z.string(), backend: z.string(), software: z.boolean() }),
+  model: z.strictObject({
+    name: z.string(),
+    parameters: count,
+    maxModelLen: count,
+    kvBytesPerToken: count,
+    blockBytes: count,
+    vocabSize: count,
+  }),
+  blockSize: count,
+  engines: z.array(engineSchema),
+  startMs: z.number(),
+  link: z.strictObject({ name: z.string(), bytesPerSecond: z.number(), latencyMs: z.number() }).nullable(),
+});
+
+const statsSchema = z.strictObject({
+  running: count,
+  waiting: count,
+  waitingForRemote: count,
+  heldRequests: count,
+  freeBlocks: count,
+  usedBlocks: count,
+  preemptions: count,
+  prefixCache: z.strictObject({ queries: count, hits: count }).describe('Tokens.'),
+});
+
+const moved = z.object({ bytes: count, blocks: count, ms: z.number(), throttled: z.boolean() });
+
+/** What the page shows of a turn's report. Not strict: a recording outlives the report's growth. */
+const recordedTurnSchema = z.object({
+  ...turnSchema.pick({
+    conversation_id: true,
+    turn: true,
+    prompt_tokens: true,
+    local_hit_tokens: true,
+    pulled_tokens: true,
+    computed_tokens: true,
+    no_pull_reason: true,
+    output_tokens: true,
+    output_token_ids: true,
+    text: true,
+    finish_reason: true,
+    ttft_ms: true,
+    tpot_ms: true,
+    latency_ms: true,
+    stages_ms: true,
+  }).shape,
+  transfer: z.object({ p_to_d: moved, d_to_p: moved }),
+});
+
+const laneSchema = z.strictObject({
+  phase: z.enum(['waiting', 'preparing', 'running', 'done']),
+  startedMs: z.number().nullable().describe('Of the measured turn.'),
+  ttftMs: z.number().nullable(),
+  stagesMs: z.record(z.string(), z.number()),
+  pulledTokens: count,
+  computedTokens: count,
+  bytesPulled: count,
+  answer: z.string(),
+});
+
+export const raceSchema = z.strictObject({
+  question: z.string(),
+  historyTokens: count.describe('Tokens before the measured turn; D has generated or read them all.'),
+  recompute: laneSchema,
+  pull: laneSchema,
+  error: z.string().nullable(),
+});
+
+const pointSchema = z.strictObject({
+  tokens: count.describe('Tokens that D has and P lacks: what is pulled, or computed again.'),
+  pullMs: z.number().nullable(),
+  recomputeMs: z.number().nullable(),
+});
+
+export const crossoverSchema = z.strictObject({
+  points: z.array(pointSchema).describe('Growing tokens; a point fills up while the sweep runs.'),
+  done: count.describe('Measurements made.'),
+  total: count,
+  crossoverTokens: z.number().nullable().describe('Where the two lines cross; null when they do not.'),
+  running: z.boolean(),
+  error: z.string().nullable(),
+});
+
+const at = { atMs: z.number() };
+const blockPairs = z.array(z.tuple([count, count])).describe('Block ids, holder and reader.');
+/** Names a turn among all events; a turn that was tried again has another. */
+const turnId = z.string();
+
+export const sessionEventSchema = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('status'),
+    ...at,
+    phase: z.enum(['starting', 'ready', 'busy', 'failed']),
+    message: z.string().describe('One sentence for people.'),
+    progress: z.number().min(0).max(1).nullable().describe('null: not known.'),
+  }),
+  z.strictObject({ kind: z.literal('settings'), ...at, settings: z.record(z.string(), z.unknown()) }),
+  z.strictObject({ kind: z.literal('machine'), ...at, machine: machineSchema }),
+  z.strictObject({
+    kind: z.literal('engine'),
+    ...at,
+    role,
+    alive: z.boolean(),
+    message: z.string().nullable(),
+  }),
+  z.strictObject({ kind: z.literal('stats'), ...at, role, stats: statsSchema }),
+  z.strictObject({
+    kind: z.literal('blocks'),
+    ...at,
+    role,
+    numBlocks: count,
+    changed: z.array(blockSchema).describe('Blocks that differ from the last event of this engine.'),
+  }),
+  z.strictObject({
+    kind: z.literal('turn_started'),
+    ...at,
+    turnId,
+    conversation: z.string(),
+    turn: count,
+    mode,
+    question: z.string(),
+    edited: z.boolean().describe('The history was changed since the last turn.'),
+  }),
+  z.strictObject({ kind: z.literal('token'), ...at, turnId, text: z.string(), tokens: count }),
+  z.strictObject({ kind: z.literal('turn_ended'), ...at, turnId, result: recordedTurnSchema }),
+  z.strictObject({ kind: z.literal('turn_failed'), ...at, turnId, message: z.string() }),
+  z.strictObject({ kind: z.literal('conversation_ended'), ...at, conversation: z.string() }),
+  z.strictObject({ kind: z.literal('spans'), ...at, spans: z.array(spanSchema) }),
+  z.strictObject({
+    kind: z.literal('transfer_started'),
+    ...at,
+    requestId: z.string().describe("The reader's request."),
+    direction,
+    pairs: blockPairs,
+    bytes: count.describe('That will move.'),
+    streamed: z
+      .literal(true)
+      .exactOptional()
+      .describe('Its blocks come as they are computed: see its chunks.'),
+  }),
+  z.strictObject({
+    kind: z.literal('transfer_chunk'),
+    ...at,
+    requestId: z.string(),
+    direction,
+    pairs: blockPairs.describe('Of a streamed transfer: what came into the slab.'),
+  }),
+  z.strictObject({
+    kind: z.literal('transfer_ended'),
+    ...at,
+    requestId: z.string(),
+    direction,
+    outcome: z.string().describe('done, declined, expired, refused, failed or dead.'),
+    message: z.string(),
+    bytes: count,
+    blocks: count,
+    ms: z.number(),
+    movingMs: z.number().exactOptional().describe('Of a streamed one: the part of ms in which bytes moved.'),
+    stagesMs: z.record(z.string(), z.number()),
+    throttled: z.boolean().describe('A modelled link slowed it down.'),
+  }),
+  z.strictObject({
+    kind: z.literal('slab'),
+    ...at,
+    direction,
+    slotsInUse: count,
+    slots: count,
+    slotBytes: count,
+  }),
+  z.strictObject({ kind: z.literal('note'), ...at, level: z.enum(['info', 'warning']), message: z.string() }),
+  z.strictObject({ kind: z.literal('race'), ...at, race: raceSchema.nullable() }),
+  z.strictObject({ kind: z.literal('crossover'), ...at, crossover: crossoverSchema.nullable() }),
+]);
+
+export const recordingSchema = z.strictObject({
+  kvferryRecording: z.literal(1),
+  madeWith: z.string().describe('The program and its version.'),
+  title: z.string(),
+  events: z.array(sessionEventSchema).min(1, { error: 'at least one event' }),
+});
+
+export type RecordedTurn = z.infer<typeof recordedTurnSchema>;
+export type Mode = z.infer<typeof mode>;
+export type Role = z.infer<typeof role>;
+export type Direction = z.infer<typeof direction>;
+export type BlockView = z.infer<typeof blockSchema>;
+
+/** A block without content. */
+export const emptyBlock = (id: number): BlockView => ({
+  id,
+  state: id === 0 ? 'null' : 'free',
+  origin: null,
+  conversation: null,
+  turn: null,
+  author: null,
+  index: null,
+  tokens: 0,
+  text: null,
+  hash: null,
+  refCount: 0,
+  heldFor: null,
+  heldUntilMs: null,
+  evictions: 0,
+});
+
+export type Machine = z.infer<typeof machineSchema>;
+export type EngineStatsView = z.infer<typeof statsSchema>;
+export type RaceLane = z.infer<typeof laneSchema>;
+export type Race = z.infer<typeof raceSchema>;
+export type Crossover = z.infer<typeof crossoverSchema>;
+export type SessionEvent = z.infer<typeof sessionEventSchema>;
+export type Recording = z.infer<typeof recordingSchema>;

@@ -1,0 +1,45 @@
+/** The clock that tests move. */
+import type { Clock } from '../src/engine/types.ts';
+
+/** Time stands still until a test moves it. */
+export class TestClock implements Clock {
+  #now: number;
+  readonly #sleepers = new Set<{ at: number; wake: () => void }>();
+
+  constructor(now = 1_000_000) {
+    this.#now = now;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (ms <= 0 || signal?.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const sleeper = {
+        at: this.#now + ms,
+        wake: () => {
+          this.#sleepers.delete(sleeper);
+          signal?.removeEventListener('abort', sleeper.wake);
+          resolve();
+        },
+      };
+      this.#sleepers.add(sleeper);
+      signal?.addEventListener('abort', sleeper.wake);
+    });
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+    for (const sleeper of [...this.#sleepers]) if (sleeper.at <= this.#now) sleeper.wake();
+  }
+
+  /** Moves to the next sleeper's time; false when nobody sleeps. */
+  skip(): boolean {
+    const next = Math.min(...[...this.#sleepers].map((sleeper) => sleeper.at));
+    if (!Number.isFinite(next)) return false;
+    this.advance(Math.max(0, next - this.#now));
+    return true;
+  }
+}

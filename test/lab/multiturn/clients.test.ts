@@ -1,0 +1,173 @@
+import { describe, expect, test } from 'vitest';
+import { InternalError, RequestError } from '../../../src/errors.ts';
+import { serveConversations } from '../../../src/lab/multiturn/clients.ts';
+import type { AnsweredTurn, BenchTarget, TurnToSend } from '../../../src/lab/multiturn/target.ts';
+import type { BenchConversation } from '../../../src/workload/types.ts';
+import { clientOptions } from './client-options.ts';
+
+const conversation = (id: string, turns: number): BenchConversation => ({
+  id,
+  turns: Array.from({ length: turns }, (_, turn) => ({
+    content: { kind: 'tokens', tokenIds: [100 + turn] },
+    inputTokens: 1,
+    outputTokens: 2,
+  })),
+});
+
+/** Answers when told to, with two tokens that follow from the turn. */
+class FakeTarget implements BenchTarget {
+  readonly sent: TurnToSend[] = [];
+  readonly ended: string[] = [];
+  underWay = 0;
+  most = 0;
+  readonly #fails: (turn: TurnToSend) => Error | null;
+
+  constructor(fails: (turn: TurnToSend) => Error | null = () => null) {
+    this.#fails = fails;
+  }
+
+  async send(turn: TurnToSend): Promise<AnsweredTurn> {
+    this.sent.push(turn);
+    this.most = Math.max(this.most, ++this.underWay);
+    await new Promise((resolve) => setImmediate(resolve));
+    this.underWay--;
+    const error = this.#fails(turn);
+    if (error) throw error;
+    const output = [10 * turn.turn, 10 * turn.turn + 1];
+    return {
+      ttftMs: 5,
+      latencyMs: 8,
+      gapsMs: [3],
+      inputTokens: null,
+      outputTokens: 2,
+      chunks: 2,
+      output,
+      answer: { kind: 'tokens', tokenIds: output },
+      account: { localHitTokens: null, pulledTokens: null, computedTokens: null },
+      stagesMs: {},
+      bytesPToD: null,
+      bytesDToP: null,
+    };
+  }
+
+  async endConversation(id: string): Promise<void> {
+    this.ended.push(id);
+  }
+
+  async settled(): Promise<void> {}
+}
+
+const order = (target: FakeTarget) =>
+  target.sent.map(({ conversationId, turn }) => `${conversationId}${turn}`).join(' ');
+
+describe('clients', () => {
+  test('one client with one conversation at a time serves them one after the other, with real answers as history', async () => {
+    const target = new FakeTarget();
+    const served = await serveConversations(
+      target,
+      [conversation('a', 2), conversation('b', 1)],
+      clientOptions(),
+    );
+    expect(order(target)).toBe('a1 a2 b1');
+    expect(target.sent[1]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
+    expect(target.sent[0]).toMatchObject({ minTokens: 2, maxTokens: 2 });
+    expect(served.requests[1]!.sample).toMatchObject({
+      input_num_turns: 3,
+      input_num_tokens: 2,
+      output_num_chunks: 1,
+      tpot_ms: 3,
+    });
+    expect([...new Set(target.ended)]).toEqual(['a', 'b']);
+  });
+
+  test('several active conversations go round, the newest first, as in vLLM', async () => {
+    const target = new FakeTarget();
+    const three = ['a', 'b', 'c'].map((id) => conversation(id, 2));
+    await serveConversations(target, three, clientOptions({ maxActive: 3 }));
+    expect(order(target)).toBe('c1 b1 a1 c2 b2 a2');
+  });
+
+  test('every client has one request under way, and its share of the conversations', async () => {
+    const target = new FakeTarget();
+    const list = ['a', 'b', 'c', 'd', 'e'].map((id) => conversation(id, 3));
+    const served = await serveConversations(target, list, clientOptions({ numClients: 2, maxActive: 4 }));
+    expect(target.most).toBe(2);
+    expect(served.requests).toHaveLength(15);
+    for (const id of 'abcde') {
+      const clients = served.requests
+        .filter(({ sample }) => sample.conversation_id === id)
+        .map(({ sample }) => sample.client);
+      expect(new Set(clients).size).toBe(1);
+    }
+  });
+
+  test('a random pick comes from the seed', async () => {
+    const run = async (seed: number) => {
+      const target = new FakeTarget();
+      const list = ['a', 'b', 'c', 'd'].map((id) => conversation(id, 4));
+      await serveConversations(target, list, clientOptions({ maxActive: 4, pick: 'random', seed }));
+      return order(target);
+    };
+    expect(await run(1)).toBe(await run(1));
+    expect(await run(1)).not.toBe(await run(2));
+  });
+
+  test('gaps between requests are exponential, with the rate asked for', async () => {
+    const gaps: number[] = [];
+    const sleep = async (ms: number) => void gaps.push(ms);
+    await serveConversations(
+      new FakeTarget(),
+      [conversation('a', 3000)],
+      clientOptions({ requestRate: 4, sleep }),
+    );
+    expect(gaps).toHaveLength(3000);
+    expect(gaps.reduce((a, b) => a + b) / 3000 / 250).toBeCloseTo(1, 1);
+  });
+
+  test('the warm-up step serves first turns without counting them', async () => {
+    const target = new FakeTarget();
+    const list = [conversation('a', 2), conversation('b', 1)];
+    const served = await serveConversations(target, list, clientOptions({ warmupStep: true }));
+    expect(order(target)).toBe('a1 b1 a2');
+    expect(served.requests.map(({ sample }) => sample.turn)).toEqual([2]);
+    expect(target.sent[2]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
+  });
+
+  test('limits of tokens: given, from the workload, none', async () => {
+    const limits = async (min: number, max: number) => {
+      const target = new FakeTarget();
+      await serveConversations(target, [conversation('a', 1)], clientOptions({ limitTokens: { min, max } }));
+      return [target.sent[0]!.minTokens, target.sent[0]!.maxTokens];
+    };
+    expect(await limits(3, 7)).toEqual([3, 7]);
+    expect(await limits(0, 0)).toEqual([2, 2]);
+    expect(await limits(-1, -1)).toEqual([null, null]);
+  });
+
+  test('a failed request drops its conversation and is counted', async () => {
+    const target = new FakeTarget(({ conversationId }) =>
+      conversationId === 'a' ? new RequestError('full') : null,
+    );
+    const served = await serveConversations(
+      target,
+      [conversation('a', 3), conversation('b', 2)],
+      clientOptions(),
+    );
+    expect(order(target)).toBe('a1 b1 b2');
+    expect([...served.errors]).toEqual([['full', 1]]);
+    expect(served.requests).toHaveLength(2);
+  });
+
+  test('another error ends everything, and so does the signal', async () => {
+    const target = new FakeTarget(() => new InternalError('broken'));
+    const list = [conversation('a', 3), conversation('b', 3)];
+    await expect(
+      serveConversations(target, list, clientOptions({ numClients: 2, maxActive: 2 })),
+    ).rejects.toThrow('broken');
+    const stop = new AbortController();
+    stop.abort(new Error('enough'));
+    await expect(serveConversations(target, list, clientOptions({ signal: stop.signal }))).rejects.toThrow(
+      'enough',
+    );
+  });
+});

@@ -1,0 +1,141 @@
+import { describe, expect, test } from 'vitest';
+import { parseRunConfig } from '../../../src/config/run.ts';
+import {
+  type ExperimentPlan,
+  fitPools,
+  planExperiments,
+  sizeOf,
+} from '../../../src/lab/multiturn/experiments.ts';
+import { fitCost, nextRound, predictRoundMs, whatFits } from '../../../src/lab/multiturn/plan.ts';
+import type { MeasuredRequest } from '../../../src/measure/bench-summary.ts';
+import { generateConversations } from '../../../src/workload/generate.ts';
+import { pr32553 } from '../../../src/workload/pr32553.ts';
+
+const conversations = generateConversations(pr32553, {
+  scale: 16,
+  seed: 0,
+  tokens: { kind: 'drawn', lowest: 8, highest: 4000 },
+});
+const config = (change: Record<string, unknown> = {}) =>
+  parseRunConfig({
+    model: 'tiny',
+    mode: ['unidirectional', 'bidirectional', 'decode-local'],
+    experiments: ['no-prefix-caching', 'prefix-caching', 'eviction'],
+    numClients: 2,
+    maxActiveConversations: 24,
+    threshold: 4,
+    ...change,
+  });
+const size = sizeOf(conversations, 24, 16, 128);
+const plans = planExperiments(config(), size, 16);
+const cost = { turnMs: 20, prefillMsPerToken: 1.5, decodeMsPerToken: 12 };
+const options = (leftMs: number) => ({ numClients: 2, rounds: 3, leftMs });
+
+describe('experiments', () => {
+  test('D has room for what is held of all, P too, but for the one in which it evicts', () => {
+    const [off, on, eviction] = plans as [ExperimentPlan, ExperimentPlan, ExperimentPlan];
+    expect(off.prefixCaching).toBe(false);
+    expect(on.pBlocks).toBeGreaterThan(size.activeBlocks);
+    expect(eviction.pBlocks).toBeLessThan(size.activeBlocks / 2);
+    expect(eviction.pBlocks).toBeGreaterThan(2 * size.longestBlocks);
+    for (const { dBlocks } of plans) expect(dBlocks).toBeGreaterThan(size.activeBlocks);
+  });
+
+  test('what costs time and tells the same everywhere is in one experiment only', () => {
+    expect(plans.map(({ arms }) => arms.map(({ key }) => key))).toEqual([
+      ['unidirectional', 'bidirectional'],
+      ['unidirectional', 'bidirectional', 'decode_local', 'bidirectional_threshold_64'],
+      ['unidirectional', 'bidirectional'],
+    ]);
+    expect(plans[1]!.arms.map(({ threshold }) => threshold)).toEqual([4, 4, 4, 64]);
+  });
+
+  test('with fewer conversations the pool that is to be too small is smaller', () => {
+    const few = sizeOf(conversations.slice(0, 8), 24, 16, 128);
+    const fitted = fitPools(plans, few, 2);
+    expect(fitted[2]!.pBlocks).toBeLessThan(few.activeBlocks);
+    expect(fitted[0]).toBe(plans[0]);
+    expect(fitted[2]!.arms).toBe(plans[2]!.arms);
+  });
+});
+
+describe('what fits a budget', () => {
+  const request = (computed: number, ttftMs: number): MeasuredRequest =>
+    ({ sample: { computed_tokens: computed, ttft_ms: ttftMs, tpot_ms: 12 } }) as MeasuredRequest;
+
+  test('costs are fitted to what was measured', () => {
+    const fitted = fitCost([request(300, 470), request(10, 35), request(100, 170)]);
+    expect(fitted.prefillMsPerToken).toBeCloseTo(1.5);
+    expect(fitted.turnMs).toBeCloseTo(20);
+    expect(fitted.decodeMsPerToken).toBe(12);
+    expect(fitCost([request(100, 150), request(100, 150)])).toMatchObject({
+      prefillMsPerToken: 1.5,
+      turnMs: 0,
+    });
+  });
+
+  test('more time fits more conversations, and the prediction keeps within it', () => {
+    const counts = [100, 300, 600, 1200, 3600].map((seconds) => {
+      const chosen = whatFits(conversations, plans, cost, options(seconds * 1000));
+      if (chosen.length > 2)
+        expect(3 * predictRoundMs(chosen, plans, cost, 2)).toBeLessThanOrEqual(seconds * 1000);
+      return chosen.length;
+    });
+    expect(counts).toEqual(counts.toSorted((a, b) => a - b));
+    expect(counts[0]).toBeLessThan(counts[2]!);
+    expect(counts.at(-1)).toBe(24);
+  });
+
+  test('first there are fewer conversations, then shorter ones, in turns; two turns at least', () => {
+    const shape = (leftMs: number) => {
+      const chosen = whatFits(conversations, plans, cost, options(leftMs));
+      return { count: chosen.length, turns: Math.max(...chosen.map((each) => each.turns.length)) };
+    };
+    expect(shape(1)).toEqual({ count: 2, turns: 2 });
+    expect(shape(1e9)).toEqual({ count: 24, turns: 9 });
+    const shapes = Array.from({ length: 60 }, (_, i) => shape(20_000 * (i + 1)));
+    for (const { count, turns } of shapes) {
+      if (count > 6) expect(turns).toBe(9);
+      if (count < 6) expect(turns).toBeLessThanOrEqual(6);
+      if (count < 4) expect(turns).toBeLessThanOrEqual(4);
+    }
+    const sizes = shapes.map(({ count, turns }) => count * turns);
+    expect(sizes).toEqual(sizes.toSorted((a, b) => a - b));
+    expect(new Set(sizes).size).toBeGreaterThan(10);
+  });
+
+  test('recomputing is predicted to cost more than pulling', () => {
+    const only = (key: string) => [{ ...plans[0]!, arms: plans[0]!.arms.filter((arm) => arm.key === key) }];
+    const without = predictRoundMs(conversations, only('unidirectional'), cost, 2);
+    expect(without).toBeGreaterThan(predictRoundMs(conversations, only('bidirectional'), cost, 2));
+  });
+});
+
+describe('the next round', () => {
+  const state = {
+    roundsMs: [100],
+    leftMs: 1000,
+    conversations: 10,
+    leastConversations: 2,
+    rounds: Number.POSITIVE_INFINITY,
+  };
+
+  test('goes on while there is time', () => {
+    expect(nextRound(state)).toEqual({ kind: 'go', conversations: 10 });
+    expect(nextRound({ ...state, roundsMs: [100, 100, 100], leftMs: 200 })).toEqual({
+      kind: 'go',
+      conversations: 10,
+    });
+  });
+
+  test('ends after three rounds when another would not fit', () => {
+    expect(nextRound({ ...state, roundsMs: [100, 90, 80], leftMs: 105 })).toEqual({ kind: 'end' });
+  });
+
+  test('has fewer conversations when three rounds would not fit otherwise', () => {
+    expect(nextRound({ ...state, leftMs: 108 })).toEqual({ kind: 'go', conversations: 5 });
+    expect(nextRound({ ...state, leftMs: 20 })).toEqual({ kind: 'end' });
+    // Two more do not fit, however few conversations; one does.
+    expect(nextRound({ ...state, conversations: 2, leftMs: 150 })).toEqual({ kind: 'go', conversations: 2 });
+  });
+});

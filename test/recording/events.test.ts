@@ -1,0 +1,34 @@
+/** The recording that comes with the page is one that this version reads. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { recordingSchema } from '../../src/recording/events.ts';
+
+const shipped = path.join(import.meta.dirname, '../../demo/recordings/shipped.json');
+
+test('the shipped recording shows every kind of event that a page draws', () => {
+  const { events } = recordingSchema.parse(JSON.parse(readFileSync(shipped, 'utf8')));
+  const kinds = new Set<string>(events.map(({ kind }) => kind));
+  for (const kind of [
+    'settings',
+    'machine',
+    'blocks',
+    'spans',
+    'transfer_ended',
+    'slab',
+    'race',
+    'crossover',
+  ]) {
+    expect(kinds).toContain(kind);
+  }
+  const ended = events.filter((event) => event.kind === 'turn_ended');
+  expect(ended.some(({ result }) => result.pulled_tokens > 0)).toBe(true);
+});
+
+test('unknown parts of a turn are left out, unknown events are refused', () => {
+  const note = { kind: 'note', atMs: 0, level: 'info', message: 'x' };
+  const recording = { kvferryRecording: 1, madeWith: 'test', title: 'x', events: [note] };
+  expect(recordingSchema.parse(recording).events).toEqual([note]);
+  expect(() => recordingSchema.parse({ ...recording, events: [{ ...note, kind: 'rumour' }] })).toThrow();
+  expect(() => recordingSchema.parse({ ...recording, kvferryRecording: 2 })).toThrow();
+});
