@@ -170,8 +170,10 @@ export async function attentionVariants(
         : await library.get('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
     tileRows,
   });
-  const fewRows = subgroup === null ? PORTABLE_TILE_ROWS : ([1, 2, 4, 8].find((rows) => rows >= group) ?? 8);
-  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : 8;
+  // Of wide heads 8 rows are more than registers hold: half as fast, and four times as long to compile.
+  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : headDim > 128 ? 4 : 8;
+  const fewRows =
+    subgroup === null ? PORTABLE_TILE_ROWS : Math.min(manyRows, 2 ** Math.ceil(Math.log2(group)));
   const splitVariant = async (): Promise<SplitAttention> => {
     const [part, combine] = await Promise.all([
       variant(fewRows, 1),

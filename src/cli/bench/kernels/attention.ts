@@ -36,6 +36,17 @@ export const attentionShapes: readonly AttentionShape[] = [
   ...[512, 4096].map((context) => ({ rows: 1, context, headDim: 64, heads: 4, kvHeads: 2 })),
 ];
 
+/** In the shapes of tiny-hybrid and Gemma 3: a window at the end of a long context, and a context of as many keys. */
+export const windowPairs: readonly { windowed: AttentionShape; full: AttentionShape }[] = [
+  { headDim: 64, heads: 4, kvHeads: 2 },
+  { headDim: 256, heads: 4, kvHeads: 1 },
+].flatMap((shape) =>
+  [1, 64].map((rows) => ({
+    windowed: { ...shape, rows, context: 4096, window: 512 },
+    full: { ...shape, rows, context: 512 },
+  })),
+);
+
 export async function measureAttention(
   bench: Workbench,
   form: AdapterForm,
