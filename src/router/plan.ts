@@ -4,6 +4,8 @@
  */
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
+import type { PromptAccount } from '../engine/types.ts';
+import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
 
 /** What is known of an engine when a plan is made. */
@@ -12,21 +14,44 @@ export interface EngineView {
   role: EngineRole;
   /** It ended, or failed this very turn. */
   ended: boolean;
-  /** Requests under way there. */
+  /** Requests of this router that are under way there: exact, whatever the signals say. */
   inFlight: number;
+  /** As old as a scraped metric would be; null: it has told nothing yet. */
+  signals: EngineSignals | null;
 }
 
-/** What a plan is made for. */
+/** What an engine told of itself. */
+export interface EngineSignals {
+  /** When, on the shared clock, milliseconds. */
+  atMs: number;
+  running: number;
+  waiting: number;
+  waitingForRemote: number;
+  freeBlocks: number;
+  /** The null block does not count. */
+  numBlocks: number;
+  /** Over the last window: tokens a second, and requests that ended a second. */
+  promptTokensPerSecond: number;
+  generationTokensPerSecond: number;
+  endedPerSecond: number;
+}
+
+/** What a plan is made for. A policy never sees how long the answer will be. */
 export interface RouteRequest {
   /** Turns accepted before this one: what takes engines in turn goes by it. */
   number: number;
+  /** On the shared clock, milliseconds. */
+  nowMs: number;
+  conversationId: string;
   promptTokenIds: readonly number[];
   /** The conversation's turns so far. */
   turnsBefore: number;
   mode: Mode;
   handover: Handover;
-  /** Who holds KV of the conversation's last turn; null: nobody. */
-  heldBy: string | null;
+  /** Who holds KV of the conversation's last turn, and of how many tokens; null: nobody. */
+  held: { engineId: string; tokens: number } | null;
+  /** Leading tokens of the prompt that an engine is known to have in its prefix cache. */
+  cachedTokens: (engineId: string) => number;
 }
 
 /** `why`: one sentence's worth, for people. */
@@ -43,11 +68,38 @@ export interface TurnLoad {
   from: string;
 }
 
-/** One file a policy, in policies/. `prefill` and `decode` are never empty; what it returns is one of each. */
-export type RoutingPolicy = (
-  request: RouteRequest,
-  candidates: { prefill: readonly EngineView[]; decode: readonly EngineView[] },
-) => { prefill: EngineView; decode: EngineView; why: string };
+export interface Candidates {
+  /** Neither is ever empty. */
+  prefill: readonly EngineView[];
+  decode: readonly EngineView[];
+}
+
+/** What a policy chose, and how it came to it. */
+export interface Routing {
+  prefill: EngineView;
+  decode: EngineView;
+  /** The decode engine prefills too: the hand-over would cost more. */
+  alone?: boolean;
+  /** One sentence's worth, for people. */
+  why: string;
+  /** What each candidate scored: higher or lower is better as `best` says. */
+  scores?: readonly { engineId: string; side: TurnSide; score: number; best: 'most' | 'least' }[];
+}
+
+/** What came of a turn, for policies that keep track. */
+export type RoutingEvent =
+  | { kind: 'planned'; number: number; prefill: string | null; decode: string; promptTokens: number }
+  | { kind: 'prefilled'; number: number; engineId: string; ms: number; prompt: PromptAccount | null }
+  | { kind: 'first token'; number: number; engineId: string; ttftMs: number }
+  | { kind: 'ended'; number: number; outputTokens: number };
+
+/** One file a policy, in policies/, named in policies/registry.ts. */
+export interface RoutingPolicy {
+  /** Only reads: the same request, candidates and past give the same routing. */
+  route(request: RouteRequest, candidates: Candidates): Routing;
+  /** Absent: it keeps no track. */
+  observe?(event: RoutingEvent): void;
+}
 
 /**
  * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. Throws
@@ -59,11 +111,12 @@ export function planTurn(
   policy: RoutingPolicy,
 ): TurnPlan {
   const candidates = { prefill: candidatesOf('prefill', engines), decode: candidatesOf('decode', engines) };
-  const { prefill, decode, why } = policy(request, candidates);
-  const { mode, handover, heldBy, turnsBefore } = request;
+  const { prefill, decode, why, alone: local } = policy.route(request, candidates);
+  const { mode, handover, held, turnsBefore } = request;
   if (mode === 'monolithic') return alone(decode, 'mode monolithic');
   if (mode === 'decode-local' && turnsBefore > 0) return alone(decode, 'mode decode-local, a later turn');
-  const load = mode === 'bidirectional' && heldBy !== null ? { from: heldBy } : null;
+  if (local) return alone(decode, why);
+  const load = mode === 'bidirectional' && held ? { from: held.engineId } : null;
   return { way: handover, prefill: prefill.engineId, decode: decode.engineId, load, why };
 }
 

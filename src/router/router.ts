@@ -19,6 +19,7 @@ import {
   enginesOf,
   planAgain,
   planTurn,
+  type RouteRequest,
   type RoutingPolicy,
   type TurnPlan,
 } from './plan.ts';
@@ -89,11 +90,19 @@ export class Router {
     acceptedMs: number,
   ): AsyncGenerator<GeneratedToken> {
     const { conversations, prompts, text, spans } = this.#deps;
-    const promptTokenIds = prompts.build(request, conversation);
+    let promptTokenIds: readonly number[];
+    let historyIds: readonly number[];
+    do {
+      historyIds = conversation.historyIds;
+      promptTokenIds = await prompts.build(request, conversation);
+      // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
+    } while (conversation.historyIds !== historyIds);
+    // What is held stays for a turn that somebody waits for.
+    request.signal?.throwIfAborted();
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
-    const plan = this.#plan(request, { number, promptTokenIds, turnsBefore: conversation.turns }, held);
+    const plan = this.#plan(request, conversation, { number, nowMs: acceptedMs, promptTokenIds }, held);
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
@@ -144,13 +153,23 @@ export class Router {
   /** null: the plan's engines ended before it began, and the request may go another way. */
   #plan(
     request: GenerateRequest,
-    turn: { number: number; promptTokenIds: readonly number[]; turnsBefore: number },
+    { id: conversationId, turns: turnsBefore }: Conversation,
+    turn: Pick<RouteRequest, 'number' | 'nowMs' | 'promptTokenIds'>,
     held: HeldForNextTurn | null,
   ): TurnPlan | null {
     const { mode, handover } = this.#deps.settings();
     const views = this.#views();
-    const heldBy = held?.holder.engineId ?? null;
-    const plan = planTurn({ ...turn, mode, handover, heldBy }, views, this.#deps.policy);
+    const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
+    const asked = {
+      ...turn,
+      conversationId,
+      turnsBefore,
+      mode,
+      handover,
+      held: offered,
+      cachedTokens: () => 0,
+    };
+    const plan = planTurn(asked, views, this.#deps.policy);
     const broken = enginesOf(plan).some((id) =>
       views.some(({ engineId, ended }) => engineId === id && ended),
     );
@@ -219,7 +238,7 @@ export class Router {
 
   #views(): EngineView[] {
     return this.#deps.engines().map(({ engineId, role, ended, load }) => {
-      return { engineId, role, ended: ended !== null, inFlight: load.inFlight };
+      return { engineId, role, ended: ended !== null, inFlight: load.inFlight, signals: null };
     });
   }
 

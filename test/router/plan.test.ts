@@ -7,6 +7,7 @@ const view = (engineId: string, more: Partial<EngineView> = {}): EngineView => (
   role: engineId.startsWith('p') ? 'prefill' : 'decode',
   ended: false,
   inFlight: 0,
+  signals: null,
   ...more,
 });
 const request: RouteRequest = {
@@ -15,7 +16,10 @@ const request: RouteRequest = {
   turnsBefore: 1,
   mode: 'bidirectional',
   handover: 'pull',
-  heldBy: null,
+  nowMs: 0,
+  conversationId: 'a',
+  held: null,
+  cachedTokens: () => 0,
 };
 const plan = (change: Partial<RouteRequest>, engines = [view('p0'), view('d0')]) =>
   planTurn({ ...request, ...change }, engines, roundRobin);
@@ -28,7 +32,7 @@ test.each([
   ['unidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: null }],
   ['bidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: { from: 'd0' } }],
 ] as const)('mode %s after %i turns', (mode, turnsBefore, expected) => {
-  expect(plan({ mode, turnsBefore, heldBy: 'd0' })).toMatchObject(expected);
+  expect(plan({ mode, turnsBefore, held: { engineId: 'd0', tokens: 3 } })).toMatchObject(expected);
 });
 
 test('the hand-over is the way of a turn over two engines', () => {
@@ -37,7 +41,10 @@ test('the hand-over is the way of a turn over two engines', () => {
 
 test('what another D holds is loaded from there, whichever D serves', () => {
   const engines = [view('p0'), view('d0'), view('d1')];
-  expect(plan({ number: 1, heldBy: 'd0' }, engines)).toMatchObject({ decode: 'd1', load: { from: 'd0' } });
+  expect(plan({ number: 1, held: { engineId: 'd0', tokens: 3 } }, engines)).toMatchObject({
+    decode: 'd1',
+    load: { from: 'd0' },
+  });
 });
 
 test('round robin is for each role by itself, and passes over engines that ended', () => {
