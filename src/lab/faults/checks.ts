@@ -7,16 +7,8 @@ import type { ViolationKind } from './types.ts';
 
 export type Found = { kind: ViolationKind; detail: string };
 
-/** Bytes on each role's device after its start: turns leave them as they are. */
-export type MemoryAtStart = Map<string, number>;
-
 /** Waits, at most `limitMs`, until nothing is under way or held; then looks into everything. */
-export async function checkCalm(
-  cluster: EngineCluster,
-  clock: Clock,
-  limitMs: number,
-  memory: MemoryAtStart,
-): Promise<Found[]> {
+export async function checkCalm(cluster: EngineCluster, clock: Clock, limitMs: number): Promise<Found[]> {
   const until = clock.now() + limitMs;
   let stats = await cluster.stats();
   while (stats.some(isBusy) && clock.now() < until) {
@@ -24,7 +16,7 @@ export async function checkCalm(
     stats = await cluster.stats();
   }
   const found = stats.flatMap((engine) => leftovers(engine));
-  for (const engine of stats) found.push(...grown(engine, cluster, memory));
+  for (const engine of stats) found.push(...grown(engine, cluster));
   try {
     await cluster.checkIntegrity();
   } catch (error) {
@@ -49,16 +41,18 @@ function leftovers(engine: EngineStats): Found[] {
   return found;
 }
 
-function grown(
-  { engineId, memory: now }: EngineStats,
-  cluster: EngineCluster,
-  atStart: MemoryAtStart,
-): Found[] {
-  const role = cluster.engines.find((engine) => engine.engineId === engineId)?.role ?? engineId;
-  const before = atStart.get(role) ?? now.gpu;
-  atStart.set(role, before);
-  if (now.gpu === before) return [];
-  return [
-    { kind: 'memory grew', detail: `${engineId}: ${now.gpu} bytes on its device, ${before} at the start` },
-  ];
+/** What an engine takes of its device is made at its start; what fills new blocks with NaN is one block, made when first used. */
+function grown({ engineId, memory }: EngineStats, cluster: EngineCluster): Found[] {
+  const engine = cluster.engines.find((engine) => engine.engineId === engineId);
+  if (!engine) return [];
+  const { shared = 0, ...onDevice } = engine.started.memory;
+  const atStart = Object.values(onDevice).reduce((sum, bytes) => sum + bytes, engine.started.blockBytes);
+  const found: Found[] = [];
+  const grew = (now: number, start: number, where: string): void => {
+    const detail = `${engineId}: ${now} bytes ${where}, ${start} at the start`;
+    if (now > start) found.push({ kind: 'memory grew', detail });
+  };
+  grew(memory.gpu, atStart, 'on its device');
+  grew(memory.shared, shared, 'shared');
+  return found;
 }

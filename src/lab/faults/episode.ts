@@ -6,7 +6,7 @@ import { KvferryError, messageOf } from '../../errors.ts';
 import { type Fault, type FaultKind, makeSchedule } from '../../faults/schedule.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { PolicyChange } from '../../fleet/types.ts';
-import { checkCalm, type Found, type MemoryAtStart } from './checks.ts';
+import { checkCalm, type Found } from './checks.ts';
 import { LONGEST, type Script, type ScriptedTurn } from './script.ts';
 import type { Storm } from './storm.ts';
 import type { TurnOutcome } from './types.ts';
@@ -20,7 +20,6 @@ export interface EpisodeDeps {
   storm: Storm;
   scripts: readonly Script[];
   clock: Clock;
-  memory: MemoryAtStart;
   kinds: readonly FaultKind[];
   /** Milliseconds after which a call hangs. */
   patienceMs: number;
@@ -73,7 +72,7 @@ class Episode {
   }
 
   async run(): Promise<EpisodeResult> {
-    const { cluster, storm, kinds, clock, drainMs, memory } = this.#deps;
+    const { cluster, storm, kinds, clock, drainMs } = this.#deps;
     const { change, clients, failover } = drawn(this.#seed, cluster);
     this.#failover = failover;
     await this.#bounded('configure()', cluster.configure(change));
@@ -91,7 +90,7 @@ class Episode {
     while (this.#talks.size > 0) await Promise.all(this.#talks);
     await this.#bounded('replacing engines', storm.calm());
     for (const id of this.#conversations) await cluster.endConversation(id);
-    const calm = checkCalm(cluster, clock, drainMs, memory);
+    const calm = checkCalm(cluster, clock, drainMs);
     this.#found.push(...((await this.#bounded('stats()', calm)) ?? []));
     await storm.setClocksRight();
     return { faults: this.#faults, turns: this.#turns, errors: this.#errors, found: this.#found };

@@ -4,7 +4,6 @@ import { ConfigError } from '../../errors.ts';
 import { describeFault, FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
-import type { MemoryAtStart } from './checks.ts';
 import { type EpisodeResult, runEpisode } from './episode.ts';
 import { askAlone } from './script.ts';
 import { Storm } from './storm.ts';
@@ -41,14 +40,13 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
   try {
     storm.over(cluster);
-    const memory: MemoryAtStart = new Map();
     const scripts = await askAlone(cluster, 1, signal);
     const tally = new Tally();
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {
       // So that the run that begins with a seed's episode is the way to repeat it.
       const episodeSeed = (seed + tally.episodes) % 2 ** 32;
       const patienceMs = software ? 60_000 : 30_000;
-      const deps = { cluster, storm, scripts, clock, memory, kinds, patienceMs, drainMs: DRAIN_MS, signal };
+      const deps = { cluster, storm, scripts, clock, kinds, patienceMs, drainMs: DRAIN_MS, signal };
       const result = await runEpisode(episodeSeed, deps);
       tally.add(episodeSeed, result);
       options.onEpisode(tally.happened, tally.episodes, tally.violations);
