@@ -17,10 +17,16 @@ import type { EngineClient, EngineRole, RouterWork } from '../router/engine-clie
 import { OutputStream } from '../router/output-stream.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import { EngineConnection } from './engine-connection.ts';
+import type { Seat } from './seats.ts';
+
+/** What an engine is in its fleet. */
+type EngineSeat = Pick<Seat, 'role' | 'roleset' | 'combined'>;
 
 export class ThreadEngine implements EngineClient {
   readonly engineId: string;
   readonly role: EngineRole;
+  readonly roleset: string;
+  readonly combined: boolean;
   readonly address: RemoteAddress;
   started!: EngineStarted;
   /** Messages with spans that came. */
@@ -30,9 +36,11 @@ export class ThreadEngine implements EngineClient {
   readonly #streams = new Map<string, OutputStream>();
   readonly #spanListeners = new Set<(span: RawSpan) => void>();
 
-  private constructor({ engineId, host, port }: EngineStart['core'], role: EngineRole, clock: Clock) {
+  private constructor({ engineId, host, port }: EngineStart['core'], seat: EngineSeat, clock: Clock) {
     this.engineId = engineId;
-    this.role = role;
+    this.role = seat.role;
+    this.roleset = seat.roleset;
+    this.combined = seat.combined;
     this.address = { engineId, host, port };
     this.#clock = clock;
   }
@@ -41,10 +49,10 @@ export class ThreadEngine implements EngineClient {
   static async start(
     platform: Platform,
     start: EngineStart,
-    role: EngineRole,
+    seat: EngineSeat,
     clock: Clock,
   ): Promise<ThreadEngine> {
-    const engine = new ThreadEngine(start.core, role, clock);
+    const engine = new ThreadEngine(start.core, seat, clock);
     engine.started = await EngineConnection.open(platform, start, (connection) => {
       engine.#connection = connection;
       connection.onEvent((event) => engine.#receive(event));

@@ -15,7 +15,7 @@ export const doctorSpec: CommandSpec = {
   usage: 'doctor',
   description:
     'Show adapters, features, limits, kernels, copy rates and memory, and what to do when something is missing.',
-  groups: ['machine', 'general'],
+  groups: ['machine', 'fleet', 'general'],
   examples: ['kvferry doctor', 'kvferry doctor --adapter swiftshader'],
 };
 
