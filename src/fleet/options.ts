@@ -27,6 +27,19 @@ export const fleetIn = ({ fleet, prefill, decode }: Counted): FleetOptions =>
 export const engineSpecs = (options: Counted): EngineSpec[] =>
   fleetIn(options).seats.map((seat, index) => ({ ...seat, index }));
 
+/** For people: 'P and D', '2 P and 3 D', '2 P, 3 D and 1 that does both'. */
+export function countEngines(options: Counted): string {
+  const { seats } = fleetIn(options);
+  const count = (role: EngineRole): number =>
+    seats.filter((seat) => seat.role === role && !seat.combined).length;
+  const [prefill, decode] = [count('prefill'), count('decode')];
+  const both = seats.length - prefill - decode;
+  if (prefill === 1 && decode === 1 && both === 0) return 'P and D';
+  const pair = prefill === 0 ? [] : [`${prefill} P`, `${decode} D`];
+  const named = both === 0 ? pair : [...pair, `${both} that ${both === 1 ? 'does' : 'do'} both`];
+  return named.length === 1 ? named[0]! : `${named.slice(0, -1).join(', ')} and ${named.at(-1)}`;
+}
+
 /** Blocks of its pool, and whether it caches: its own, or what its role has. */
 export const poolOf = (
   options: Pick<ClusterOptions, EngineRole>,

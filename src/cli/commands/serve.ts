@@ -8,6 +8,7 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { startingLine } from '../start-cluster.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
@@ -33,7 +34,7 @@ export async function serve(config: RunConfig, { deps, signal }: CommandContext)
   const options = clusterOptions(config, architecture, adapter.software);
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
-  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
+  progress.line(await startingLine(options, adapter.name, deps));
   const server = await deps.servers.start(options, serverOptions(config, ports, deps), (cluster) =>
     pullPolicy.apply(cluster, progress),
   );
