@@ -82,7 +82,7 @@ export class EngineCluster implements Cluster {
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const { mode, handover, link } = this.#options;
-        return { mode, handover, throttled: link !== null };
+        return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
       engines: () => engines.all,
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { MODES } from '../../src/config/modes.ts';
+import { parseRunConfig } from '../../src/config/run.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
+import { clusterOptions } from '../../src/fleet/from-config.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
 import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 const pool = (count: number, enablePrefixCaching: boolean) => ({
@@ -126,5 +129,56 @@ describe('two P and two D', () => {
         });
       }
     }
+  });
+});
+
+describe('a fleet of rolesets', () => {
+  const from = (fleet: object, settings: object = {}) => {
+    const config = parseRunConfig({ model: 'nano', fleet, ...settings });
+    const { fleet: seats, placement } = clusterOptions(config, presetArchitecture('nano'), true);
+    return { fleet: seats!, placement: placement! };
+  };
+
+  it('replica: keeps a turn in one roleset, by the length of its prompt, and one that does both takes the rest', async () => {
+    const rolesets = [
+      { name: 'short', prefill: [{ blocks: 64 }], decode: 2, promptTokens: { max: 60 } },
+      { name: 'long', both: 2, promptTokens: { min: 61 } },
+    ];
+    const alone = await withCluster({ mode: 'monolithic' }, (cluster) => talk(cluster));
+    await withCluster(from({ rolesets }, { modeOfFleet: 'replica' }), async (cluster) => {
+      expect(cluster.info.engines.map(({ engineId, numBlocks }) => [engineId, numBlocks])).toEqual([
+        ['prefill-0', 64],
+        ['decode-0', 128],
+        ['decode-1', 128],
+        ['both-0', 128],
+        ['both-1', 128],
+      ]);
+      const sides = watch(cluster);
+      const answers = await talk(cluster);
+      expect(fingerprint(answers)).toEqual(fingerprint(alone));
+      // The first two prompts of each have 21 and 54 tokens, the others 87 and 120.
+      const count = (name: RegExp) => sides.filter(({ engineId }) => name.test(engineId)).length;
+      expect([count(/^prefill/), count(/^decode/), count(/^both/)]).toEqual([6, 6, 6]);
+    });
+  });
+
+  it('each pair has its own link', async () => {
+    const fleet = {
+      rolesets: [{ prefill: 1, decode: 2 }],
+      links: [{ between: ['prefill-0', 'decode-1'], link: '1e6,40ms' }],
+    };
+    await withCluster(from(fleet), async (cluster) => {
+      const answers = await converse(cluster, 'c', 3);
+      const linkMs = answers.map(({ result }) => [
+        result.transfer.dToP?.stages.linkMs ?? null,
+        result.transfer.pToD!.stages.linkMs,
+      ]);
+      // Turns go to decode-0, decode-1, decode-0: what comes from the one before is pulled over that one's link.
+      expect(linkMs[0]).toEqual([null, 0]);
+      expect(linkMs[1]![0]).toBe(0);
+      expect(linkMs[1]![1]).toBeGreaterThan(40);
+      expect(linkMs[2]![0]).toBeGreaterThan(40);
+      expect(linkMs[2]![1]).toBe(0);
+    });
   });
 });
