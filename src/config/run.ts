@@ -8,7 +8,7 @@ import { parsedJson } from './cluster-schema.ts';
 import { didYouMean, nearest } from './fields.ts';
 import { fleetFields } from './fleet-schema.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
-import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+import { type RunConfig, type RunKey, runConfigSchema, runKeys, SECRET_KEYS } from './run-schema.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
 export {
@@ -171,6 +171,7 @@ function sentence(issue: Issue, input: unknown, label: (key: string) => string):
   }
   const found = shown(issue.path.reduce<unknown>(child, input));
   const name = key === null ? 'the configuration' : label(key);
+  if (SECRET_KEYS.has(key ?? '')) return `${name} is not usable: wanted ${issue.message}; or leave it out`;
   if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${issue.message}`;
   if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key)}`;
