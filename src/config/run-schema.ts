@@ -17,6 +17,7 @@ import {
   text,
   wholeNumber,
 } from './fields.ts';
+import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
@@ -173,6 +174,7 @@ const general = {
 
 const fieldGroups = {
   machine,
+  fleet,
   cluster,
   sampling,
   workload,
@@ -197,6 +199,7 @@ const fieldGroups = {
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
   ...machine,
+  ...fleet,
   ...cluster,
   ...sampling,
   ...modes,
