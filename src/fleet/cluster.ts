@@ -15,7 +15,7 @@ import { loadArchitecture } from '../model/load-weights.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
-import type { EngineRole } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import { roundRobin } from '../router/policies/round-robin.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
@@ -28,13 +28,14 @@ import { describe } from './describe.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
-import { changed, type EngineSpec, engineCore } from './options.ts';
+import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
   Cluster,
   ClusterInfo,
   ClusterOptions,
+  ClusterSeams,
   EngineLookup,
   EngineSnapshot,
   PolicyChange,
@@ -65,6 +66,7 @@ export class EngineCluster implements Cluster {
     text: TextModel,
     info: ClusterInfo,
     clock: Clock,
+    client: NonNullable<ClusterSeams['client']>,
   ) {
     this.#options = options;
     this.#atStart = options;
@@ -73,17 +75,24 @@ export class EngineCluster implements Cluster {
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
+    const clients = new WeakMap<ThreadEngine, EngineClient>();
+    const clientOf = (engine: ThreadEngine): EngineClient => {
+      const known = clients.get(engine) ?? client(engine);
+      clients.set(engine, known);
+      return known;
+    };
     this.#router = new Router({
       text,
       prompts: this.#prompts,
       conversations: this.#conversations,
       clock,
       policy: roundRobin,
+      placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const { mode, handover, link } = this.#options;
-        return { mode, handover, throttled: link !== null };
+        return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
-      engines: () => engines.all,
+      engines: () => engines.all.map(clientOf),
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
       onRequest: (request) => this.#engineWatch.tell({ kind: 'request', ...request }),
       newId: unguessable,
@@ -101,13 +110,14 @@ export class EngineCluster implements Cluster {
     platform: Platform,
     options: ClusterOptions,
     clock: Clock = systemClock,
+    { wire, client = (engine) => engine }: ClusterSeams = {},
   ): Promise<EngineCluster> {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
     checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      EnginePool.start(platform, clock, options),
+      EnginePool.start(platform, clock, options, wire),
     ]);
     if (text.status === 'rejected') {
       if (engines.status === 'fulfilled') await engines.value.shutdown();
@@ -115,7 +125,7 @@ export class EngineCluster implements Cluster {
     }
     if (engines.status === 'rejected') throw engines.reason;
     const info = describe(options, engines.value.all, text.value, clock.now() - begun);
-    return new EngineCluster(options, engines.value, text.value, info, clock);
+    return new EngineCluster(options, engines.value, text.value, info, clock, client);
   }
 
   get info(): ClusterInfo {

@@ -1,5 +1,6 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { PlacementMode } from '../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
@@ -11,12 +12,14 @@ import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
-import type { EngineRole } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
+import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
+import type { FleetOptions } from './seats.ts';
 
 /** Of the engines of a role. */
 export interface EngineOptions {
@@ -45,6 +48,10 @@ export interface ClusterOptions {
   blockSize: number;
   prefill: EngineOptions;
   decode: EngineOptions;
+  /** Who there is, one by one; absent: `count` of each role, in one roleset. */
+  fleet?: FleetOptions;
+  /** Absent: pooled. */
+  placement?: PlacementMode;
   maxNumBatchedTokens: number;
   maxNumSeqs: number;
   maxModelLen: number;
@@ -65,6 +72,13 @@ export interface ClusterOptions {
   fault: InjectedFault | null;
 }
 
+/** Where what stands between router and engines, or between engines, can be put: faults, for one. All may be left out. */
+export interface ClusterSeams {
+  wire?: EngineWire;
+  /** What the router sees in place of an engine; asked once for each. */
+  client?: (engine: EngineClient) => EngineClient;
+}
+
 /** What can change while the engines stay: everything left out stays as it is. */
 export interface PolicyChange {
   mode?: Mode;
@@ -76,6 +90,7 @@ export interface PolicyChange {
   prefillBlocks?: number;
   decodeBlocks?: number;
   tokenCheck?: boolean;
+  loadFailurePolicy?: ConnectorConfig['loadFailurePolicy'];
   decoderTtlMs?: number;
   link?: LinkSpec | null;
   handover?: Handover;

@@ -20,7 +20,7 @@ import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
-import type { LinkSpec } from '../transport/link.ts';
+import type { LinkSpec, PeerLink } from '../transport/link.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
@@ -30,6 +30,8 @@ export interface EngineStart {
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
+  /** To some peers, in place of `link`. */
+  peerLinks: readonly PeerLink[];
   checksum: boolean;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
@@ -109,6 +111,9 @@ export interface InspectionApi {
   reportCacheEvents(wanted: boolean): Promise<void>;
 }
 
+/** Milliseconds to add from now on, or for which to stand still. */
+export type ClockChange = { jumpMs: number } | { stallMs: number };
+
 /** What experiments do to an engine: measurements want it idle. */
 export interface LabApi {
   /** What is cached of the sequence beyond its first keepTokens is found no more. */
@@ -125,6 +130,8 @@ export interface LabApi {
   setTiming(mode: TimingMode | null): Promise<boolean>;
   /** Since the last time, or since setTiming; with the ceilings, measured now. */
   takeKernelTimes(): Promise<MeasuredKernels>;
+  /** Moves the engine's own clock. RequestError where it has none that can be moved. */
+  moveClock(change: ClockChange): Promise<void>;
   /** As a driver's reset would: the device is gone, and with it every request. */
   loseDevice(): Promise<void>;
 }

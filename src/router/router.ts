@@ -14,6 +14,7 @@ import { type Conversation, type ConversationCache, type HeldForNextTurn, releas
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
+import type { Placement } from './placement.ts';
 import {
   type EngineView,
   enginesOf,
@@ -54,6 +55,8 @@ export interface RouterDeps {
   conversations: ConversationCache;
   clock: Clock;
   policy: RoutingPolicy;
+  /** Absent: any P with any D. */
+  placement?: Placement;
   /** What is in force now. `throttled`: a modelled link slows transfers down. */
   settings: () => { mode: Mode; handover: Handover; throttled: boolean };
   /** Those there are now, ended ones included. */
@@ -121,8 +124,10 @@ export class Router {
       signal: request.signal ?? null,
       stopped: stopping.signal,
     };
+    let given = offered === null;
     const give = (): void => {
-      if (offered) release(offered);
+      if (!given) release(offered!);
+      given = true;
     };
     const outputs = request.failover
       ? this.#withFailover(served, asked, plan, give)
@@ -135,17 +140,12 @@ export class Router {
       minTokens: asked.sampling.minTokens,
       onStop: () => stopping.abort(),
     });
-    let finished = false;
     spans.turnBegins(served);
     try {
-      for await (const item of answer) {
-        const token = this.#token(item, request, served);
-        finished = token.final !== null;
-        yield token;
-      }
+      for await (const item of answer) yield this.#token(item, request, served);
     } finally {
-      // Nobody else would tell D that its blocks are free.
-      if (!finished) give();
+      // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
+      give();
       spans.turnEnds(served);
     }
   }
@@ -169,7 +169,13 @@ export class Router {
       held: offered,
       cachedTokens: () => 0,
     };
-    const plan = planTurn(asked, views, this.#deps.policy);
+    let plan: TurnPlan;
+    try {
+      plan = planTurn(asked, views, this.#deps.policy, this.#deps.placement);
+    } catch (error) {
+      if (held) release(held);
+      throw error;
+    }
     const broken = enginesOf(plan).some((id) =>
       views.some(({ engineId, ended }) => engineId === id && ended),
     );
@@ -237,8 +243,14 @@ export class Router {
   }
 
   #views(): EngineView[] {
-    return this.#deps.engines().map(({ engineId, role, ended, load }) => {
-      return { engineId, role, ended: ended !== null, inFlight: load.inFlight, signals: null };
+    return this.#deps.engines().map(({ engineId, role, roleset, combined, ended, load }) => {
+      const who = {
+        engineId,
+        role,
+        ...(roleset === undefined ? {} : { roleset }),
+        combined: combined ?? false,
+      };
+      return { ...who, ended: ended !== null, inFlight: load.inFlight, signals: null };
     });
   }
 

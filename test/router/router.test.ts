@@ -146,6 +146,14 @@ describe('what is held for the next turn', () => {
     expect(at('d0').released).toContain(at('d0').requests[1]!.requestId);
   });
 
+  test('what a turn was offered is released when it ends well too: the pull may have failed, or its notification been lost', async () => {
+    const { at, converse } = world('bidirectional');
+    await converse(2);
+    const [first, second] = at('d0').requests;
+    expect(at('d0').released).toEqual([first!.requestId]);
+    expect([...at('d0').holds]).toEqual([second!.requestId]);
+  });
+
   test('is freed when the turn that took it fails or is left', async () => {
     for (const leave of [true, false]) {
       const { at, router, converse } = world('bidirectional');
