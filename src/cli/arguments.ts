@@ -203,6 +203,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
   const titles: Record<FieldGroup, string> = {
     machine: 'Model and adapter',
     cluster: 'Engines and transfers',
+    routing: 'Routing',
     sampling: 'Sampling',
     modes: 'Modes',
     measuring: 'Rounds',

@@ -10,6 +10,7 @@ import { ConfigError, messageOf } from '../errors.ts';
 export type FieldGroup =
   | 'machine'
   | 'cluster'
+  | 'routing'
   | 'sampling'
   | 'workload'
   | 'modes'

@@ -18,6 +18,7 @@ import {
   wholeNumber,
 } from './fields.ts';
 import { MODES, RUN_MODES } from './modes.ts';
+import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
@@ -174,6 +175,7 @@ const general = {
 const fieldGroups = {
   machine,
   cluster,
+  routing,
   sampling,
   workload,
   modes,
@@ -198,6 +200,7 @@ const fieldGroups = {
 export const runConfigSchema = z.strictObject({
   ...machine,
   ...cluster,
+  ...routing,
   ...sampling,
   ...modes,
   ...workload,

@@ -3,6 +3,7 @@
  * How a turn goes through the engines is the router's business (src/router).
  */
 import type { Mode } from '../config/modes.ts';
+import { DEFAULT_ROUTING } from '../config/routing.ts';
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { EngineStats } from '../host/engine-api.ts';
@@ -16,7 +17,8 @@ import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
 import type { EngineRole } from '../router/engine-client.ts';
-import { roundRobin } from '../router/policies/round-robin.ts';
+import { seededDraws } from '../router/policies/definition.ts';
+import { makePolicy } from '../router/policies/registry.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
@@ -78,7 +80,11 @@ export class EngineCluster implements Cluster {
       prompts: this.#prompts,
       conversations: this.#conversations,
       clock,
-      policy: roundRobin,
+      policy: makePolicy(DEFAULT_ROUTING, {
+        draws: seededDraws(0),
+        blockSize: options.blockSize,
+        kvBytesPerToken: info.model.kvBytesPerToken,
+      }),
       settings: () => {
         const { mode, handover, link } = this.#options;
         return { mode, handover, throttled: link !== null };

@@ -16,6 +16,8 @@ export interface EngineView {
   ended: boolean;
   /** Requests of this router that are under way there: exact, whatever the signals say. */
   inFlight: number;
+  /** Engines of one roleset serve a turn together where the fleet is made of such; absent: the only one. */
+  roleset?: string;
   /** As old as a scraped metric would be; null: it has told nothing yet. */
   signals: EngineSignals | null;
 }
@@ -82,14 +84,34 @@ export interface Routing {
   alone?: boolean;
   /** One sentence's worth, for people. */
   why: string;
-  /** What each candidate scored: higher or lower is better as `best` says. */
-  scores?: readonly { engineId: string; side: TurnSide; score: number; best: 'most' | 'least' }[];
+  /** What candidates scored; of whom there is none, the policy did not score. */
+  scores?: readonly RoutingScore[];
+  /** What it takes the time to the first token to be, milliseconds. */
+  predictedTtftMs?: number;
 }
 
-/** What came of a turn, for policies that keep track. */
+export interface RoutingScore {
+  engineId: string;
+  side: TurnSide;
+  score: number;
+  /** Whether a higher or a lower score is better. */
+  best: 'most' | 'least';
+}
+
+/** What came of a turn, for policies that keep track. Each 'planned' is followed by one 'ended', however the turn ends. */
 export type RoutingEvent =
-  | { kind: 'planned'; number: number; prefill: string | null; decode: string; promptTokens: number }
+  /** `prefill`: null where one engine does both. */
+  | {
+      kind: 'planned';
+      number: number;
+      prefill: string | null;
+      decode: string;
+      promptTokens: number;
+      request: RouteRequest;
+    }
   | { kind: 'prefilled'; number: number; engineId: string; ms: number; prompt: PromptAccount | null }
+  /** KV was moved for it: to P from who held it, or from P to D. `ms`: from the READ's posting to its end. */
+  | { kind: 'moved'; number: number; from: string; to: string; bytes: number; ms: number }
   | { kind: 'first token'; number: number; engineId: string; ttftMs: number }
   | { kind: 'ended'; number: number; outputTokens: number };
 

@@ -20,6 +20,7 @@ export const benchSpec: CommandSpec = {
     'modes',
     'machine',
     'cluster',
+    'routing',
     'costs',
     'audit',
     'sampling',

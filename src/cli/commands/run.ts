@@ -42,6 +42,7 @@ export const runSpec: CommandSpec = {
     'sampling',
     'machine',
     'cluster',
+    'routing',
     'pages',
     'junit',
     'outputs',

@@ -1,0 +1,48 @@
+/** Policies and views for tests. */
+import type { RoutingName } from '../../src/config/routing.ts';
+import type { EngineView, RouteRequest } from '../../src/router/plan.ts';
+import { seededDraws } from '../../src/router/policies/definition.ts';
+import { makePolicy } from '../../src/router/policies/registry.ts';
+
+export const DEPS = { draws: seededDraws(0), blockSize: 16, kvBytesPerToken: 1024 };
+
+/** `draws`: what is drawn, one after the other, in each turn; left out: from a seed. */
+export function policyOf(
+  name: RoutingName | (string & {}),
+  parameters: object = {},
+  draws?: readonly number[],
+) {
+  const drawn = () => {
+    let next = 0;
+    return () => draws![next++ % draws!.length]!;
+  };
+  return makePolicy(
+    { name, parameters: Object.keys(parameters).length > 0 ? { [name]: parameters } : {} },
+    draws ? { ...DEPS, draws: drawn } : DEPS,
+  );
+}
+
+export const ROUND_ROBIN = policyOf('round-robin');
+
+/** Names with p prefill. */
+export const view = (engineId: string, more: Partial<EngineView> = {}): EngineView => ({
+  engineId,
+  role: engineId.startsWith('p') ? 'prefill' : 'decode',
+  ended: false,
+  inFlight: 0,
+  signals: null,
+  ...more,
+});
+
+export const routeRequest = (more: Partial<RouteRequest> = {}): RouteRequest => ({
+  number: 0,
+  promptTokenIds: Array.from({ length: 100 }, (_, i) => i),
+  turnsBefore: 0,
+  mode: 'bidirectional',
+  handover: 'pull',
+  nowMs: 0,
+  conversationId: 'a',
+  held: null,
+  cachedTokens: () => 0,
+  ...more,
+});
