@@ -175,18 +175,20 @@ export class EngineCore {
    */
   async waitForChange(signal: AbortSignal): Promise<void> {
     const { connector, clock } = this.#deps;
+    // Not AbortSignal.any: Node keeps such a signal for good once a listener outlived its abort.
     const over = new AbortController();
-    const stop = AbortSignal.any([signal, over.signal]);
-    const stopped = new Promise<void>((resolve) => {
-      if (stop.aborted) resolve();
-      stop.addEventListener('abort', () => resolve());
-    });
+    const stop = over.signal;
+    const stopped = new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve()));
+    const end = () => over.abort();
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
     const due = connector?.scheduler.metaDueMs() ?? null;
     await Promise.race([
       stopped,
       connector?.worker.waitForChange(stop) ?? stopped,
       due === null ? stopped : clock.sleep(Math.max(0, due - clock.now()), stop),
     ]);
+    signal.removeEventListener('abort', end);
     over.abort();
   }
 
