@@ -4,6 +4,7 @@
  */
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { PromptAccount } from '../engine/types.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
@@ -23,20 +24,7 @@ export interface EngineView {
 }
 
 /** What an engine told of itself. */
-export interface EngineSignals {
-  /** When, on the shared clock, milliseconds. */
-  atMs: number;
-  running: number;
-  waiting: number;
-  waitingForRemote: number;
-  freeBlocks: number;
-  /** The null block does not count. */
-  numBlocks: number;
-  /** Over the last window: tokens a second, and requests that ended a second. */
-  promptTokensPerSecond: number;
-  generationTokensPerSecond: number;
-  endedPerSecond: number;
-}
+export type EngineSignals = EngineLoad;
 
 /** What a plan is made for. A policy never sees how long the answer will be. */
 export interface RouteRequest {

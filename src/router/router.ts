@@ -11,11 +11,11 @@ import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
+import { DecidedBy, type RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
 import {
-  type EngineView,
   enginesOf,
   planAgain,
   planTurn,
@@ -27,6 +27,8 @@ import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
+import { TurnWatch } from './turn-watch.ts';
+import type { EngineViews } from './views.ts';
 import { type Turn, turnOutputs, type Way } from './ways.ts';
 
 /** The router accepted a turn. */
@@ -48,12 +50,21 @@ export interface RequestNotice {
   engineId: string;
 }
 
+/** The policy that is in force. */
+export interface RouterPolicy {
+  name: string;
+  policy: RoutingPolicy;
+  views: EngineViews;
+  looksAt: { cache: boolean };
+}
+
 export interface RouterDeps {
   text: TurnText;
   prompts: PromptBuilder;
   conversations: ConversationCache;
   clock: Clock;
-  policy: RoutingPolicy;
+  /** Who decides now, by which name, and what it sees. */
+  routing: () => RouterPolicy;
   /** What is in force now. `throttled`: a modelled link slows transfers down. */
   settings: () => { mode: Mode; handover: Handover; throttled: boolean };
   /** Those there are now, ended ones included. */
@@ -94,13 +105,18 @@ export class Router {
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
-    const plan = this.#plan(request, conversation, { number, nowMs: acceptedMs, promptTokenIds }, held);
+    const { plan, watch, routed } = this.#plan(
+      request,
+      conversation,
+      { number, nowMs: acceptedMs, promptTokenIds },
+      held,
+    );
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
     const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
-    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs });
+    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed });
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
     const stopping = new AbortController();
     const asked: Omit<Turn, 'requestIds'> = {
@@ -117,8 +133,8 @@ export class Router {
       if (offered) release(offered);
     };
     const outputs = request.failover
-      ? this.#withFailover(served, asked, plan, give)
-      : this.#go(served, asked, plan!, '');
+      ? this.#withFailover(served, asked, plan, watch, give)
+      : this.#go(served, asked, plan!, watch, '');
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder(),
       eosTokenIds: text.architecture.eosTokenIds,
@@ -138,6 +154,7 @@ export class Router {
     } finally {
       // Nobody else would tell D that its blocks are free.
       if (!finished) give();
+      watch.ended();
       spans.turnEnds(served);
     }
   }
@@ -148,10 +165,14 @@ export class Router {
     { id: conversationId, turns: turnsBefore }: Conversation,
     turn: Pick<RouteRequest, 'number' | 'nowMs' | 'promptTokenIds'>,
     held: HeldForNextTurn | null,
-  ): TurnPlan | null {
+  ): { plan: TurnPlan | null; watch: TurnWatch; routed: RoutedTurn | null } {
     const { mode, handover } = this.#deps.settings();
-    const views = this.#views();
+    const { name, policy, views: known, looksAt } = this.#deps.routing();
+    const { clock } = this.#deps;
+    const startMs = clock.now();
+    const views = known.of(this.#deps.engines(), turn.nowMs);
     const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
+    const cacheSalt = request.cacheSalt ?? null;
     const asked = {
       ...turn,
       conversationId,
@@ -159,13 +180,19 @@ export class Router {
       mode,
       handover,
       held: offered,
-      cachedTokens: () => 0,
+      cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, turn.nowMs),
     };
-    const plan = planTurn(asked, views, this.#deps.policy);
+    const decided = new DecidedBy(policy);
+    const plan = planTurn(asked, views, decided);
+    const endMs = clock.now();
+    const watch = new TurnWatch(policy, asked);
     const broken = enginesOf(plan).some((id) =>
       views.some(({ engineId, ended }) => engineId === id && ended),
     );
-    return broken && request.failover ? null : plan;
+    if (broken && request.failover) return { plan: null, watch, routed: null };
+    const routed = { ...decided.read(plan, name, looksAt.cache), startMs, endMs };
+    watch.planned(plan);
+    return { plan, watch, routed };
   }
 
   /** What the plan's engines give, and after a failure what others do. `again`: called before another way is gone. */
@@ -173,17 +200,20 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan | null,
+    watch: TurnWatch,
     again: () => void,
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const other = planAgain(this.#views(), alone);
+      const { views } = this.#deps.routing();
+      const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
       if (!other) return null;
       alone.add(other.engineId);
       again();
-      return this.#go(served, { ...asked, remote: null }, other, `-again${alone.size}`);
+      watch.planned(other);
+      return this.#go(served, { ...asked, remote: null }, other, watch, `-again${alone.size}`);
     };
-    const first = plan ? this.#go(served, asked, plan, '') : next();
+    const first = plan ? this.#go(served, asked, plan, watch, '') : next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
     return withFailover(first, next);
   }
@@ -192,6 +222,7 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan,
+    watch: TurnWatch,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
     const { newId } = this.#deps;
@@ -206,6 +237,7 @@ export class Router {
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
     for await (const item of turnOutputs(way, { ...asked, requestIds })) {
       served.hear(item);
+      watch.heard(item);
       if (item.answers) yield item;
     }
   }
@@ -226,12 +258,6 @@ export class Router {
     };
     if (plan.way === 'alone') return { way: 'alone', engine: engine(plan.engineId) };
     return { way: plan.way, prefill: engine(plan.prefill), decode: engine(plan.decode) };
-  }
-
-  #views(): EngineView[] {
-    return this.#deps.engines().map(({ engineId, role, ended, load }) => {
-      return { engineId, role, ended: ended !== null, inFlight: load.inFlight, signals: null };
-    });
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {
