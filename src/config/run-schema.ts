@@ -233,8 +233,15 @@ const outputKeys = new Set([
 /** Whether what is served and measured can change by it; what is unknown here may. */
 export const changesResults = (key: string): boolean => !outputKeys.has(key);
 
-/** The settings as a report shows them to others: without the server's key, which a shared config file may hold. */
-export const reportedSettings = (config: RunConfig): RunConfig => ({ ...config, apiKey: null });
+/** Shown to nobody, in no report, log or message. */
+export const SECRET_KEYS: ReadonlySet<string> = new Set(['apiKey', 'adminKey'] satisfies RunKey[]);
+
+/** The settings as a report shows them to others: without the server's keys, which a shared config file may hold. */
+export const reportedSettings = (config: RunConfig): RunConfig => ({
+  ...config,
+  apiKey: null,
+  adminKey: null,
+});
 
 /** What a caller may give: any part of it. */
 export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined };

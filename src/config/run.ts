@@ -7,7 +7,7 @@ import { ConfigError } from '../errors.ts';
 import { parsedJson } from './cluster-schema.ts';
 import { didYouMean, nearest } from './fields.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
-import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+import { type RunConfig, type RunKey, runConfigSchema, runKeys, SECRET_KEYS } from './run-schema.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
 export {
@@ -152,6 +152,7 @@ function sentence(issue: Issue, input: unknown, label: (key: string) => string):
   }
   const found = shown(issue.path.reduce<unknown>(child, input));
   const name = key === null ? 'the configuration' : label(key);
+  if (SECRET_KEYS.has(key ?? '')) return `${name} is not usable: wanted ${issue.message}; or leave it out`;
   if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key)}`;
 }

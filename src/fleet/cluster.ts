@@ -202,7 +202,7 @@ export class EngineCluster implements Cluster {
 
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
-    const tokenIds = this.#prompts.build(query, conversation);
+    const tokenIds = await this.#prompts.build(query, conversation);
     const engines = await Promise.all(
       this.#engines.alive.map(async (engine) => ({
         engineId: engine.engineId,

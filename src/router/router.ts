@@ -101,7 +101,15 @@ export class Router {
     acceptedMs: number,
   ): AsyncGenerator<GeneratedToken> {
     const { conversations, prompts, text, spans } = this.#deps;
-    const promptTokenIds = prompts.build(request, conversation);
+    let promptTokenIds: readonly number[];
+    let historyIds: readonly number[];
+    do {
+      historyIds = conversation.historyIds;
+      promptTokenIds = await prompts.build(request, conversation);
+      // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
+    } while (conversation.historyIds !== historyIds);
+    // What is held stays for a turn that somebody waits for.
+    request.signal?.throwIfAborted();
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);

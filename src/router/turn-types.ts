@@ -33,6 +33,8 @@ export interface GenerateRequest {
   findConversation?: boolean;
   /** Serves the turn another way when an engine or a transfer fails, with the same tokens. Left out: such errors are thrown. */
   failover?: boolean;
+  /** How text becomes token ids, without special tokens; left out: by the model's tokenizer, in this thread. */
+  encode?: (text: string) => Promise<readonly number[]>;
   /** Told the prompt before any engine is asked; what it throws ends the turn. */
   onPrompt?: (promptTokenIds: readonly number[]) => void;
   /** Ends the turn at its engines at once. */
@@ -100,5 +102,11 @@ export interface GeneratedToken {
 /** What of a request decides its prompt. */
 export type PromptSource = Pick<
   GenerateRequest,
-  'conversationId' | 'findConversation' | 'messages' | 'promptText' | 'promptTokenIds' | 'cacheSalt'
+  | 'conversationId'
+  | 'findConversation'
+  | 'messages'
+  | 'promptText'
+  | 'promptTokenIds'
+  | 'cacheSalt'
+  | 'encode'
 >;

@@ -49,7 +49,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     onRequest: (notice) => told.push(notice),
     spans: new TurnSpans(),
   });
-  const ask = async (request: Partial<GenerateRequest> & { promptTokenIds: readonly number[] }) => {
+  const ask = async (request: Partial<GenerateRequest>) => {
     let final: TurnResult | null = null;
     const sampling = { maxTokens: 4, ...request.sampling };
     for await (const token of router.serve({ conversationId: 'a', ...request, sampling }))
@@ -226,6 +226,7 @@ test('an abort ends both halves; a stop string ends the answer at D', async () =
   at('p0').pace = () => new Promise(() => {});
   const turn = router.serve({ conversationId: null, promptTokenIds: [1, 2], signal: controller.signal });
   const first = turn.next();
+  await expect.poll(() => at('p0').requests.length).toBe(1);
   controller.abort(new Error('enough'));
   await expect(first).rejects.toThrow('enough');
   expect(at('p0').aborted).toHaveLength(1);
@@ -240,4 +241,55 @@ test('an abort ends both halves; a stop string ends the answer at D', async () =
   });
   expect(result).toMatchObject({ finishReason: 'stop', stopReason: stop });
   expect(at('d0').stopped).toHaveLength(1);
+});
+
+describe('a text that takes time to become tokens', () => {
+  const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
+
+  /** A first turn, and a second whose tokens come when the test says so. */
+  async function slowSecond() {
+    const parts = world('bidirectional');
+    const first = await parts.ask({
+      conversationId: 'c',
+      promptText: 'ab',
+      encode: async (text) => idsOf(text),
+    });
+    const before = `ab${first.text}`;
+    const asked: string[] = [];
+    let go = () => {};
+    const encode = async (text: string) => {
+      asked.push(text);
+      await new Promise<void>((resolve) => {
+        go = resolve;
+      });
+      return idsOf(text);
+    };
+    return { ...parts, before, asked, encode, go: () => go() };
+  }
+
+  test('is asked for again when another turn of the conversation ended meanwhile', async () => {
+    const { ask, before, asked, encode, go } = await slowSecond();
+    const slow = ask({ conversationId: 'c', promptText: `${before}x`, encode });
+    await expect.poll(() => asked).toEqual(['x']);
+    await ask({ conversationId: 'c', promptText: `${before}y`, encode: async (text) => idsOf(text) });
+    go();
+    await expect.poll(() => asked).toEqual(['x', `${before}x`]);
+    go();
+    expect((await slow).promptTokenIds).toEqual(idsOf(`${before}x`));
+  });
+
+  test('whose client left meanwhile leaves what is held for the next turn', async () => {
+    const { at, router, ask, before, asked, encode, go } = await slowSecond();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const slow = router.serve({ conversationId: 'c', promptText: `${before}x`, encode, signal }).next();
+    await expect.poll(() => asked).toEqual(['x']);
+    controller.abort(new Error('gone'));
+    go();
+    await expect(slow).rejects.toThrow('gone');
+    expect(at('p0').requests).toHaveLength(1);
+    expect(at('d0').released).toEqual([]);
+    const next = await ask({ conversationId: 'c', promptText: `${before}y` });
+    expect(next.prompt.pulledTokens).toBeGreaterThan(0);
+  });
 });
