@@ -1,4 +1,5 @@
 /** One turn's routing, kept so that it can be read: who could have served, what was known of each, who was chosen and why. */
+import { invariant } from '../errors.ts';
 import { type RawSpan, routerSpan, type TurnSide } from '../measure/spans.ts';
 import type { Candidates, EngineView, RouteRequest, Routing, RoutingPolicy, TurnPlan } from './plan.ts';
 
@@ -46,6 +47,12 @@ export class DecidedBy implements RoutingPolicy {
 
   route(request: RouteRequest, candidates: Candidates): Routing {
     const routing = this.#policy.route(request, candidates);
+    for (const side of ['prefill', 'decode'] as const)
+      invariant(
+        candidates[side].some(({ engineId }) => engineId === routing[side].engineId),
+        () =>
+          `the routing policy chose ${routing[side].engineId} to ${side}, which is none of its candidates`,
+      );
     this.#made = { request, candidates, routing };
     return routing;
   }
@@ -63,7 +70,7 @@ export class DecidedBy implements RoutingPolicy {
           inFlight,
           running: signals?.running ?? null,
           waiting: signals?.waiting ?? null,
-          ageMs: signals && request ? request.nowMs - signals.atMs : null,
+          ageMs: signals && request ? Math.max(0, request.nowMs - signals.atMs) : null,
           cachedTokens: cache && request ? request.cachedTokens(engineId) : null,
           score,
           best,

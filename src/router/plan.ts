@@ -97,6 +97,7 @@ export type RoutingEvent =
       promptTokens: number;
       request: RouteRequest;
     }
+  /** `ms`: from the first step that computed it to the output that ends the prefill. */
   | { kind: 'prefilled'; number: number; engineId: string; ms: number; prompt: PromptAccount | null }
   /** KV was moved for it: to P from who held it, or from P to D. `ms`: from the READ's posting to its end. */
   | { kind: 'moved'; number: number; from: string; to: string; bytes: number; ms: number }

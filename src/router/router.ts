@@ -116,7 +116,7 @@ export class Router {
     const { plan, watch, routed } = this.#plan(
       request,
       conversation,
-      { number, nowMs: acceptedMs, promptTokenIds },
+      { number, acceptedMs, promptTokenIds },
       held,
     );
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
@@ -171,34 +171,35 @@ export class Router {
   #plan(
     request: GenerateRequest,
     { id: conversationId, turns: turnsBefore }: Conversation,
-    turn: Pick<RouteRequest, 'number' | 'nowMs' | 'promptTokenIds'>,
+    { acceptedMs, ...turn }: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
     held: HeldForNextTurn | null,
   ): { plan: TurnPlan | null; watch: TurnWatch; routed: RoutedTurn | null } {
     const { mode, handover } = this.#deps.settings();
     const { name, policy, views: known, looksAt } = this.#deps.routing();
     const { clock } = this.#deps;
-    const startMs = clock.now();
-    const views = known.of(this.#deps.engines(), turn.nowMs);
+    const nowMs = clock.now();
+    const views = known.of(this.#deps.engines(), nowMs);
     const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
     const cacheSalt = request.cacheSalt ?? null;
     const asked = {
       ...turn,
+      nowMs,
       conversationId,
       turnsBefore,
       mode,
       handover,
       held: offered,
-      cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, turn.nowMs),
+      cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, nowMs),
     };
     const decided = new DecidedBy(policy);
     const plan = planTurn(asked, views, decided);
     const endMs = clock.now();
-    const watch = new TurnWatch(policy, asked);
+    const watch = new TurnWatch(policy, asked, acceptedMs);
     const broken = enginesOf(plan).some((id) =>
       views.some(({ engineId, ended }) => engineId === id && ended),
     );
     if (broken && request.failover) return { plan: null, watch, routed: null };
-    const routed = { ...decided.read(plan, name, looksAt.cache), startMs, endMs };
+    const routed = { ...decided.read(plan, name, looksAt.cache), startMs: nowMs, endMs };
     watch.planned(plan);
     return { plan, watch, routed };
   }

@@ -5,14 +5,16 @@ import type { TurnOutput } from './ways.ts';
 export class TurnWatch {
   readonly #policy: RoutingPolicy;
   readonly #request: RouteRequest;
+  readonly #acceptedMs: number;
   #plan: TurnPlan | null = null;
   #prefilled = false;
   #firstToken = false;
   #tokens = 0;
 
-  constructor(policy: RoutingPolicy, request: RouteRequest) {
+  constructor(policy: RoutingPolicy, request: RouteRequest, acceptedMs: number) {
     this.#policy = policy;
     this.#request = request;
+    this.#acceptedMs = acceptedMs;
   }
 
   /** The turn goes this way from its beginning; another way that it went before is over. */
@@ -36,7 +38,7 @@ export class TurnWatch {
   heard({ side, output, atMs, transfers }: TurnOutput): void {
     const plan = this.#plan;
     if (!plan || !this.#policy.observe) return;
-    const { number, nowMs } = this.#request;
+    const { number } = this.#request;
     const engineId = plan.way === 'alone' ? plan.engineId : plan[side];
     if (side === 'prefill' && !this.#prefilled && (output.tokens.length > 0 || output.finish)) {
       this.#prefilled = true;
@@ -50,7 +52,7 @@ export class TurnWatch {
     if (this.#firstToken || output.tokens.length === 0) return;
     this.#firstToken = true;
     if (plan.way !== 'alone') this.#moved(plan.prefill, engineId, transfers);
-    this.#policy.observe({ kind: 'first token', number, engineId, ttftMs: atMs - nowMs });
+    this.#policy.observe({ kind: 'first token', number, engineId, ttftMs: atMs - this.#acceptedMs });
   }
 
   /** However it ended. */

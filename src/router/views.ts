@@ -90,8 +90,9 @@ export class EngineViews {
     const loads = this.#loads.get(engineId);
     if (!loads) return null;
     this.#drop(loads, untilMs);
-    const [load] = loads;
-    if (!load || load.atMs > untilMs) return null;
+    const load = loads[0]!;
+    // What was told just now may be later than the request, by another thread's clock.
+    if (this.#ageMs() > 0 && load.atMs > untilMs) return null;
     const still = load.running + load.waiting + load.waitingForRemote === 0;
     // An engine with nothing to do tells nothing; its rates go on falling.
     return still ? faded(load, untilMs - load.atMs) : load;
@@ -99,12 +100,12 @@ export class EngineViews {
 
   /** Leaves the newest of those that are old enough, and all that are not. */
   #drop(loads: EngineLoad[], untilMs: number): void {
-    while (loads.length > 1 && loads[1]!.atMs <= untilMs) loads.shift();
+    while (loads.length > 1 && (this.#ageMs() === 0 || loads[1]!.atMs <= untilMs)) loads.shift();
   }
 
   #takeIn(nowMs: number): void {
     const untilMs = nowMs - this.#ageMs();
-    const due = this.#pending.findIndex(({ atMs }) => atMs > untilMs);
+    const due = this.#ageMs() === 0 ? -1 : this.#pending.findIndex(({ atMs }) => atMs > untilMs);
     const count = due < 0 ? this.#pending.length : Math.max(due, this.#pending.length - MOST_PENDING);
     for (const { engineId, events } of this.#pending.splice(0, count)) this.#index.update(engineId, events);
   }
