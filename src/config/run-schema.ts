@@ -19,6 +19,7 @@ import {
 } from './fields.ts';
 import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
+import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
@@ -176,6 +177,7 @@ const fieldGroups = {
   machine,
   fleet,
   cluster,
+  routing,
   sampling,
   workload,
   modes,
@@ -201,6 +203,7 @@ export const runConfigSchema = z.strictObject({
   ...machine,
   ...fleet,
   ...cluster,
+  ...routing,
   ...sampling,
   ...modes,
   ...workload,

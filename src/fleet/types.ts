@@ -3,6 +3,7 @@ import type { CostProfile } from '../config/cost-profile.ts';
 import type { PlacementMode } from '../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
+import type { RoutingChoice } from '../config/routing.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -58,6 +59,10 @@ export interface ClusterOptions {
   /** `bidirectional` is set by the mode. */
   connector: ConnectorConfig;
   handover: Handover;
+  /** Absent: round robin. */
+  routing?: RoutingChoice;
+  /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
+  signalAgeMs?: number;
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
@@ -94,6 +99,8 @@ export interface PolicyChange {
   decoderTtlMs?: number;
   link?: LinkSpec | null;
   handover?: Handover;
+  routing?: RoutingChoice;
+  signalAgeMs?: number;
   /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
   costProfile?: CostProfile | null;
 }

@@ -9,6 +9,7 @@ import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { TransferCounters } from '../connector/types.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { RefusedRequest } from '../engine/kv-connector.ts';
@@ -110,6 +111,8 @@ export interface InspectionApi {
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
   checkIntegrity(): Promise<void>;
+  /** From now on, or no longer, sends 'load' events. */
+  reportLoad(wanted: boolean): Promise<void>;
   /** From now on, or no longer, sends 'cache' events. */
   reportCacheEvents(wanted: boolean): Promise<void>;
 }
@@ -162,6 +165,8 @@ export type EngineEvent =
   | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
   | { kind: 'spans'; spans: RawSpan[] }
+  /** How busy the engine is, told after steps. */
+  | { kind: 'load'; load: EngineLoad }
   /** What changed in the prefix cache since the last one. */
   | { kind: 'cache'; events: CacheEvent[]; atMs: number }
   /** Nothing has moved for half a second, and this keeps the request from running. */

@@ -5,7 +5,6 @@ import { PLACEMENTS } from '../../src/config/fleet-schema.ts';
 import { MODES } from '../../src/config/modes.ts';
 import { ConversationCache, release } from '../../src/router/conversations.ts';
 import type { Candidates, RoutingPolicy } from '../../src/router/plan.ts';
-import { roundRobin } from '../../src/router/policies/round-robin.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { type RequestNotice, Router } from '../../src/router/router.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
@@ -14,6 +13,7 @@ import { TestClock } from '../clock.ts';
 import { Net, PolicyNode, settled } from '../connector/policy-cluster.ts';
 import { connectorWith } from '../connector/scripted.ts';
 import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { ROUND_ROBIN, routingOf } from './policies.ts';
 
 /** Prompts are ids. */
 const text: TurnText = {
@@ -81,13 +81,14 @@ class Fleet {
         why: 'by chance',
       }),
     };
+    const routing = routingOf(s.routing === 'anything' ? anything : ROUND_ROBIN);
     let ids = 0;
     this.router = new Router({
       text,
       prompts: new PromptBuilder(text),
       conversations: this.conversations,
       clock: this.clock,
-      policy: s.routing === 'anything' ? anything : roundRobin,
+      routing: () => routing,
       placement: { mode: s.placement, rolesets: [] },
       settings: () => ({ mode: s.mode, handover: s.handover, throttled: false }),
       engines: () => this.nodes,
