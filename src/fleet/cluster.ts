@@ -25,6 +25,7 @@ import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
+import { droppedNote } from './dropped-note.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
@@ -301,9 +302,10 @@ export class EngineCluster implements Cluster {
     this.#engineWatch.watch(engine, replaces);
     engine.onSpan((span) => this.#spans.tell(span));
     engine.onEvent((event) => {
-      if (event.kind !== 'waiting') return;
+      if (event.kind !== 'waiting' && event.kind !== 'hold_dropped') return;
+      const reason = event.kind === 'waiting' ? event.reason : droppedNote(event.direction);
       for (const listener of this.#waitingListeners)
-        listener(event.requestId, `${engine.engineId}: ${event.reason}`);
+        listener(event.requestId, `${engine.engineId}: ${reason}`);
     });
   }
 }

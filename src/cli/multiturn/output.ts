@@ -8,7 +8,7 @@ import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdi
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { styleOf, type TableStyle } from '../table.ts';
-import { costTable, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
+import { costTable, notPulled, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
   const c = pc.createColors(color);
@@ -94,6 +94,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
   if (Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
     print(['', c.bold('what it cost')]);
     print(costTable(modes, style));
+    for (const sentence of notPulled(modes)) say(sentence, c.yellow);
   }
   if (audit) {
     print(['']);
