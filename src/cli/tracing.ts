@@ -2,7 +2,7 @@
 import type { RunConfig } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { ganttLines } from '../measure/gantt.ts';
-import { routerSpan, type Span, turnOfRequest } from '../measure/spans.ts';
+import { routerSpan, type Span } from '../measure/spans.ts';
 import { TraceWriter } from '../measure/trace.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { CliDeps, TextFile } from './deps.ts';
@@ -38,8 +38,9 @@ export async function followSpans(
     drawn?.add(span, mode.name);
   });
   const endMode = (): void => {
-    if (mode.name)
-      writer?.add(routerSpan('mode', mode.name, mode.startMs, systemClock.now(), { mode: mode.name }));
+    if (!mode.name) return;
+    const { name, startMs } = mode;
+    writer?.add({ ...routerSpan('mode', name, startMs, systemClock.now(), { mode: name }), turns: [] });
   };
   return {
     mode(name) {
@@ -77,16 +78,14 @@ function writerTo(file: TextFile, { model }: TracedConfig, cluster: Cluster, dep
 class TurnKeeper {
   readonly #wanted: true | number;
   readonly #spans = new Map<string, Span[]>();
-  #kept: { spans: readonly Span[]; ttft: Span; mode: string } | null = null;
+  #kept: { turnId: string; spans: readonly Span[]; ttft: Span; mode: string } | null = null;
 
   constructor(wanted: true | number) {
     this.#wanted = wanted;
   }
 
   add(span: Span, mode: string): void {
-    const { requestId, requestIds = [] } = span;
-    for (const id of requestId === null ? requestIds : [requestId]) {
-      const { turnId } = turnOfRequest(id);
+    for (const turnId of new Set(span.turns.map((turn) => turn.turnId))) {
       const spans = this.#spans.get(turnId) ?? [];
       spans.push(span);
       this.#spans.set(turnId, spans);
@@ -97,8 +96,8 @@ class TurnKeeper {
 
   lines(): string[] {
     if (!this.#kept) return [];
-    const { spans, ttft, mode } = this.#kept;
-    const window = { turnId: ttft.requestId!, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
+    const { turnId, spans, ttft, mode } = this.#kept;
+    const window = { turnId, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
     return ganttLines(spans, window, `turn ${ttft.args.turn}, ${mode}: what its first token waited for`);
   }
 
@@ -107,6 +106,6 @@ class TurnKeeper {
     this.#spans.delete(turnId);
     const ttft = spans.find(({ name }) => name === 'ttft');
     if (ttft && (this.#wanted === true || ttft.args.turn === this.#wanted))
-      this.#kept = { spans, ttft, mode };
+      this.#kept = { turnId, spans, ttft, mode };
   }
 }

@@ -17,7 +17,9 @@ import {
   text,
   wholeNumber,
 } from './fields.ts';
+import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
+import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
@@ -173,7 +175,9 @@ const general = {
 
 const fieldGroups = {
   machine,
+  fleet,
   cluster,
+  routing,
   sampling,
   workload,
   modes,
@@ -197,7 +201,9 @@ const fieldGroups = {
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
   ...machine,
+  ...fleet,
   ...cluster,
+  ...routing,
   ...sampling,
   ...modes,
   ...workload,
@@ -230,8 +236,15 @@ const outputKeys = new Set([
 /** Whether what is served and measured can change by it; what is unknown here may. */
 export const changesResults = (key: string): boolean => !outputKeys.has(key);
 
-/** The settings as a report shows them to others: without the server's key, which a shared config file may hold. */
-export const reportedSettings = (config: RunConfig): RunConfig => ({ ...config, apiKey: null });
+/** Shown to nobody, in no report, log or message. */
+export const SECRET_KEYS: ReadonlySet<string> = new Set(['apiKey', 'adminKey'] satisfies RunKey[]);
+
+/** The settings as a report shows them to others: without the server's keys, which a shared config file may hold. */
+export const reportedSettings = (config: RunConfig): RunConfig => ({
+  ...config,
+  apiKey: null,
+  adminKey: null,
+});
 
 /** What a caller may give: any part of it. */
 export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined };

@@ -2,31 +2,30 @@
 
 import type { EngineEvent } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
+import type { RequestNotice, TurnNotice } from '../router/router.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
+interface OfEngine {
+  engineId: string;
+  role: EngineRole;
+}
+
 export type ClusterNotice =
-  /** The router accepted a turn. */
-  | {
-      kind: 'turn';
-      turnId: string;
-      conversationId: string;
-      /** From 1 on. */
-      turn: number;
-      promptTokenIds: readonly number[];
-      atMs: number;
-    }
-  | { kind: 'engine'; role: EngineRole; event: EngineEvent }
-  | { kind: 'alive'; role: EngineRole }
-  | { kind: 'dead'; role: EngineRole; message: string };
+  | ({ kind: 'turn' } & TurnNotice)
+  | ({ kind: 'request' } & RequestNotice)
+  | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
+  /** `replaces`: whose place it takes; null for one of the first. */
+  | ({ kind: 'alive'; replaces: string | null } & OfEngine)
+  | ({ kind: 'dead'; message: string } & OfEngine);
 
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();
 
-  watch(engine: ThreadEngine): void {
-    const { role } = engine;
-    this.tell({ kind: 'alive', role });
-    engine.onEvent((event) => this.tell({ kind: 'engine', role, event }));
-    engine.onDeath((error) => this.tell({ kind: 'dead', role, message: error.message }));
+  watch(engine: ThreadEngine, replaces: string | null): void {
+    const { engineId, role } = engine;
+    this.tell({ kind: 'alive', engineId, role, replaces });
+    engine.onEvent((event) => this.tell({ kind: 'engine', engineId, role, event }));
+    engine.onDeath((error) => this.tell({ kind: 'dead', engineId, role, message: error.message }));
   }
 
   listen(listener: (notice: ClusterNotice) => void): () => void {

@@ -1,11 +1,11 @@
 /** An engine's spans until they are sent: gathers them from its parts, and gives what policy tells of the engine's lanes. */
 import type { TransferInfo } from '../connector/types.ts';
 import type { EngineActivity } from '../engine/types.ts';
-import { hostLane, linkLane, ROUTER_LANE, type Span } from '../measure/spans.ts';
+import { atRouter, onHost, onLink, type RawSpan } from '../measure/spans.ts';
 
 export class EngineSpans {
   readonly #engineId: string;
-  #spans: Span[] = [];
+  #spans: RawSpan[] = [];
   /** Called when a span comes and there was none. */
   onFirst: () => void = () => {};
   /** Requests that have not ended, each with when its KV was there, until its next step. */
@@ -19,12 +19,12 @@ export class EngineSpans {
     return this.#spans.length;
   }
 
-  readonly add = (span: Span): void => {
+  readonly add = (span: RawSpan): void => {
     this.#spans.push(span);
     if (this.#spans.length === 1) this.onFirst();
   };
 
-  take(): Span[] {
+  take(): RawSpan[] {
     const spans = this.#spans;
     this.#spans = [];
     return spans;
@@ -40,10 +40,9 @@ export class EngineSpans {
   }
 
   submitted(requestId: string, startMs: number, endMs: number): void {
-    const lane = ROUTER_LANE;
     this.add({
       name: 'submit',
-      lane,
+      ...atRouter,
       startMs,
       endMs,
       clock: 'host',
@@ -64,7 +63,7 @@ export class EngineSpans {
     if (requestId !== null && loadedMs !== null) this.#loadedMs.set(requestId, null);
     this.add({
       name,
-      lane: hostLane(this.#engineId),
+      ...onHost(this.#engineId),
       startMs: Math.min(startMs, loadedMs ?? startMs),
       endMs,
       clock: 'host',
@@ -76,24 +75,23 @@ export class EngineSpans {
 
   transferred({ requestId, remote, numTokens, startedMs, checkedMs, endedMs, result }: TransferInfo): void {
     if (this.#loadedMs.has(requestId)) this.#loadedMs.set(requestId, endedMs);
+    const way = { from: remote.engineId, to: this.#engineId };
     const shared = { clock: 'host', requestId } as const;
-    this.add({
-      ...shared,
-      name: 'handshake',
-      lane: hostLane(this.#engineId),
-      startMs: startedMs,
-      endMs: checkedMs,
-      args: { from: remote.engineId },
-    });
+    const checked = { startMs: startedMs, endMs: checkedMs };
+    this.add({ ...shared, name: 'handshake', ...onHost(this.#engineId), way, ...checked, args: {} });
     const { bytes, blocks, descriptors, outcome, movingMs } = result;
     this.add({
       ...shared,
       name: 'transfer',
-      lane: linkLane(remote.engineId, this.#engineId),
+      ...onLink(way),
       startMs: startedMs,
       endMs: endedMs,
       args: {
-        ...{ bytes, blocks, descriptors, tokens: numTokens, outcome },
+        bytes,
+        blocks,
+        descriptors,
+        tokens: numTokens,
+        outcome,
         ...(movingMs === null ? {} : { movingMs }),
       },
     });

@@ -46,7 +46,7 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
 function ganttRows(spans: readonly Span[], window: TurnWindow): Row[] {
   const { acceptedMs, firstTokenMs } = window;
   const pieces = stagePieces(spans, window);
-  const path = criticalPath(awaitedPieces(pieces), acceptedMs, firstTokenMs);
+  const path = criticalPath(awaitedPieces(pieces, window), acceptedMs, firstTokenMs);
   const cell = (ms: number): number => ((ms - acceptedMs) / (firstTokenMs - acceptedMs)) * BAR;
   return stageNames.flatMap((name): Row[] => {
     const cells = new Array<string>(BAR).fill(' ');

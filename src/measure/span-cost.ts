@@ -3,7 +3,7 @@
  * the same number of spans is made, sent in as many messages and received again, and that is timed.
  */
 import type { SpanRecorderReport } from './report.ts';
-import { hostLane, type Span } from './spans.ts';
+import { onHost, type RawSpan, type Span } from './spans.ts';
 
 export interface SpanCounts {
   spans: number;
@@ -34,13 +34,14 @@ export async function spanCost(
   const perMessage = Math.max(1, Math.round(spans / messages));
   const { port1, port2 } = new MessageChannel();
   const arrived = new Map<string, Span[]>();
+  const turn = { turnId: 'conversation#12.1', side: 'decode' } as const;
   let received: () => void = () => {};
   port2.onmessage = (event) => {
-    for (const span of event.data as Span[]) arrived.set(span.requestId!, [span]);
+    for (const span of event.data as RawSpan[]) arrived.set(span.requestId!, [{ ...span, turns: [turn] }]);
     received();
   };
   const send = async (): Promise<void> => {
-    const made: Span[] = [];
+    const made: RawSpan[] = [];
     for (let i = 0; i < perMessage; i++) made.push(typicalSpan(i, now));
     const done = new Promise<void>((resolve) => {
       received = resolve;
@@ -56,14 +57,13 @@ export async function spanCost(
   return { spans, messages, ms, share: wallMs > 0 ? ms / wallMs : 0 };
 }
 
-function typicalSpan(i: number, now: () => number): Span {
+function typicalSpan(i: number, now: () => number): RawSpan {
   const startMs = now();
   const requestIds = [`conversation#12.${i % 4}-d`];
   const args = { step: i, rows: 1, submits: 1 };
-  const lane = hostLane('decode-0');
   return {
     name: 'sampling',
-    lane,
+    ...onHost('decode-0'),
     startMs,
     endMs: now(),
     clock: 'host',

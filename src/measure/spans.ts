@@ -6,6 +6,7 @@
 /** Every name that a span can have, with what the time between its ends was spent on. */
 export const SPAN_NAMES = {
   accept: "the router's own work before it sends a turn to its first engine",
+  route: 'the routing policy decides who serves the turn',
   'hand over': "the router's own work between P's output and sending the turn to D",
   submit: "a request's message on its way to an engine's thread",
   queue: "a request waits for its engine's next step",
@@ -34,54 +35,81 @@ export const SPAN_NAMES = {
 
 export type SpanName = keyof typeof SPAN_NAMES;
 
-export interface Span {
+/** 'host' and 'gpu': of the span's engine. 'link': on its way between two engines. */
+export const LANES = ['router', 'host', 'gpu', 'link'] as const;
+export type Lane = (typeof LANES)[number];
+
+/** Engine ids. */
+export interface Way {
+  from: string;
+  to: string;
+}
+
+/** Which half of a turn: of the engine that prefills, or does both; of the one that decodes. */
+export type TurnSide = 'prefill' | 'decode';
+
+export interface OfTurn {
+  turnId: string;
+  side: TurnSide;
+}
+
+/** A span as whoever did the work tells it. Whose turn it was, the router knows. */
+export interface RawSpan {
   /** One of SPAN_NAMES; a recording may hold others. */
   name: string;
-  /** '<engineId> gpu', '<engineId> host', 'link <from>><to>' or 'router'. */
-  lane: string;
+  /** null: the router. Of a link: the engine that it leads to. */
+  engineId: string | null;
+  lane: Lane;
+  /** Of a transfer and its stages: whose bytes go to whom; of a notification, whose message. */
+  way?: Way;
   /** Milliseconds on the shared clock (performance.timeOrigin + performance.now()). */
   startMs: number;
   endMs: number;
   /** Which clock gave the times. 'gpu' times are moved onto the shared clock, and are never added to host times. */
   clock: 'host' | 'gpu' | 'modelled';
-  /** null for what is done for several requests, or for none. */
+  /** null for what is done for several requests, or for none. Of a turn's own spans: the turn's id. */
   requestId: string | null;
   /** The requests of a batch. */
   requestIds?: readonly string[];
   /**
-   * By name: transferId, way ('<holder>><reader>'), chunk and bytes of a transfer's stages; bytes, blocks, descriptors, tokens and outcome of a
+   * By name: transferId, chunk and bytes of a transfer's stages; bytes, blocks, descriptors, tokens and outcome of a
    * transfer; step, rows of a forward; freeBlocks and heldBlocks of a collect; conversationId, turn and tokens of a turn.
    */
   args: Readonly<Record<string, number | string>>;
 }
 
-export type SpanSink = (span: Span) => void;
-
-export const ROUTER_LANE = 'router';
-export const gpuLane = (engineId: string): string => `${engineId} gpu`;
-export const hostLane = (engineId: string): string => `${engineId} host`;
-/** Of bytes: from their holder to their reader. */
-export const wayBetween = (holderId: string, readerId: string): string => `${holderId}>${readerId}`;
-export const linkLane = (from: string, to: string): string => `link ${wayBetween(from, to)}`;
-
-/** A turn's request at P, at D; the request of one engine that does both keeps the turn's own id. */
-export const prefillRequestId = (turnId: string): string => `${turnId}-p`;
-export const decodeRequestId = (turnId: string): string => `${turnId}-d`;
-
-const SIDE = /^(.*)-(p|d|again\d+)$/s;
-
-/** Which turn a request belongs to, and on which side. One engine that does both, or does it again, is 'p'. */
-export function turnOfRequest(requestId: string): { turnId: string; side: 'p' | 'd' } {
-  const [, turnId = requestId, suffix] = SIDE.exec(requestId) ?? [];
-  return { turnId, side: suffix === 'd' ? 'd' : 'p' };
+export interface Span extends RawSpan {
+  /** Whose work it was: several of a batch, none of what no turn asked for. */
+  turns: readonly OfTurn[];
 }
+
+export type SpanSink = (span: RawSpan) => void;
+
+type Place = Pick<RawSpan, 'engineId' | 'lane' | 'way'>;
+
+export const atRouter = { engineId: null, lane: 'router' } as const satisfies Place;
+export const onHost = (engineId: string) => ({ engineId, lane: 'host' }) as const satisfies Place;
+export const onGpu = (engineId: string) => ({ engineId, lane: 'gpu' }) as const satisfies Place;
+export const onLink = (way: Way) => ({ engineId: way.to, lane: 'link', way }) as const satisfies Place;
+
+/** For people, and to tell lanes apart: 'prefill-0 gpu', 'link decode-0>prefill-0', 'router'. */
+export function laneName({ engineId, lane, way }: Place): string {
+  if (lane === 'router' || engineId === null) return 'router';
+  return lane === 'link' ? `link ${wayName(way)}` : `${engineId} ${lane}`;
+}
+
+export const wayName = (way: Way | undefined): string => (way ? `${way.from}>${way.to}` : '');
 
 export function routerSpan(
   name: SpanName,
   requestId: string,
   startMs: number,
   endMs: number,
-  args: Span['args'] = {},
-): Span {
-  return { name, lane: ROUTER_LANE, startMs, endMs, clock: 'host', requestId, args };
+  args: RawSpan['args'] = {},
+): RawSpan {
+  return { name, ...atRouter, startMs, endMs, clock: 'host', requestId, args };
 }
+
+/** The side on which a span's work was for the turn; null: for others. */
+export const sideOf = ({ turns }: Pick<Span, 'turns'>, turnId: string): TurnSide | null =>
+  turns.find((turn) => turn.turnId === turnId)?.side ?? null;

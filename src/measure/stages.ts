@@ -3,7 +3,7 @@
  * stages add up to TTFT. What a stage did while another one was waited for is counted apart, as overlapped.
  */
 import { criticalPath, type PathPiece } from './critical-path.ts';
-import { prefillRequestId, type Span, type SpanName, turnOfRequest } from './spans.ts';
+import { type Span, type SpanName, sideOf, type TurnSide } from './spans.ts';
 
 export const STAGE_GROUPS = [
   'router',
@@ -115,7 +115,6 @@ export function foldStages(stagesMs: Readonly<Record<string, number>>): Record<s
 }
 
 export interface TurnWindow {
-  /** The turn's id; its requests at the engines are named after it. */
   turnId: string;
   acceptedMs: number;
   firstTokenMs: number;
@@ -136,7 +135,7 @@ export function turnStages(spans: readonly Span[], window: TurnWindow): StageTim
   const stagesMs: Record<string, number> = { other: 0 };
   const overlappedMs: Record<string, number> = {};
   const pieces = stagePieces(spans, window);
-  const path = criticalPath(awaitedPieces(pieces), window.acceptedMs, window.firstTokenMs);
+  const path = criticalPath(awaitedPieces(pieces, window), window.acceptedMs, window.firstTokenMs);
   for (const { key, startMs, endMs } of path) {
     const name = key ?? 'other';
     stagesMs[name] = (stagesMs[name] ?? 0) + endMs - startMs;
@@ -159,8 +158,8 @@ const inOrder = (times: Readonly<Record<string, number>>): Record<string, number
 export interface StagePiece extends PathPiece<StageName> {
   /** It lies around other stages' spans: what it overlaps is not its own doing. */
   envelope: boolean;
-  side: 'p' | 'd';
-  /** P computes or samples for D. */
+  side: TurnSide;
+  /** The engine that prefills computes or samples. */
   prefills: boolean;
 }
 
@@ -168,11 +167,14 @@ export interface StagePiece extends PathPiece<StageName> {
  * What the first token may have waited for: D's side only from the end of P's prefill on. What a streamed hand-over did
  * before is done meanwhile.
  */
-export function awaitedPieces(pieces: readonly StagePiece[]): StagePiece[] {
-  const prefills = pieces.filter((piece) => piece.prefills);
+export function awaitedPieces(
+  pieces: readonly StagePiece[],
+  { firstTokenMs }: Pick<TurnWindow, 'firstTokenMs'>,
+): StagePiece[] {
+  const prefills = pieces.filter((piece) => piece.prefills && piece.startMs < firstTokenMs);
   const prefilledMs = Math.max(Number.NEGATIVE_INFINITY, ...prefills.map(({ endMs }) => endMs));
   return pieces.flatMap((piece) => {
-    if (piece.side === 'p' || piece.startMs >= prefilledMs) return [piece];
+    if (piece.side === 'prefill' || piece.startMs >= prefilledMs) return [piece];
     return piece.endMs > prefilledMs ? [{ ...piece, startMs: prefilledMs }] : [];
   });
 }
@@ -185,34 +187,27 @@ export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow,
     const place = alone ? STEP_ALONE : STAGE_OF_SPAN[span.name as SpanName];
     const side = place && span.clock !== 'gpu' ? sideOf(span, turnId) : null;
     if (!place || !side) return [];
-    const { startMs, endMs, requestId, requestIds = [] } = span;
+    const { startMs, endMs } = span;
     const { waitRank, envelope } = place;
-    const ofPrefill = [requestId, ...requestIds].includes(prefillRequestId(turnId));
-    const prefills = ofPrefill && (span.name === 'forward' || span.name === 'sampling');
+    const prefills = side === 'prefill' && (span.name === 'forward' || span.name === 'sampling');
     return [{ key: place[side], startMs, endMs, waitRank, envelope, side, prefills }];
   });
 }
 
-function sideOf({ requestId, requestIds = [] }: Span, turnId: string): 'p' | 'd' | null {
-  const ids = requestId === null ? requestIds : [requestId];
-  for (const id of ids) {
-    const owner = turnOfRequest(id);
-    if (owner.turnId === turnId) return owner.side;
-  }
-  return null;
-}
-
-interface Place {
-  p: StageName;
-  d: StageName;
+interface Place extends Readonly<Record<TurnSide, StageName>> {
   waitRank: number | null;
   envelope: boolean;
 }
 
-const work = (p: StageName, d: StageName): Place => ({ p, d, waitRank: null, envelope: false });
-const wait = (waitRank: number, p: StageName, d: StageName, envelope = false): Place => ({
-  p,
-  d,
+const work = (prefill: StageName, decode: StageName): Place => ({
+  prefill,
+  decode,
+  waitRank: null,
+  envelope: false,
+});
+const wait = (waitRank: number, prefill: StageName, decode: StageName, envelope = false): Place => ({
+  prefill,
+  decode,
   waitRank,
   envelope,
 });

@@ -2,7 +2,7 @@
  * Lanes of a trace as processes and threads. A trace viewer wants what stands on one thread to be apart or nested, so a
  * lane takes as many threads as its spans need.
  */
-import { ROUTER_LANE } from './spans.ts';
+import { laneName, type RawSpan } from './spans.ts';
 
 export interface TracePlace {
   pid: number;
@@ -22,6 +22,8 @@ interface Thread {
   forgottenMs: number;
 }
 
+const ROUTER = 'router';
+export const LINKS = 'links';
 /** Spans come almost in order of time: so many are looked back at. */
 const LOOK_BACK = 256;
 
@@ -36,12 +38,14 @@ export class TraceLanes {
     this.#announce = announce;
   }
 
-  /** `clock`: for the thread's name, the first time. */
-  place(laneName: string, clock: string, interval: Interval): TracePlace {
-    let lane = this.#lanes.get(laneName);
+  place(span: RawSpan): TracePlace {
+    const { startMs, endMs, clock } = span;
+    const interval = { startMs, endMs };
+    const name = laneName(span);
+    let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = { pid: this.pid(processOf(laneName)), threads: [] };
-      this.#lanes.set(laneName, lane);
+      lane = { pid: this.pid(processOf(span)), threads: [] };
+      this.#lanes.set(name, lane);
     }
     let thread = lane.threads.find((each) => fits(each, interval));
     if (!thread) {
@@ -49,13 +53,12 @@ export class TraceLanes {
       lane.threads.push(thread);
       const more = lane.threads.length > 1 ? ` (${lane.threads.length})` : '';
       const { pid } = lane;
-      const name = `${laneName}${more}, ${clock} clock`;
-      this.#announce({ ph: 'M', name: 'thread_name', pid, tid: thread.tid, args: { name } });
+      const args = { name: `${name}${more}, ${clock} clock` };
+      this.#announce({ ph: 'M', name: 'thread_name', pid, tid: thread.tid, args });
     }
     thread.recent.push(interval);
     if (thread.recent.length > LOOK_BACK) {
-      const { endMs } = thread.recent.shift()!;
-      thread.forgottenMs = Math.max(thread.forgottenMs, endMs);
+      thread.forgottenMs = Math.max(thread.forgottenMs, thread.recent.shift()!.endMs);
     }
     return { pid: lane.pid, tid: thread.tid };
   }
@@ -66,7 +69,7 @@ export class TraceLanes {
       pid = this.#pids.size + 1;
       this.#pids.set(process, pid);
       this.#announce({ ph: 'M', name: 'process_name', pid, tid: 0, args: { name: process } });
-      const order = process === ROUTER_LANE ? 0 : pid;
+      const order = process === ROUTER ? 0 : pid;
       this.#announce({ ph: 'M', name: 'process_sort_index', pid, tid: 0, args: { sort_index: order } });
     }
     return pid;
@@ -74,10 +77,7 @@ export class TraceLanes {
 }
 
 /** An engine's lanes stand together, and so do the links. */
-export const processOf = (lane: string): string => {
-  if (lane === ROUTER_LANE) return ROUTER_LANE;
-  return lane.startsWith('link ') ? 'links' : lane.replace(/ (gpu|host)$/, '');
-};
+const processOf = ({ engineId, lane }: RawSpan): string => (lane === 'link' ? LINKS : (engineId ?? ROUTER));
 
 function fits({ recent, forgottenMs }: Thread, { startMs, endMs }: Interval): boolean {
   if (startMs < forgottenMs) return false;

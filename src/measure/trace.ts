@@ -2,8 +2,8 @@
  * Spans as Chrome trace JSON, which Perfetto (ui.perfetto.dev) opens. Written as it comes, so that its size in memory does
  * not grow with the run. Knows no file: it hands out text.
  */
-import type { Span } from './spans.ts';
-import { processOf, TraceLanes, type TracePlace } from './trace-lanes.ts';
+import { type RawSpan, type Span, wayName } from './spans.ts';
+import { LINKS, TraceLanes, type TracePlace } from './trace-lanes.ts';
 
 export interface TraceOptions {
   write: (text: string) => void;
@@ -35,19 +35,19 @@ export class TraceWriter {
   }
 
   add(span: Span): void {
-    const { name, lane, startMs, endMs, clock, requestId, requestIds, args } = span;
-    const place = this.#lanes.place(lane, clock, { startMs, endMs });
+    const { name, way, startMs, endMs, clock, turns, requestId, requestIds } = span;
+    const place = this.#lanes.place(span);
     const requests = requestIds?.join(', ') ?? requestId;
     const ts = this.#micros(startMs);
-    this.#event({
-      ph: 'X',
-      name,
-      cat: clock,
-      ...place,
-      ts,
-      dur: this.#micros(endMs) - ts,
-      args: { ...(requests === null ? {} : { requests }), ...args },
-    });
+    const args = {
+      ...(requests === null ? {} : { requests }),
+      ...(turns.length === 0
+        ? {}
+        : { turns: turns.map(({ turnId, side }) => `${turnId} ${side}`).join(', ') }),
+      ...(way ? { way: wayName(way) } : {}),
+      ...span.args,
+    };
+    this.#event({ ph: 'X', name, cat: clock, ...place, ts, dur: this.#micros(endMs) - ts, args });
     this.#flow(span, place);
     this.#counters(span, place);
   }
@@ -59,7 +59,7 @@ export class TraceWriter {
   }
 
   /** Ties the chunk in the holder's lane to the same chunk in the reader's. */
-  #flow({ name, startMs, endMs, args }: Span, place: TracePlace): void {
+  #flow({ name, startMs, endMs, args }: RawSpan, place: TracePlace): void {
     if (name !== 'slab in' && name !== 'slab out') return;
     const id = `${args.transferId}/${args.chunk}`;
     const shared = { name: 'chunk', cat: 'transfer', id, ...place };
@@ -67,18 +67,17 @@ export class TraceWriter {
     else this.#event({ ...shared, ph: 'f', bp: 'e', ts: this.#micros(endMs) });
   }
 
-  #counters(span: Span, { pid }: TracePlace): void {
-    const { name, endMs, startMs, args } = span;
+  #counters(span: RawSpan, { pid }: TracePlace): void {
+    const { name, engineId, way, endMs, startMs, args } = span;
     if (name === 'collect' && args.freeBlocks !== undefined) {
       const ts = this.#micros(endMs);
-      const engine = processOf(span.lane);
       const shared = { ph: 'C', pid, tid: 0, ts };
-      this.#event({ ...shared, name: `${engine} free blocks`, args: { blocks: args.freeBlocks } });
-      this.#event({ ...shared, name: `${engine} held blocks`, args: { blocks: args.heldBlocks } });
+      this.#event({ ...shared, name: `${engineId} free blocks`, args: { blocks: args.freeBlocks } });
+      this.#event({ ...shared, name: `${engineId} held blocks`, args: { blocks: args.heldBlocks } });
     } else if (name === 'slab in' || name === 'slab out') {
       const bytes = Number(args.bytes);
       const entered = name === 'slab in';
-      this.#change(String(args.way), { atMs: entered ? startMs : endMs, bytes: entered ? bytes : -bytes });
+      this.#change(wayName(way), { atMs: entered ? startMs : endMs, bytes: entered ? bytes : -bytes });
     }
   }
 
@@ -93,7 +92,7 @@ export class TraceWriter {
   #writeChanges(way: string, count: number): void {
     const flight = this.#inFlight.get(way)!;
     flight.changes.sort((a, b) => a.atMs - b.atMs);
-    const pid = this.#lanes.pid('links');
+    const pid = this.#lanes.pid(LINKS);
     for (const { atMs, bytes } of flight.changes.splice(0, count)) {
       flight.bytes += bytes;
       const ts = this.#micros(atMs);

@@ -1,6 +1,6 @@
 /** The spans of one turn as a report keeps them: of the turn that pulled the most, up to its first token and a little on. */
 import { z } from 'zod';
-import { type Span, turnOfRequest } from './spans.ts';
+import { laneName, type Span } from './spans.ts';
 import { STAGES, stagePieces } from './stages.ts';
 import { turnKey } from './turn-key.ts';
 
@@ -47,8 +47,7 @@ export class TimelineKeeper {
   #best: { pulled: number; timeline: TurnTimeline } | null = null;
 
   add(span: Span): void {
-    const ids = span.requestId === null ? (span.requestIds ?? []) : [span.requestId];
-    for (const turnId of new Set(ids.map((id) => turnOfRequest(id).turnId))) {
+    for (const turnId of new Set(span.turns.map((turn) => turn.turnId))) {
       const spans = this.#underWay.get(turnId) ?? [];
       if (span.name === 'ttft') {
         const { conversationId, turn } = span.args;
@@ -104,7 +103,7 @@ function timelineOf(
       .toSorted((a, b) => a.startMs - b.startMs)
       .map((span) => ({
         name: span.name,
-        lane: span.lane,
+        lane: laneName(span),
         group: groupOf(span, turnId),
         start_ms: Math.max(0, span.startMs - ttft.startMs),
         end_ms: Math.min(end, span.endMs) - ttft.startMs,

@@ -6,7 +6,7 @@ import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { ClockAlignment, PassTimer } from '../gpu/timestamps.ts';
 import type { KernelTotals } from '../measure/profile.ts';
-import { gpuLane, type SpanSink } from '../measure/spans.ts';
+import { onGpu, type SpanSink } from '../measure/spans.ts';
 import { type CostShapes, kernelCost, kernelPlace } from './kernel-costs.ts';
 import type { Work } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
@@ -81,7 +81,7 @@ export class KernelTiming {
     this.#alignment.note(first, last, { submittedMs, doneMs });
     this.#options.onSpan({
       name: 'kernels',
-      lane: gpuLane(this.#options.engineId),
+      ...onGpu(this.#options.engineId),
       startMs: this.#alignment.toHostMs(first.startNs),
       endMs: this.#alignment.toHostMs(last.endNs),
       clock: 'gpu',

@@ -1,5 +1,5 @@
 /** A piece that ran, as spans on the host's clock: its kernels until the device has done them, then the way of what was sampled. */
-import { gpuLane, hostLane, type SpanSink } from '../measure/spans.ts';
+import { onGpu, onHost, type SpanSink } from '../measure/spans.ts';
 import type { Piece } from './step-inputs.ts';
 
 interface PieceTimes {
@@ -20,10 +20,10 @@ export function tellPiece(
 ): void {
   const { requestIds, numRows: rows, samples } = piece;
   const shared = { clock: 'host', requestId: null, requestIds } as const;
-  const lane = deviceTimed ? hostLane(engineId) : gpuLane(engineId);
+  const place = deviceTimed ? onHost(engineId) : onGpu(engineId);
   const args = { step, rows, submits };
-  onSpan({ ...shared, name: 'forward', lane, startMs: begunMs, endMs: computedMs, args });
+  onSpan({ ...shared, ...place, name: 'forward', startMs: begunMs, endMs: computedMs, args });
   if (samples.length === 0) return;
   const sampled = { startMs: computedMs, endMs, args: { step, rows: samples.length } };
-  onSpan({ ...shared, name: 'sampling', lane: hostLane(engineId), ...sampled });
+  onSpan({ ...shared, ...onHost(engineId), name: 'sampling', ...sampled });
 }

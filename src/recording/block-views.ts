@@ -1,6 +1,7 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
-import { turnOfRequest } from '../measure/spans.ts';
+import type { OfTurn } from '../measure/spans.ts';
+
 import type { BlockView } from './events.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
@@ -13,6 +14,7 @@ interface Sequence {
   tokenIds: number[];
   /** Where each turn's question and answer end, in tokens, from the first turn on. */
   bounds: { question: number; answer: number }[];
+  requestIds: string[];
 }
 
 export class BlockViews {
@@ -20,6 +22,8 @@ export class BlockViews {
   readonly #decode: (tokenIds: readonly number[]) => string;
   /** By the turn's id. */
   readonly #sequences = new Map<string, Sequence>();
+  /** Requests of those turns. */
+  readonly #owners = new Map<string, OfTurn>();
   /** Each conversation's last one among those remembered. */
   readonly #lastOf = new Map<string, Sequence>();
 
@@ -28,18 +32,31 @@ export class BlockViews {
     this.#decode = decode;
   }
 
-  turnStarted(requestId: string, conversation: string, promptTokenIds: readonly number[]): void {
+  turnStarted(turnId: string, conversation: string, promptTokenIds: readonly number[]): void {
     const before = this.#lastOf.get(conversation);
     const question = promptTokenIds.length;
     const bounds = [...(before?.bounds ?? []), { question, answer: question }];
-    const sequence = { conversation, tokenIds: [...promptTokenIds], bounds };
-    this.#sequences.set(requestId, sequence);
+    const sequence = { conversation, tokenIds: [...promptTokenIds], bounds, requestIds: [] };
+    this.#sequences.set(turnId, sequence);
     this.#lastOf.set(conversation, sequence);
     if (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
   }
 
-  token(requestId: string, tokenId: number): void {
-    const sequence = this.#sequences.get(requestId);
+  /** A request of a turn that was told of. */
+  requestStarted(requestId: string, owner: OfTurn): void {
+    const sequence = this.#sequences.get(owner.turnId);
+    if (!sequence) return;
+    sequence.requestIds.push(requestId);
+    this.#owners.set(requestId, owner);
+  }
+
+  /** null when its turn is not remembered. */
+  ownerOf(requestId: string): OfTurn | null {
+    return this.#owners.get(requestId) ?? null;
+  }
+
+  token(turnId: string, tokenId: number): void {
+    const sequence = this.#sequences.get(turnId);
     if (!sequence) return;
     sequence.tokenIds.push(tokenId);
     const last = sequence.bounds.at(-1)!;
@@ -51,7 +68,7 @@ export class BlockViews {
   }
 
   view(fact: BlockFact, originMs: number): BlockView {
-    const sequence = this.#sequences.get(turnOfRequest(fact.requestId).turnId) ?? null;
+    const sequence = this.#sequences.get(this.ownerOf(fact.requestId)?.turnId ?? '') ?? null;
     const from = fact.index * this.#blockSize;
     const known = stateOf(fact) !== 'free';
     const tokenIds = sequence?.tokenIds.slice(from, from + fact.tokens) ?? [];
@@ -69,7 +86,7 @@ export class BlockViews {
       // Enough to tell blocks apart by eye.
       hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
       refCount: fact.refCount,
-      // A prefill engine's blocks are for D, a decode engine's for P.
+      // What a prefill left is for the turn's decode, what a decode left for the next turn's prefill.
       heldFor: fact.hold && (fact.hold.direction === 'prefill' ? 'decode' : 'prefill'),
       heldUntilMs: fact.hold && fact.hold.deadlineMs - originMs,
       evictions: fact.evictions,
@@ -77,9 +94,10 @@ export class BlockViews {
   }
 
   #forgetOldest(): void {
-    const [requestId, sequence] = this.#sequences.entries().next().value!;
-    this.#sequences.delete(requestId);
-    const { conversation } = sequence;
+    const [turnId, sequence] = this.#sequences.entries().next().value!;
+    this.#sequences.delete(turnId);
+    const { conversation, requestIds } = sequence;
+    for (const requestId of requestIds) this.#owners.delete(requestId);
     if (this.#lastOf.get(conversation) === sequence) this.#lastOf.delete(conversation);
   }
 }

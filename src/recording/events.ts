@@ -5,11 +5,14 @@
 import { z } from 'zod';
 import { MODES } from '../config/modes.ts';
 import { turnSchema } from '../measure/report.ts';
+import { LANES } from '../measure/spans.ts';
 
 const count = z.number().int().nonnegative();
 const role = z.enum(['prefill', 'decode']);
-/** Who reads from whom: p_to_d is the hand-over, d_to_p the pull back. */
-const direction = z.enum(['p_to_d', 'd_to_p']);
+/** Names an engine; its role is told with the machine and when the engine begins. */
+const engineId = z.string();
+/** Which half of a turn. */
+const side = z.enum(['prefill', 'decode']);
 const mode = z.enum(MODES);
 
 const BLOCK_STATES = [
@@ -36,25 +39,28 @@ export const blockSchema = z.strictObject({
   text: z.string().nullable().describe('Them as text; null when empty or no longer known.'),
   hash: z.string().nullable().describe('First 16 hex digits; null while it has no name in the prefix cache.'),
   refCount: count.describe('Requests whose block table has it.'),
-  heldFor: role.nullable().describe('Who may still read it.'),
+  heldFor: side.nullable().describe('Which half of a turn may still read it.'),
   heldUntilMs: z.number().nullable().describe('When the hold ends by itself.'),
   evictions: count.describe('How often content that could still be found was taken from it.'),
 });
 
 const spanSchema = z.strictObject({
   name: z.string(),
-  lane: z.string(),
+  engineId: engineId.nullable().describe('null: the router.'),
+  lane: z.enum(LANES),
+  way: z.strictObject({ from: engineId, to: engineId }).exactOptional(),
   startMs: z.number(),
   endMs: z.number(),
   clock: z.enum(['host', 'gpu', 'modelled']),
   requestId: z.string().nullable(),
   requestIds: z.array(z.string()).exactOptional(),
+  turns: z.array(z.strictObject({ turnId: z.string(), side })),
   args: z.record(z.string(), z.union([z.number(), z.string()])),
 });
 
 const engineSchema = z.strictObject({
+  engineId,
   role,
-  engineId: z.string(),
   numBlocks: count.describe('The null block counts.'),
   loadMs: z.number(),
   compileMs: z.number(),
@@ -147,6 +153,12 @@ export const crossoverSchema = z.strictObject({
 });
 
 const at = { atMs: z.number() };
+const transfer = {
+  requestId: z.string().describe("The reader's request."),
+  from: engineId,
+  to: engineId,
+  side: side.describe('Of that request: prefill pulls back, decode takes over.'),
+};
 const blockPairs = z.array(z.tuple([count, count])).describe('Block ids, holder and reader.');
 /** Names a turn among all events; a turn that was tried again has another. */
 const turnId = z.string();
@@ -164,15 +176,16 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('engine'),
     ...at,
+    engineId,
     role,
     alive: z.boolean(),
     message: z.string().nullable(),
   }),
-  z.strictObject({ kind: z.literal('stats'), ...at, role, stats: statsSchema }),
+  z.strictObject({ kind: z.literal('stats'), ...at, engineId, stats: statsSchema }),
   z.strictObject({
     kind: z.literal('blocks'),
     ...at,
-    role,
+    engineId,
     numBlocks: count,
     changed: z.array(blockSchema).describe('Blocks that differ from the last event of this engine.'),
   }),
@@ -194,8 +207,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('transfer_started'),
     ...at,
-    requestId: z.string().describe("The reader's request."),
-    direction,
+    ...transfer,
     pairs: blockPairs,
     bytes: count.describe('That will move.'),
     streamed: z
@@ -207,14 +219,12 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     kind: z.literal('transfer_chunk'),
     ...at,
     requestId: z.string(),
-    direction,
     pairs: blockPairs.describe('Of a streamed transfer: what came into the slab.'),
   }),
   z.strictObject({
     kind: z.literal('transfer_ended'),
     ...at,
-    requestId: z.string(),
-    direction,
+    ...transfer,
     outcome: z.string().describe('done, declined, expired, refused, failed or dead.'),
     message: z.string(),
     bytes: count,
@@ -227,7 +237,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('slab'),
     ...at,
-    direction,
+    engineId: engineId.describe("The holder's: over all its readers."),
     slotsInUse: count,
     slots: count,
     slotBytes: count,
@@ -237,8 +247,13 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('crossover'), ...at, crossover: crossoverSchema.nullable() }),
 ]);
 
+/** Of the layout of a recording; others are refused. */
+export const RECORDING_VERSION = 2;
+
 export const recordingSchema = z.strictObject({
-  kvferryRecording: z.literal(1),
+  kvferryRecording: z.literal(RECORDING_VERSION, {
+    error: ({ input }) => `found version ${input}, wanted ${RECORDING_VERSION}: record it again`,
+  }),
   madeWith: z.string().describe('The program and its version.'),
   title: z.string(),
   events: z.array(sessionEventSchema).min(1, { error: 'at least one event' }),
@@ -247,7 +262,6 @@ export const recordingSchema = z.strictObject({
 export type RecordedTurn = z.infer<typeof recordedTurnSchema>;
 export type Mode = z.infer<typeof mode>;
 export type Role = z.infer<typeof role>;
-export type Direction = z.infer<typeof direction>;
 export type BlockView = z.infer<typeof blockSchema>;
 
 /** A block without content. */

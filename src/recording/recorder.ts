@@ -6,11 +6,12 @@ import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { EngineEvent } from '../host/engine-api.ts';
+import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
-import { type BlockView, type Direction, emptyBlock, type Machine, type SessionEvent } from './events.ts';
+import type { Machine, SessionEvent } from './events.ts';
+import { SnapshotNews } from './snapshot-news.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {
@@ -25,12 +26,12 @@ export class Recorder {
   readonly #clock: Clock;
   readonly #originMs: number;
   readonly #views: BlockViews;
-  /** What the last events said of each block. */
-  readonly #told = { prefill: new Map<number, string>(), decode: new Map<number, string>() };
-  readonly #toldOnce = new Map<string, string>();
+  readonly #snapshots: SnapshotNews;
   readonly #asked = new Map<string, Asked>();
   readonly #turnOf = new Map<string, string>();
   readonly #unsubscribe: (() => void)[];
+  /** Not told yet. */
+  #spans: Span[] = [];
   #polling: Promise<void> | null = null;
   #pollAgain = false;
 
@@ -41,20 +42,23 @@ export class Recorder {
     this.#clock = clock;
     this.#originMs = originMs;
     this.#views = new BlockViews(cluster.settings.blockSize, (ids) => cluster.decode(ids));
+    this.#snapshots = new SnapshotNews((fact) => this.#views.view(fact, originMs));
     this.#unsubscribe = [
       cluster.onNotice((notice) => this.#hear(notice)),
+      cluster.onSpan((span) => this.#span(span)),
       cluster.onWaiting((_, reason) =>
         this.#emit({ kind: 'note', atMs: this.#now(), level: 'info', message: reason }),
       ),
     ];
     this.machine();
-    for (const role of ['prefill', 'decode'] as const) {
-      this.#emit({ kind: 'engine', atMs: this.#now(), role, alive: true, message: null });
+    for (const { engineId, role } of cluster.info.engines) {
+      this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: true, message: null });
     }
   }
 
   detach(): void {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    this.#tellSpans();
   }
 
   /** Tells what the cluster runs on; again after a change of its settings. */
@@ -67,8 +71,8 @@ export class Recorder {
       adapter: { name, backend, software },
       model: { name: model.name, parameters, maxModelLen, kvBytesPerToken, blockBytes, vocabSize },
       blockSize,
-      engines: engines.map(({ role, engineId, numBlocks, loadMs, compileMs, memory }) => {
-        return { role, engineId, numBlocks, loadMs, compileMs, memory: { ...memory } };
+      engines: engines.map(({ engineId, role, numBlocks, loadMs, compileMs, memory }) => {
+        return { engineId, role, numBlocks, loadMs, compileMs, memory: { ...memory } };
       }),
       startMs,
       link: link && { name: link.name, bytesPerSecond: link.bytesPerSecond, latencyMs: link.latencyMs },
@@ -127,50 +131,13 @@ export class Recorder {
     do {
       this.#pollAgain = false;
       try {
-        for (const snapshot of await this.#cluster.snapshot()) this.#tellSnapshot(snapshot);
+        for (const snapshot of await this.#cluster.snapshot()) {
+          for (const event of this.#snapshots.news(snapshot, this.#now())) this.#emit(event);
+        }
       } catch {
         // An engine ended meanwhile: that is told by its notice.
       }
     } while (this.#pollAgain);
-  }
-
-  #tellSnapshot({ role, blocks, stats }: Awaited<ReturnType<Cluster['snapshot']>>[number]): void {
-    const atMs = this.#now();
-    const changed: BlockView[] = [];
-    const told = this.#told[role];
-    const seen = new Set<number>();
-    const tell = (view: BlockView) => {
-      const text = JSON.stringify(view);
-      if (told.get(view.id) === text) return;
-      told.set(view.id, text);
-      changed.push(view);
-    };
-    for (const fact of blocks.facts) {
-      seen.add(fact.id);
-      tell(this.#views.view(fact, this.#originMs));
-    }
-    // The policy was built anew: what it knew of its blocks is gone.
-    for (const id of told.keys()) if (!seen.has(id)) tell(emptyBlock(id));
-    const { numBlocks, slab } = blocks;
-    if (changed.length > 0 || this.#isNews(`${role} size`, numBlocks)) {
-      this.#emit({ kind: 'blocks', atMs, role, numBlocks, changed });
-    }
-    const { running, waiting, waitingForRemote, heldRequests, freeBlocks, usedBlocks, preemptions } = stats;
-    const { queries, hits } = stats.prefixCache;
-    const counts = { running, waiting, waitingForRemote, heldRequests, freeBlocks, usedBlocks, preemptions };
-    const brief = { ...counts, prefixCache: { queries, hits } };
-    if (this.#isNews(`${role} stats`, brief)) this.#emit({ kind: 'stats', atMs, role, stats: brief });
-    const direction: Direction = role === 'prefill' ? 'p_to_d' : 'd_to_p';
-    if (slab.slots > 0 && this.#isNews(`${role} slab`, slab)) {
-      this.#emit({ kind: 'slab', atMs, direction, ...slab });
-    }
-  }
-
-  #isNews(what: string, value: unknown): boolean {
-    const text = JSON.stringify(value);
-    if (this.#toldOnce.get(what) === text) return false;
-    this.#toldOnce.set(what, text);
-    return true;
   }
 
   #hear(notice: ClusterNotice): void {
@@ -178,17 +145,22 @@ export class Recorder {
       case 'turn':
         this.#turn(notice);
         break;
-      case 'alive':
-        this.#told[notice.role].clear();
-        this.#emit({ kind: 'engine', atMs: this.#now(), role: notice.role, alive: true, message: null });
+      case 'request':
+        this.#views.requestStarted(notice.requestId, notice);
         break;
+      case 'alive': {
+        const { engineId, role } = notice;
+        this.#snapshots.startedAnew(engineId);
+        this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: true, message: null });
+        break;
+      }
       case 'dead': {
-        const { role, message } = notice;
-        this.#emit({ kind: 'engine', atMs: this.#now(), role, alive: false, message });
+        const { engineId, role, message } = notice;
+        this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
         break;
       }
       case 'engine':
-        this.#engine(notice.role, notice.event);
+        this.#engine(notice);
     }
   }
 
@@ -199,14 +171,13 @@ export class Recorder {
     if (!asked) return;
     this.#turnOf.set(conversationId, turnId);
     const { question, edited } = asked;
-    const { mode } = this.#cluster;
     this.#emit({
       kind: 'turn_started',
       atMs: atMs - this.#originMs,
       turnId,
       conversation: conversationId,
       turn,
-      mode,
+      mode: this.#cluster.mode,
       question,
       edited,
     });
@@ -222,31 +193,41 @@ export class Recorder {
     if (token.index === 0) void this.poll();
   }
 
-  #engine(role: 'prefill' | 'decode', event: EngineEvent): void {
-    // P reads from D, D reads from P.
-    const direction: Direction = role === 'prefill' ? 'd_to_p' : 'p_to_d';
+  /** Told together with those that come in the same message. A turn's own are told as its beginning and end. */
+  #span(span: Span): void {
+    if (span.name === 'ttft' || span.name === 'turn') return;
+    if (this.#spans.push(span) === 1) queueMicrotask(() => this.#tellSpans());
+  }
+
+  #tellSpans(): void {
+    const spans = this.#spans;
+    this.#spans = [];
+    if (spans.length === 0) return;
+    this.#emit({
+      kind: 'spans',
+      atMs: this.#now(),
+      spans: spans.map(({ startMs, endMs, requestIds, turns, args, ...span }) => ({
+        ...span,
+        startMs: startMs - this.#originMs,
+        endMs: endMs - this.#originMs,
+        ...(requestIds ? { requestIds: [...requestIds] } : {}),
+        turns: [...turns],
+        args: { ...args },
+      })),
+    });
+  }
+
+  #engine({ engineId, role, event }: ClusterNotice & { kind: 'engine' }): void {
     switch (event.kind) {
-      case 'spans': {
-        this.#emit({
-          kind: 'spans',
-          atMs: this.#now(),
-          spans: event.spans.map(({ startMs, endMs, requestIds, args, ...span }) => ({
-            ...span,
-            startMs: startMs - this.#originMs,
-            endMs: endMs - this.#originMs,
-            args: { ...args },
-            ...(requestIds ? { requestIds: [...requestIds] } : {}),
-          })),
-        });
-        break;
-      }
       case 'pull': {
-        const { requestId, pairs, bytes, streamed, atMs } = event;
+        const { requestId, remoteEngineId, pairs, bytes, streamed, atMs } = event;
         this.#emit({
           kind: 'transfer_started',
           atMs: atMs - this.#originMs,
           requestId,
-          direction,
+          from: remoteEngineId,
+          to: engineId,
+          side: this.#sideOf(requestId, role),
           pairs,
           bytes,
           ...(streamed ? { streamed } : {}),
@@ -256,29 +237,37 @@ export class Recorder {
       }
       case 'chunk': {
         const { requestId, pairs, atMs } = event;
-        this.#emit({ kind: 'transfer_chunk', atMs: atMs - this.#originMs, requestId, direction, pairs });
+        this.#emit({ kind: 'transfer_chunk', atMs: atMs - this.#originMs, requestId, pairs });
         break;
       }
       case 'transfer': {
+        const { requestId, remoteEngineId } = event;
         const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
         this.#emit({
           kind: 'transfer_ended',
           atMs: event.atMs - this.#originMs,
-          requestId: event.requestId,
-          direction,
+          requestId,
+          from: remoteEngineId,
+          to: engineId,
+          side: this.#sideOf(requestId, role),
           outcome,
           message,
           bytes,
           blocks,
           ms: wallMs,
-          stagesMs: { ...stages },
           ...(movingMs === null ? {} : { movingMs }),
+          stagesMs: { ...stages },
           throttled: this.#cluster.info.link !== null,
         });
         void this.poll();
         break;
       }
     }
+  }
+
+  /** A request that is of no turn that is remembered counts as its engine's role says. */
+  #sideOf(requestId: string, role: TurnSide): TurnSide {
+    return this.#views.ownerOf(requestId)?.side ?? role;
   }
 
   #now(): number {

@@ -51,7 +51,7 @@ export function runDocument(
       sideBySide(report),
       stagesSection(report),
       ttftSection(report),
-      ...(report.timeline ? [timelineSection(report.timeline)] : []),
+      ...(report.timeline ? [timelineSection(report.timeline, report.start_up.engines)] : []),
       turnsSection(report),
       ...auditSection(report),
       ...(report.profile ? [profileSection(report.profile)] : []),

@@ -1,9 +1,13 @@
 /** The timeline of a turn, from the spans that the report kept of it. */
 import { formatBytes, formatMs, plural } from '../measure/format.ts';
+import type { Report } from '../measure/report.ts';
+import { atRouter, laneName, onGpu, onHost, onLink } from '../measure/spans.ts';
 import type { TurnTimeline } from '../measure/turn-timeline.ts';
 import type { Section, TimelinePiece } from './document.ts';
 
-export function timelineSection(timeline: TurnTimeline): Section {
+type Engines = Report['start_up']['engines'];
+
+export function timelineSection(timeline: TurnTimeline, engines: Engines): Section {
   const { mode, turn, ttft_ms, left_out } = timeline;
   return {
     title: 'One turn, span by span',
@@ -12,7 +16,7 @@ export function timelineSection(timeline: TurnTimeline): Section {
       {
         kind: 'timeline',
         title: 'What happened when',
-        lanes: lanesOf(timeline),
+        lanes: lanesOf(timeline, engines),
         endMs: Math.max(ttft_ms, ...timeline.spans.map(({ end_ms }) => end_ms)),
         marks: [{ atMs: ttft_ms, label: 'first token' }],
         ...(left_out > 0 ? { note: `${plural(left_out, 'shorter span')} left out.` } : {}),
@@ -21,19 +25,16 @@ export function timelineSection(timeline: TurnTimeline): Section {
   };
 }
 
-/** P above, then the links, then D, the router first: as a turn goes. */
-function laneOrder(lane: string): number {
-  if (lane === 'router') return 0;
-  if (lane.startsWith('link')) return 2;
-  return lane.startsWith('prefill') ? 1 : 3;
-}
-
-function lanesOf({ spans }: TurnTimeline): TimelinePiece['lanes'] {
+/** The router first, P above the links, D below: as a turn goes. Lanes of other engines come last, by their own names. */
+function lanesOf({ spans }: TurnTimeline, engines: Engines): TimelinePiece['lanes'] {
+  const labels = laneLabels(engines);
+  const order = [...labels.keys()];
+  const place = (lane: string): number => (labels.has(lane) ? order.indexOf(lane) : order.length);
   const names = [...new Set(spans.map(({ lane }) => lane))];
   return names
-    .toSorted((a, b) => laneOrder(a) - laneOrder(b) || a.localeCompare(b))
+    .toSorted((a, b) => place(a) - place(b) || a.localeCompare(b))
     .map((lane) => ({
-      name: laneLabel(lane),
+      name: labels.get(lane) ?? lane,
       bars: spans
         .filter((span) => span.lane === lane)
         .map(({ name, group, start_ms, end_ms, clock, bytes }) => ({
@@ -47,9 +48,22 @@ function lanesOf({ spans }: TurnTimeline): TimelinePiece['lanes'] {
     }));
 }
 
-/** 'link prefill-0>decode-0' as 'link P→D'. */
-const laneLabel = (lane: string): string =>
-  lane
-    .replace(/prefill-0/g, 'P')
-    .replace(/decode-0/g, 'D')
-    .replace('>', '→');
+/** By the lane's name in the report. An engine that is the only one of its role is P or D. */
+function laneLabels(engines: Engines): Map<string, string> {
+  const of = (role: Engines[number]['role'], letter: string): { id: string; name: string }[] => {
+    const same = engines.filter((engine) => engine.role === role);
+    return same.map(({ engine_id: id }) => ({ id, name: same.length === 1 ? letter : id }));
+  };
+  const [prefill, decode] = [of('prefill', 'P'), of('decode', 'D')];
+  const own = ({ id, name }: { id: string; name: string }): [string, string][] => [
+    [laneName(onGpu(id)), `${name} gpu`],
+    [laneName(onHost(id)), `${name} host`],
+  ];
+  const links = [...decode, ...prefill].flatMap((from) =>
+    [...decode, ...prefill].map((to): [string, string] => {
+      return [laneName(onLink({ from: from.id, to: to.id })), `link ${from.name}→${to.name}`];
+    }),
+  );
+  const router: [string, string] = [laneName(atRouter), 'router'];
+  return new Map([router, ...prefill.flatMap(own), ...links, ...decode.flatMap(own)]);
+}

@@ -8,16 +8,19 @@ import type { Mode } from '../config/modes.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
+import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
+import { DecidedBy, type RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
+import type { Placement } from './placement.ts';
 import {
-  type EngineView,
   enginesOf,
   planAgain,
   planTurn,
+  type RouteRequest,
   type RoutingPolicy,
   type TurnPlan,
 } from './plan.ts';
@@ -25,6 +28,8 @@ import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
+import { TurnWatch } from './turn-watch.ts';
+import type { EngineViews } from './views.ts';
 import { type Turn, turnOutputs, type Way } from './ways.ts';
 
 /** The router accepted a turn. */
@@ -38,17 +43,37 @@ export interface TurnNotice {
   atMs: number;
 }
 
+/** An engine is about to get a request of a turn. */
+export interface RequestNotice {
+  requestId: string;
+  turnId: string;
+  side: TurnSide;
+  engineId: string;
+}
+
+/** The policy that is in force. */
+export interface RouterPolicy {
+  name: string;
+  policy: RoutingPolicy;
+  views: EngineViews;
+  looksAt: { cache: boolean };
+}
+
 export interface RouterDeps {
   text: TurnText;
   prompts: PromptBuilder;
   conversations: ConversationCache;
   clock: Clock;
-  policy: RoutingPolicy;
+  /** Who decides now, by which name, and what it sees. */
+  routing: () => RouterPolicy;
+  /** Absent: any P with any D. */
+  placement?: Placement;
   /** What is in force now. `throttled`: a modelled link slows transfers down. */
   settings: () => { mode: Mode; handover: Handover; throttled: boolean };
   /** Those there are now, ended ones included. */
   engines: () => readonly EngineClient[];
   onTurn: (notice: TurnNotice) => void;
+  onRequest: (notice: RequestNotice) => void;
   /** An id that nobody can guess, for what is called so here. */
   newId: (name: string) => string;
   spans: TurnSpans;
@@ -78,18 +103,31 @@ export class Router {
     conversation: Conversation,
     acceptedMs: number,
   ): AsyncGenerator<GeneratedToken> {
-    const { conversations, prompts, text, spans, newId } = this.#deps;
-    const promptTokenIds = prompts.build(request, conversation);
+    const { conversations, prompts, text, spans } = this.#deps;
+    let promptTokenIds: readonly number[];
+    let historyIds: readonly number[];
+    do {
+      historyIds = conversation.historyIds;
+      promptTokenIds = await prompts.build(request, conversation);
+      // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
+    } while (conversation.historyIds !== historyIds);
+    // What is held stays for a turn that somebody waits for.
+    request.signal?.throwIfAborted();
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
-    const plan = this.#plan(request, { number, promptTokenIds, turnsBefore: conversation.turns }, held);
+    const { plan, watch, routed } = this.#plan(
+      request,
+      conversation,
+      { number, acceptedMs, promptTokenIds },
+      held,
+    );
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
-    const turnId = newId(`${conversation.id}#${turn}.${number + 1}`);
+    const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
-    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs });
+    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed });
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
     const stopping = new AbortController();
     const asked: Omit<Turn, 'requestIds'> = {
@@ -102,12 +140,14 @@ export class Router {
       signal: request.signal ?? null,
       stopped: stopping.signal,
     };
+    let given = offered === null;
     const give = (): void => {
-      if (offered) release(offered);
+      if (!given) release(offered!);
+      given = true;
     };
     const outputs = request.failover
-      ? this.#withFailover(served, asked, plan, give)
-      : this.#go(served, asked, plan!, '');
+      ? this.#withFailover(served, asked, plan, watch, give)
+      : this.#go(served, asked, plan!, watch, '');
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder(),
       eosTokenIds: text.architecture.eosTokenIds,
@@ -116,16 +156,13 @@ export class Router {
       minTokens: asked.sampling.minTokens,
       onStop: () => stopping.abort(),
     });
-    let finished = false;
+    spans.turnBegins(served);
     try {
-      for await (const item of answer) {
-        const token = this.#token(item, request, served);
-        finished = token.final !== null;
-        yield token;
-      }
+      for await (const item of answer) yield this.#token(item, request, served);
     } finally {
-      // Nobody else would tell D that its blocks are free.
-      if (!finished) give();
+      // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
+      give();
+      watch.ended();
       spans.turnEnds(served);
     }
   }
@@ -133,17 +170,44 @@ export class Router {
   /** null: the plan's engines ended before it began, and the request may go another way. */
   #plan(
     request: GenerateRequest,
-    turn: { number: number; promptTokenIds: readonly number[]; turnsBefore: number },
+    { id: conversationId, turns: turnsBefore }: Conversation,
+    { acceptedMs, ...turn }: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
     held: HeldForNextTurn | null,
-  ): TurnPlan | null {
+  ): { plan: TurnPlan | null; watch: TurnWatch; routed: RoutedTurn | null } {
     const { mode, handover } = this.#deps.settings();
-    const views = this.#views();
-    const heldBy = held?.holder.engineId ?? null;
-    const plan = planTurn({ ...turn, mode, handover, heldBy }, views, this.#deps.policy);
+    const { name, policy, views: known, looksAt } = this.#deps.routing();
+    const { clock } = this.#deps;
+    const nowMs = clock.now();
+    const views = known.of(this.#deps.engines(), nowMs);
+    const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
+    const cacheSalt = request.cacheSalt ?? null;
+    const asked = {
+      ...turn,
+      nowMs,
+      conversationId,
+      turnsBefore,
+      mode,
+      handover,
+      held: offered,
+      cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, nowMs),
+    };
+    const decided = new DecidedBy(policy);
+    let plan: TurnPlan;
+    try {
+      plan = planTurn(asked, views, decided, this.#deps.placement);
+    } catch (error) {
+      if (held) release(held);
+      throw error;
+    }
+    const endMs = clock.now();
+    const watch = new TurnWatch(policy, asked, acceptedMs);
     const broken = enginesOf(plan).some((id) =>
       views.some(({ engineId, ended }) => engineId === id && ended),
     );
-    return broken && request.failover ? null : plan;
+    if (broken && request.failover) return { plan: null, watch, routed: null };
+    const routed = { ...decided.read(plan, name, looksAt.cache), startMs: nowMs, endMs };
+    watch.planned(plan);
+    return { plan, watch, routed };
   }
 
   /** What the plan's engines give, and after a failure what others do. `again`: called before another way is gone. */
@@ -151,17 +215,20 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan | null,
+    watch: TurnWatch,
     again: () => void,
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const other = planAgain(this.#views(), alone);
+      const { views } = this.#deps.routing();
+      const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
       if (!other) return null;
       alone.add(other.engineId);
       again();
-      return this.#go(served, { ...asked, remote: null }, other, `-again${alone.size}`);
+      watch.planned(other);
+      return this.#go(served, { ...asked, remote: null }, other, watch, `-again${alone.size}`);
     };
-    const first = plan ? this.#go(served, asked, plan, '') : next();
+    const first = plan ? this.#go(served, asked, plan, watch, '') : next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
     return withFailover(first, next);
   }
@@ -170,18 +237,31 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan,
+    watch: TurnWatch,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
-    const { spans } = this.#deps;
+    const { newId } = this.#deps;
     const way = this.#wayOf(plan);
     const { turnId } = served.facts;
-    const requestIds = { prefill: `${turnId}${attempt || '-p'}`, decode: `${turnId}${attempt}-d` };
+    const requestIds = {
+      prefill: newId(`${turnId}${attempt || '-p'}`),
+      decode: newId(`${turnId}${attempt}-d`),
+    };
     served.goes(way);
-    spans.turnGoes(served, requestIds);
+    if (way.way === 'alone') this.#owns(turnId, requestIds, 'prefill', way.engine);
+    else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
     for await (const item of turnOutputs(way, { ...asked, requestIds })) {
       served.hear(item);
+      watch.heard(item);
       if (item.answers) yield item;
     }
+  }
+
+  /** From here on what engines tell of the request is known for the turn's. */
+  #owns(turnId: string, requestIds: Turn['requestIds'], side: TurnSide, { engineId }: EngineClient): void {
+    const requestId = requestIds[side];
+    this.#deps.spans.owns(requestId, { turnId, side });
+    this.#deps.onRequest({ requestId, turnId, side, engineId });
   }
 
   #wayOf(plan: TurnPlan): Way {
@@ -193,12 +273,6 @@ export class Router {
     };
     if (plan.way === 'alone') return { way: 'alone', engine: engine(plan.engineId) };
     return { way: plan.way, prefill: engine(plan.prefill), decode: engine(plan.decode) };
-  }
-
-  #views(): EngineView[] {
-    return this.#deps.engines().map(({ engineId, role, ended, load }) => {
-      return { engineId, role, ended: ended !== null, inFlight: load.inFlight };
-    });
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {

@@ -2,14 +2,15 @@
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { FinishReason, PromptAccount } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
-import { routerSpan, type Span } from '../measure/spans.ts';
+import { type RawSpan, routerSpan, type Span, type TurnSide } from '../measure/spans.ts';
 import { turnStages } from '../measure/stages.ts';
 import { noStages } from '../transport/transfer.ts';
 import type { TransferResult, TransferStages } from '../transport/types.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
+import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { TransferSummary, TurnResult } from './turn-types.ts';
-import type { TurnOutput, TurnSide, Way } from './ways.ts';
+import type { TurnOutput, Way } from './ways.ts';
 
 export interface TurnFacts {
   turnId: string;
@@ -19,6 +20,8 @@ export interface TurnFacts {
   heldTokens: number;
   /** Router's acceptance, on the shared clock, milliseconds. */
   acceptedMs: number;
+  /** How it was routed; null: its engines ended before it began, and it went another way. */
+  routed: RoutedTurn | null;
 }
 
 export class ServedTurn {
@@ -71,11 +74,12 @@ export class ServedTurn {
   }
 
   /** The turn as spans of its own. Call after the last token. */
-  ownSpans(): Span[] {
-    const { turnId, conversation, acceptedMs } = this.facts;
+  ownSpans(): RawSpan[] {
+    const { turnId, conversation, acceptedMs, routed } = this.facts;
     const tokens = this.outputTokenIds.length;
     const args = { conversationId: conversation.id, turn: conversation.turns, tokens };
     return [
+      ...(routed ? [routeSpan(turnId, routed)] : []),
       routerSpan('ttft', turnId, acceptedMs, this.#firstMs ?? acceptedMs, args),
       routerSpan('turn', turnId, acceptedMs, this.#lastMs, args),
     ];
@@ -102,7 +106,7 @@ export class ServedTurn {
 
   /** Call once, after the last token. `throttled`: a modelled link slowed its transfers down. */
   result(finishReason: FinishReason, throttled: boolean): TurnResult {
-    const { turnId, conversation, promptTokenIds, acceptedMs } = this.facts;
+    const { turnId, conversation, promptTokenIds, acceptedMs, routed } = this.facts;
     const firstMs = this.#firstMs;
     const prompt = this.#account();
     if (!prompt || firstMs === null)
@@ -124,6 +128,7 @@ export class ServedTurn {
         pToD: summarise(this.#heard.decode?.transfers ?? [], throttled),
         dToP: summarise(this.#heard.prefill?.transfers ?? [], throttled),
       },
+      routed,
     };
   }
 

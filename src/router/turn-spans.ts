@@ -1,33 +1,69 @@
-/** Spans on their way: to whoever listens, and to the turn under way that they belong to. */
-import type { Span, SpanSink } from '../measure/spans.ts';
+/** Spans on their way: told whose turn they belong to, then to whoever listens and to that turn while it is served. */
+import { invariant } from '../errors.ts';
+import type { OfTurn, RawSpan, Span } from '../measure/spans.ts';
 import type { ServedTurn } from './served-turn.ts';
-import type { TurnSide } from './ways.ts';
+
+/** Ended turns whose late spans are still known for theirs. */
+const MOST_ENDED = 256;
+
+interface KnownTurn {
+  /** null once it ended. */
+  served: ServedTurn | null;
+  requestIds: string[];
+}
 
 export class TurnSpans {
-  readonly #listeners = new Set<SpanSink>();
-  /** By the ids of a turn's requests. */
-  readonly #turns = new Map<string, ServedTurn>();
+  readonly #listeners = new Set<(span: Span) => void>();
+  /** By the turn's id. */
+  readonly #turns = new Map<string, KnownTurn>();
+  /** Ids of turns that ended, oldest first. */
+  readonly #ended: string[] = [];
+  readonly #owners = new Map<string, OfTurn>();
+  /** Since the start. */
+  count = 0;
 
-  listen(listener: SpanSink): () => void {
+  listen(listener: (span: Span) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  turnGoes(served: ServedTurn, requestIds: Readonly<Record<TurnSide, string>>): void {
-    for (const id of Object.values(requestIds)) this.#turns.set(id, served);
+  turnBegins(served: ServedTurn): void {
+    const { turnId } = served.facts;
+    this.#turns.set(turnId, { served, requestIds: [] });
+    // Of the turn's own spans.
+    this.owns(turnId, { turnId, side: 'prefill' });
+  }
+
+  /** Call before a request of a turn under way is submitted. */
+  owns(requestId: string, owner: OfTurn): void {
+    const turn = this.#turns.get(owner.turnId);
+    invariant(turn, () => `${requestId} is of turn ${owner.turnId}, which has not begun`);
+    turn.requestIds.push(requestId);
+    this.#owners.set(requestId, owner);
   }
 
   turnEnds(served: ServedTurn): void {
-    for (const [id, turn] of this.#turns) if (turn === served) this.#turns.delete(id);
+    const { turnId } = served.facts;
+    const turn = this.#turns.get(turnId);
+    if (!turn) return;
+    turn.served = null;
+    this.#ended.push(turnId);
+    if (this.#ended.length > MOST_ENDED) this.#forget(this.#ended.shift()!);
   }
 
-  /** Since the start. */
-  count = 0;
-
-  tell(span: Span): void {
+  tell(span: RawSpan): void {
     this.count++;
     const { requestId, requestIds = [] } = span;
-    for (const id of requestId === null ? requestIds : [requestId]) this.#turns.get(id)?.saw(span);
-    for (const listener of this.#listeners) listener(span);
+    const ids = requestId === null ? requestIds : [requestId];
+    const turns = ids.flatMap((id) => this.#owners.get(id) ?? []);
+    const stamped: Span = { ...span, turns };
+    for (const turnId of new Set(turns.map((turn) => turn.turnId)))
+      this.#turns.get(turnId)?.served?.saw(stamped);
+    for (const listener of this.#listeners) listener(stamped);
+  }
+
+  #forget(turnId: string): void {
+    for (const id of this.#turns.get(turnId)?.requestIds ?? []) this.#owners.delete(id);
+    this.#turns.delete(turnId);
   }
 }

@@ -6,12 +6,10 @@
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../engine/types.ts';
 import { InternalError, RefusedError, TransferError } from '../errors.ts';
+import type { TurnSide } from '../measure/spans.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineClient, RouterWork } from './engine-client.ts';
 import type { TimedOutput } from './output-stream.ts';
-
-/** Which part of a turn a request is. One engine that does both prefills. */
-export type TurnSide = 'prefill' | 'decode';
 
 export interface Turn {
   /** At the engines: of P's request, or that of the only engine; and of D's. Unguessable, and never used again. */
@@ -191,7 +189,11 @@ export async function* requestOutputs(
   } finally {
     signal?.removeEventListener('abort', onAbort);
     stopped?.removeEventListener('abort', onStop);
-    if (!ended) await engine.abort(requestId);
+    if (!ended) {
+      await engine.abort(requestId);
+      // Its end may be on its way, or unread: nobody else will learn what it left.
+      await engine.release([requestId]);
+    }
   }
 }
 

@@ -41,7 +41,7 @@ export function keepAlive(
   };
   const stopListening = cluster.onNotice((notice) => {
     if (notice.kind !== 'dead' || stopped) return;
-    log.error(`${notice.role}: ${notice.message}; it is being started again`);
+    log.error(`${notice.engineId}: ${notice.message}; it is being started again`);
     reviving ??= revive().finally(() => {
       reviving = null;
     });

@@ -1,17 +1,20 @@
-/** What a port tells of itself beside serving: metrics, KV events, cache queries. Give `mount` and `observer` to its app. */
-import type { Hono } from 'hono';
+/** What a port tells of itself beside serving: metrics, KV events, cache queries. */
+import type { Context, Hono } from 'hono';
 import type { Cluster } from '../fleet/types.ts';
 import { EngineMetrics } from './engine-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
 import { mountKvEvents } from './kv-events-route.ts';
 import { mountKvQuery } from './kv-query.ts';
-import type { Labels } from './metric-kit.ts';
+import type { Exposition, Labels } from './metric-kit.ts';
 import type { RequestObserver } from './observer.ts';
 import { RouterMetrics } from './router-metrics.ts';
 import type { EngineService, RouterService } from './service.ts';
 
 export interface Observability {
-  mount(app: Hono): void;
+  /** GET /metrics: all of it for an operator, and for others what balancers go by. */
+  mountMetrics(app: Hono, isOperator: (c: Context) => boolean): void;
+  /** What is an operator's alone: KV events, cache queries. */
+  mountDetails(app: Hono): void;
   observer: RequestObserver | null;
   /** Ends every open event stream. */
   close(): void;
@@ -22,7 +25,8 @@ export function observeEngine(
   service: EngineService,
   cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'settings'>,
 ): Observability {
-  const { engineId, role } = service.engine();
+  const { role } = service.engine();
+  let { engineId } = service.engine();
   const metrics = new EngineMetrics({
     modelName: service.model.names[0]!,
     engineIndex: '0',
@@ -32,8 +36,11 @@ export function observeEngine(
   const log = new KvEventLog();
   const stops = [
     cluster.onNotice((notice) => {
-      if (notice.kind === 'engine' && notice.role === role) metrics.onEvent(notice.event);
-      else if (notice.kind === 'alive' && notice.role === role) metrics.startedAnew();
+      if (notice.kind === 'engine' && notice.engineId === engineId) metrics.onEvent(notice.event);
+      else if (notice.kind === 'alive' && notice.replaces === engineId) {
+        engineId = notice.engineId;
+        metrics.startedAnew();
+      }
     }),
     cluster.onCacheEvent((batch) => {
       if (batch.engineId === engineId) log.append(batch.events, batch.atMs);
@@ -41,15 +48,17 @@ export function observeEngine(
   ];
   return {
     observer: null,
-    mount(app) {
+    mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
         const stats = await service
           .engine()
           .inspection.stats()
           .catch(() => null);
         metrics.setStats(stats);
-        return c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType });
+        return exposition(c, metrics, isOperator(c));
       });
+    },
+    mountDetails(app) {
       mountKvEvents(app, log);
       mountKvQuery(app, service);
     },
@@ -64,14 +73,19 @@ export function observeRouter(service: RouterService): Observability {
   const metrics = new RouterMetrics(service.model.names[0]!);
   return {
     observer: metrics,
-    mount(app) {
-      app.get('/metrics', async (c) =>
-        c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType }),
-      );
+    mountMetrics(app, isOperator) {
+      app.get('/metrics', (c) => exposition(c, metrics, isOperator(c)));
+    },
+    mountDetails(app) {
       mountKvQuery(app, service);
     },
     close() {},
   };
+}
+
+async function exposition(c: Context, metrics: Exposition, whole: boolean): Promise<Response> {
+  const text = await (whole ? metrics.text() : metrics.plainText());
+  return c.body(text, 200, { 'Content-Type': metrics.contentType });
 }
 
 /** vLLM's spelling of CacheConfig's fields. */

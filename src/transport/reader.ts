@@ -4,7 +4,7 @@
  */
 import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
-import { hostLane, type SpanSink, wayBetween } from '../measure/spans.ts';
+import { onHost, type SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
 import type { ChunkMessage, ReadEndedMessage, ToReader } from './messages.ts';
@@ -55,17 +55,7 @@ export class ReaderHalf {
     const transfer = new Transfer(transferId, request, groups, startedAt, () => clock.now());
     if (!wasConnected) {
       transfer.stages.handshakeMs = elapsed;
-      emitStage(this.#deps.onSpan, {
-        name: 'handshake',
-        lane: hostLane(this.#deps.own.identity.engineId),
-        startMs: startedAt,
-        endMs: startedAt + elapsed,
-        requestId: request.requestId,
-        transferId,
-        chunk: 0,
-        bytes: 0,
-        way: wayBetween(engineId, this.#deps.own.identity.engineId),
-      });
+      this.#span('handshake', { index: 0, byteLength: 0 }, transfer, startedAt, startedAt + elapsed);
     }
     this.#transfers.set(transferId, transfer);
     const { remoteRequestId, claim, requestId, signal } = request;
@@ -200,17 +190,24 @@ export class ReaderHalf {
     }
   }
 
-  #span(name: StageName, chunk: ChunkMessage, transfer: Transfer, startMs: number, endMs: number): void {
+  #span(
+    name: StageName,
+    { index, byteLength }: Pick<ChunkMessage, 'index' | 'byteLength'>,
+    { transferId, request }: Transfer,
+    startMs: number,
+    endMs: number,
+  ): void {
+    const { engineId } = this.#deps.own.identity;
     emitStage(this.#deps.onSpan, {
       name,
-      lane: hostLane(this.#deps.own.identity.engineId),
+      ...onHost(engineId),
+      way: { from: request.remote.engineId, to: engineId },
       startMs,
       endMs,
-      requestId: transfer.request.requestId,
-      transferId: transfer.transferId,
-      way: wayBetween(transfer.request.remote.engineId, this.#deps.own.identity.engineId),
-      chunk: chunk.index,
-      bytes: chunk.byteLength,
+      requestId: request.requestId,
+      transferId,
+      chunk: index,
+      bytes: byteLength,
     });
   }
 }

@@ -2,7 +2,7 @@
  * Spans of a transfer's stages, in one shape: one span a stage and chunk. The reader emits them all, the holder's too,
  * whose times come with the chunk: so a transfer's spans are known where, and before, its end is.
  */
-import { hostLane, linkLane, type SpanName, type SpanSink, wayBetween } from '../measure/spans.ts';
+import { onHost, onLink, type RawSpan, type SpanName, type SpanSink, type Way } from '../measure/spans.ts';
 import type { ChunkMessage } from './messages.ts';
 
 export type StageName = Extract<
@@ -19,31 +19,20 @@ export type StageName = Extract<
   | 'notify'
 >;
 
-export interface StageSpan {
+export interface StageSpan extends Pick<RawSpan, 'engineId' | 'lane' | 'startMs' | 'endMs'> {
   name: StageName;
-  lane: string;
-  startMs: number;
-  endMs: number;
+  way: Way;
   /** The reader's request. */
   requestId: string | null;
   transferId: string;
-  /** '<holder>><reader>'. */
-  way: string;
   chunk: number;
   bytes: number;
 }
 
 export function emitStage(sink: SpanSink, span: StageSpan): void {
-  const { name, lane, startMs, endMs, requestId, transferId, way, chunk, bytes } = span;
-  sink({
-    name,
-    lane,
-    startMs,
-    endMs,
-    clock: name === 'link' ? 'modelled' : 'host',
-    requestId,
-    args: { transferId, way, chunk, bytes },
-  });
+  const { transferId, chunk, bytes, ...shared } = span;
+  const clock = span.name === 'link' ? 'modelled' : 'host';
+  sink({ ...shared, clock, args: { transferId, chunk, bytes } });
 }
 
 /** What the holder did for a chunk, as its message tells. */
@@ -52,14 +41,16 @@ export function emitHolderStages(
   { times, transferId, index, byteLength }: ChunkMessage,
   { holderId, readerId, requestId }: { holderId: string; readerId: string; requestId: string },
 ): void {
-  const host = hostLane(holderId);
-  const shared = { requestId, transferId, way: wayBetween(holderId, readerId), chunk: index };
-  const span = (name: StageName, lane: string, startMs: number, endMs: number): void =>
-    emitStage(sink, { ...shared, name, lane, startMs, endMs, bytes: byteLength });
-  span('wait', host, times.waitStart, times.gatherStart);
-  span('gather', host, times.gatherStart, times.submitted);
-  if (times.readbackStart > times.submitted) span('wait', host, times.submitted, times.readbackStart);
-  span('readback', host, times.readbackStart, times.mapped);
-  span('slab in', host, times.slabInStart, times.slabInEnd);
-  if (times.link) span('link', linkLane(holderId, readerId), times.link.start, times.link.arrival);
+  const way = { from: holderId, to: readerId };
+  const shared = { requestId, transferId, chunk: index, bytes: byteLength };
+  const span = (name: StageName, startMs: number, endMs: number): void =>
+    emitStage(sink, { ...shared, name, ...onHost(holderId), way, startMs, endMs });
+  span('wait', times.waitStart, times.gatherStart);
+  span('gather', times.gatherStart, times.submitted);
+  if (times.readbackStart > times.submitted) span('wait', times.submitted, times.readbackStart);
+  span('readback', times.readbackStart, times.mapped);
+  span('slab in', times.slabInStart, times.slabInEnd);
+  if (!times.link) return;
+  const { start: startMs, arrival: endMs } = times.link;
+  emitStage(sink, { ...shared, name: 'link', ...onLink(way), startMs, endMs });
 }

@@ -51,7 +51,7 @@ describe('with WebGPU', () => {
     expect(result!.local_hit_tokens + result!.pulled_tokens + result!.computed_tokens).toBe(
       result!.prompt_tokens,
     );
-    const back = pulls.find(({ direction }) => direction === 'd_to_p')!;
+    const back = pulls.find(({ side }) => side === 'prefill')!;
     expect(back).toMatchObject({ outcome: 'done', bytesDone: back.bytes });
     expect(back.bytes).toBe(result!.transfer.d_to_p.bytes);
     await expect
@@ -61,9 +61,9 @@ describe('with WebGPU', () => {
 
   test('tells what is in the blocks', async () => {
     const { page } = opened;
-    await until(page, "state.decode.blocks.value.some((block) => block.state === 'held')");
+    await until(page, "state.drawn.decode.value.blocks.value.some((block) => block.state === 'held')");
     const held = await page.evaluate(
-      "kvferry.state.decode.blocks.value.filter((block) => block.state === 'held')",
+      "kvferry.state.drawn.decode.value.blocks.value.filter((block) => block.state === 'held')",
     );
     const blocks = held as {
       text: string;
@@ -185,7 +185,7 @@ describe('a streamed hand-over', () => {
     expect(turn).toMatchObject({ error: null });
     expect(turn.answer).toContain('The end.');
     const { pulls } = await readState(page);
-    const over = pulls.find(({ direction }) => direction === 'p_to_d')!;
+    const over = pulls.find(({ side }) => side === 'decode')!;
     expect(over).toMatchObject({ outcome: 'done', bytesDone: over.bytes });
     expect(over.pairs).toHaveLength(turn.result!.transfer.p_to_d.blocks);
     expect(over.chunks!.flat()).toEqual(over.pairs);

@@ -109,7 +109,7 @@ export interface PageState {
   }[];
   alive: { prefill: boolean; decode: boolean };
   pulls: {
-    direction: string;
+    side: string;
     outcome: string | null;
     bytes: number;
     bytesDone: number;
@@ -128,15 +128,17 @@ export interface PageState {
 
 const READ = `(() => {
   const { state } = kvferry;
-  const states = (engine) => [...new Set(engine.blocks.value.map((block) => block.state))];
+  const { prefill, decode } = state.drawn;
+  const isAlive = (engine) => engine.value?.alive.value ?? false;
+  const states = (engine) => [...new Set((engine.value?.blocks.value ?? []).map((block) => block.state))];
   return {
     status: state.status.value,
     settings: state.settings.value,
     notes: state.notes.value.map((note) => note.message),
     turns: state.turns.value,
-    alive: { prefill: state.prefill.alive.value, decode: state.decode.alive.value },
+    alive: { prefill: isAlive(prefill), decode: isAlive(decode) },
     pulls: state.transfers.value,
-    blockStates: { prefill: states(state.prefill), decode: states(state.decode) },
+    blockStates: { prefill: states(prefill), decode: states(decode) },
     replay: state.replay.value,
     race: state.race.value,
     crossover: state.crossover.value,

@@ -81,7 +81,7 @@ describe('the stages of real turns', () => {
       cluster.onSpan((span) => spans.push(span));
       const results = (await converse(cluster, 'c', 3)).map(({ result }) => result);
       const moved = (from: string, to: string) =>
-        spans.filter(({ name, lane }) => name === 'transfer' && lane === `link ${from}>${to}`);
+        spans.filter(({ name, way }) => name === 'transfer' && way?.from === from && way.to === to);
       const pulls = moved('decode-0', 'prefill-0');
       const handOvers = moved('prefill-0', 'decode-0');
       const times = (list: readonly Span[]) => list.map(({ startMs, endMs }) => endMs - startMs);

@@ -122,8 +122,8 @@ describe('a streamed hand-over', () => {
         );
         await withCluster(options, async (cluster) => {
           const begun = new Promise<void>((resolve) => {
-            cluster.onSpan(({ name, requestId }) => {
-              if (name === 'scatter' && requestId?.endsWith('-d')) resolve();
+            cluster.onSpan(({ name, turns }) => {
+              if (name === 'scatter' && turns[0]?.side === 'decode') resolve();
             });
           });
           const turn = generate(cluster, { ...asked, failover });

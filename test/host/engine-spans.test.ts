@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { EngineSpans } from '../../src/host/engine-spans.ts';
-import type { Span } from '../../src/measure/spans.ts';
+import type { RawSpan } from '../../src/measure/spans.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 
 const claim = { held: { numTokens: 16, digest: '' }, prompt: { numTokens: 16, digest: '' } };
@@ -13,7 +13,7 @@ function transferred(spans: EngineSpans, requestId: string, endedMs: number): vo
 }
 
 /** A request of this id begins to run, having waited since `startMs`. */
-function queued(spans: EngineSpans, requestId: string, startMs: number): Span | undefined {
+function queued(spans: EngineSpans, requestId: string, startMs: number): RawSpan | undefined {
   const requestIds = [requestId];
   spans.activity({ name: 'queue', startMs, endMs: 100, step: 1, requestIds, blocks: null });
   return spans.take().at(-1);

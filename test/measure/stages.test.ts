@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { criticalPath, type PathPiece } from '../../src/measure/critical-path.ts';
-import type { Span, SpanName } from '../../src/measure/spans.ts';
+import { onHost, type Span, type SpanName, type TurnSide } from '../../src/measure/spans.ts';
 import { groupStages, stageNames, turnStages } from '../../src/measure/stages.ts';
 
 const path = (pieces: readonly PathPiece<string>[], from: number, to: number) =>
@@ -62,7 +62,12 @@ describe('the critical path', () => {
         length: fc.integer({ min: 0, max: 400 }),
         waitRank: fc.constantFrom(null, null, 0, 1, 2),
       })
-      .map(({ key, startMs, length, waitRank }) => ({ key, startMs, endMs: startMs + length / 8, waitRank }));
+      .map(({ key, startMs, length, waitRank }) => ({
+        key,
+        startMs,
+        endMs: startMs + length / 8,
+        waitRank,
+      }));
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 40 }), fc.integer({ min: 0, max: 1000 }), (pieces, length) => {
         const to = length / 8;
@@ -84,36 +89,42 @@ describe('the critical path', () => {
   });
 });
 
-const span = (name: SpanName, requestId: string | null, startMs: number, endMs: number): Span => ({
+/** Of these sides of turns: 't prefill', 'u decode'. */
+const span = (name: SpanName, whose: string | readonly string[], startMs: number, endMs: number): Span => ({
   name,
-  lane: 'x',
+  ...onHost('x'),
   startMs,
   endMs,
   clock: 'host',
-  requestId,
+  requestId: null,
+  turns: [whose].flat().map((each) => {
+    const [turnId, side] = each.split(' ');
+    return { turnId: turnId!, side: side as TurnSide };
+  }),
   args: {},
 });
 
 describe('the stages of a turn', () => {
   const spans = [
-    span('accept', 't-p', 0, 1),
-    span('queue', 't-p', 2, 4),
-    span('lookup', 't-p', 4, 5),
-    span('transfer', 't-p', 5, 20),
-    span('wait', 't-p', 5, 8),
-    span('readback', 't-p', 8, 12),
-    span('slab out', 't-p', 14, 15),
-    span('scatter', 't-p', 15, 19),
-    span('notify', 't-p', 20, 23),
-    span('queue', 't-p', 20, 21),
-    { ...span('forward', null, 21, 30), requestIds: ['other', 't-p'] },
-    span('sampling', 't-p', 30, 31),
-    span('hand over', 't-d', 32, 33),
-    span('readback', 't-d', 34, 36),
-    { ...span('forward', null, 36, 40), requestIds: ['t-d', 'other'] },
-    { ...span('forward', null, 0, 40), requestIds: ['other'] },
-    { ...span('kernels', 't-p', 0, 40), clock: 'gpu' as const },
-    span('forward', 'u-p', 0, 40),
+    span('accept', 't prefill', 0, 1),
+    span('queue', 't prefill', 2, 4),
+    span('lookup', 't prefill', 4, 5),
+    span('transfer', 't prefill', 5, 20),
+    span('wait', 't prefill', 5, 8),
+    span('readback', 't prefill', 8, 12),
+    span('slab out', 't prefill', 14, 15),
+    span('scatter', 't prefill', 15, 19),
+    span('notify', 't prefill', 20, 23),
+    span('queue', 't prefill', 20, 21),
+    span('forward', ['other decode', 't prefill'], 21, 30),
+    span('sampling', 't prefill', 30, 31),
+    span('hand over', 't decode', 32, 33),
+    span('readback', 't decode', 34, 36),
+    span('forward', ['t decode', 'other decode'], 36, 40),
+    span('forward', 'other prefill', 0, 40),
+    span('collect', [], 0, 40),
+    { ...span('kernels', 't prefill', 0, 40), clock: 'gpu' as const },
+    span('forward', 'u prefill', 0, 40),
   ];
 
   it('are told from the spans of its own requests, P side and D side apart', () => {
@@ -142,19 +153,19 @@ describe('the stages of a turn', () => {
 
   it('count of a streamed hand-over what is left when P is done; what went on before overlaps', () => {
     const streamed = [
-      span('accept', 't-p', 0, 1),
-      span('accept', 't-d', 0, 1),
-      span('lookup', 't-d', 2, 2.5),
-      span('transfer', 't-d', 3, 40),
-      span('forward', 't-p', 2, 12),
+      span('accept', 't prefill', 0, 1),
+      span('accept', 't decode', 0, 1),
+      span('lookup', 't decode', 2, 2.5),
+      span('transfer', 't decode', 3, 40),
+      span('forward', 't prefill', 2, 12),
       // Chunk 0 ends between two steps of P, chunk 1 after the last.
-      span('readback', 't-d', 12, 14),
-      span('scatter', 't-d', 14, 15),
-      span('forward', 't-p', 16, 29),
-      span('readback', 't-d', 26, 34),
-      span('sampling', 't-p', 29, 30),
-      span('scatter', 't-d', 34, 40),
-      span('forward', 't-d', 40, 45),
+      span('readback', 't decode', 12, 14),
+      span('scatter', 't decode', 14, 15),
+      span('forward', 't prefill', 16, 29),
+      span('readback', 't decode', 26, 34),
+      span('sampling', 't prefill', 29, 30),
+      span('scatter', 't decode', 34, 40),
+      span('forward', 't decode', 40, 45),
     ];
     const { stagesMs, overlappedMs } = turnStages(streamed, {
       turnId: 't',
@@ -178,8 +189,24 @@ describe('the stages of a turn', () => {
     });
   });
 
+  it('do not wait for what an engine computed again after the first token', () => {
+    const lost = [
+      span('forward', 't prefill', 0, 10),
+      span('readback', 't decode', 10, 14),
+      span('forward', 't decode', 14, 20),
+      // D ended, and another engine serves the rest of the turn.
+      span('forward', 't prefill', 30, 50),
+    ];
+    const { stagesMs } = turnStages(lost, { turnId: 't', acceptedMs: 0, firstTokenMs: 20 });
+    expect(stagesMs).toEqual({ prefill: 10, hand_over_readback: 4, first_decode_step: 6, other: 0 });
+  });
+
   it('are the only engine’s in a monolithic turn', () => {
-    const own = [span('queue', 't', 0, 1), span('forward', 't', 1, 9), span('sampling', 't', 9, 10)];
+    const own = [
+      span('queue', 't prefill', 0, 1),
+      span('forward', 't prefill', 1, 9),
+      span('sampling', 't prefill', 9, 10),
+    ];
     const { stagesMs } = turnStages(own, { turnId: 't', acceptedMs: 0, firstTokenMs: 10 });
     expect(stagesMs).toEqual({ queue_p: 1, prefill: 8, sampling_p: 1, other: 0 });
   });
@@ -201,7 +228,7 @@ describe('the stages of a turn', () => {
     const anySpan = fc
       .tuple(
         fc.constantFrom<SpanName>(...names, 'scatter', 'forward', 'sampling', 'schedule', 'notify'),
-        fc.constantFrom('t-p', 't-d', 't', 'u-p'),
+        fc.constantFrom('t prefill', 't decode', 'u prefill'),
         fc.integer({ min: -4096, max: 40 * 4096 }),
         fc.integer({ min: 0, max: 20 * 4096 }),
       )

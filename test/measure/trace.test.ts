@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { ganttLines } from '../../src/measure/gantt.ts';
-import { routerSpan, type Span } from '../../src/measure/spans.ts';
+import { atRouter, onGpu, onHost, onLink, routerSpan, type Span } from '../../src/measure/spans.ts';
 import { turnStages } from '../../src/measure/stages.ts';
 import { TraceWriter } from '../../src/measure/trace.ts';
 
@@ -32,25 +32,48 @@ function trace(spans: readonly Span[]): TraceEvent[] {
   return (JSON.parse(text) as { traceEvents: TraceEvent[] }).traceEvents;
 }
 
-const at = (name: string, lane: string, startMs: number, endMs: number, args: Span['args'] = {}): Span => ({
+type Where = Pick<Span, 'engineId' | 'lane' | 'way'>;
+
+const turns = [{ turnId: 't', side: 'prefill' }] as const;
+
+const at = (name: string, where: Where, startMs: number, endMs: number, args: Span['args'] = {}): Span => ({
   name,
-  lane,
+  ...where,
   startMs: ORIGIN + startMs,
   endMs: ORIGIN + endMs,
-  clock: 'host' as const,
-  requestId: 't-p',
+  clock: 'host',
+  requestId: 'r1',
+  turns,
   args,
 });
 
+const way = { from: 'd', to: 'p' };
+
 const chunk = (index: number, from: number): Span[] => {
-  const args = { transferId: 'x-1', way: 'd>p', chunk: index, bytes: 100 };
-  return [at('slab in', 'd host', from, from + 1, args), at('slab out', 'p host', from + 3, from + 4, args)];
+  const args = { transferId: 'x-1', chunk: index, bytes: 100 };
+  return [
+    at('slab in', { ...onHost('d'), way }, from, from + 1, args),
+    at('slab out', { ...onHost('p'), way }, from + 3, from + 4, args),
+  ];
 };
 
 it('gives every span its time, its bytes and its lane, and ties the two ends of a chunk', () => {
-  const events = trace([...chunk(0, 10), ...chunk(1, 12), at('transfer', 'link d>p', 9, 17, { bytes: 200 })]);
+  const events = trace([
+    ...chunk(0, 10),
+    ...chunk(1, 12),
+    at('transfer', onLink(way), 9, 17, { bytes: 200 }),
+  ]);
   const transfer = events.find(({ name }) => name === 'transfer')!;
-  expect(transfer).toMatchObject({ ph: 'X', ts: 9000, dur: 8000, args: { bytes: 200, requests: 't-p' } });
+  expect(transfer).toMatchObject({
+    ph: 'X',
+    ts: 9000,
+    dur: 8000,
+    args: { bytes: 200, requests: 'r1', turns: 't prefill', way: 'd>p' },
+  });
+  const threads = events.filter(({ name }) => name === 'thread_name').map(({ args }) => args.name);
+  expect(threads).toEqual(['d host, host clock', 'p host, host clock', 'link d>p, host clock']);
+  const processes = events.filter(({ name }) => name === 'process_name').map(({ args }) => args.name);
+  expect(processes).toEqual(['d', 'p', 'links']);
   const flows = events.filter(({ ph }) => ph === 's' || ph === 'f');
   expect(flows.map(({ ph, id, ts }) => `${ph} ${id} ${ts}`)).toEqual([
     's x-1/0 10000',
@@ -69,7 +92,7 @@ it('gives every span its time, its bytes and its lane, and ties the two ends of 
 });
 
 it('counts free and held blocks of the engine that told of them', () => {
-  const events = trace([at('collect', 'prefill-0 host', 1, 2, { step: 3, freeBlocks: 7, heldBlocks: 2 })]);
+  const events = trace([at('collect', onHost('prefill-0'), 1, 2, { step: 3, freeBlocks: 7, heldBlocks: 2 })]);
   const counters = events.filter(({ ph }) => ph === 'C');
   expect(counters.map(({ name, ts, args }) => [name, ts, args.blocks])).toEqual([
     ['prefill-0 free blocks', 2000, 7],
@@ -79,8 +102,8 @@ it('counts free and held blocks of the engine that told of them', () => {
 
 it('keeps what stands on one thread apart or nested, and loses no time', () => {
   const anySpan = fc
-    .tuple(fc.constantFrom('a host', 'a gpu', 'router'), fc.nat(4000), fc.integer({ min: 1, max: 600 }))
-    .map(([lane, start, length]) => at('wait', lane, start / 7, (start + length) / 7));
+    .tuple(fc.constantFrom(onHost('a'), onGpu('a'), atRouter), fc.nat(4000), fc.integer({ min: 1, max: 600 }))
+    .map(([where, start, length]) => at('wait', where, start / 7, (start + length) / 7));
   fc.assert(
     fc.property(fc.array(anySpan, { maxLength: 80 }), (spans) => {
       const events = trace(spans).filter(({ ph }) => ph === 'X');
@@ -103,12 +126,12 @@ it('keeps what stands on one thread apart or nested, and loses no time', () => {
 
 it('draws a turn in 80 columns, with the times of its stages', () => {
   const spans = [
-    routerSpan('accept', 't-p', ORIGIN, ORIGIN + 2),
-    at('queue', 'p host', 2, 10),
-    at('readback', 'd host', 10, 30),
-    at('slab out', 'p host', 20, 25),
-    at('forward', 'p gpu', 30, 99.5),
-    at('sampling', 'p host', 99.5, 100),
+    { ...routerSpan('accept', 'r1', ORIGIN, ORIGIN + 2), turns },
+    at('queue', onHost('p'), 2, 10),
+    at('readback', onHost('d'), 10, 30),
+    at('slab out', onHost('p'), 20, 25),
+    at('forward', onGpu('p'), 30, 99.5),
+    at('sampling', onHost('p'), 99.5, 100),
   ];
   const window = { turnId: 't', acceptedMs: ORIGIN, firstTokenMs: ORIGIN + 100 };
   const lines = ganttLines(spans, window, 'turn 1');

@@ -1,26 +1,28 @@
 import { describe, expect, test } from 'vitest';
-import type { Span } from '../../src/measure/spans.ts';
+import { atRouter, onHost, type Span, type TurnSide } from '../../src/measure/spans.ts';
 import { TimelineKeeper, timelineSchema } from '../../src/measure/turn-timeline.ts';
 
 const span = (
   name: string,
-  requestId: string,
+  turnIds: string | readonly string[],
   startMs: number,
   endMs: number,
   more: Partial<Span> = {},
+  side: TurnSide = 'prefill',
 ): Span => ({
   name,
-  lane: 'prefill-0 host',
+  ...onHost('prefill-0'),
   startMs,
   endMs,
   clock: 'host',
-  requestId,
+  requestId: null,
+  turns: [turnIds].flat().map((turnId) => ({ turnId, side })),
   args: {},
   ...more,
 });
 
 const ttft = (turnId: string, turn: number, startMs: number, endMs: number): Span =>
-  span('ttft', turnId, startMs, endMs, { lane: 'router', args: { conversationId: 'c', turn } });
+  span('ttft', turnId, startMs, endMs, { ...atRouter, args: { conversationId: 'c', turn } });
 
 const ended = (turn: number, pulled_tokens: number) => ({ conversation_id: 'c', turn, pulled_tokens });
 
@@ -33,10 +35,10 @@ describe('the turn that a report keeps', () => {
       [3, 300, 32],
     ] as const) {
       const id = `t${turn}`;
-      keeper.add(span('lookup', `${id}-p`, at + 1, at + 2));
-      keeper.add(span('slab in', `${id}-p`, at + 2, at + 5, { args: { bytes: 4096 } }));
-      keeper.add(span('forward', `${id}-d`, at + 6, at + 9, { lane: 'decode-0 host' }));
-      keeper.add(span('step', `${id}-d`, at + 5, at + 9));
+      keeper.add(span('lookup', id, at + 1, at + 2));
+      keeper.add(span('slab in', id, at + 2, at + 5, { args: { bytes: 4096 } }));
+      keeper.add(span('forward', id, at + 6, at + 9, onHost('decode-0'), 'decode'));
+      keeper.add(span('step', id, at + 5, at + 9, {}, 'decode'));
       keeper.add(ttft(id, turn, at, at + 10));
       keeper.turnEnded('bidirectional', ended(turn, pulled));
     }
@@ -76,9 +78,9 @@ describe('the turn that a report keeps', () => {
 
   test('has no spans of other turns, though they ran in the same steps', () => {
     const keeper = new TimelineKeeper();
-    keeper.add(span('forward', 'a-d', 1, 2));
-    keeper.add({ ...span('forward', 'x', 3, 4), requestId: null, requestIds: ['a-p', 'b-p'] });
-    keeper.add(span('forward', 'b-p', 5, 6));
+    keeper.add(span('forward', 'a', 1, 2, {}, 'decode'));
+    keeper.add(span('forward', ['a', 'b'], 3, 4));
+    keeper.add(span('forward', 'b', 5, 6));
     keeper.add(ttft('a', 1, 0, 10));
     keeper.turnEnded('bidirectional', ended(1, 1));
     expect(keeper.timeline?.spans.map(({ start_ms }) => start_ms)).toEqual([1, 3]);
@@ -86,7 +88,7 @@ describe('the turn that a report keeps', () => {
 
   test('stays bounded: the shortest spans go, and are counted', () => {
     const keeper = new TimelineKeeper();
-    for (let i = 0; i < 1000; i++) keeper.add(span('lookup', 'a-p', i, i + 0.5 + i / 10_000));
+    for (let i = 0; i < 1000; i++) keeper.add(span('lookup', 'a', i, i + 0.5 + i / 10_000));
     keeper.add(ttft('a', 1, 0, 1000));
     keeper.turnEnded('bidirectional', ended(1, 0));
     expect(keeper.timeline?.spans).toHaveLength(600);

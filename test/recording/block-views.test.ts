@@ -22,21 +22,24 @@ const fact = (requestId: string): BlockFact => ({
 
 it('remembers the last 256 turns, and of a conversation only those among them', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
-  const turn = (requestId: string, conversation: string, tokens: number) =>
+  const turn = (turnId: string, conversation: string, tokens: number) => {
     views.turnStarted(
-      requestId,
+      turnId,
       conversation,
       Array.from({ length: tokens }, (_, i) => i),
     );
+    views.requestStarted(`at P: ${turnId}`, { turnId, side: 'prefill' });
+  };
   turn('a#1', 'a', BLOCK);
   // Conversations that nobody ends.
   for (let i = 0; i < 256; i++) turn(`other#${i}`, `other-${i}`, BLOCK);
 
   turn('a#2', 'a', 2 * BLOCK);
-  expect(views.view(fact('a#1'), 0)).toMatchObject({ conversation: null, text: null });
+  expect(views.view(fact('at P: a#1'), 0)).toMatchObject({ conversation: null, text: null });
+  expect(views.ownerOf('at P: a#1')).toBeNull();
   // All that is known of it now is this turn, which then counts as its first.
-  expect(views.view(fact('a#2'), 0)).toMatchObject({ conversation: 'a', turn: 1, text: '4 5 6 7' });
+  expect(views.view(fact('at P: a#2'), 0)).toMatchObject({ conversation: 'a', turn: 1, text: '4 5 6 7' });
 
   turn('a#3', 'a', 3 * BLOCK);
-  expect(views.view({ ...fact('a#3'), index: 2 }, 0)).toMatchObject({ conversation: 'a', turn: 2 });
+  expect(views.view({ ...fact('at P: a#3'), index: 2 }, 0)).toMatchObject({ conversation: 'a', turn: 2 });
 });

@@ -2,9 +2,11 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { recordingSchema } from '../../src/recording/events.ts';
+import { RECORDING_VERSION, recordingSchema } from '../../src/recording/events.ts';
 
 const shipped = path.join(import.meta.dirname, '../../demo/recordings/shipped.json');
+
+const note = { kind: 'note', atMs: 0, level: 'info', message: 'x' };
 
 test('the shipped recording shows every kind of event that a page draws', () => {
   const { events } = recordingSchema.parse(JSON.parse(readFileSync(shipped, 'utf8')));
@@ -26,9 +28,12 @@ test('the shipped recording shows every kind of event that a page draws', () => 
 });
 
 test('unknown parts of a turn are left out, unknown events are refused', () => {
-  const note = { kind: 'note', atMs: 0, level: 'info', message: 'x' };
-  const recording = { kvferryRecording: 1, madeWith: 'test', title: 'x', events: [note] };
+  const recording = { kvferryRecording: RECORDING_VERSION, madeWith: 'test', title: 'x', events: [note] };
   expect(recordingSchema.parse(recording).events).toEqual([note]);
   expect(() => recordingSchema.parse({ ...recording, events: [{ ...note, kind: 'rumour' }] })).toThrow();
-  expect(() => recordingSchema.parse({ ...recording, kvferryRecording: 2 })).toThrow();
+});
+
+test('a recording of another version is refused, and both versions are named', () => {
+  const recording = { kvferryRecording: 1, madeWith: 'test', title: 'x', events: [note] };
+  expect(() => recordingSchema.parse(recording)).toThrow(`found version 1, wanted ${RECORDING_VERSION}`);
 });

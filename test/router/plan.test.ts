@@ -1,24 +1,20 @@
 import { expect, test } from 'vitest';
 import { type EngineView, planAgain, planTurn, type RouteRequest } from '../../src/router/plan.ts';
-import { roundRobin } from '../../src/router/policies/round-robin.ts';
+import { ROUND_ROBIN, view } from './policies.ts';
 
-const view = (engineId: string, more: Partial<EngineView> = {}): EngineView => ({
-  engineId,
-  role: engineId.startsWith('p') ? 'prefill' : 'decode',
-  ended: false,
-  inFlight: 0,
-  ...more,
-});
 const request: RouteRequest = {
   number: 0,
   promptTokenIds: [1, 2, 3],
   turnsBefore: 1,
   mode: 'bidirectional',
   handover: 'pull',
-  heldBy: null,
+  nowMs: 0,
+  conversationId: 'a',
+  held: null,
+  cachedTokens: () => 0,
 };
 const plan = (change: Partial<RouteRequest>, engines = [view('p0'), view('d0')]) =>
-  planTurn({ ...request, ...change }, engines, roundRobin);
+  planTurn({ ...request, ...change }, engines, ROUND_ROBIN);
 
 test.each([
   ['monolithic', 0, { way: 'alone', engineId: 'd0' }],
@@ -28,7 +24,7 @@ test.each([
   ['unidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: null }],
   ['bidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: { from: 'd0' } }],
 ] as const)('mode %s after %i turns', (mode, turnsBefore, expected) => {
-  expect(plan({ mode, turnsBefore, heldBy: 'd0' })).toMatchObject(expected);
+  expect(plan({ mode, turnsBefore, held: { engineId: 'd0', tokens: 3 } })).toMatchObject(expected);
 });
 
 test('the hand-over is the way of a turn over two engines', () => {
@@ -37,7 +33,10 @@ test('the hand-over is the way of a turn over two engines', () => {
 
 test('what another D holds is loaded from there, whichever D serves', () => {
   const engines = [view('p0'), view('d0'), view('d1')];
-  expect(plan({ number: 1, heldBy: 'd0' }, engines)).toMatchObject({ decode: 'd1', load: { from: 'd0' } });
+  expect(plan({ number: 1, held: { engineId: 'd0', tokens: 3 } }, engines)).toMatchObject({
+    decode: 'd1',
+    load: { from: 'd0' },
+  });
 });
 
 test('round robin is for each role by itself, and passes over engines that ended', () => {

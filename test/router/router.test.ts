@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { Mode } from '../../src/config/modes.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
-import { roundRobin } from '../../src/router/policies/round-robin.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
-import { Router } from '../../src/router/router.ts';
+import { type RequestNotice, Router } from '../../src/router/router.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 import { answerOf, FakeEngine } from './fake-engine.ts';
+import { routingOf } from './policies.ts';
 
 /** Ids are characters. */
 const text: TurnText = {
@@ -32,20 +32,24 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
   let now = 0;
   const clock = { now: () => now++, sleep: async () => {} };
   const conversations = new ConversationCache(clock);
+  const routing = routingOf();
   const turns: string[] = [];
+  const told: RequestNotice[] = [];
+  let ids = 0;
   const router = new Router({
     text,
     prompts: new PromptBuilder(text),
     conversations,
     clock,
-    policy: roundRobin,
+    routing: () => routing,
     settings: () => ({ mode, handover, throttled: false }),
     engines: () => engines,
-    newId: (name) => name,
+    newId: () => `id-${++ids}`,
     onTurn: ({ turnId }) => turns.push(turnId),
+    onRequest: (notice) => told.push(notice),
     spans: new TurnSpans(),
   });
-  const ask = async (request: Partial<GenerateRequest> & { promptTokenIds: readonly number[] }) => {
+  const ask = async (request: Partial<GenerateRequest>) => {
     let final: TurnResult | null = null;
     const sampling = { maxTokens: 4, ...request.sampling };
     for await (const token of router.serve({ conversationId: 'a', ...request, sampling }))
@@ -64,7 +68,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     return results;
   };
   const at = (id: string) => engines.find(({ engineId }) => engineId === id)!;
-  return { engines, at, router, conversations, turns, ask, converse };
+  return { engines, at, router, conversations, turns, told, ask, converse };
 }
 
 const expected = ({ promptTokenIds }: TurnResult) => [0, 1, 2, 3].map((i) => answerOf(promptTokenIds, i));
@@ -101,6 +105,18 @@ describe('a conversation of three turns', () => {
     expect(handedOver).toMatchObject({ do_remote_prefill: true, remote_request_id: second!.requestId });
   });
 
+  test('whose requests the engines get is told: the turn, and which side of it', async () => {
+    const { at, converse, turns, told } = world('decode-local');
+    await converse(2);
+    const [atP] = at('p0').requests;
+    const [atD, alone] = at('d0').requests;
+    expect(told).toEqual([
+      { requestId: atP!.requestId, turnId: turns[0], side: 'prefill', engineId: 'p0' },
+      { requestId: atD!.requestId, turnId: turns[0], side: 'decode', engineId: 'd0' },
+      { requestId: alone!.requestId, turnId: turns[1], side: 'prefill', engineId: 'd0' },
+    ]);
+  });
+
   test('streamed: D is told whose sequence to read before P has it', async () => {
     const { at, converse } = world('bidirectional', 'streamed');
     const results = await converse(2);
@@ -129,6 +145,14 @@ describe('what is held for the next turn', () => {
     expect(at('d0').released).toContain(held);
     conversations.forget('a');
     expect(at('d0').released).toContain(at('d0').requests[1]!.requestId);
+  });
+
+  test('what a turn was offered is released when it ends well too: the pull may have failed, or its notification been lost', async () => {
+    const { at, converse } = world('bidirectional');
+    await converse(2);
+    const [first, second] = at('d0').requests;
+    expect(at('d0').released).toEqual([first!.requestId]);
+    expect([...at('d0').holds]).toEqual([second!.requestId]);
   });
 
   test('is freed when the turn that took it fails or is left', async () => {
@@ -160,12 +184,10 @@ describe('what is held for the next turn', () => {
 });
 
 describe('with failover', () => {
-  const late = (requestId: string, index: number) =>
-    requestId.endsWith('-d') && index === 2 ? ('ends' as const) : null;
-
   test('a turn goes on where it was when D ends in the middle, with the same tokens', async () => {
-    const { at, converse } = world('bidirectional');
-    at('d0').fails = late;
+    const { at, converse, told } = world('bidirectional');
+    const decodes = (id: string) => told.some(({ requestId, side }) => requestId === id && side === 'decode');
+    at('d0').fails = (id, index) => (decodes(id) && index === 2 ? 'ends' : null);
     const [result] = await converse(1, { failover: true });
     expect(result!.outputTokenIds).toEqual(expected(result!));
     expect(at('p0').requests).toHaveLength(2);
@@ -212,6 +234,7 @@ test('an abort ends both halves; a stop string ends the answer at D', async () =
   at('p0').pace = () => new Promise(() => {});
   const turn = router.serve({ conversationId: null, promptTokenIds: [1, 2], signal: controller.signal });
   const first = turn.next();
+  await expect.poll(() => at('p0').requests.length).toBe(1);
   controller.abort(new Error('enough'));
   await expect(first).rejects.toThrow('enough');
   expect(at('p0').aborted).toHaveLength(1);
@@ -226,4 +249,55 @@ test('an abort ends both halves; a stop string ends the answer at D', async () =
   });
   expect(result).toMatchObject({ finishReason: 'stop', stopReason: stop });
   expect(at('d0').stopped).toHaveLength(1);
+});
+
+describe('a text that takes time to become tokens', () => {
+  const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
+
+  /** A first turn, and a second whose tokens come when the test says so. */
+  async function slowSecond() {
+    const parts = world('bidirectional');
+    const first = await parts.ask({
+      conversationId: 'c',
+      promptText: 'ab',
+      encode: async (text) => idsOf(text),
+    });
+    const before = `ab${first.text}`;
+    const asked: string[] = [];
+    let go = () => {};
+    const encode = async (text: string) => {
+      asked.push(text);
+      await new Promise<void>((resolve) => {
+        go = resolve;
+      });
+      return idsOf(text);
+    };
+    return { ...parts, before, asked, encode, go: () => go() };
+  }
+
+  test('is asked for again when another turn of the conversation ended meanwhile', async () => {
+    const { ask, before, asked, encode, go } = await slowSecond();
+    const slow = ask({ conversationId: 'c', promptText: `${before}x`, encode });
+    await expect.poll(() => asked).toEqual(['x']);
+    await ask({ conversationId: 'c', promptText: `${before}y`, encode: async (text) => idsOf(text) });
+    go();
+    await expect.poll(() => asked).toEqual(['x', `${before}x`]);
+    go();
+    expect((await slow).promptTokenIds).toEqual(idsOf(`${before}x`));
+  });
+
+  test('whose client left meanwhile leaves what is held for the next turn', async () => {
+    const { at, router, ask, before, asked, encode, go } = await slowSecond();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const slow = router.serve({ conversationId: 'c', promptText: `${before}x`, encode, signal }).next();
+    await expect.poll(() => asked).toEqual(['x']);
+    controller.abort(new Error('gone'));
+    go();
+    await expect(slow).rejects.toThrow('gone');
+    expect(at('p0').requests).toHaveLength(1);
+    expect(at('d0').released).toEqual([]);
+    const next = await ask({ conversationId: 'c', promptText: `${before}y` });
+    expect(next.prompt.pulledTokens).toBeGreaterThan(0);
+  });
 });

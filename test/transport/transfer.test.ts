@@ -1,8 +1,10 @@
 /** A READ between two engines, as bytes: what arrives, what is counted, what is timed, and what holds it back. */
 
 import { describe, expect, it } from 'vitest';
-import type { Span } from '../../src/measure/spans.ts';
+
+import { laneName, type RawSpan } from '../../src/measure/spans.ts';
 import { TestClock } from '../clock.ts';
+
 import {
   CLAIM,
   connect,
@@ -169,7 +171,7 @@ describe('the pipeline', () => {
 
 describe('stages', () => {
   it('are spans of each chunk, on the lanes of who did the work', async () => {
-    const spans: Span[] = [];
+    const spans: RawSpan[] = [];
     const { reader, holder } = openPair({ onSpan: (span) => spans.push(span) });
     const result = await read(reader, holder, pairsOf(range(1, 4), range(1, 4)));
     reader.transport.notify(
@@ -179,7 +181,8 @@ describe('stages', () => {
     );
     await turns();
     const count = (name: string, lane: string) =>
-      spans.filter((span) => span.name === name && span.lane === lane && span.requestId === 'req').length;
+      spans.filter((span) => span.name === name && laneName(span) === lane && span.requestId === 'req')
+        .length;
     for (const name of ['wait', 'readback', 'slab in']) expect(count(name, 'holder host')).toBe(2);
     for (const name of ['slab out', 'upload']) expect(count(name, 'reader host')).toBe(2);
     expect(count('notify', 'link reader>holder')).toBe(1);
@@ -211,7 +214,7 @@ describe('a throttled link', () => {
   it('makes 16 MiB at 10e6 bytes/s take at least 1.6 s, in order', async () => {
     const clock = new TestClock();
     const shape = { blockBytes: [2 ** 18], numBlocks: [65] };
-    const spans: Span[] = [];
+    const spans: RawSpan[] = [];
     const { reader, holder } = openPair({
       clock,
       chunkBytes: 2 ** 20,
@@ -229,7 +232,7 @@ describe('a throttled link', () => {
     expect(differing(reader.memory, holder.memory, pairs)).toEqual([]);
     const arrivals = spans.filter((span) => span.name === 'link');
     expect(arrivals.map((span) => span.args.chunk)).toEqual(range(0, 16));
-    expect(new Set(arrivals.map((span) => `${span.clock} ${span.lane}`))).toEqual(
+    expect(new Set(arrivals.map((span) => `${span.clock} ${laneName(span)}`))).toEqual(
       new Set(['modelled link holder>reader']),
     );
   });

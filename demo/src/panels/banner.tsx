@@ -1,7 +1,7 @@
 /** Below the masthead: a recording's bar, and the last things worth saying. */
+import { SPEEDS } from '../session/replay.ts';
 import type { ReplayView, Session } from '../session/types.ts';
 
-const SPEEDS = [0.1, 0.25, 1, 4];
 /** Notes of so long ago are over. */
 const NOTE_MS = 20_000;
 

@@ -1,5 +1,5 @@
 /** All settings, what can be broken on purpose, and other models. */
-import type { Session, Settings } from '../session/types.ts';
+import type { Role, Session, Settings } from '../session/types.ts';
 import { ChoiceField, NumberField, SwitchField } from './fields.tsx';
 import { ModelField } from './model-field.tsx';
 
@@ -144,8 +144,9 @@ export function SettingsPanel({ session }: { session: Session }) {
 function Breakage({ session: { state, actions } }: { session: Session }) {
   const { phase } = state.status.value;
   const off = phase === 'starting' || phase === 'failed';
-  const anyDead = !state.prefill.alive.value || !state.decode.alive.value;
-  const held = state.decode.stats.value?.heldRequests ?? 0;
+  const isAlive = (role: Role) => state.drawn[role].value?.alive.value ?? false;
+  const anyDead = !isAlive('prefill') || !isAlive('decode');
+  const held = state.drawn.decode.value?.stats.value?.heldRequests ?? 0;
   return (
     <section class="breakage" aria-label="Break things">
       <h3>Break things</h3>
@@ -162,14 +163,14 @@ function Breakage({ session: { state, actions } }: { session: Session }) {
         </button>
         <button
           type="button"
-          disabled={off || !state.prefill.alive.value}
+          disabled={off || !isAlive('prefill')}
           onClick={() => void actions.kill('prefill')}
         >
           Kill P
         </button>
         <button
           type="button"
-          disabled={off || !state.decode.alive.value}
+          disabled={off || !isAlive('decode')}
           onClick={() => void actions.kill('decode')}
         >
           Kill D

@@ -1,5 +1,10 @@
 /** The events of this session, for saving as a recording. */
-import { type Recording, recordingSchema, type SessionEvent } from '../../../src/recording/events.ts';
+import {
+  RECORDING_VERSION,
+  type Recording,
+  recordingSchema,
+  type SessionEvent,
+} from '../../../src/recording/events.ts';
 
 /** An hour of chatting; then recording ends, and what there is stays. */
 const MOST_EVENTS = 200_000;
@@ -19,7 +24,12 @@ export class EventLog {
   recording(title: string): Recording {
     // Progress of building engines tells a viewer nothing.
     const events = this.#events.filter((event) => event.kind !== 'status' || event.phase !== 'starting');
-    return recordingSchema.parse({ kvferryRecording: 1, madeWith: 'the page', title, events });
+    return recordingSchema.parse({
+      kvferryRecording: RECORDING_VERSION,
+      madeWith: 'the page',
+      title,
+      events,
+    });
   }
 }
 

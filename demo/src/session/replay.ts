@@ -3,6 +3,11 @@ import { z } from 'zod';
 import { type Recording, recordingSchema } from '../../../src/recording/events.ts';
 import { applyEvent, clearState, type WritableState } from './state.ts';
 
+/** 1 is as it happened. */
+export const SPEEDS = [0.1, 0.25, 1, 4] as const;
+/** A quick machine's recording begins slowed down, so that it lasts about so long. */
+const LEAST_SHOWN_MS = 10_000;
+
 /** A frame's longest share of the recording: after a pause of the browser nothing is skipped unseen. */
 const LONGEST_FRAME_MS = 250;
 
@@ -28,7 +33,7 @@ export class Replay {
   #next = 0;
   #atMs = 0;
   #playing = false;
-  #speed = 1;
+  #speed: number;
   #frame = 0;
   #lastFrameMs = 0;
 
@@ -38,6 +43,7 @@ export class Replay {
     const { events } = recording;
     this.#startMs = events[0]!.atMs;
     this.#lengthMs = events.reduce((last, { atMs }) => Math.max(last, atMs), this.#startMs) - this.#startMs;
+    this.#speed = speedFor(this.#lengthMs);
     clearState(state);
     this.#show();
   }
@@ -113,14 +119,13 @@ export class Replay {
   #show(): void {
     const { title } = this.#recording;
     const lengthMs = this.#lengthMs;
-    this.#state.replay.value = {
-      title,
-      atMs: this.#atMs,
-      lengthMs,
-      playing: this.#playing,
-      speed: this.#speed,
-    };
+    const [atMs, playing, speed] = [this.#atMs, this.#playing, this.#speed];
+    this.#state.replay.value = { title, atMs, lengthMs, playing, speed };
     this.#state.status.value = { phase: 'recorded', message: `Recorded: ${title}`, progress: null };
     this.#state.playing.value = this.#playing;
   }
 }
+
+/** The fastest, up to what happened, that takes long enough to be followed; else the slowest. */
+export const speedFor = (lengthMs: number): number =>
+  SPEEDS.findLast((speed) => speed <= 1 && lengthMs / speed >= LEAST_SHOWN_MS) ?? SPEEDS[0];

@@ -1,11 +1,10 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
-import { batch, type Signal, signal } from '@preact/signals';
+import { batch, computed, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import type {
   BlockView,
   Crossover,
-  Direction,
   EngineState,
   EngineStatsView,
   Machine,
@@ -35,13 +34,12 @@ export interface WritableEngine extends EngineState {
   blocks: Signal<readonly BlockView[]>;
 }
 
-export interface WritableState extends Writable<Omit<SessionState, 'prefill' | 'decode' | 'slabs'>> {
-  prefill: WritableEngine;
-  decode: WritableEngine;
-  slabs: Record<Direction, Signal<SlabView | null>>;
+export interface WritableState extends Writable<Omit<SessionState, 'engines'>> {
+  engines: Signal<ReadonlyMap<string, WritableEngine>>;
 }
 
-const engine = (role: Role): WritableEngine => ({
+const newEngine = (engineId: string, role: Role): WritableEngine => ({
+  engineId,
   role,
   alive: signal(false),
   message: signal<string | null>(null),
@@ -50,14 +48,20 @@ const engine = (role: Role): WritableEngine => ({
 });
 
 export function createState(nowMs: () => number, settings: Settings = defaultSettings): WritableState {
+  const engines = signal<ReadonlyMap<string, WritableEngine>>(new Map());
+  const first = (role: Role) =>
+    computed(() => {
+      const all = [...engines.value.values()].filter((engine) => engine.role === role);
+      return all.find(({ alive }) => alive.value) ?? all.at(-1) ?? null;
+    });
   return {
     status: signal<Status>({ phase: 'starting', message: 'Starting', progress: null }),
     settings: signal(settings),
     machine: signal<Machine | null>(null),
-    prefill: engine('prefill'),
-    decode: engine('decode'),
+    engines,
+    drawn: { prefill: first('prefill'), decode: first('decode') },
     transfers: signal<readonly TransferView[]>([]),
-    slabs: { p_to_d: signal<SlabView | null>(null), d_to_p: signal<SlabView | null>(null) },
+    slabs: signal<ReadonlyMap<string, SlabView>>(new Map()),
     turns: signal<readonly TurnView[]>([]),
     spans: signal<readonly Span[]>([]),
     notes: signal<readonly Note[]>([]),
@@ -74,17 +78,18 @@ export function createState(nowMs: () => number, settings: Settings = defaultSet
 export function clearState(state: WritableState): void {
   batch(() => {
     state.machine.value = null;
-    for (const role of ['prefill', 'decode'] as const) {
-      state[role].alive.value = false;
-      state[role].message.value = null;
-      state[role].stats.value = null;
-      state[role].blocks.value = [];
-    }
-    state.slabs.p_to_d.value = null;
-    state.slabs.d_to_p.value = null;
+    clearEngines(state);
     for (const list of [state.transfers, state.turns, state.spans, state.notes]) list.value = [];
     state.race.value = null;
     state.crossover.value = null;
+  });
+}
+
+/** Others take their place. */
+export function clearEngines(state: WritableState): void {
+  batch(() => {
+    state.engines.value = new Map();
+    state.slabs.value = new Map();
   });
 }
 
@@ -105,22 +110,26 @@ function apply(state: WritableState, event: SessionEvent): void {
     }
     case 'machine':
       state.machine.value = event.machine;
+      for (const { engineId, role } of event.machine.engines) engineOf(state, engineId, role);
       break;
-    case 'engine':
-      state[event.role].alive.value = event.alive;
-      state[event.role].message.value = event.message;
-      if (!event.alive) state[event.role].blocks.value = [];
+    case 'engine': {
+      const engine = engineOf(state, event.engineId, event.role);
+      engine.alive.value = event.alive;
+      engine.message.value = event.message;
+      // It ended, or begins with nothing.
+      engine.blocks.value = [];
       break;
-    case 'stats':
-      state[event.role].stats.value = event.stats;
+    }
+    case 'stats': {
+      const engine = state.engines.value.get(event.engineId);
+      if (engine) engine.stats.value = event.stats;
       break;
-    case 'blocks':
-      state[event.role].blocks.value = withBlocks(
-        state[event.role].blocks.value,
-        event.numBlocks,
-        event.changed,
-      );
+    }
+    case 'blocks': {
+      const engine = state.engines.value.get(event.engineId);
+      if (engine) engine.blocks.value = withBlocks(engine.blocks.value, event.numBlocks, event.changed);
       break;
+    }
     case 'spans':
       state.spans.value = [...state.spans.value, ...event.spans].slice(-MOST_SPANS);
       countBytes(state, event.spans);
@@ -131,7 +140,10 @@ function apply(state: WritableState, event: SessionEvent): void {
       state.transfers.value = withTransfer(state.transfers.value, event);
       break;
     case 'slab':
-      state.slabs[event.direction].value = pick(event, ['slotsInUse', 'slots', 'slotBytes']);
+      state.slabs.value = new Map(state.slabs.value).set(
+        event.engineId,
+        pick(event, ['slotsInUse', 'slots', 'slotBytes']),
+      );
       break;
     case 'note':
       state.notes.value = withNote(state.notes.value, event);
@@ -154,6 +166,15 @@ function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]):
   return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
 }
 
+/** The one of this id, which is made when it is first heard of. */
+function engineOf({ engines }: WritableState, engineId: string, role: Role): WritableEngine {
+  const known = engines.value.get(engineId);
+  if (known) return known;
+  const engine = newEngine(engineId, role);
+  engines.value = new Map(engines.value).set(engineId, engine);
+  return engine;
+}
+
 function withBlocks(
   before: readonly BlockView[],
   numBlocks: number,
@@ -172,10 +193,7 @@ function withTransfer(
   before: readonly TransferView[],
   event: Started | Chunk | Ended,
 ): readonly TransferView[] {
-  const same = (transfer: TransferView) =>
-    transfer.requestId === event.requestId &&
-    transfer.direction === event.direction &&
-    transfer.endMs === null;
+  const same = (transfer: TransferView) => transfer.requestId === event.requestId && transfer.endMs === null;
   if (event.kind === 'transfer_ended') {
     const { outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
     return before.map((transfer) =>
@@ -196,10 +214,12 @@ function withTransfer(
         : transfer,
     );
   }
-  const { requestId, direction, pairs, bytes, streamed, atMs } = event;
+  const { requestId, from, to, side, pairs, bytes, streamed, atMs } = event;
   const fresh: TransferView = {
     requestId,
-    direction,
+    from,
+    to,
+    side,
     pairs,
     chunks: streamed ? [] : null,
     bytes,

@@ -4,11 +4,10 @@
  * replayed one look the same from here. All times are milliseconds since the session began (`nowMs`).
  */
 import type { ReadonlySignal } from '@preact/signals';
-import type { Span } from '../../../src/measure/spans.ts';
+import type { Span, TurnSide } from '../../../src/measure/spans.ts';
 import type {
   BlockView,
   Crossover,
-  Direction,
   EngineStatsView,
   Machine,
   Mode,
@@ -18,11 +17,10 @@ import type {
 } from '../../../src/recording/events.ts';
 import type { Settings } from './settings.ts';
 
-export type { Span } from '../../../src/measure/spans.ts';
+export type { Span, TurnSide } from '../../../src/measure/spans.ts';
 export type {
   BlockView,
   Crossover,
-  Direction,
   EngineStatsView,
   Machine,
   Mode,
@@ -46,6 +44,7 @@ export interface Status {
 }
 
 export interface EngineState {
+  engineId: string;
   role: Role;
   /** false after a kill or a lost device, until it was rebuilt. */
   alive: ReadonlySignal<boolean>;
@@ -61,9 +60,13 @@ export type BlockPairs = readonly (readonly [number, number])[];
 
 /** A transfer under way, or one of the last that ended. */
 export interface TransferView {
-  /** The reader's request: with the direction it names the transfer. */
+  /** The reader's request: the one under way of this request is meant. */
   requestId: string;
-  direction: Direction;
+  /** Engine ids: holder and reader. */
+  from: string;
+  to: string;
+  /** Of the reader's request: prefill pulls back, decode takes over. */
+  side: TurnSide;
   /** In the order of the sequence. */
   pairs: BlockPairs;
   /** Of a streamed hand-over: the pairs by chunk, as far as they came. null: all were known at the start. */
@@ -131,11 +134,14 @@ export interface SessionState {
   settings: ReadonlySignal<Settings>;
   /** null until the engines were built. */
   machine: ReadonlySignal<Machine | null>;
-  prefill: EngineState;
-  decode: EngineState;
+  /** By id. */
+  engines: ReadonlySignal<ReadonlyMap<string, EngineState>>;
+  /** "The P" and "the D", which are drawn: the first of each role that lives, else the last that there was. */
+  drawn: Readonly<Record<Role, ReadonlySignal<EngineState | null>>>;
   /** Oldest first; the last 64, those under way included. */
   transfers: ReadonlySignal<readonly TransferView[]>;
-  slabs: Readonly<Record<Direction, ReadonlySignal<SlabView | null>>>;
+  /** By the holder's id. */
+  slabs: ReadonlySignal<ReadonlyMap<string, SlabView>>;
   /** Oldest first, since the last reset; the last one may be running. */
   turns: ReadonlySignal<readonly TurnView[]>;
   /** The last 4096, in order of arrival. */

@@ -10,7 +10,7 @@ import { fromHash, toHash } from './hash.ts';
 import { download, EventLog } from './log.ts';
 import type { Replay } from './replay.ts';
 import type { Settings } from './settings.ts';
-import { applyEvent, createState, type WritableState } from './state.ts';
+import { applyEvent, clearEngines, createState, type WritableState } from './state.ts';
 
 interface Task {
   abort: AbortController;
@@ -78,6 +78,7 @@ export class Workbench {
     await this.#begin(async () => {
       try {
         this.#log.clear();
+        clearEngines(this.state);
         this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
         await this.engines.start(settings);
         this.status('ready', 'Ready');

@@ -15,7 +15,9 @@ export function BlockTable({ state }: { state: SessionState }) {
 }
 
 function Table({ state, engine: role }: { state: SessionState; engine: Role }) {
-  const blocks = state[role].blocks.value.filter(({ state: is }) => is !== 'free' && is !== 'null');
+  const blocks = (state.drawn[role].value?.blocks.value ?? []).filter(
+    ({ state: is }) => is !== 'free' && is !== 'null',
+  );
   const nowMs = state.nowMs();
   if (blocks.length === 0) return <p>All of {letterOf(role)}'s blocks are free.</p>;
   return (

@@ -1,8 +1,9 @@
 /** A stage in words: what, where, how long, how many bytes, and which clock said so. No DOM. */
-import { SPAN_NAMES, type SpanName } from '../../../src/measure/spans.ts';
+import { laneName, SPAN_NAMES, type SpanName } from '../../../src/measure/spans.ts';
 import type { Span } from '../session/types.ts';
+import type { DrawnIds } from './direction.ts';
 import { bytes, ms, plural, rate } from './format.ts';
-import { LANE_LABELS, laneOf } from './lanes.ts';
+import { LANES, laneOf } from './lanes.ts';
 
 export const CLOCKS: Readonly<Record<Span['clock'], string>> = {
   gpu: 'GPU timestamps',
@@ -23,9 +24,9 @@ export interface SpanWords {
   more: string | null;
 }
 
-export function describeSpan(span: Span): SpanWords {
+export function describeSpan(span: Span, drawn: DrawnIds): SpanWords {
   const took = span.endMs - span.startMs;
-  const lane = laneOf(span.lane);
+  const lane = laneOf(span, drawn);
   const moved = typeof span.args.bytes === 'number' && span.args.bytes > 0 ? span.args.bytes : null;
   const tokens = typeof span.args.tokens === 'number' ? span.args.tokens : null;
   const chunk = typeof span.args.chunk === 'number' ? span.args.chunk : null;
@@ -37,7 +38,7 @@ export function describeSpan(span: Span): SpanWords {
   return {
     title: span.name,
     meaning: SPAN_NAMES[span.name as SpanName] ?? null,
-    where: lane === null ? span.lane : LANE_LABELS[lane],
+    where: lane === null ? laneName(span) : LANES[lane].label,
     took: ms(took),
     moved: moved === null ? null : `${bytes(moved)}, ${rate(moved, movingMs)}`,
     clock: CLOCKS[span.clock],
@@ -45,7 +46,7 @@ export function describeSpan(span: Span): SpanWords {
   };
 }
 
-export function spanInWords(span: Span): string {
-  const { title, where, took, moved, clock, more } = describeSpan(span);
+export function spanInWords(span: Span, drawn: DrawnIds): string {
+  const { title, where, took, moved, clock, more } = describeSpan(span, drawn);
   return `${[`${title} on ${where}`, took, moved, more, clock].filter(Boolean).join('; ')}.`;
 }

@@ -1,5 +1,6 @@
 /** P's blocks, the slab, D's blocks, and the copies between them: one picture of one moment. */
-import type { BlockView, Direction, Role, SlabView, TransferView } from '../session/types.ts';
+import type { BlockView, Role, SlabView, TransferView } from '../session/types.ts';
+import { DIRECTIONS, type Direction, holderOf, readerOf } from './direction.ts';
 import { type BlockLook, drawBlock, roundRect } from './draw-block.ts';
 import { type Flight, pointOnWay, progressOf } from './flights.ts';
 import * as format from './format.ts';
@@ -53,8 +54,7 @@ export function drawStage(
     }
     context.restore();
   }
-  for (const direction of ['d_to_p', 'p_to_d'] as const)
-    drawChannel(context, layout, direction, model, palette);
+  for (const direction of DIRECTIONS) drawChannel(context, layout, direction, model, palette);
   if (model.focus) drawFocus(context, layout, model, palette);
   for (const flight of model.flights) drawFlight(context, layout, flight, palette);
 }
@@ -78,8 +78,6 @@ function drawFree(
   context.stroke();
 }
 
-export const holderOf = (direction: Direction): Role => (direction === 'd_to_p' ? 'decode' : 'prefill');
-export const readerOf = (direction: Direction): Role => (direction === 'd_to_p' ? 'prefill' : 'decode');
 const colourOf = (direction: Direction, palette: Palette): string =>
   direction === 'd_to_p' ? palette.pull : palette.p;
 

@@ -2,10 +2,10 @@
 import type { TurnView } from '../session/types.ts';
 import { line } from './draw-block.ts';
 import { ms as inMs } from './format.ts';
-import { LANE_LABELS } from './lanes.ts';
+import { LANES, type Tone } from './lanes.ts';
 import type { Palette } from './palette.ts';
 import { type Domain, spanOf, tickStep, ticks, toX } from './time-scale.ts';
-import type { Bar, LaneBars, TimelineLayout, Tone } from './timeline-model.ts';
+import type { Bar, LaneBars, TimelineLayout } from './timeline-model.ts';
 
 export interface TimelineModel {
   lanes: readonly LaneBars[];
@@ -16,6 +16,9 @@ export interface TimelineModel {
 
 const toneColour = (tone: Tone, palette: Palette): string =>
   ({ p: palette.p, d: palette.d, pull: palette.pull, over: palette.over, router: palette.ink3 })[tone];
+
+const inkOf = (tone: Tone, { pInk: p, dInk: d, pullInk: pull, ink2 }: Palette): string =>
+  ({ p, d, pull, over: ink2, router: ink2 })[tone];
 
 export function drawTimeline(
   context: CanvasRenderingContext2D,
@@ -107,14 +110,9 @@ function drawLabels(context: CanvasRenderingContext2D, layout: TimelineLayout, p
   context.textAlign = 'left';
   context.textBaseline = 'middle';
   for (const { lane, y, height } of layout.lanes) {
-    context.fillStyle = lane.startsWith('P')
-      ? palette.pInk
-      : lane.startsWith('D')
-        ? palette.dInk
-        : lane === 'link D>P'
-          ? palette.pullInk
-          : palette.ink2;
-    context.fillText(LANE_LABELS[lane], 0, y + height / 2);
+    const { label, tone } = LANES[lane];
+    context.fillStyle = inkOf(tone, palette);
+    context.fillText(label, 0, y + height / 2);
   }
 }
 

@@ -9,9 +9,9 @@ const NAMES: Record<Role, { letter: string; does: string }> = {
 
 export function EngineHeading({ state, engine: role }: { state: SessionState; engine: Role }) {
   const { letter, does } = NAMES[role];
-  const engine = state[role];
-  const stats = engine.stats.value;
-  const dead = !engine.alive.value && state.machine.value !== null;
+  const engine = state.drawn[role].value;
+  const stats = engine?.stats.value;
+  const dead = engine?.alive.value === false;
   const idle = role === 'decode' && state.settings.value.mode === 'monolithic';
   return (
     <div class={`engine-heading is-${letter.toLowerCase()}`}>
@@ -24,7 +24,7 @@ export function EngineHeading({ state, engine: role }: { state: SessionState; en
       </h2>
       <p class="engine-figures">
         {dead
-          ? (engine.message.value ?? 'stopped')
+          ? (engine?.message.value ?? 'stopped')
           : idle
             ? 'not used: one engine does both'
             : stats

@@ -38,7 +38,7 @@ export function EnginesView({ session: { state } }: { session: Session }) {
   };
   const block = useComputed(() => {
     const at = focus.value;
-    return at ? (state[at.role].blocks.value[at.id] ?? null) : null;
+    return at ? (state.drawn[at.role].value?.blocks.value[at.id] ?? null) : null;
   });
 
   return (

@@ -3,7 +3,8 @@
  * took longer (a slow link) keeps the pace of its bytes. Of a streamed hand-over each chunk flies by itself. Knows
  * transfers and elapsed time; draws nothing.
  */
-import type { BlockPairs, Direction, TransferView } from '../session/types.ts';
+import type { BlockPairs, Role, TransferView } from '../session/types.ts';
+import { type Direction, directionOf, readerOf } from './direction.ts';
 import { type Box, centre, clamp, type Point } from './geometry.ts';
 
 /** The shortest time that a copy is shown for. */
@@ -53,7 +54,8 @@ export class Flights {
   }
 
   #take(transfer: TransferView, nowMs: number, onDeparture: (flight: Flight) => void): void {
-    const { direction, startMs, endMs, outcome } = transfer;
+    const { startMs, endMs, outcome } = transfer;
+    const direction = directionOf(transfer);
     const realMs = endMs === null ? null : endMs - startMs;
     const failed = outcome !== null && outcome !== 'done';
     const stale = endMs !== null && Math.abs(nowMs - endMs) > STALE_MS;
@@ -81,11 +83,10 @@ export class Flights {
   }
 
   /** Blocks of the reader whose copies are still in the air. */
-  awaited(reader: 'prefill' | 'decode'): Set<number> {
-    const direction: Direction = reader === 'prefill' ? 'd_to_p' : 'p_to_d';
+  awaited(reader: Role): Set<number> {
     const blocks = new Set<number>();
     for (const flight of this.#flights.values()) {
-      if (flight.direction !== direction) continue;
+      if (readerOf(flight.direction) !== reader) continue;
       flight.pairs.forEach(([, to], i) => {
         if (progressOf(flight, i) < 1) blocks.add(to);
       });
@@ -96,8 +97,8 @@ export class Flights {
 
 /** What flies as one: a transfer, or a chunk of a streamed one, which is told when its bytes are in the slab. */
 function piecesOf(transfer: TransferView): Pick<Flight, 'key' | 'pairs' | 'done'>[] {
-  const { requestId, direction, startMs, pairs, chunks, bytes, bytesDone } = transfer;
-  const key = `${direction} ${requestId} ${startMs}`;
+  const { requestId, startMs, pairs, chunks, bytes, bytesDone } = transfer;
+  const key = `${requestId} ${startMs}`;
   if (chunks) return chunks.map((chunk, i) => ({ key: `${key} ${i}`, pairs: chunk, done: 1 }));
   return [{ key, pairs, done: bytes === 0 ? 1 : clamp(bytesDone / bytes, 0, 1) }];
 }

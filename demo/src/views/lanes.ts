@@ -1,28 +1,40 @@
 /** Which lane of the timeline a span belongs to, and how spans that overlap share it. No DOM. */
+import type { Span } from '../session/types.ts';
+import type { DrawnIds } from './direction.ts';
 
-export const LANES = ['router', 'P gpu', 'P host', 'link D>P', 'link P>D', 'D host', 'D gpu'] as const;
-export type Lane = (typeof LANES)[number];
+/** Whose work, or which way bytes went. */
+export type Tone = 'p' | 'd' | 'pull' | 'over' | 'router';
 
-export const LANE_LABELS: Readonly<Record<Lane, string>> = {
-  router: 'router',
-  'P gpu': 'P · GPU',
-  'P host': 'P · host',
-  'link D>P': 'D → P',
-  'link P>D': 'P → D',
-  'D host': 'D · host',
-  'D gpu': 'D · GPU',
-};
+/** From top to bottom. */
+export const LANES = {
+  router: { label: 'router', tone: 'router' },
+  'P gpu': { label: 'P · GPU', tone: 'p' },
+  'P host': { label: 'P · host', tone: 'p' },
+  'link D>P': { label: 'D → P', tone: 'pull' },
+  'link P>D': { label: 'P → D', tone: 'over' },
+  'D host': { label: 'D · host', tone: 'd' },
+  'D gpu': { label: 'D · GPU', tone: 'd' },
+} as const satisfies Record<string, { label: string; tone: Tone }>;
 
-/** Engine ids are 'P' and 'D' or begin with the role's name; lanes are made of them ('P host', 'link D>P'). */
-export function laneOf(lane: string): Lane | null {
-  const known = LANES.find((name) => name === lane);
-  if (known) return known;
-  const words = lane.toLowerCase();
-  if (words.includes('>')) return /(^|\s)p[^>]*>/.test(words) ? 'link P>D' : 'link D>P';
-  if (words.startsWith('router')) return 'router';
-  const engine = words.startsWith('d') ? 'D' : words.startsWith('p') || words.startsWith('m') ? 'P' : null;
-  if (engine === null) return null;
-  return `${engine} ${words.endsWith('gpu') ? 'gpu' : 'host'}`;
+export type Lane = keyof typeof LANES;
+export const laneNames = Object.keys(LANES) as readonly Lane[];
+
+/** null: of an engine that is not drawn. */
+export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: DrawnIds): Lane | null {
+  if (lane === 'router') return 'router';
+  if (lane === 'link') {
+    if (way?.from === decode && way?.to === prefill) return 'link D>P';
+    return way?.from === prefill && way?.to === decode ? 'link P>D' : null;
+  }
+  if (engineId === prefill) return `P ${lane}`;
+  return engineId === decode ? `D ${lane}` : null;
+}
+
+/** A transfer's stages have the colour of its way, wherever they are done. */
+export function toneOf({ way }: Span, lane: Lane, { prefill }: DrawnIds): Tone {
+  const { tone } = LANES[lane];
+  if (!way || (tone !== 'p' && tone !== 'd')) return tone;
+  return way.to === prefill ? 'pull' : 'over';
 }
 
 export interface Interval {

@@ -1,6 +1,7 @@
 /** The class's table, filled in from what this page has measured. Nothing that was not measured has a number. No DOM. */
 import type { Crossover, Machine, Race, TransferView, TurnView } from '../session/types.ts';
 import { crossover as crossing } from './crossover-math.ts';
+import { type Direction, directionOf } from './direction.ts';
 import { ms, rate, times } from './format.ts';
 import { measured, movedMs } from './measured.ts';
 import { isConversation } from './story.ts';
@@ -72,9 +73,9 @@ export function numberRows({ machine, turns, transfers, race, crossover }: Numbe
   ];
 }
 
-function speedOf(transfers: readonly TransferView[], direction: TransferView['direction']): string | null {
+function speedOf(transfers: readonly TransferView[], direction: Direction): string | null {
   const last = transfers.findLast(
-    (transfer) => transfer.direction === direction && transfer.outcome === 'done' && transfer.bytes > 0,
+    (transfer) => directionOf(transfer) === direction && transfer.outcome === 'done' && transfer.bytes > 0,
   );
   if (!last || last.endMs === null) return null;
   const took = movedMs(last);

@@ -2,8 +2,8 @@
 import type { SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { CLOCKS } from './describe-span.ts';
+import { drawnIds } from './direction.ts';
 import { bytes, ms } from './format.ts';
-import { LANE_LABELS } from './lanes.ts';
 import { sumStages } from './stage-sums.ts';
 
 export function SpanTable({ state }: { state: SessionState }) {
@@ -16,7 +16,7 @@ export function SpanTable({ state }: { state: SessionState }) {
 
 function Table({ state }: { state: SessionState }) {
   const turn = state.turns.value.at(-1);
-  const sums = turn ? sumStages(state.spans.value, turn) : [];
+  const sums = turn ? sumStages(state.spans.value, turn, drawnIds(state)) : [];
   if (sums.length === 0) return <p>Nothing was measured yet.</p>;
   return (
     <div class="as-table-body">
@@ -33,8 +33,8 @@ function Table({ state }: { state: SessionState }) {
         </thead>
         <tbody>
           {sums.map((sum) => (
-            <tr key={`${sum.lane} ${sum.name} ${sum.clock}`}>
-              <th scope="row">{LANE_LABELS[sum.lane as keyof typeof LANE_LABELS] ?? sum.lane}</th>
+            <tr key={`${sum.where} ${sum.name} ${sum.clock}`}>
+              <th scope="row">{sum.where}</th>
               <td>{sum.name}</td>
               <td>{sum.count}</td>
               <td>{ms(sum.ms)}</td>

@@ -1,7 +1,8 @@
 /** The stage from frame to frame: flights, afterglow, the slab's falling meter, when a block was evicted, the focus. */
 import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { Afterglow, FAINT } from './afterglow.ts';
-import { drawStage, type Focus, holderOf, readerOf, type StageModel } from './draw-stage.ts';
+import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
+import { drawStage, type Focus, type StageModel } from './draw-stage.ts';
 import { Flights } from './flights.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
 import { reducedMotion } from './palette.ts';
@@ -28,26 +29,33 @@ export class StagePicture {
   }
 
   watch(): void {
-    const { prefill, decode, transfers, slabs } = this.#state;
-    for (const signal of [prefill.blocks, decode.blocks, prefill.alive, decode.alive, transfers])
-      signal.value;
-    for (const signal of [slabs.d_to_p, slabs.p_to_d]) signal.value;
+    const { drawn, transfers, slabs } = this.#state;
+    for (const { value: engine } of [drawn.prefill, drawn.decode]) {
+      engine?.blocks.value;
+      engine?.alive.value;
+    }
+    transfers.value;
+    slabs.value;
   }
 
   layout(width: number): StageLayout {
-    const counts = {
-      prefill: this.#state.prefill.blocks.peek().length || 64,
-      decode: this.#state.decode.blocks.peek().length || 64,
-    };
+    const blocks = this.#blocks();
+    const counts = { prefill: blocks.prefill.length || 64, decode: blocks.decode.length || 64 };
     const key = `${width} ${counts.prefill} ${counts.decode}`;
     if (this.#layout?.key !== key) this.#layout = { key, layout: layoutStage(width, counts) };
     return this.#layout.layout;
   }
 
   draw({ context, width, palette, elapsedMs }: Frame): boolean {
-    const { transfers, slabs, prefill, decode, turns, nowMs } = this.#state;
-    const list = transfers.peek();
-    const blocks = { prefill: prefill.blocks.peek(), decode: decode.blocks.peek() };
+    const { transfers, slabs, drawn, turns, nowMs } = this.#state;
+    const ids = drawnIds(this.#state);
+    const list = transfers.peek().filter((transfer) => {
+      const direction = directionOf(transfer);
+      return transfer.from === ids[holderOf(direction)] && transfer.to === ids[readerOf(direction)];
+    });
+    const blocks = this.#blocks();
+    const slabOf = (direction: Direction) => slabs.peek().get(ids[holderOf(direction)] ?? '') ?? null;
+    const isAlive = (role: Role) => drawn[role].peek()?.alive.peek() ?? false;
     const clockMs = performance.now();
     let more = this.#flights.advance(list, nowMs(), elapsedMs, ({ direction, pairs, failed }) => {
       if (failed) return;
@@ -61,8 +69,8 @@ export class StagePicture {
       this.#flights.land();
       more = false;
     }
-    for (const direction of ['d_to_p', 'p_to_d'] as const) {
-      more = this.#slabs[direction].advance(slabs[direction].peek(), elapsedMs) || more;
+    for (const direction of DIRECTIONS) {
+      more = this.#slabs[direction].advance(slabOf(direction), elapsedMs) || more;
     }
     const newestTurn = this.#takeIn(blocks);
     more = this.#evictedAt.size > 0 || more;
@@ -74,14 +82,14 @@ export class StagePicture {
     }
     const model: StageModel = {
       blocks,
-      alive: { prefill: prefill.alive.peek(), decode: decode.alive.peek() },
+      alive: { prefill: isAlive('prefill'), decode: isAlive('decode') },
       flights: this.#flights.all,
       awaited,
-      slabs: { d_to_p: slabs.d_to_p.peek(), p_to_d: slabs.p_to_d.peek() },
+      slabs: { d_to_p: slabOf('d_to_p'), p_to_d: slabOf('p_to_d') },
       slabFill: { d_to_p: this.#slabs.d_to_p.shown, p_to_d: this.#slabs.p_to_d.shown },
       last: {
-        d_to_p: list.findLast((transfer) => transfer.direction === 'd_to_p') ?? null,
-        p_to_d: list.findLast((transfer) => transfer.direction === 'p_to_d') ?? null,
+        d_to_p: list.findLast((transfer) => directionOf(transfer) === 'd_to_p') ?? null,
+        p_to_d: list.findLast((transfer) => directionOf(transfer) === 'p_to_d') ?? null,
       },
       look: (role, block) => ({
         role,
@@ -118,6 +126,14 @@ export class StagePicture {
     const next = neighbour(layout[from.role], from.id, key);
     if (next !== null) return { ...from, id: next };
     return crossed(layout, from, key) ?? from;
+  }
+
+  #blocks(): Readonly<Record<Role, readonly BlockView[]>> {
+    const { prefill, decode } = this.#state.drawn;
+    return {
+      prefill: prefill.peek()?.blocks.peek() ?? [],
+      decode: decode.peek()?.blocks.peek() ?? [],
+    };
   }
 
   /** Notes what is new; returns the newest turn that any block has. */

@@ -35,8 +35,8 @@ export function tell(given: StoryFacts): Story {
     ({ startMs, endMs }) =>
       (endMs ?? startMs) >= turn.startMs && (turn.endMs === null || startMs <= turn.endMs),
   );
-  const pull = own.findLast(({ direction }) => direction === 'd_to_p');
-  const over = own.findLast(({ direction }) => direction === 'p_to_d');
+  const pull = own.findLast(({ side }) => side === 'prefill');
+  const over = own.findLast(({ side }) => side === 'decode');
   if (turn.endMs !== null) return ended(turn, pull ?? null, facts);
   return underWay(turn, pull ?? null, over ?? null);
 }

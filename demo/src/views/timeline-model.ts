@@ -1,9 +1,8 @@
 /** Spans as bars on lanes: placed once per change, drawn and hit many times. No DOM. */
 import type { Span, TurnView } from '../session/types.ts';
-import { LANES, type Lane, laneOf, packRows } from './lanes.ts';
+import type { DrawnIds } from './direction.ts';
+import { type Lane, laneNames, laneOf, packRows, type Tone, toneOf } from './lanes.ts';
 import { type Domain, toX } from './time-scale.ts';
-
-export type Tone = 'p' | 'd' | 'pull' | 'over' | 'router';
 
 export interface Bar {
   span: Span;
@@ -23,32 +22,15 @@ const MOST_ROWS = 4;
 /** Below the lanes: room for the words at a first token. */
 const FLAG = 14;
 
-/** Stages at the one who gives, and at the one who takes. */
-const HOLDER_STAGES = ['wait', 'gather', 'readback', 'slab in'];
-const READER_STAGES = ['handshake', 'slab out', 'upload', 'scatter', 'notify', 'transfer'];
-
-/** Whose work it is, or which way its bytes went. */
-function toneOf({ name }: Span, lane: Lane): Tone {
-  if (lane === 'router') return 'router';
-  if (lane === 'link D>P') return 'pull';
-  if (lane === 'link P>D') return 'over';
-  const engine = lane.startsWith('P') ? 'p' : 'd';
-  const words = name.toLowerCase();
-  if (HOLDER_STAGES.some((stage) => words.includes(stage))) return engine === 'd' ? 'pull' : 'over';
-  if (READER_STAGES.some((stage) => words.includes(stage))) return engine === 'p' ? 'pull' : 'over';
-  if (words.includes('pull')) return engine === 'p' ? 'pull' : 'over';
-  return engine;
-}
-
-export function placeSpans(spans: readonly Span[]): readonly LaneBars[] {
-  const byLane = new Map<Lane, Span[]>(LANES.map((lane) => [lane, []]));
+export function placeSpans(spans: readonly Span[], drawn: DrawnIds): readonly LaneBars[] {
+  const byLane = new Map<Lane, Span[]>(laneNames.map((lane) => [lane, []]));
   for (const span of spans) {
-    const lane = laneOf(span.lane);
+    const lane = laneOf(span, drawn);
     if (lane !== null) byLane.get(lane)!.push(span);
   }
   return [...byLane].map(([lane, own]) => {
     const { packed, rows } = packRows(own, MOST_ROWS);
-    const bars = packed.map(({ item: span, row }) => ({ span, lane, row, tone: toneOf(span, lane) }));
+    const bars = packed.map(({ item: span, row }) => ({ span, lane, row, tone: toneOf(span, lane, drawn) }));
     return { lane, rows, bars };
   });
 }
@@ -97,7 +79,7 @@ export interface TimelineLayout {
 export function layoutTimeline(width: number, rows: readonly number[]): TimelineLayout {
   const [gutter, axis, row, gap] = [width < 520 ? 62 : 76, 22, 13, 7];
   let y = axis + 4;
-  const lanes = LANES.map((lane, i) => {
+  const lanes = laneNames.map((lane, i) => {
     const height = Math.max(1, rows[i] ?? 1) * row + 2;
     const placed = { lane, y, height };
     y += height + gap;

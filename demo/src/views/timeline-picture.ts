@@ -1,6 +1,7 @@
 /** The timeline from frame to frame: bars placed once per change, what is in view, what keys and hands did to it. */
 import type { Signal } from '@preact/signals';
 import type { SessionState, Span } from '../session/types.ts';
+import { drawnIds } from './direction.ts';
 import { drawTimeline } from './draw-timeline.ts';
 import type { Frame } from './surface.tsx';
 import { type Domain, pan, pinch, spanOf, toMs, zoom } from './time-scale.ts';
@@ -22,7 +23,8 @@ export class TimelinePicture {
   readonly #state: SessionState;
   readonly #fit: Signal<Fit | null>;
   readonly #focus: Signal<Bar | null>;
-  #placed: { of: readonly Span[]; lanes: readonly LaneBars[] } | null = null;
+  /** `key`: the engines that are drawn. */
+  #placed: { of: readonly Span[]; key: string; lanes: readonly LaneBars[] } | null = null;
   #rows: number[] = [];
   #chosen: Domain | null = null;
   #shown: Domain = { startMs: 0, endMs: 1000 };
@@ -36,6 +38,7 @@ export class TimelinePicture {
 
   watch(): void {
     this.#state.spans.value;
+    drawnIds(this.#state);
     this.#state.turns.value;
     this.#fit.value;
     this.#focus.value;
@@ -49,12 +52,14 @@ export class TimelinePicture {
   /** Lanes only grow, so that the page below does not jump while a turn runs. */
   #place(): readonly LaneBars[] {
     const spans = this.#state.spans.peek();
-    if (this.#placed?.of !== spans) {
-      this.#placed = { of: spans, lanes: placeSpans(spans) };
-      if (spans.length === 0) this.#rows = [];
-      this.#rows = this.#placed.lanes.map(({ rows }, i) => Math.max(rows, this.#rows[i] ?? 1));
-    }
-    return this.#placed.lanes;
+    const { prefill, decode } = drawnIds(this.#state);
+    const key = `${prefill} ${decode}`;
+    if (this.#placed?.of === spans && this.#placed.key === key) return this.#placed.lanes;
+    const lanes = placeSpans(spans, { prefill, decode });
+    this.#placed = { of: spans, key, lanes };
+    if (spans.length === 0) this.#rows = [];
+    this.#rows = lanes.map(({ rows }, i) => Math.max(rows, this.#rows[i] ?? 1));
+    return lanes;
   }
 
   draw({ context, width, palette }: Frame): boolean {

@@ -1,8 +1,9 @@
 /** The timeline of the last turns: each bar a measurement. Wheel, drag, pinch and keys zoom and move it. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import type { Session, Span } from '../session/types.ts';
+import type { Session, SessionState, Span } from '../session/types.ts';
 import { CLOCKS, describeSpan, spanInWords } from './describe-span.ts';
+import { drawnIds } from './direction.ts';
 import { SpanTable } from './span-table.tsx';
 import { Surface } from './surface.tsx';
 import { listenToHands } from './timeline-hands.ts';
@@ -59,9 +60,9 @@ export function TimelineView({ session: { state } }: { session: Session }) {
         />
       </div>
       <div class="inspector is-short" id="timeline-inspector">
-        {focus.value ? <SpanDetails span={focus.value.span} /> : <TimelineHint />}
+        {focus.value ? <SpanDetails span={focus.value.span} state={state} /> : <TimelineHint />}
         <p class="visually-hidden" aria-live="polite">
-          {focus.value ? spanInWords(focus.value.span) : ''}
+          {focus.value ? spanInWords(focus.value.span, drawnIds(state)) : ''}
         </p>
       </div>
       <SpanTable state={state} />
@@ -78,8 +79,8 @@ function TimelineHint() {
   );
 }
 
-function SpanDetails({ span }: { span: Span }) {
-  const { title, meaning, where, took, moved, clock, more } = describeSpan(span);
+function SpanDetails({ span, state }: { span: Span; state: SessionState }) {
+  const { title, meaning, where, took, moved, clock, more } = describeSpan(span, drawnIds(state));
   return (
     <p class="inspector-title">
       <strong>{title}</strong> on {where}: <span class="number">{took}</span>

@@ -1,10 +1,11 @@
 /** Says each finished copy once, for screen readers. */
 import type { SessionState, TransferView } from '../session/types.ts';
+import { directionOf } from './direction.ts';
 import { ms, plural, rate } from './format.ts';
 import { movedMs } from './measured.ts';
 
 function transferInWords(transfer: TransferView): string {
-  const [reader, holder] = transfer.direction === 'd_to_p' ? ['P', 'D'] : ['D', 'P'];
+  const [reader, holder] = directionOf(transfer) === 'd_to_p' ? ['P', 'D'] : ['D', 'P'];
   const blocks = plural(transfer.pairs.length, 'block');
   if (transfer.endMs === null) return `${reader} is copying ${blocks} from ${holder}.`;
   const took = movedMs(transfer);

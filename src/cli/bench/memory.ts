@@ -18,6 +18,9 @@ const TURNS_EACH = 10;
 const FIRST_MARK = 10;
 const SIZES = { turns: TURNS_EACH, systemTokens: 32, userTokens: 24, outputTokens: 8 };
 
+/** Of what lives in JavaScript, from the second mark to the last: code that is compiled meanwhile is a few hundredths. */
+const MOST_GROWTH = 1.1;
+
 interface Mark {
   turn: number;
   /** Bytes. */
@@ -69,7 +72,7 @@ await runBench(async () => {
         `${formatCount(turn)} turns of ${config.model} on ${cluster.info.adapter.name}, ${formatCount(pulledTokens)} tokens pulled back`,
         ...table(marks),
         faults.length === 0
-          ? `no fault: GPU and shared memory are those after turn ${FIRST_MARK}`
+          ? `no fault: GPU and shared memory are those after turn ${FIRST_MARK}, and what lives in JavaScript does not grow`
           : faults.join('\n'),
       ],
       { adapter: cluster.info.adapter, model: config.model, turns: turn, pulledTokens, marks, faults },
@@ -102,20 +105,29 @@ async function mark(cluster: EngineCluster, turn: number): Promise<Mark> {
   return { turn, prefillGpu, decodeGpu, shared, live: await liveMemory() };
 }
 
-/** What is not as it was at the first mark, a sentence each. */
+/** What is not as it was at the first mark, and what JavaScript keeps ever more of; a sentence each. */
 function changes([first, ...later]: readonly Mark[]): string[] {
   const kinds = {
     prefillGpu: "P's GPU memory",
     decodeGpu: "D's GPU memory",
     shared: 'shared memory',
   } as const;
-  return later.flatMap((mark) =>
+  const settled = later[0];
+  const end = later.at(-1);
+  const grown =
+    settled && end && end.live > MOST_GROWTH * settled.live
+      ? [
+          `live memory was ${settled.live} bytes after turn ${settled.turn}, and ${end.live} after turn ${end.turn}`,
+        ]
+      : [];
+  const changed = later.flatMap((mark) =>
     Object.entries(kinds).flatMap(([key, name]) => {
       const [before, now] = [first![key as keyof typeof kinds], mark[key as keyof typeof kinds]];
       if (before === now) return [];
       return [`${name} was ${before} bytes after turn ${first!.turn}, and ${now} after turn ${mark.turn}`];
     }),
   );
+  return [...changed, ...grown];
 }
 
 function table(marks: readonly Mark[]): string[] {

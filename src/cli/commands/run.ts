@@ -14,7 +14,7 @@ import type { ProfileReport } from '../../measure/profile.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
-import type { SessionEvent } from '../../recording/events.ts';
+import { RECORDING_VERSION, type SessionEvent } from '../../recording/events.ts';
 import { startRecording } from '../../recording/recording.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
@@ -41,7 +41,9 @@ export const runSpec: CommandSpec = {
     'workload',
     'sampling',
     'machine',
+    'fleet',
     'cluster',
+    'routing',
     'pages',
     'junit',
     'outputs',
@@ -192,7 +194,7 @@ async function writeRecording(
   progress: Progress,
 ): Promise<void> {
   const title = `${config.model}, ${config.mode.join(' and ')}`;
-  const recording = { kvferryRecording: 1, madeWith: `kvferry ${version}`, title, events };
+  const recording = { kvferryRecording: RECORDING_VERSION, madeWith: `kvferry ${version}`, title, events };
   // A microsecond is as fine as these clocks are.
   const text = JSON.stringify(recording, (_, value) =>
     typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,

@@ -9,7 +9,7 @@ export function fixtureState(events: readonly SessionEvent[]): WritableState {
   return state;
 }
 
-function feed(
+export function feed(
   state: WritableState,
   events: readonly SessionEvent[],
   clock: { nowMs: number } = { nowMs: 0 },

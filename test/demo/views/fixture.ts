@@ -1,5 +1,6 @@
 /** Two turns of a conversation as events, for tests of the drawings: P computes, hands over, D writes, P pulls back. */
-import type { BlockView, SessionEvent, TurnReport } from '../../../demo/src/session/types.ts';
+import type { BlockView, Role, SessionEvent, Span, TurnReport } from '../../../demo/src/session/types.ts';
+import { atRouter, onGpu, onHost, onLink, type Way } from '../../../src/measure/spans.ts';
 
 const BLOCK_BYTES = 16_384;
 
@@ -21,7 +22,7 @@ export const block = (id: number, change: Partial<BlockView>): BlockView => ({
   ...change,
 });
 
-const noTransfer = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
+const noTransfer = { bytes: 0, blocks: 0, ms: 0, throttled: false };
 
 export const turnReport = (change: Partial<TurnReport>): TurnReport => ({
   conversation_id: 'talk',
@@ -43,48 +44,62 @@ export const turnReport = (change: Partial<TurnReport>): TurnReport => ({
   ...change,
 });
 
+type Where = Pick<Span, 'engineId' | 'lane' | 'way'>;
+
+const pHost = onHost('prefill-0');
+const dHost = onHost('decode-0');
+const pGpu = onGpu('prefill-0');
+const dGpu = onGpu('decode-0');
+const over = { from: 'prefill-0', to: 'decode-0' };
+const back = { from: 'decode-0', to: 'prefill-0' };
+
 const span = (
   name: string,
-  lane: string,
+  where: Where,
   startMs: number,
   endMs: number,
   clock: 'host' | 'gpu' | 'modelled' = 'host',
   args: Record<string, number | string> = {},
-) => ({ name, lane, startMs, endMs, clock, requestId: 'r', args });
+) => ({ name, ...where, startMs, endMs, clock, requestId: 'r', turns: [], args });
 
 const pairs = (count: number, from = 1): [number, number][] =>
   Array.from({ length: count }, (_, i) => [from + i, from + i]);
 
 const transfer = (
   requestId: string,
-  direction: 'p_to_d' | 'd_to_p',
+  way: Way,
   list: [number, number][],
   startMs: number,
   endMs: number,
-): SessionEvent[] => [
-  {
-    kind: 'transfer_started',
-    atMs: startMs,
-    requestId,
-    direction,
-    pairs: list,
-    bytes: list.length * BLOCK_BYTES,
-  },
-  { kind: 'slab', atMs: startMs + 1, direction, slotsInUse: 3, slots: 4, slotBytes: 65_536 },
-  {
-    kind: 'transfer_ended',
-    atMs: endMs,
-    requestId,
-    direction,
-    outcome: 'done',
-    message: '',
-    bytes: list.length * BLOCK_BYTES,
-    blocks: list.length,
-    ms: endMs - startMs,
-    stagesMs: { wait: 1, readback: 3, 'slab in': 1, 'slab out': 1, upload: 3, notify: 0.2 },
-    throttled: false,
-  },
-];
+): SessionEvent[] => {
+  const shared = { requestId, ...way, side: way === back ? 'prefill' : 'decode' } as const;
+  const bytes = list.length * BLOCK_BYTES;
+  return [
+    { kind: 'transfer_started', atMs: startMs, ...shared, pairs: list, bytes },
+    { kind: 'slab', atMs: startMs + 1, engineId: way.from, slotsInUse: 3, slots: 4, slotBytes: 65_536 },
+    {
+      kind: 'transfer_ended',
+      atMs: endMs,
+      ...shared,
+      outcome: 'done',
+      message: '',
+      bytes,
+      blocks: list.length,
+      ms: endMs - startMs,
+      stagesMs: { wait: 1, readback: 3, 'slab in': 1, 'slab out': 1, upload: 3, notify: 0.2 },
+      throttled: false,
+    },
+  ];
+};
+
+const engine = (engineId: string, role: Role) => ({
+  engineId,
+  role,
+  numBlocks: 64,
+  loadMs: 400,
+  compileMs: 300,
+  memory: {},
+});
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
@@ -105,15 +120,15 @@ export const turn1: readonly SessionEvent[] = [
         vocabSize: 1024,
       },
       blockSize: 16,
-      engines: [],
+      engines: [engine('prefill-0', 'prefill'), engine('decode-0', 'decode')],
       startMs: 900,
       link: null,
     },
   },
-  { kind: 'engine', atMs: 0, role: 'prefill', alive: true, message: null },
-  { kind: 'engine', atMs: 0, role: 'decode', alive: true, message: null },
-  { kind: 'blocks', atMs: 0, role: 'prefill', numBlocks: 64, changed: [] },
-  { kind: 'blocks', atMs: 0, role: 'decode', numBlocks: 64, changed: [] },
+  { kind: 'engine', atMs: 0, engineId: 'prefill-0', role: 'prefill', alive: true, message: null },
+  { kind: 'engine', atMs: 0, engineId: 'decode-0', role: 'decode', alive: true, message: null },
+  { kind: 'blocks', atMs: 0, engineId: 'prefill-0', numBlocks: 64, changed: [] },
+  { kind: 'blocks', atMs: 0, engineId: 'decode-0', numBlocks: 64, changed: [] },
   {
     kind: 'turn_started',
     atMs: 1000,
@@ -128,22 +143,22 @@ export const turn1: readonly SessionEvent[] = [
     kind: 'spans',
     atMs: 1120,
     spans: [
-      span('admit', 'router', 1000, 1002),
-      span('prefill', 'P gpu', 1004, 1095, 'gpu', { tokens: 48 }),
-      span('step', 'P host', 1002, 1097),
-      span('readback', 'P host', 1098, 1102, 'host', { bytes: 49_152, chunk: 0 }),
-      span('slab in', 'P host', 1102, 1103, 'host', { bytes: 49_152, chunk: 0 }),
-      span('link', 'link P>D', 1103, 1105, 'modelled', { bytes: 49_152, chunk: 0 }),
-      span('slab out', 'D host', 1105, 1106, 'host', { bytes: 49_152, chunk: 0 }),
-      span('upload', 'D host', 1106, 1109, 'host', { bytes: 49_152, chunk: 0 }),
-      span('decode', 'D gpu', 1110, 1119, 'gpu'),
+      span('admit', atRouter, 1000, 1002),
+      span('prefill', pGpu, 1004, 1095, 'gpu', { tokens: 48 }),
+      span('step', pHost, 1002, 1097),
+      span('readback', { ...pHost, way: over }, 1098, 1102, 'host', { bytes: 49_152, chunk: 0 }),
+      span('slab in', { ...pHost, way: over }, 1102, 1103, 'host', { bytes: 49_152, chunk: 0 }),
+      span('link', onLink(over), 1103, 1105, 'modelled', { bytes: 49_152, chunk: 0 }),
+      span('slab out', { ...dHost, way: over }, 1105, 1106, 'host', { bytes: 49_152, chunk: 0 }),
+      span('upload', { ...dHost, way: over }, 1106, 1109, 'host', { bytes: 49_152, chunk: 0 }),
+      span('decode', dGpu, 1110, 1119, 'gpu'),
     ],
   },
-  ...transfer('d-1', 'p_to_d', pairs(3), 1097, 1109),
+  ...transfer('d-1', over, pairs(3), 1097, 1109),
   {
     kind: 'blocks',
     atMs: 1115,
-    role: 'decode',
+    engineId: 'decode-0',
     numBlocks: 64,
     changed: [1, 2, 3].map((id) => block(id, { state: 'pulled', origin: 'pulled' })),
   },
@@ -151,13 +166,13 @@ export const turn1: readonly SessionEvent[] = [
   {
     kind: 'spans',
     atMs: 1700,
-    spans: range(0, 63).map((i) => span('decode', 'D gpu', 1121 + i * 9, 1128 + i * 9, 'gpu', { tokens: 1 })),
+    spans: range(0, 63).map((i) => span('decode', dGpu, 1121 + i * 9, 1128 + i * 9, 'gpu', { tokens: 1 })),
   },
   { kind: 'turn_ended', atMs: 1700, turnId: 't1', result: turnReport({}) },
   {
     kind: 'blocks',
     atMs: 1700,
-    role: 'decode',
+    engineId: 'decode-0',
     numBlocks: 64,
     changed: range(1, 8).map((id) =>
       block(id, {
@@ -184,11 +199,11 @@ export const turn2: readonly SessionEvent[] = [
     question: 'What color was the bear?',
     edited: false,
   },
-  ...transfer('p-2', 'd_to_p', pairs(7), 3003, 3017),
+  ...transfer('p-2', back, pairs(7), 3003, 3017),
   {
     kind: 'blocks',
     atMs: 3018,
-    role: 'prefill',
+    engineId: 'prefill-0',
     numBlocks: 64,
     changed: [
       ...range(1, 8).map((id) => block(id, { state: 'pulled', origin: 'pulled' })),
@@ -202,15 +217,15 @@ export const turn2: readonly SessionEvent[] = [
     kind: 'spans',
     atMs: 3040,
     spans: [
-      span('readback', 'D host', 3004, 3008, 'host', { bytes: 114_688, chunk: 0 }),
-      span('slab in', 'D host', 3008, 3009, 'host', { bytes: 114_688, chunk: 0 }),
-      span('slab out', 'P host', 3010, 3011, 'host', { bytes: 114_688, chunk: 0 }),
-      span('upload', 'P host', 3011, 3016, 'host', { bytes: 114_688, chunk: 0 }),
-      span('prefill', 'P gpu', 3019, 3030, 'gpu', { tokens: 14 }),
-      span('decode', 'D gpu', 3034, 3040, 'gpu'),
+      span('readback', { ...dHost, way: back }, 3004, 3008, 'host', { bytes: 114_688, chunk: 0 }),
+      span('slab in', { ...dHost, way: back }, 3008, 3009, 'host', { bytes: 114_688, chunk: 0 }),
+      span('slab out', { ...pHost, way: back }, 3010, 3011, 'host', { bytes: 114_688, chunk: 0 }),
+      span('upload', { ...pHost, way: back }, 3011, 3016, 'host', { bytes: 114_688, chunk: 0 }),
+      span('prefill', pGpu, 3019, 3030, 'gpu', { tokens: 14 }),
+      span('decode', dGpu, 3034, 3040, 'gpu'),
     ],
   },
-  ...transfer('d-2', 'p_to_d', [[8, 8]], 3031, 3034),
+  ...transfer('d-2', over, [[8, 8]], 3031, 3034),
   { kind: 'token', atMs: 3040, turnId: 't2', text: 'Brown', tokens: 1 },
   {
     kind: 'turn_ended',

@@ -8,7 +8,9 @@ import { block } from './fixture.ts';
 
 const transfer = (change: Partial<TransferView> = {}): TransferView => ({
   requestId: 'r',
-  direction: 'd_to_p',
+  from: 'decode-0',
+  to: 'prefill-0',
+  side: 'prefill',
   bytes: 100,
   bytesDone: 0,
   startMs: 1000,
@@ -62,7 +64,7 @@ describe('copies in the air', () => {
     const departed: number[][] = [];
     const note = ({ pairs }: { pairs: readonly (readonly [number, number])[] }) =>
       departed.push(pairs.map(([from]) => from));
-    const begun = transfer({ direction: 'p_to_d', pairs: [], chunks: [] });
+    const begun = transfer({ side: 'decode', pairs: [], chunks: [] });
     expect(flights.advance([begun], 1000, 16, note)).toBe(false);
     const first = { ...begun, pairs: [[1, 5]] as const, chunks: [[[1, 5]]] as const };
     flights.advance([first], 1100, 16, note);

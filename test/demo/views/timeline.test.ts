@@ -2,7 +2,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../../demo/src/session/types.ts';
 import { describeSpan, spanInWords } from '../../../demo/src/views/describe-span.ts';
-import { laneOf, packRows } from '../../../demo/src/views/lanes.ts';
+import { drawnIds } from '../../../demo/src/views/direction.ts';
+import { type Lane, laneOf, packRows } from '../../../demo/src/views/lanes.ts';
 import { sumStages } from '../../../demo/src/views/stage-sums.ts';
 import {
   LEAST_SPAN_MS,
@@ -16,8 +17,20 @@ import {
   zoom,
 } from '../../../demo/src/views/time-scale.ts';
 import { barAt, barFrom, fitTo, layoutTimeline, placeSpans } from '../../../demo/src/views/timeline-model.ts';
+import { atRouter, onGpu, onHost, onLink } from '../../../src/measure/spans.ts';
 import { turn1, turn2 } from './fixture.ts';
 import { fixtureState } from './fixture-state.ts';
+
+const stage: Span = {
+  name: 'readback',
+  ...onHost('d'),
+  startMs: 0,
+  endMs: 4,
+  clock: 'host',
+  requestId: null,
+  turns: [],
+  args: { bytes: 2_000_000, chunk: 0 },
+};
 
 const whole = { startMs: 1000, endMs: 5000 };
 const domain = { startMs: 2000, endMs: 3000 };
@@ -65,19 +78,24 @@ describe('the axis', () => {
   });
 });
 
+const drawn = { prefill: 'p', decode: 'd' };
+
 describe('lanes', () => {
-  it.each([
-    ['P host', 'P host'],
-    ['D gpu', 'D gpu'],
-    ['link D>P', 'link D>P'],
-    ['link prefill-0>decode-0', 'link P>D'],
-    ['link decode-0>prefill-0', 'link D>P'],
-    ['prefill-0 gpu', 'P gpu'],
-    ['router', 'router'],
-    ['monolithic host', 'P host'],
-    ['something', null],
-  ])('%s is drawn on %s', (name, lane) => {
-    expect(laneOf(name)).toBe(lane);
+  it.each<[Pick<Span, 'engineId' | 'lane' | 'way'>, Lane | null]>([
+    [onHost('p'), 'P host'],
+    [onGpu('d'), 'D gpu'],
+    [{ ...onHost('d'), way: { from: 'd', to: 'p' } }, 'D host'],
+    [onLink({ from: 'p', to: 'd' }), 'link P>D'],
+    [onLink({ from: 'd', to: 'p' }), 'link D>P'],
+    [onLink({ from: 'd', to: 'another p' }), null],
+    [atRouter, 'router'],
+    [onHost('another p'), null],
+  ])('%j is drawn on %s', (where, lane) => {
+    expect(laneOf({ ...stage, ...where }, drawn)).toBe(lane);
+  });
+
+  it('has none for spans while nothing is drawn', () => {
+    expect(laneOf({ ...stage, ...onHost('p') }, { prefill: null, decode: null })).toBeNull();
   });
 
   it('packs intervals so that none on a row overlap, while rows last', () => {
@@ -105,7 +123,7 @@ describe('lanes', () => {
 
 describe('bars', () => {
   const state = fixtureState([...turn1, ...turn2]);
-  const lanes = placeSpans(state.spans.value);
+  const lanes = placeSpans(state.spans.value, drawnIds(state));
   const layout = layoutTimeline(
     800,
     lanes.map(({ rows }) => rows),
@@ -152,28 +170,26 @@ describe('bars', () => {
 });
 
 describe('a stage in words', () => {
-  const span: Span = {
-    name: 'readback',
-    lane: 'D host',
-    startMs: 0,
-    endMs: 4,
-    clock: 'host',
-    requestId: null,
-    args: { bytes: 2_000_000, chunk: 0 },
-  };
-
   it('tells milliseconds, bytes, rate and the clock', () => {
-    expect(describeSpan(span)).toMatchObject({ took: '4 ms', moved: '2 MB, 500 MB/s', clock: 'host clock' });
+    expect(describeSpan(stage, drawn)).toMatchObject({
+      where: 'D · host',
+      took: '4 ms',
+      moved: '2 MB, 500 MB/s',
+      clock: 'host clock',
+    });
+    expect(describeSpan(stage, { prefill: 'p', decode: 'another d' }).where).toBe('d host');
   });
 
   it('says of a modelled time that it was not measured', () => {
-    expect(spanInWords({ ...span, clock: 'modelled' })).toContain('modelled, not measured');
+    expect(spanInWords({ ...stage, clock: 'modelled' }, drawn)).toContain('modelled, not measured');
   });
 
   it('sums a turn by lane, stage and clock', () => {
     const state = fixtureState(turn1);
-    const sums = sumStages(state.spans.value, state.turns.value[0]!);
-    expect(sums.find(({ lane, name }) => lane === 'D gpu' && name === 'decode')).toMatchObject({ count: 64 });
+    const sums = sumStages(state.spans.value, state.turns.value[0]!, drawnIds(state));
+    expect(sums.find(({ where, name }) => where === 'D · GPU' && name === 'decode')).toMatchObject({
+      count: 64,
+    });
     expect(sums.find(({ name }) => name === 'upload')).toMatchObject({ bytes: 49_152, ms: 3 });
   });
 });

@@ -5,7 +5,7 @@
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
 import { clusterOptions } from '../../../fleet/from-config.ts';
-import { decodeRequestId, prefillRequestId, type Span, turnOfRequest } from '../../../measure/spans.ts';
+import type { Span, SpanName, TurnSide } from '../../../measure/spans.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
@@ -102,18 +102,12 @@ async function measure(cluster: EngineCluster, promptTokens: number, round: numb
   return { ...handedOver(spans), ttftMs };
 }
 
+/** Of one turn's spans. */
 function handedOver(spans: readonly Span[]): Pick<Measured, 'readMs' | 'leftMs'> {
-  const ids = spans.flatMap(({ requestId }) => (requestId === null ? [] : [requestId]));
-  const { turnId } = turnOfRequest(ids[0]!);
-  const of = (id: string, wanted: string) =>
-    spans.filter(
-      ({ requestId, requestIds = [], name }) =>
-        name === wanted && (requestId === id || requestIds.includes(id)),
-    );
-  const lastEnd = (list: readonly Span[]) => Math.max(...list.map(({ endMs }) => endMs));
-  const prefillId = prefillRequestId(turnId);
-  const computedMs = lastEnd([...of(prefillId, 'forward'), ...of(prefillId, 'sampling')]);
-  const [transfer] = of(decodeRequestId(turnId), 'transfer');
+  const of = (wanted: TurnSide, ...names: readonly SpanName[]) =>
+    spans.filter(({ name, turns }) => names.some((one) => one === name) && turns[0]?.side === wanted);
+  const computedMs = Math.max(...of('prefill', 'forward', 'sampling').map(({ endMs }) => endMs));
+  const [transfer] = of('decode', 'transfer');
   return { readMs: transfer!.endMs - transfer!.startMs, leftMs: transfer!.endMs - computedMs };
 }
 

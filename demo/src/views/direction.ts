@@ -1,0 +1,20 @@
+/** Which way between the two engines that are drawn: p_to_d is the hand-over, d_to_p the pull back. No DOM. */
+import type { Role, SessionState, TransferView } from '../session/types.ts';
+
+export type Direction = 'p_to_d' | 'd_to_p';
+export const DIRECTIONS = ['d_to_p', 'p_to_d'] as const satisfies readonly Direction[];
+
+/** Whoever prefills reads what a decode left, and the other way round. */
+export const directionOf = ({ side }: Pick<TransferView, 'side'>): Direction =>
+  side === 'prefill' ? 'd_to_p' : 'p_to_d';
+
+export const holderOf = (direction: Direction): Role => (direction === 'd_to_p' ? 'decode' : 'prefill');
+export const readerOf = (direction: Direction): Role => (direction === 'd_to_p' ? 'prefill' : 'decode');
+
+/** Ids of the two; null before there is one. */
+export type DrawnIds = Readonly<Record<Role, string | null>>;
+
+export const drawnIds = ({ drawn }: Pick<SessionState, 'drawn'>): DrawnIds => ({
+  prefill: drawn.prefill.value?.engineId ?? null,
+  decode: drawn.decode.value?.engineId ?? null,
+});

@@ -1,0 +1,47 @@
+/** What is new in an engine's blocks, figures and slab since they were last told of. */
+import type { BlockFact } from '../engine/inspect/block-facts.ts';
+import type { EngineSnapshot } from '../fleet/types.ts';
+import { type BlockView, emptyBlock, type SessionEvent } from './events.ts';
+
+export class SnapshotNews {
+  readonly #view: (fact: BlockFact) => BlockView;
+  /** What was last told, by engine, then by what it is about: a block's id, or a name. */
+  readonly #told = new Map<string, Map<number | string, string>>();
+
+  constructor(view: (fact: BlockFact) => BlockView) {
+    this.#view = view;
+  }
+
+  /** All of it is news again. */
+  startedAnew(engineId: string): void {
+    this.#told.delete(engineId);
+  }
+
+  news({ engineId, blocks, stats }: EngineSnapshot, atMs: number): SessionEvent[] {
+    const told = this.#told.get(engineId) ?? new Map<number | string, string>();
+    this.#told.set(engineId, told);
+    const isNews = (about: number | string, value: unknown): boolean => {
+      const text = JSON.stringify(value);
+      if (told.get(about) === text) return false;
+      told.set(about, text);
+      return true;
+    };
+    const views = blocks.facts.map((fact) => this.#view(fact));
+    const seen = new Set(views.map(({ id }) => id));
+    // The policy was built anew: what it knew of its blocks is gone.
+    for (const id of told.keys()) if (typeof id === 'number' && !seen.has(id)) views.push(emptyBlock(id));
+    const changed = views.filter((view) => isNews(view.id, view));
+    const { numBlocks, slab } = blocks;
+    const events: SessionEvent[] = [];
+    if (isNews('size', numBlocks) || changed.length > 0) {
+      events.push({ kind: 'blocks', atMs, engineId, numBlocks, changed });
+    }
+    const { running, waiting, waitingForRemote, heldRequests, freeBlocks, usedBlocks, preemptions } = stats;
+    const { queries, hits } = stats.prefixCache;
+    const counts = { running, waiting, waitingForRemote, heldRequests, freeBlocks, usedBlocks, preemptions };
+    const brief = { ...counts, prefixCache: { queries, hits } };
+    if (isNews('stats', brief)) events.push({ kind: 'stats', atMs, engineId, stats: brief });
+    if (slab.slots > 0 && isNews('slab', slab)) events.push({ kind: 'slab', atMs, engineId, ...slab });
+    return events;
+  }
+}

@@ -1,0 +1,140 @@
+import { expect, it } from 'vitest';
+import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
+import type { ClusterNotice } from '../../src/fleet/engine-watch.ts';
+import type { Cluster } from '../../src/fleet/types.ts';
+import { onHost, type Span } from '../../src/measure/spans.ts';
+import type { SessionEvent } from '../../src/recording/events.ts';
+import { Recorder } from '../../src/recording/recorder.ts';
+import { emptyResult } from '../../src/transport/transfer.ts';
+import { TestClock } from '../clock.ts';
+
+const P = { engineId: 'x', role: 'prefill' } as const;
+const D = { engineId: 'y', role: 'decode' } as const;
+
+const fact: BlockFact = {
+  id: 3,
+  use: 'running',
+  hit: false,
+  requestId: 'r1',
+  index: 0,
+  origin: 'computed',
+  tokens: 2,
+  refCount: 1,
+  hash: null,
+  evictions: 0,
+  evicted: false,
+  hold: null,
+};
+
+/** A recorder of a cluster that says what it is told to say. */
+function recorded() {
+  const events: SessionEvent[] = [];
+  const listeners = {
+    notice: (_: ClusterNotice) => {},
+    span: (_: Span) => {},
+  };
+  const stats = { prefixCache: { queries: 0, hits: 0 } };
+  const blocks = { numBlocks: 8, facts: [fact], slab: { slotsInUse: 1, slots: 4, slotBytes: 64 } };
+  const cluster = {
+    mode: 'bidirectional',
+    settings: { blockSize: 2 },
+    info: {
+      adapter: {},
+      model: {},
+      engines: [P, D].map((engine) => ({ ...engine, memory: {} })),
+      link: null,
+    },
+    decode: (ids: readonly number[]) => ids.join(' '),
+    snapshot: async () => [P, D].map((engine) => ({ ...engine, blocks, stats })),
+    onWaiting: () => () => {},
+    onNotice(listener: (notice: ClusterNotice) => void) {
+      listeners.notice = listener;
+      return () => {};
+    },
+    onSpan(listener: (span: Span) => void) {
+      listeners.span = listener;
+      return () => {};
+    },
+  };
+  const recorder = new Recorder(
+    cluster as unknown as Cluster,
+    (event) => events.push(event),
+    new TestClock(),
+    0,
+  );
+  const of = (kind: SessionEvent['kind']) => events.filter((event) => event.kind === kind);
+  return { recorder, of, tell: (notice: ClusterNotice) => listeners.notice(notice), listeners };
+}
+
+const turn = (turnId: string): ClusterNotice => ({
+  kind: 'turn',
+  turnId,
+  conversationId: 'c',
+  turn: 1,
+  promptTokenIds: [7, 8],
+  atMs: 0,
+});
+
+const pull = (engine: typeof P | typeof D, requestId: string, remoteEngineId: string): ClusterNotice => ({
+  kind: 'engine',
+  ...engine,
+  event: { kind: 'pull', requestId, remoteEngineId, pairs: [], streamed: false, bytes: 0, atMs: 0 },
+});
+
+it('knows by notice whose request filled a block or reads one, whatever it is called', async () => {
+  const { recorder, of, tell } = recorded();
+  tell(turn('t'));
+  tell({ kind: 'request', requestId: 'r1', turnId: 't', side: 'prefill', engineId: 'y' });
+  await recorder.poll();
+  expect(of('blocks')).toMatchObject([
+    { engineId: 'x', numBlocks: 8, changed: [{ id: 3, conversation: 'c', text: '7 8' }] },
+    { engineId: 'y' },
+  ]);
+  expect(of('slab')).toMatchObject([{ engineId: 'x', slotsInUse: 1 }, { engineId: 'y' }]);
+
+  // An engine of either role may prefill.
+  tell(pull(D, 'r1', 'x'));
+  const result = emptyResult('done', '', 1);
+  const event = { kind: 'transfer', requestId: 'r1', remoteEngineId: 'x', result, atMs: 0 } as const;
+  tell({ kind: 'engine', ...D, event });
+  const transfer = { requestId: 'r1', from: 'x', to: 'y', side: 'prefill' };
+  expect(of('transfer_started')).toMatchObject([transfer]);
+  expect(of('transfer_ended')).toMatchObject([transfer]);
+  tell(pull(D, 'of nobody', 'x'));
+  expect(of('transfer_started').at(-1)).toMatchObject({ side: 'decode' });
+});
+
+it('tells all of an engine again that took the place of one', async () => {
+  const { recorder, of, tell } = recorded();
+  await recorder.poll();
+  await recorder.poll();
+  expect(of('blocks')).toHaveLength(2);
+  tell({ kind: 'dead', ...P, message: 'killed' });
+  tell({ kind: 'alive', ...P, replaces: null });
+  await recorder.poll();
+  expect(of('blocks').map((event) => event.kind === 'blocks' && event.engineId)).toEqual(['x', 'y', 'x']);
+  expect(of('engine').at(-2)).toMatchObject({ ...P, alive: false, message: 'killed' });
+});
+
+it('tells spans together that come together, with their turns, but for those that are turns', async () => {
+  const { recorder, of, listeners } = recorded();
+  const turns = [{ turnId: 't', side: 'decode' }] as const;
+  const span = (name: string): Span => ({
+    name,
+    ...onHost('y'),
+    startMs: 1,
+    endMs: 2,
+    clock: 'host',
+    requestId: 'r1',
+    turns,
+    args: {},
+  });
+  for (const name of ['lookup', 'ttft', 'turn', 'queue']) listeners.span(span(name));
+  await Promise.resolve();
+  listeners.span(span('step'));
+  recorder.detach();
+  expect(of('spans')).toMatchObject([
+    { spans: [{ name: 'lookup', engineId: 'y', lane: 'host', turns }, { name: 'queue' }] },
+    { spans: [{ name: 'step' }] },
+  ]);
+});

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { onHost, type RawSpan, routerSpan, type Span } from '../../src/measure/spans.ts';
+import type { Conversation } from '../../src/router/conversations.ts';
+import { ServedTurn } from '../../src/router/served-turn.ts';
+import { TurnSpans } from '../../src/router/turn-spans.ts';
+
+/** A turn that keeps what it saw. */
+class Seen extends ServedTurn {
+  readonly seen: Span[] = [];
+
+  constructor(turnId: string) {
+    const conversation = {} as Conversation;
+    super({ turnId, conversation, promptTokenIds: [], heldTokens: 0, routed: null, acceptedMs: 0 });
+  }
+
+  override saw(span: Span): void {
+    this.seen.push(span);
+  }
+}
+
+const of = (requestIds: readonly string[]): RawSpan => ({
+  name: 'forward',
+  ...onHost('e'),
+  startMs: 0,
+  endMs: 1,
+  clock: 'host',
+  requestId: null,
+  requestIds,
+  args: {},
+});
+
+function listening() {
+  const spans = new TurnSpans();
+  const heard: Span[] = [];
+  spans.listen((span) => heard.push(span));
+  return { spans, heard };
+}
+
+const prefill = (turnId: string) => ({ turnId, side: 'prefill' }) as const;
+const decode = (turnId: string) => ({ turnId, side: 'decode' }) as const;
+
+describe('spans', () => {
+  it('are told whose turn they are, whatever the request is called, before anybody sees them', () => {
+    const { spans, heard } = listening();
+    const [a, b] = [new Seen('a'), new Seen('b')];
+    for (const turn of [a, b]) spans.turnBegins(turn);
+    spans.owns('x', prefill('a'));
+    spans.owns('y', decode('b'));
+    spans.tell(of(['x', 'somebody else', 'y']));
+    expect(heard[0]!.turns).toEqual([prefill('a'), decode('b')]);
+    expect([a.seen, b.seen]).toEqual([heard, heard]);
+    spans.tell(of(['somebody else']));
+    expect(heard[1]!.turns).toEqual([]);
+    expect(a.seen).toHaveLength(1);
+  });
+
+  it('go to a turn once, though two of its requests share a step', () => {
+    const { spans, heard } = listening();
+    const a = new Seen('a');
+    spans.turnBegins(a);
+    spans.owns('x', prefill('a'));
+    spans.owns('y', decode('a'));
+    spans.tell(of(['x', 'y']));
+    expect(heard[0]!.turns).toEqual([prefill('a'), decode('a')]);
+    expect(a.seen).toHaveLength(1);
+  });
+
+  it('of the turn itself are its own', () => {
+    const { spans, heard } = listening();
+    spans.turnBegins(new Seen('a'));
+    spans.tell(routerSpan('ttft', 'a', 0, 1));
+    expect(heard[0]!.turns).toEqual([prefill('a')]);
+  });
+
+  it('that come late are known for their turn’s; a turn that ended long ago is forgotten', () => {
+    const { spans, heard } = listening();
+    const late = new Seen('late');
+    spans.turnBegins(late);
+    spans.owns('x', prefill('late'));
+    spans.turnEnds(late);
+    spans.tell(of(['x']));
+    expect(heard.at(-1)!.turns).toEqual([prefill('late')]);
+    expect(late.seen).toEqual([]);
+    for (let i = 0; i < 256; i++) {
+      const turn = new Seen(`t${i}`);
+      spans.turnBegins(turn);
+      spans.turnEnds(turn);
+    }
+    spans.tell(of(['x']));
+    expect(heard.at(-1)!.turns).toEqual([]);
+  });
+
+  it('of a request whose turn has not begun would be lost: that is refused', () => {
+    expect(() => new TurnSpans().owns('x', prefill('a'))).toThrow('x is of turn a, which has not begun');
+  });
+});
