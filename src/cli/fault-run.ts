@@ -37,7 +37,7 @@ export async function verifyFaults(
       faults,
       seed: config.seed,
       kinds: Object.keys(FAULTS) as FaultKind[],
-      software: adapter.software,
+      patienceMs: adapter.software ? 60_000 : 30_000,
       clock: { now, sleep: (ms, stop) => deps.sleep(ms, stop) },
       signal,
       cluster: clusterOptions(config, await backend.architecture('nano'), adapter.software),
@@ -53,12 +53,13 @@ export async function verifyFaults(
   }
   const seconds = formatSeconds(now() - begunMs);
   const out = textOutput(config, deps);
-  for (const line of lines(report, config.adapter, seconds, deps.color)) out.write(`${line}\n`);
+  for (const line of faultLines(report, config.adapter, seconds, deps.color)) out.write(`${line}\n`);
   await writeJson({ kvferry: deps.version, adapter: adapter.name, ...report }, config, deps);
   return report.ok ? EXIT.good : EXIT.failed;
 }
 
-function lines(report: FaultReport, adapter: string, seconds: string, color: boolean): string[] {
+/** `adapter`: as the user chose it; `seconds`: how long it took, in words. */
+export function faultLines(report: FaultReport, adapter: string, seconds: string, color: boolean): string[] {
   const c = pc.createColors(color);
   const { turns, errors, episodes, enginesReplaced, violations } = report;
   const columns = [
