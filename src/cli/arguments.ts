@@ -202,7 +202,9 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
   const lines = [...wrap(spec.description, WIDTH), '', `Usage: kvferry ${spec.usage} [options]`];
   const titles: Record<FieldGroup, string> = {
     machine: 'Model and adapter',
+    fleet: 'Fleet',
     cluster: 'Engines and transfers',
+    routing: 'Routing',
     sampling: 'Sampling',
     modes: 'Modes',
     measuring: 'Rounds',

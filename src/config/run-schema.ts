@@ -17,7 +17,9 @@ import {
   text,
   wholeNumber,
 } from './fields.ts';
+import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
+import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
@@ -26,7 +28,7 @@ import { tracing } from './tracing.ts';
 const machine = {
   model: text('a preset or a directory').default('recall').meta({
     description:
-      'A preset (recall, nano, tiny, small, smollm2-135m, qwen2.5-0.5b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
+      'A preset (recall, nano, tiny, tiny-hybrid, small, smollm2-135m, gemma-3-270m, qwen2.5-0.5b, gemma-3-1b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
     value: 'PRESET|DIR',
   }),
   adapter: text("auto, gpu, lavapipe, swiftshader or part of an adapter's name").default('auto').meta({
@@ -178,7 +180,9 @@ const general = {
 
 const fieldGroups = {
   machine,
+  fleet,
   cluster,
+  routing,
   sampling,
   workload,
   modes,
@@ -202,7 +206,9 @@ const fieldGroups = {
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
   ...machine,
+  ...fleet,
   ...cluster,
+  ...routing,
   ...sampling,
   ...modes,
   ...workload,

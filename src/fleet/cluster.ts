@@ -16,7 +16,7 @@ import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
-import { roundRobin } from '../router/policies/round-robin.ts';
+import type { RoutingPolicy } from '../router/plan.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
@@ -28,7 +28,8 @@ import { describe } from './describe.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
-import { changed, type EngineSpec, engineCore } from './options.ts';
+import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
+import { policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
@@ -52,6 +53,7 @@ export class EngineCluster implements Cluster {
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
   readonly #router: Router;
+  #routing: RoutingInForce;
   readonly #spans = new TurnSpans();
   readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
@@ -86,10 +88,11 @@ export class EngineCluster implements Cluster {
       prompts: this.#prompts,
       conversations: this.#conversations,
       clock,
-      policy: roundRobin,
+      routing: () => this.#routing,
+      placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const { mode, handover, link } = this.#options;
-        return { mode, handover, throttled: link !== null };
+        return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
       engines: () => engines.all.map(clientOf),
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
@@ -102,6 +105,7 @@ export class EngineCluster implements Cluster {
       this.#listen(engine, null);
       this.#cacheWatch.watch(engine, null);
     }
+    this.#routing = this.#routes(policyOf(options, info.model.kvBytesPerToken), options);
   }
 
   /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
@@ -162,9 +166,12 @@ export class EngineCluster implements Cluster {
 
   async configure(change: PolicyChange): Promise<void> {
     const options = changed(this.#options, this.#atStart, change);
+    const policy = policyOf(options, this.#info.model.kvBytesPerToken);
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
+    this.#routing.end();
+    this.#routing = this.#routes(policy, options);
     // An engine that ends meanwhile is built with the new settings when it is built anew.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
@@ -268,6 +275,7 @@ export class EngineCluster implements Cluster {
       return await this.#engines.replaceDead(this.mode, async (engine, spec, replaced) => {
         await reconfigure(engine, spec, this.#options);
         this.#listen(engine, replaced.engineId);
+        this.#routing.follow(engine);
         this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
       });
     } finally {
@@ -285,6 +293,9 @@ export class EngineCluster implements Cluster {
     const engines = this.#engines.all.filter((engine) => engine.role === role);
     return engines.find(({ ended }) => !ended) ?? engines[0]!;
   }
+
+  #routes = (policy: RoutingPolicy, options: ClusterOptions): RoutingInForce =>
+    new RoutingInForce(policy, options, this.#engines.all, this.#cacheWatch);
 
   #listen(engine: ThreadEngine, replaces: string | null): void {
     this.#engineWatch.watch(engine, replaces);

@@ -1,7 +1,9 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { PlacementMode } from '../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
+import type { RoutingChoice } from '../config/routing.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -18,6 +20,7 @@ import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
+import type { FleetOptions } from './seats.ts';
 
 /** Of the engines of a role. */
 export interface EngineOptions {
@@ -46,12 +49,20 @@ export interface ClusterOptions {
   blockSize: number;
   prefill: EngineOptions;
   decode: EngineOptions;
+  /** Who there is, one by one; absent: `count` of each role, in one roleset. */
+  fleet?: FleetOptions;
+  /** Absent: pooled. */
+  placement?: PlacementMode;
   maxNumBatchedTokens: number;
   maxNumSeqs: number;
   maxModelLen: number;
   /** `bidirectional` is set by the mode. */
   connector: ConnectorConfig;
   handover: Handover;
+  /** Absent: round robin. */
+  routing?: RoutingChoice;
+  /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
+  signalAgeMs?: number;
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
@@ -88,6 +99,8 @@ export interface PolicyChange {
   decoderTtlMs?: number;
   link?: LinkSpec | null;
   handover?: Handover;
+  routing?: RoutingChoice;
+  signalAgeMs?: number;
   /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
   costProfile?: CostProfile | null;
 }

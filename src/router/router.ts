@@ -11,11 +11,12 @@ import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
+import { DecidedBy, type RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
+import type { Placement } from './placement.ts';
 import {
-  type EngineView,
   enginesOf,
   planAgain,
   planTurn,
@@ -27,6 +28,8 @@ import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
+import { TurnWatch } from './turn-watch.ts';
+import type { EngineViews } from './views.ts';
 import { type Turn, turnOutputs, type Way } from './ways.ts';
 
 /** The router accepted a turn. */
@@ -48,12 +51,23 @@ export interface RequestNotice {
   engineId: string;
 }
 
+/** The policy that is in force. */
+export interface RouterPolicy {
+  name: string;
+  policy: RoutingPolicy;
+  views: EngineViews;
+  looksAt: { cache: boolean };
+}
+
 export interface RouterDeps {
   text: TurnText;
   prompts: PromptBuilder;
   conversations: ConversationCache;
   clock: Clock;
-  policy: RoutingPolicy;
+  /** Who decides now, by which name, and what it sees. */
+  routing: () => RouterPolicy;
+  /** Absent: any P with any D. */
+  placement?: Placement;
   /** What is in force now. `throttled`: a modelled link slows transfers down. */
   settings: () => { mode: Mode; handover: Handover; throttled: boolean };
   /** Those there are now, ended ones included. */
@@ -102,13 +116,18 @@ export class Router {
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
-    const plan = this.#plan(request, conversation, { number, nowMs: acceptedMs, promptTokenIds }, held);
+    const { plan, watch, routed } = this.#plan(
+      request,
+      conversation,
+      { number, acceptedMs, promptTokenIds },
+      held,
+    );
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
     const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
-    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs });
+    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed });
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
     const stopping = new AbortController();
     const asked: Omit<Turn, 'requestIds'> = {
@@ -127,8 +146,8 @@ export class Router {
       given = true;
     };
     const outputs = request.failover
-      ? this.#withFailover(served, asked, plan, give)
-      : this.#go(served, asked, plan!, '');
+      ? this.#withFailover(served, asked, plan, watch, give)
+      : this.#go(served, asked, plan!, watch, '');
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder(),
       eosTokenIds: text.architecture.eosTokenIds,
@@ -143,6 +162,7 @@ export class Router {
     } finally {
       // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
       give();
+      watch.ended();
       spans.turnEnds(served);
     }
   }
@@ -151,26 +171,43 @@ export class Router {
   #plan(
     request: GenerateRequest,
     { id: conversationId, turns: turnsBefore }: Conversation,
-    turn: Pick<RouteRequest, 'number' | 'nowMs' | 'promptTokenIds'>,
+    { acceptedMs, ...turn }: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
     held: HeldForNextTurn | null,
-  ): TurnPlan | null {
+  ): { plan: TurnPlan | null; watch: TurnWatch; routed: RoutedTurn | null } {
     const { mode, handover } = this.#deps.settings();
-    const views = this.#views();
+    const { name, policy, views: known, looksAt } = this.#deps.routing();
+    const { clock } = this.#deps;
+    const nowMs = clock.now();
+    const views = known.of(this.#deps.engines(), nowMs);
     const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
+    const cacheSalt = request.cacheSalt ?? null;
     const asked = {
       ...turn,
+      nowMs,
       conversationId,
       turnsBefore,
       mode,
       handover,
       held: offered,
-      cachedTokens: () => 0,
+      cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, nowMs),
     };
-    const plan = planTurn(asked, views, this.#deps.policy);
+    const decided = new DecidedBy(policy);
+    let plan: TurnPlan;
+    try {
+      plan = planTurn(asked, views, decided, this.#deps.placement);
+    } catch (error) {
+      if (held) release(held);
+      throw error;
+    }
+    const endMs = clock.now();
+    const watch = new TurnWatch(policy, asked, acceptedMs);
     const broken = enginesOf(plan).some((id) =>
       views.some(({ engineId, ended }) => engineId === id && ended),
     );
-    return broken && request.failover ? null : plan;
+    if (broken && request.failover) return { plan: null, watch, routed: null };
+    const routed = { ...decided.read(plan, name, looksAt.cache), startMs: nowMs, endMs };
+    watch.planned(plan);
+    return { plan, watch, routed };
   }
 
   /** What the plan's engines give, and after a failure what others do. `again`: called before another way is gone. */
@@ -178,17 +215,20 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan | null,
+    watch: TurnWatch,
     again: () => void,
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const other = planAgain(this.#views(), alone);
+      const { views } = this.#deps.routing();
+      const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
       if (!other) return null;
       alone.add(other.engineId);
       again();
-      return this.#go(served, { ...asked, remote: null }, other, `-again${alone.size}`);
+      watch.planned(other);
+      return this.#go(served, { ...asked, remote: null }, other, watch, `-again${alone.size}`);
     };
-    const first = plan ? this.#go(served, asked, plan, '') : next();
+    const first = plan ? this.#go(served, asked, plan, watch, '') : next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
     return withFailover(first, next);
   }
@@ -197,6 +237,7 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan,
+    watch: TurnWatch,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
     const { newId } = this.#deps;
@@ -211,6 +252,7 @@ export class Router {
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
     for await (const item of turnOutputs(way, { ...asked, requestIds })) {
       served.hear(item);
+      watch.heard(item);
       if (item.answers) yield item;
     }
   }
@@ -231,12 +273,6 @@ export class Router {
     };
     if (plan.way === 'alone') return { way: 'alone', engine: engine(plan.engineId) };
     return { way: plan.way, prefill: engine(plan.prefill), decode: engine(plan.decode) };
-  }
-
-  #views(): EngineView[] {
-    return this.#deps.engines().map(({ engineId, role, ended, load }) => {
-      return { engineId, role, ended: ended !== null, inFlight: load.inFlight, signals: null };
-    });
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {

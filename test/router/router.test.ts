@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { Mode } from '../../src/config/modes.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
-import { roundRobin } from '../../src/router/policies/round-robin.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { type RequestNotice, Router } from '../../src/router/router.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 import { answerOf, FakeEngine } from './fake-engine.ts';
+import { routingOf } from './policies.ts';
 
 /** Ids are characters. */
 const text: TurnText = {
@@ -32,6 +32,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
   let now = 0;
   const clock = { now: () => now++, sleep: async () => {} };
   const conversations = new ConversationCache(clock);
+  const routing = routingOf();
   const turns: string[] = [];
   const told: RequestNotice[] = [];
   let ids = 0;
@@ -40,7 +41,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     prompts: new PromptBuilder(text),
     conversations,
     clock,
-    policy: roundRobin,
+    routing: () => routing,
     settings: () => ({ mode, handover, throttled: false }),
     engines: () => engines,
     newId: () => `id-${++ids}`,

@@ -5,6 +5,7 @@ import type { PolicyDeps } from '../scheduler.ts';
 import type { BlockIds, RequestStatus } from '../types.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type CacheLookup, lookup } from './cache-lookup.ts';
+import type { EngineQueues } from './engine-load.ts';
 import { checkHolds, checkQueues } from './integrity.ts';
 import { waitingReason } from './waiting-reason.ts';
 
@@ -56,6 +57,18 @@ export class Inspector {
       freeBlocks,
       usedBlocks: cache.numUsable - freeBlocks,
       numBlocks: config.cache.numBlocks,
+    };
+  }
+
+  /** What is told often: without copies or counts of what is held. */
+  load(): EngineQueues {
+    const { queues, cache } = this.#deps;
+    return {
+      running: queues.running.length,
+      waiting: queues.waiting.length + queues.loaded.length,
+      waitingForRemote: queues.loading.size,
+      freeBlocks: cache.numFree,
+      numBlocks: cache.numUsable,
     };
   }
 
