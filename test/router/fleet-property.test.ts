@@ -19,7 +19,7 @@ import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fake
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: { encode: () => [], streamDecoder: () => ({ push: () => '', end: () => '' }) },
-  chat: { encodePrompt: () => [], nextTurnPrompt: () => [] },
+  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => ({ promptTokenIds: [] }) },
 };
 
 const conversation = fc.record({
