@@ -63,9 +63,9 @@ export async function nodeDeps(): Promise<CliDeps> {
     exitNow: (code) => process.exit(code),
     backend,
     servers: {
-      async check(server) {
-        const { checkServer } = await import('../server/serve.ts');
-        await checkServer(server);
+      async check(server, engines) {
+        const { checkServer } = await import('../server/ports.ts');
+        await checkServer(server, engines);
       },
       async start(options, server, prepare) {
         const { startServer } = await import('../server/serve.ts');
