@@ -27,7 +27,7 @@ import { tracing } from './tracing.ts';
 const machine = {
   model: text('a preset or a directory').default('recall').meta({
     description:
-      'A preset (recall, nano, tiny, small, smollm2-135m, qwen2.5-0.5b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
+      'A preset (recall, nano, tiny, tiny-hybrid, small, smollm2-135m, gemma-3-270m, qwen2.5-0.5b, gemma-3-1b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
     value: 'PRESET|DIR',
   }),
   adapter: text("auto, gpu, lavapipe, swiftshader or part of an adapter's name").default('auto').meta({

@@ -15,7 +15,7 @@ import { loadArchitecture } from '../model/load-weights.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
-import type { EngineRole } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
@@ -36,6 +36,7 @@ import type {
   Cluster,
   ClusterInfo,
   ClusterOptions,
+  ClusterSeams,
   EngineLookup,
   EngineSnapshot,
   PolicyChange,
@@ -54,7 +55,6 @@ export class EngineCluster implements Cluster {
   readonly #router: Router;
   #routing: RoutingInForce;
   readonly #spans = new TurnSpans();
-  readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
   /** Turns under way, and changes of settings: never both. */
@@ -67,6 +67,7 @@ export class EngineCluster implements Cluster {
     text: TextModel,
     info: ClusterInfo,
     clock: Clock,
+    client: NonNullable<ClusterSeams['client']>,
   ) {
     this.#options = options;
     this.#atStart = options;
@@ -75,6 +76,12 @@ export class EngineCluster implements Cluster {
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
+    const clients = new WeakMap<ThreadEngine, EngineClient>();
+    const clientOf = (engine: ThreadEngine): EngineClient => {
+      const known = clients.get(engine) ?? client(engine);
+      clients.set(engine, known);
+      return known;
+    };
     this.#router = new Router({
       text,
       prompts: this.#prompts,
@@ -85,7 +92,7 @@ export class EngineCluster implements Cluster {
         const { mode, handover, link } = this.#options;
         return { mode, handover, throttled: link !== null };
       },
-      engines: () => engines.all,
+      engines: () => engines.all.map(clientOf),
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
       onRequest: (request) => this.#engineWatch.tell({ kind: 'request', ...request }),
       newId: unguessable,
@@ -104,13 +111,14 @@ export class EngineCluster implements Cluster {
     platform: Platform,
     options: ClusterOptions,
     clock: Clock = systemClock,
+    { wire, client = (engine) => engine }: ClusterSeams = {},
   ): Promise<EngineCluster> {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
     checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      EnginePool.start(platform, clock, options),
+      EnginePool.start(platform, clock, options, wire),
     ]);
     if (text.status === 'rejected') {
       if (engines.status === 'fulfilled') await engines.value.shutdown();
@@ -118,7 +126,7 @@ export class EngineCluster implements Cluster {
     }
     if (engines.status === 'rejected') throw engines.reason;
     const info = describe(options, engines.value.all, text.value, clock.now() - begun);
-    return new EngineCluster(options, engines.value, text.value, info, clock);
+    return new EngineCluster(options, engines.value, text.value, info, clock, client);
   }
 
   get info(): ClusterInfo {
@@ -256,8 +264,10 @@ export class EngineCluster implements Cluster {
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    this.#waitingListeners.add(listener);
-    return () => this.#waitingListeners.delete(listener);
+    return this.#engineWatch.listen((notice) => {
+      if (notice.kind !== 'engine' || notice.event.kind !== 'waiting') return;
+      listener(notice.event.requestId, `${notice.engineId}: ${notice.event.reason}`);
+    });
   }
 
   async revive(): Promise<number> {
@@ -290,11 +300,6 @@ export class EngineCluster implements Cluster {
   #listen(engine: ThreadEngine, replaces: string | null): void {
     this.#engineWatch.watch(engine, replaces);
     engine.onSpan((span) => this.#spans.tell(span));
-    engine.onEvent((event) => {
-      if (event.kind !== 'waiting') return;
-      for (const listener of this.#waitingListeners)
-        listener(event.requestId, `${engine.engineId}: ${event.reason}`);
-    });
   }
 }
 

@@ -124,6 +124,7 @@ export function changed(
     },
     connector: {
       ...options.connector,
+      loadFailurePolicy: change.loadFailurePolicy ?? options.connector.loadFailurePolicy,
       nixl: {
         ...nixl,
         recomputeThreshold: change.recomputeThreshold ?? nixl.recomputeThreshold,

@@ -12,8 +12,9 @@ import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
-import type { EngineRole } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
+import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
@@ -70,6 +71,13 @@ export interface ClusterOptions {
   fault: InjectedFault | null;
 }
 
+/** Where what stands between router and engines, or between engines, can be put: faults, for one. All may be left out. */
+export interface ClusterSeams {
+  wire?: EngineWire;
+  /** What the router sees in place of an engine; asked once for each. */
+  client?: (engine: EngineClient) => EngineClient;
+}
+
 /** What can change while the engines stay: everything left out stays as it is. */
 export interface PolicyChange {
   mode?: Mode;
@@ -81,6 +89,7 @@ export interface PolicyChange {
   prefillBlocks?: number;
   decodeBlocks?: number;
   tokenCheck?: boolean;
+  loadFailurePolicy?: ConnectorConfig['loadFailurePolicy'];
   decoderTtlMs?: number;
   link?: LinkSpec | null;
   handover?: Handover;

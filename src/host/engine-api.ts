@@ -112,6 +112,9 @@ export interface InspectionApi {
   reportCacheEvents(wanted: boolean): Promise<void>;
 }
 
+/** Milliseconds to add from now on, or for which to stand still. */
+export type ClockChange = { jumpMs: number } | { stallMs: number };
+
 /** What experiments do to an engine: measurements want it idle. */
 export interface LabApi {
   /** What is cached of the sequence beyond its first keepTokens is found no more. */
@@ -128,6 +131,8 @@ export interface LabApi {
   setTiming(mode: TimingMode | null): Promise<boolean>;
   /** Since the last time, or since setTiming; with the ceilings, measured now. */
   takeKernelTimes(): Promise<MeasuredKernels>;
+  /** Moves the engine's own clock. RequestError where it has none that can be moved. */
+  moveClock(change: ClockChange): Promise<void>;
   /** As a driver's reset would: the device is gone, and with it every request. */
   loseDevice(): Promise<void>;
 }

@@ -137,8 +137,10 @@ export class Router {
       signal: request.signal ?? null,
       stopped: stopping.signal,
     };
+    let given = offered === null;
     const give = (): void => {
-      if (offered) release(offered);
+      if (!given) release(offered!);
+      given = true;
     };
     const outputs = request.failover
       ? this.#withFailover(served, asked, plan, watch, give)
@@ -151,17 +153,12 @@ export class Router {
       minTokens: asked.sampling.minTokens,
       onStop: () => stopping.abort(),
     });
-    let finished = false;
     spans.turnBegins(served);
     try {
-      for await (const item of answer) {
-        const token = this.#token(item, request, served);
-        finished = token.final !== null;
-        yield token;
-      }
+      for await (const item of answer) yield this.#token(item, request, served);
     } finally {
-      // Nobody else would tell D that its blocks are free.
-      if (!finished) give();
+      // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
+      give();
       watch.ended();
       spans.turnEnds(served);
     }

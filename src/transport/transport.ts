@@ -33,8 +33,6 @@ export interface TransportDeps {
   memory: BlockMemory;
   clock: Clock;
   handlers?: Partial<TransportHandlers>;
-  /** A peer ended by itself (its end of the channel is gone), before peerDied() said so. */
-  onPeerGone?: (address: RemoteAddress) => void;
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
   link?: LinkSpec | null;
@@ -116,6 +114,7 @@ class MessagePortTransport implements PeerTransport {
       }),
       onNotification: () => {},
       onNotifyFailed: () => {},
+      onPeerGone: () => {},
       ...deps.handlers,
     };
   }
@@ -149,6 +148,7 @@ class MessagePortTransport implements PeerTransport {
       makeHolder: (post) =>
         new HolderHalf({
           ...this.#halves(),
+          readerId: address.engineId,
           gate: () => this.#handlers.gate,
           streamGate: () => this.#handlers.streamGate,
           link: () => this.#link,
@@ -158,7 +158,7 @@ class MessagePortTransport implements PeerTransport {
           post,
         }),
       onNotification: (message) => this.#onNotification(address, message),
-      onGone: () => this.#deps.onPeerGone?.(address),
+      onEnd: () => this.#handlers.onPeerGone(address.engineId),
     });
     this.#peers.set(keyOf(address), peer);
   }

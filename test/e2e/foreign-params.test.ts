@@ -1,6 +1,6 @@
 /** Clients that send kv_transfer_params which are not theirs, to engines that hold what others asked: refused, and nobody is the worse for it. */
 import { describe, expect, it } from 'vitest';
-import { REFUSED } from '../../src/connector/nixl/holds.ts';
+import { REFUSED } from '../../src/connector/nixl/hold-ends.ts';
 import { testOptions } from './cluster-fixture.ts';
 import { inUse, post, type Served, withServer } from './server-fixture.ts';
 

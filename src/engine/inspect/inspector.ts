@@ -1,6 +1,7 @@
 /** Shows an engine as it is, to whoever looks at it. Changes nothing and decides nothing; every answer is valid until the next step. */
+import type { EngineCounters } from '../counters.ts';
 import type { ConnectorOutput, HeldBlocks } from '../kv-connector.ts';
-import type { PolicyDeps, Scheduler } from '../scheduler.ts';
+import type { PolicyDeps } from '../scheduler.ts';
 import type { BlockIds, RequestStatus } from '../types.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type CacheLookup, lookup } from './cache-lookup.ts';
@@ -8,7 +9,7 @@ import type { EngineQueues } from './engine-load.ts';
 import { checkHolds, checkQueues } from './integrity.ts';
 import { waitingReason } from './waiting-reason.ts';
 
-export interface EngineCoreStats {
+export interface EngineCoreStats extends EngineCounters {
   running: number;
   waiting: number;
   waitingForRemote: number;
@@ -19,13 +20,6 @@ export interface EngineCoreStats {
   usedBlocks: number;
   /** The null block counts. */
   numBlocks: number;
-  preemptions: number;
-  steps: number;
-  /** Steps that ran the model. */
-  forwardPasses: number;
-  /** Tokens asked for, and found, at each request's first admission. */
-  prefixCache: { queries: number; hits: number };
-  externalPrefixCache: { queries: number; hits: number };
 }
 
 export interface RequestState {
@@ -38,7 +32,6 @@ export interface RequestState {
 }
 
 export interface InspectorDeps extends PolicyDeps {
-  counters: Scheduler['counters'];
   /** Reported by the worker side, not yet taken by a step. */
   arrived: () => readonly ConnectorOutput[];
 }
