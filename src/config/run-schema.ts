@@ -17,6 +17,7 @@ import {
   text,
   wholeNumber,
 } from './fields.ts';
+import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
@@ -174,6 +175,7 @@ const general = {
 
 const fieldGroups = {
   machine,
+  fleet,
   cluster,
   routing,
   sampling,
@@ -199,6 +201,7 @@ const fieldGroups = {
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
   ...machine,
+  ...fleet,
   ...cluster,
   ...routing,
   ...sampling,

@@ -28,7 +28,7 @@ import { describe } from './describe.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
-import { changed, type EngineSpec, engineCore } from './options.ts';
+import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
 import { policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
@@ -88,9 +88,10 @@ export class EngineCluster implements Cluster {
       conversations: this.#conversations,
       clock,
       routing: () => this.#routing,
+      placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const { mode, handover, link } = this.#options;
-        return { mode, handover, throttled: link !== null };
+        return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
       engines: () => engines.all.map(clientOf),
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),

@@ -106,6 +106,6 @@ export class EnginePool {
 
   #start(spec: EngineSpec, life: number, mode: Mode): Promise<ThreadEngine> {
     const start = engineStart(this.#options, spec, life, mode);
-    return ThreadEngine.start(this.#platform, start, spec.role, this.#clock);
+    return ThreadEngine.start(this.#platform, start, spec, this.#clock);
   }
 }

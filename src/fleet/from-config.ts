@@ -6,6 +6,7 @@ import { ConfigError } from '../errors.ts';
 import type { Architecture } from '../model/types.ts';
 import { parseLink } from '../transport/link.ts';
 import { policyOf } from './routing-in-force.ts';
+import { fleetOf } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
 
 /** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
@@ -34,6 +35,8 @@ export function clusterOptions(
     blockSize: config.blockSize,
     prefill: { numBlocks: config.pBlocks ?? roomForTwo, enablePrefixCaching: config.prefixCaching },
     decode: { numBlocks: config.dBlocks ?? roomForTwo, enablePrefixCaching: true },
+    fleet: fleetOf(config),
+    placement: config.modeOfFleet,
     // A software adapter computes 2,048 rows in seconds; the other requests should not wait for that.
     maxNumBatchedTokens: config.maxNumBatchedTokens ?? (software ? 256 : 2048),
     maxNumSeqs: config.maxNumSeqs,

@@ -1,5 +1,6 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { PlacementMode } from '../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { RoutingChoice } from '../config/routing.ts';
@@ -19,6 +20,7 @@ import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
+import type { FleetOptions } from './seats.ts';
 
 /** Of the engines of a role. */
 export interface EngineOptions {
@@ -47,6 +49,10 @@ export interface ClusterOptions {
   blockSize: number;
   prefill: EngineOptions;
   decode: EngineOptions;
+  /** Who there is, one by one; absent: `count` of each role, in one roleset. */
+  fleet?: FleetOptions;
+  /** Absent: pooled. */
+  placement?: PlacementMode;
   maxNumBatchedTokens: number;
   maxNumSeqs: number;
   maxModelLen: number;

@@ -21,7 +21,7 @@ import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
-import type { LinkSpec } from '../transport/link.ts';
+import type { LinkSpec, PeerLink } from '../transport/link.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
@@ -31,6 +31,8 @@ export interface EngineStart {
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
+  /** To some peers, in place of `link`. */
+  peerLinks: readonly PeerLink[];
   checksum: boolean;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;

@@ -8,17 +8,20 @@ import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { PromptAccount } from '../engine/types.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
+import { ANYWHERE, type Placed, type Placement, partners, place } from './placement.ts';
 
 /** What is known of an engine when a plan is made. */
 export interface EngineView {
   engineId: string;
   role: EngineRole;
+  /** Absent: the one that all are in. */
+  roleset?: string;
+  /** It serves whole turns, where no P and D can; absent: it does not. */
+  combined?: boolean;
   /** It ended, or failed this very turn. */
   ended: boolean;
   /** Requests of this router that are under way there: exact, whatever the signals say. */
   inFlight: number;
-  /** Engines of one roleset serve a turn together where the fleet is made of such; absent: the only one. */
-  roleset?: string;
   /** As old as a scraped metric would be; null: it has told nothing yet. */
   signals: EngineSignals | null;
 }
@@ -114,21 +117,42 @@ export interface RoutingPolicy {
 
 /**
  * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. Throws
- * nothing; a fleet has at least one engine of each role.
+ * RequestError when no roleset takes the prompt.
  */
 export function planTurn(
   request: RouteRequest,
   engines: readonly EngineView[],
   policy: RoutingPolicy,
+  placement: Placement = ANYWHERE,
 ): TurnPlan {
-  const candidates = { prefill: candidatesOf('prefill', engines), decode: candidatesOf('decode', engines) };
-  const { prefill, decode, why, alone: local } = policy.route(request, candidates);
-  const { mode, handover, held, turnsBefore } = request;
-  if (mode === 'monolithic') return alone(decode, 'mode monolithic');
-  if (mode === 'decode-local' && turnsBefore > 0) return alone(decode, 'mode decode-local, a later turn');
+  const { mode, handover, held, turnsBefore, promptTokenIds } = request;
+  const byMode = mode === 'monolithic' ? 'mode monolithic' : laterLocal(mode, turnsBefore);
+  const turn = { promptTokens: promptTokenIds.length, alone: byMode !== null };
+  const placed = place(turn, engines, placement);
+  const { prefill, decode, why, alone: local } = routed(request, placed, policy, placement);
+  if (byMode !== null) return alone(decode, byMode);
+  if (placed.alone) return alone(decode, `no P and D that take it: ${why}`);
   if (local) return alone(decode, why);
   const load = mode === 'bidirectional' && held ? { from: held.engineId } : null;
   return { way: handover, prefill: prefill.engineId, decode: decode.engineId, load, why };
+}
+
+const laterLocal = (mode: Mode, turnsBefore: number): string | null =>
+  mode === 'decode-local' && turnsBefore > 0 ? 'mode decode-local, a later turn' : null;
+
+/** A pair over two rolesets is asked for again with P as it is, among its partners. */
+function routed(
+  request: RouteRequest,
+  { prefill, decode, alone }: Placed<EngineView>,
+  policy: RoutingPolicy,
+  placement: Placement,
+): Routing {
+  const first = policy.route(request, { prefill, decode });
+  const near = partners(first.prefill, decode, placement);
+  if (alone || near.includes(first.decode)) return first;
+  // What takes engines in turn has been through all P since it last came to this one.
+  const number = Math.floor(request.number / prefill.length);
+  return policy.route({ ...request, number }, { prefill: [first.prefill], decode: near });
 }
 
 /**
@@ -152,9 +176,3 @@ const alone = ({ engineId }: EngineView, why: string) => ({ way: 'alone' as cons
 
 const candidates = (role: EngineRole, engines: readonly EngineView[]): readonly EngineView[] =>
   engines.filter((engine) => engine.role === role);
-
-function candidatesOf(role: EngineRole, engines: readonly EngineView[]): readonly EngineView[] {
-  const all = candidates(role, engines);
-  const serving = all.filter(({ ended }) => !ended);
-  return serving.length > 0 ? serving : all;
-}

@@ -59,10 +59,12 @@ export class EngineViews {
 
   of(engines: readonly EngineClient[], nowMs: number): EngineView[] {
     return engines.map((engine) => {
-      const { engineId, role, ended, load } = engine;
+      const { engineId, role, roleset, combined = false, ended, load } = engine;
       return {
         engineId,
         role,
+        ...(roleset === undefined ? {} : { roleset }),
+        combined,
         ended: ended !== null,
         inFlight: load.inFlight,
         signals: this.#signals(engineId, nowMs - this.#ageMs()),

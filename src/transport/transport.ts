@@ -7,7 +7,7 @@ import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { HolderHalf } from './holder.ts';
-import type { LinkSpec } from './link.ts';
+import type { LinkSpec, PeerLink } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
 import { Peer } from './peer.ts';
 import { ReaderHalf } from './reader.ts';
@@ -36,6 +36,8 @@ export interface TransportDeps {
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
   link?: LinkSpec | null;
+  /** To some peers, in place of `link`. */
+  peerLinks?: readonly PeerLink[];
   /** Largest chunk; at least one block is sent. Default 1 MiB. */
   chunkBytes?: number;
   /** Chunks in the slab at once, in each direction of a pair. Default 4. */
@@ -53,7 +55,7 @@ export interface PeerTransport extends ServingTransport {
   addPeer(port: MessagePort, address: RemoteAddress): void;
   /** Ends every transfer with this engine as 'dead' at once. Later reads from it are 'dead' too. */
   peerDied(engineId: string, reason?: string): void;
-  /** From the next chunk on. */
+  /** From the next chunk on; to peers with a link of their own nothing changes. */
   setLink(link: LinkSpec | null): void;
   /** Ends everything; later reads are 'dead'. Idempotent. */
   close(): void;
@@ -133,6 +135,7 @@ class MessagePortTransport implements PeerTransport {
       return;
     }
     this.#peers.get(keyOf(address))?.end(`engine '${address.engineId}' was connected anew.`);
+    const ownLink = this.#deps.peerLinks?.find((peer) => peer.port === address.port)?.link;
     const peer = new Peer({
       port,
       address,
@@ -151,7 +154,7 @@ class MessagePortTransport implements PeerTransport {
           readerId: address.engineId,
           gate: () => this.#handlers.gate,
           streamGate: () => this.#handlers.streamGate,
-          link: () => this.#link,
+          link: () => ownLink ?? this.#link,
           slots: this.#slots,
           checksum: this.#deps.checksum ?? false,
           beforeChunkPosted: this.#deps.beforeChunkPosted ?? null,

@@ -8,12 +8,13 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { startingLine } from '../start-cluster.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
   description:
     "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
-  groups: ['machine', 'serving', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
+  groups: ['machine', 'serving', 'fleet', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
   examples: [
@@ -33,7 +34,7 @@ export async function serve(config: RunConfig, { deps, signal }: CommandContext)
   const options = clusterOptions(config, architecture, adapter.software);
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
-  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
+  progress.line(await startingLine(options, adapter.name, deps));
   const server = await deps.servers.start(options, serving, (cluster) => pullPolicy.apply(cluster, progress));
   try {
     signal.throwIfAborted();
