@@ -55,7 +55,6 @@ export class EngineCluster implements Cluster {
   readonly #router: Router;
   #routing: RoutingInForce;
   readonly #spans = new TurnSpans();
-  readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
   /** Turns under way, and changes of settings: never both. */
@@ -266,8 +265,10 @@ export class EngineCluster implements Cluster {
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    this.#waitingListeners.add(listener);
-    return () => this.#waitingListeners.delete(listener);
+    return this.#engineWatch.listen((notice) => {
+      if (notice.kind !== 'engine' || notice.event.kind !== 'waiting') return;
+      listener(notice.event.requestId, `${notice.engineId}: ${notice.event.reason}`);
+    });
   }
 
   async revive(): Promise<number> {
@@ -300,11 +301,6 @@ export class EngineCluster implements Cluster {
   #listen(engine: ThreadEngine, replaces: string | null): void {
     this.#engineWatch.watch(engine, replaces);
     engine.onSpan((span) => this.#spans.tell(span));
-    engine.onEvent((event) => {
-      if (event.kind !== 'waiting') return;
-      for (const listener of this.#waitingListeners)
-        listener(event.requestId, `${engine.engineId}: ${event.reason}`);
-    });
   }
 }
 
