@@ -56,7 +56,6 @@ export class EngineCluster implements Cluster {
   readonly #router: Router;
   #routing: RoutingInForce;
   readonly #spans = new TurnSpans();
-  readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
   /** Turns under way, and changes of settings: never both. */
@@ -267,8 +266,13 @@ export class EngineCluster implements Cluster {
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    this.#waitingListeners.add(listener);
-    return () => this.#waitingListeners.delete(listener);
+    return this.#engineWatch.listen((notice) => {
+      if (notice.kind !== 'engine') return;
+      const { engineId, event } = notice;
+      if (event.kind === 'waiting') listener(event.requestId, `${engineId}: ${event.reason}`);
+      else if (event.kind === 'hold_dropped')
+        listener(event.requestId, `${engineId}: ${droppedNote(event.direction)}`);
+    });
   }
 
   async revive(): Promise<number> {
@@ -301,12 +305,6 @@ export class EngineCluster implements Cluster {
   #listen(engine: ThreadEngine, replaces: string | null): void {
     this.#engineWatch.watch(engine, replaces);
     engine.onSpan((span) => this.#spans.tell(span));
-    engine.onEvent((event) => {
-      if (event.kind !== 'waiting' && event.kind !== 'hold_dropped') return;
-      const reason = event.kind === 'waiting' ? event.reason : droppedNote(event.direction);
-      for (const listener of this.#waitingListeners)
-        listener(event.requestId, `${engine.engineId}: ${reason}`);
-    });
   }
 }
 

@@ -1,35 +1,18 @@
-/**
- * Serves one turn of a conversation after the other: prompt, plan, engines, text, and what is remembered for the next
- * turn. Who serves is planned in plan.ts, how in ways.ts. Knows engines as EngineClients only, and has no clock, thread,
- * GPU or tokenizer of its own: it runs over real, fake and simulated engines alike.
- */
-import type { Handover } from '../config/cluster-schema.ts';
-import type { Mode } from '../config/modes.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
-import type { Clock } from '../engine/types.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
-import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
-import { DecidedBy, type RoutedTurn } from './decision.ts';
+import { type Conversation, type ConversationCache, release } from './conversations.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
-import type { Placement } from './placement.ts';
-import {
-  enginesOf,
-  planAgain,
-  planTurn,
-  type RouteRequest,
-  type RoutingPolicy,
-  type TurnPlan,
-} from './plan.ts';
+import { planAgain, type TurnPlan } from './plan.ts';
+import { type PlannerDeps, planned } from './planned.ts';
 import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
-import { TurnWatch } from './turn-watch.ts';
-import type { EngineViews } from './views.ts';
+import type { TurnWatch } from './turn-watch.ts';
 import { type Turn, turnOutputs, type Way } from './ways.ts';
 
 /** The router accepted a turn. */
@@ -51,27 +34,10 @@ export interface RequestNotice {
   engineId: string;
 }
 
-/** The policy that is in force. */
-export interface RouterPolicy {
-  name: string;
-  policy: RoutingPolicy;
-  views: EngineViews;
-  looksAt: { cache: boolean };
-}
-
-export interface RouterDeps {
+export interface RouterDeps extends PlannerDeps {
   text: TurnText;
   prompts: PromptBuilder;
   conversations: ConversationCache;
-  clock: Clock;
-  /** Who decides now, by which name, and what it sees. */
-  routing: () => RouterPolicy;
-  /** Absent: any P with any D. */
-  placement?: Placement;
-  /** What is in force now. `throttled`: a modelled link slows transfers down. */
-  settings: () => { mode: Mode; handover: Handover; throttled: boolean };
-  /** Those there are now, ended ones included. */
-  engines: () => readonly EngineClient[];
   onTurn: (notice: TurnNotice) => void;
   onRequest: (notice: RequestNotice) => void;
   /** An id that nobody can guess, for what is called so here. */
@@ -116,12 +82,8 @@ export class Router {
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
-    const { plan, watch, routed } = this.#plan(
-      request,
-      conversation,
-      { number, acceptedMs, promptTokenIds },
-      held,
-    );
+    const accepted = { number, acceptedMs, promptTokenIds };
+    const { plan, watch, routed } = planned(this.#deps, request, conversation, accepted, held);
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
@@ -165,49 +127,6 @@ export class Router {
       watch.ended();
       spans.turnEnds(served);
     }
-  }
-
-  /** null: the plan's engines ended before it began, and the request may go another way. */
-  #plan(
-    request: GenerateRequest,
-    { id: conversationId, turns: turnsBefore }: Conversation,
-    { acceptedMs, ...turn }: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
-    held: HeldForNextTurn | null,
-  ): { plan: TurnPlan | null; watch: TurnWatch; routed: RoutedTurn | null } {
-    const { mode, handover } = this.#deps.settings();
-    const { name, policy, views: known, looksAt } = this.#deps.routing();
-    const { clock } = this.#deps;
-    const nowMs = clock.now();
-    const views = known.of(this.#deps.engines(), nowMs);
-    const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
-    const cacheSalt = request.cacheSalt ?? null;
-    const asked = {
-      ...turn,
-      nowMs,
-      conversationId,
-      turnsBefore,
-      mode,
-      handover,
-      held: offered,
-      cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, nowMs),
-    };
-    const decided = new DecidedBy(policy);
-    let plan: TurnPlan;
-    try {
-      plan = planTurn(asked, views, decided, this.#deps.placement);
-    } catch (error) {
-      if (held) release(held);
-      throw error;
-    }
-    const endMs = clock.now();
-    const watch = new TurnWatch(policy, asked, acceptedMs);
-    const broken = enginesOf(plan).some((id) =>
-      views.some(({ engineId, ended }) => engineId === id && ended),
-    );
-    if (broken && request.failover) return { plan: null, watch, routed: null };
-    const routed = { ...decided.read(plan, name, looksAt.cache), startMs: nowMs, endMs };
-    watch.planned(plan);
-    return { plan, watch, routed };
   }
 
   /** What the plan's engines give, and after a failure what others do. `again`: called before another way is gone. */

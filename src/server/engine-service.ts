@@ -5,7 +5,6 @@ import { InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
-import type { EngineRole } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
 import { HttpError } from './http-error.ts';
 import { checkKvParams } from './kv-params.ts';
@@ -28,19 +27,20 @@ export class OneEngineService implements EngineService {
   readonly text: TextTools;
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
-  readonly #role: EngineRole;
+  readonly #seat: number;
 
-  constructor(cluster: EngineCluster, role: EngineRole, model: ServedModel, text: TextTools) {
+  /** `seat`: its place among the cluster's engines. */
+  constructor(cluster: EngineCluster, seat: number, model: ServedModel, text: TextTools) {
     this.#cluster = cluster;
-    this.#role = role;
+    this.#seat = seat;
     this.model = model;
     this.text = text;
-    this.name = cluster.engine(role).engineId;
+    this.name = cluster.engines[seat]!.engineId;
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
   engine(): ThreadEngine {
-    return this.#cluster.engine(this.#role);
+    return this.#cluster.engines[this.#seat]!;
   }
 
   async resetPrefixCache(): Promise<boolean> {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { PLACEMENTS } from '../../src/config/fleet-schema.ts';
 import { MODES } from '../../src/config/modes.ts';
+import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import { ConversationCache, release } from '../../src/router/conversations.ts';
 import type { Candidates, RoutingPolicy } from '../../src/router/plan.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
@@ -13,7 +14,7 @@ import { TestClock } from '../clock.ts';
 import { Net, PolicyNode, settled } from '../connector/policy-cluster.ts';
 import { connectorWith } from '../connector/scripted.ts';
 import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
-import { ROUND_ROBIN, routingOf } from './policies.ts';
+import { policyOf, routingOf } from './policies.ts';
 
 /** Prompts are ids. */
 const text: TurnText = {
@@ -35,7 +36,7 @@ const settings = fc.record({
   placement: fc.constantFrom(...PLACEMENTS),
   mode: fc.constantFrom(...MODES),
   handover: fc.constantFrom('pull' as const, 'streamed' as const),
-  routing: fc.constantFrom('round robin', 'anything'),
+  routing: fc.constantFrom(...ROUTING_NAMES, 'least-request:1,prefix-cache:2', 'anything'),
   blockSize: fc.constantFrom(1, 2, 4),
   spare: fc.nat(8),
   budget: fc.integer({ min: 2, max: 30 }),
@@ -81,7 +82,7 @@ class Fleet {
         why: 'by chance',
       }),
     };
-    const routing = routingOf(s.routing === 'anything' ? anything : ROUND_ROBIN);
+    const routing = routingOf(s.routing === 'anything' ? anything : policyOf(s.routing));
     let ids = 0;
     this.router = new Router({
       text,

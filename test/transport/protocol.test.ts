@@ -149,3 +149,20 @@ describe('a chunk that cannot be meant', () => {
     for (const port of [a.port2, b.port2]) port.close();
   });
 });
+
+describe('a message that ended early', () => {
+  it.each(['chunk', 'read_ended'] as const)(
+    '%s: the other engine is given up, and nothing throws',
+    async (kind) => {
+      const reader = makeEngine('reader');
+      const holder = makeEngine('holder');
+      const ports = interposed(reader, holder, (message) =>
+        message.kind === kind ? { kind, epoch: message.epoch } : message,
+      );
+      const result = await read(reader, holder, some);
+      expect(result.outcome).toBe('dead');
+      expect(result.message).toContain('it sent something that is no message of this protocol');
+      for (const port of ports) port.close();
+    },
+  );
+});
