@@ -29,7 +29,7 @@ const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
     times: 'object',
     descriptors: 'number',
   },
-  credit: { epoch: 'number', slot: 'number' },
+  credit: { ...transfer, slot: 'number', index: 'number' },
   cancel: transfer,
   alive: transfer,
   read_ended: { ...transfer, outcome: 'string', message: 'string' },
