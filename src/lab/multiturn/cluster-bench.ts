@@ -82,7 +82,7 @@ export async function benchCluster(
   const { adapter, model, link } = cluster.info;
   const experiments = session.experiments.map((plan): [string, Experiment] => [
     plan.key,
-    summariseExperiment(plan, session.rounds, config, model.blockBytes),
+    summariseExperiment(plan, session.rounds, config, model.blockBytes, cluster.info.engines),
   ]);
   const served = {
     adapter,
