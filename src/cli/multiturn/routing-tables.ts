@@ -12,7 +12,7 @@ export const routedModes = ({ modes }: Pick<Experiment, 'modes'>): Routed[] =>
   Object.values(modes).filter((mode): mode is Routed => mode.routing !== undefined);
 
 /** In a table a mix of three is too long a name. */
-const LONGEST_NAME = 26;
+const LONGEST_NAME = 16;
 const nameOf = ({ label }: BenchMode): string =>
   label.length <= LONGEST_NAME ? label : `${label.slice(0, LONGEST_NAME - 1)}…`;
 

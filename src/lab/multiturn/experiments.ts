@@ -106,7 +106,7 @@ export function planExperiments(
       pBlocks: name === 'eviction' ? evictingPool(size, clients, pBlocks) : pBlocks,
       dBlocks,
       arms: armsOf(config, name === withCache, scale),
-      published: config.preset === 'pr32553' ? publishedFor(name) : null,
+      published: config.preset === 'pr32553' && config.routing.length === 1 ? publishedFor(name) : null,
     };
   });
 }
