@@ -29,6 +29,7 @@ const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
     times: 'object',
     descriptors: 'number',
   },
+  alive: transfer,
   credit: { epoch: 'number', slot: 'number' },
   cancel: transfer,
   read_ended: { ...transfer, outcome: 'string', message: 'string' },
