@@ -82,7 +82,7 @@ export function faultLines(report: FaultReport, adapter: string, seconds: string
   ].join(' ');
   const verdict =
     violations.length === 0
-      ? c.green('No wrong token, no block held, no request parked, no caller hanging, memory as before.')
+      ? c.green('No wrong token; nothing held, parked or hanging; memory as before.')
       : c.red(`${plural(violations.length, 'rule')} broken:`);
   return [
     ...renderTable(columns, rows, styleOf(color)),
