@@ -32,7 +32,6 @@ const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
   alive: transfer,
   credit: { epoch: 'number', slot: 'number' },
   cancel: transfer,
-  alive: transfer,
   read_ended: { ...transfer, outcome: 'string', message: 'string' },
   notification: { notification: 'object', postedAt: 'number' },
 };
