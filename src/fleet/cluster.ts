@@ -27,7 +27,7 @@ import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
-import { checkMemory } from './memory-needs.ts';
+import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
@@ -105,10 +105,12 @@ export class EngineCluster implements Cluster {
   ): Promise<EngineCluster> {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
-    checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
+    const architecture = await loadArchitecture(options.model, files);
+    const free = platform.freeMemory();
+    checkMemory(options, architecture, free);
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      EnginePool.start(platform, clock, options),
+      EnginePool.start(platform, clock, options, sharedMemory(options, architecture, free)),
     ]);
     if (text.status === 'rejected') {
       if (engines.status === 'fulfilled') await engines.value.shutdown();

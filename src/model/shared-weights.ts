@@ -22,7 +22,8 @@ const MOST_SHARED_BYTES = 2 ** 30;
 
 /** What a whole copy of the weights takes beside the engines' own; null: too much to be shared. */
 export function sharedBytes(architecture: Architecture, dtype: WeightDtype): number | null {
-  const bytes = stateBytes(architecture) + piecesOf(architecture, dtype).reduce((sum, { bytes }) => sum + bytes, 0);
+  const bytes =
+    stateBytes(architecture) + piecesOf(architecture, dtype).reduce((sum, { bytes }) => sum + bytes, 0);
   return bytes <= MOST_SHARED_BYTES ? bytes : null;
 }
 
@@ -193,8 +194,11 @@ export class SharedWeights implements ModelWeights {
     return copied;
   }
 
-  #view(offset: number, field: Field): Uint16Array | Float32Array {
-    const ArrayOf = field.dtype === 'f16' ? Uint16Array : Float32Array;
-    return new ArrayOf(this.#memory, offset + field.offset, elementsOf(field));
+  #view(offset: number, field: Field): Uint16Array<SharedArrayBuffer> | Float32Array<SharedArrayBuffer> {
+    const at = offset + field.offset;
+    const elements = elementsOf(field);
+    return field.dtype === 'f16'
+      ? new Uint16Array(this.#memory, at, elements)
+      : new Float32Array(this.#memory, at, elements);
   }
 }

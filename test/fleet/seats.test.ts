@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
-import { checkMemory, leastMemory } from '../../src/fleet/memory-needs.ts';
+import { checkMemory, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 
@@ -160,4 +160,15 @@ describe('one sentence for a fleet that contradicts itself', () => {
     );
     expect(() => options({ fleet: 'two' })).toThrow(/'fleet' is 'two': wanted an object with rolesets/);
   });
+});
+
+test('weights are shared where a copy of them fits beside all, and more than one engine wants them', () => {
+  const two = options({});
+  const { total } = leastMemory(two, nano);
+  const { byteLength } = sharedMemory(two, nano, null)!.memory;
+  // All but the last norm.
+  expect(byteLength).toBeGreaterThan(0.99 * (leastMemory(two, nano).weights / 2));
+  expect(sharedMemory(two, nano, total + byteLength)).not.toBeNull();
+  expect(sharedMemory(two, nano, total + byteLength - 1)).toBeNull();
+  expect(sharedMemory(ofFile({ rolesets: [{ both: 1 }] }), nano, null)).toBeNull();
 });
