@@ -204,6 +204,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     machine: 'Model and adapter',
     fleet: 'Fleet',
     cluster: 'Engines and transfers',
+    routing: 'Routing',
     sampling: 'Sampling',
     modes: 'Modes',
     measuring: 'Rounds',

@@ -11,6 +11,7 @@ export type FieldGroup =
   | 'machine'
   | 'fleet'
   | 'cluster'
+  | 'routing'
   | 'sampling'
   | 'workload'
   | 'modes'

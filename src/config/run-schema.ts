@@ -19,6 +19,7 @@ import {
 } from './fields.ts';
 import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
+import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
@@ -27,7 +28,7 @@ import { tracing } from './tracing.ts';
 const machine = {
   model: text('a preset or a directory').default('recall').meta({
     description:
-      'A preset (recall, nano, tiny, small, smollm2-135m, qwen2.5-0.5b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
+      'A preset (recall, nano, tiny, tiny-hybrid, small, smollm2-135m, gemma-3-270m, qwen2.5-0.5b, gemma-3-1b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
     value: 'PRESET|DIR',
   }),
   adapter: text("auto, gpu, lavapipe, swiftshader or part of an adapter's name").default('auto').meta({
@@ -104,6 +105,11 @@ const modes = {
 };
 
 const verify = {
+  faults: wholeNumber('a whole number of faults, 1 or more', { min: 1 }).nullable().default(null).meta({
+    description:
+      'Instead of the checks: conversations on engines to which so many faults happen, drawn from --seed; answers must stay right and nothing may be left over. Model nano.',
+    value: 'N',
+  }),
   fixture: text('a directory').nullable().default(null).meta({
     description: 'Also check logits and KV against expected.safetensors in this directory.',
     value: 'DIR',
@@ -176,6 +182,7 @@ const fieldGroups = {
   machine,
   fleet,
   cluster,
+  routing,
   sampling,
   workload,
   modes,
@@ -201,6 +208,7 @@ export const runConfigSchema = z.strictObject({
   ...machine,
   ...fleet,
   ...cluster,
+  ...routing,
   ...sampling,
   ...modes,
   ...workload,

@@ -49,9 +49,14 @@ export interface ExternalMatch {
   noPull: NoPull | null;
 }
 
+/** What a request was to load, of one that was never added. */
+export type RefusedRequest = Pick<ConnectorRequest, 'promptTokenIds' | 'kvTransferParams' | 'cacheSalt'>;
+
 /** Synchronous: it decides, the worker side moves bytes. */
 export interface KvConnectorScheduler<Meta = unknown> {
   onNewRequest(request: ConnectorRequest): void;
+  /** Nobody will load what the request names: who holds it is told so. */
+  requestRefused?(request: RefusedRequest): void;
   /**
    * What can be loaded beyond numComputedTokens (the local prefix hit). The request then waits (waiting_for_remote_kvs)
    * until the worker side reports it. null: not known yet; asked again when something has changed.
@@ -99,6 +104,9 @@ export interface HeldBlocks {
   reading: boolean;
 }
 
+/** Why blocks are wanted back: others run, and someone waits beside them; or nobody at all gets on without. */
+export type Pressure = 'waiting' | 'stuck';
+
 /** Facet of connectors that keep blocks of ended requests for readers. */
 export interface ConnectorHolds {
   list(): readonly HeldBlocks[];
@@ -106,7 +114,7 @@ export interface ConnectorHolds {
    * Gives up the hold that is missed least, and returns its request id; null when none may go, as none may that is being
    * read. It is then reported in finishedSending like any other end.
    */
-  dropOldest(): string | null;
+  dropOldest(pressure: Pressure): string | null;
   /** Ends a hold at once, whoever it is for. No-op for an unknown id. */
   release(requestId: string): void;
 }

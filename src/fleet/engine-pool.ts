@@ -2,6 +2,7 @@
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import type { Platform } from '../platform/types.ts';
+import type { EngineWire } from '../transport/channel.ts';
 import type { SharedMemory } from './memory-needs.ts';
 import { type EngineSpec, engineSpecs, engineStart } from './options.ts';
 import { connect, ThreadEngine } from './thread-engine.ts';
@@ -19,9 +20,11 @@ export class EnginePool {
   readonly #platform: Platform;
   readonly #clock: Clock;
   readonly #options: ClusterOptions;
+  readonly #wire: EngineWire | undefined;
   readonly #seats: Seat[] = [];
 
-  private constructor(platform: Platform, clock: Clock, options: ClusterOptions) {
+  private constructor(platform: Platform, clock: Clock, options: ClusterOptions, wire?: EngineWire) {
+    this.#wire = wire;
     this.#platform = platform;
     this.#clock = clock;
     this.#options = options;
@@ -33,8 +36,9 @@ export class EnginePool {
     clock: Clock,
     options: ClusterOptions,
     shared: SharedMemory | null = null,
+    wire?: EngineWire,
   ): Promise<EnginePool> {
-    const pool = new EnginePool(platform, clock, options);
+    const pool = new EnginePool(platform, clock, options, wire);
     const specs = engineSpecs(options);
     const first = async (spec: EngineSpec): Promise<ThreadEngine> => {
       try {
@@ -49,7 +53,7 @@ export class EnginePool {
       if (result.status === 'fulfilled') pool.#seats.push({ spec: specs[i]!, engine: result.value, life: 1 });
     try {
       for (const result of started) if (result.status === 'rejected') throw result.reason;
-      for (const [i, engine] of pool.all.entries()) await connect(engine, pool.all.slice(i + 1));
+      for (const [i, engine] of pool.all.entries()) await connect(engine, pool.all.slice(i + 1), wire);
       return pool;
     } catch (error) {
       await pool.shutdown();
@@ -94,7 +98,7 @@ export class EnginePool {
     for (const seat of dead) {
       const engine = await this.#start(seat.spec, seat.life + 1, mode);
       try {
-        await connect(engine, this.alive);
+        await connect(engine, this.alive, this.#wire);
         await prepare(engine, seat.spec, seat.engine);
       } catch (error) {
         await engine.shutdown();

@@ -11,6 +11,9 @@ import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
 /** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT); here a name, no socket is opened. */
 const SIDE_CHANNEL_PORT = 5600;
 
+/** Of every engine's block hash chain: equal prefixes hash equally everywhere. */
+export const HASH_SEED = 'kvferry';
+
 /** A seat, and which one it is. */
 export interface EngineSpec extends Seat {
   /** From 0 on, over all roles. */
@@ -101,7 +104,7 @@ export function engineCore(
       blockSize: options.blockSize,
       numBlocks,
       enablePrefixCaching,
-      hashSeed: 'kvferry',
+      hashSeed: HASH_SEED,
       kvDtype: options.kvDtype,
     },
     scheduler: {
@@ -144,6 +147,8 @@ export function changed(
     mode: change.mode ?? options.mode,
     link: change.link === undefined ? options.link : change.link,
     handover: change.handover ?? options.handover,
+    ...(change.routing ? { routing: change.routing } : {}),
+    ...(change.signalAgeMs === undefined ? {} : { signalAgeMs: change.signalAgeMs }),
     prefill: {
       ...options.prefill,
       numBlocks: pool('prefill', change.prefillBlocks ?? options.prefill.numBlocks),
@@ -155,6 +160,7 @@ export function changed(
     },
     connector: {
       ...options.connector,
+      loadFailurePolicy: change.loadFailurePolicy ?? options.connector.loadFailurePolicy,
       nixl: {
         ...nixl,
         recomputeThreshold: change.recomputeThreshold ?? nixl.recomputeThreshold,

@@ -15,6 +15,7 @@ import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient, EngineRole, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
+import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import { EngineConnection } from './engine-connection.ts';
 import type { Seat } from './seats.ts';
@@ -177,9 +178,13 @@ export class ThreadEngine implements EngineClient {
 }
 
 /** A port to each of the others; each one's death is told to the other. */
-export async function connect(engine: ThreadEngine, others: readonly ThreadEngine[]): Promise<void> {
+export async function connect(
+  engine: ThreadEngine,
+  others: readonly ThreadEngine[],
+  wire: EngineWire = plainWire,
+): Promise<void> {
   for (const other of others) {
-    const { port1, port2 } = new MessageChannel();
+    const [port1, port2] = wire(engine.address, other.address);
     await Promise.all([
       engine.serving.addPeer(other.address, transfer(port1, [port1])),
       other.serving.addPeer(engine.address, transfer(port2, [port2])),

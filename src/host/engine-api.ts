@@ -9,8 +9,10 @@ import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { TransferCounters } from '../connector/types.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import type { RefusedRequest } from '../engine/kv-connector.ts';
 import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -87,6 +89,8 @@ export interface ServingApi {
   abortRequest(requestId: string): Promise<void>;
   /** Ends a request whose text holds a stop string, as a stop token would; its end comes as an output. */
   stopRequest(requestId: string): Promise<void>;
+  /** For a request that was refused before it came here: a holder that it names is told to free. */
+  refuseRequest(request: RefusedRequest): Promise<void>;
   /** Ends one hold, or all; unknown ids are ignored. */
   releaseHolds(requestIds: readonly string[] | 'all'): Promise<void>;
   /** vLLM's rule: false, and nothing done, unless only the null block is in use. */
@@ -109,9 +113,14 @@ export interface InspectionApi {
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
   checkIntegrity(): Promise<void>;
+  /** From now on, or no longer, sends 'load' events. */
+  reportLoad(wanted: boolean): Promise<void>;
   /** From now on, or no longer, sends 'cache' events. */
   reportCacheEvents(wanted: boolean): Promise<void>;
 }
+
+/** Milliseconds to add from now on, or for which to stand still. */
+export type ClockChange = { jumpMs: number } | { stallMs: number };
 
 /** What experiments do to an engine: measurements want it idle. */
 export interface LabApi {
@@ -129,6 +138,8 @@ export interface LabApi {
   setTiming(mode: TimingMode | null): Promise<boolean>;
   /** Since the last time, or since setTiming; with the ceilings, measured now. */
   takeKernelTimes(): Promise<MeasuredKernels>;
+  /** Moves the engine's own clock. RequestError where it has none that can be moved. */
+  moveClock(change: ClockChange): Promise<void>;
   /** As a driver's reset would: the device is gone, and with it every request. */
   loseDevice(): Promise<void>;
 }
@@ -156,6 +167,8 @@ export type EngineEvent =
   | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
   | { kind: 'spans'; spans: RawSpan[] }
+  /** How busy the engine is, told after steps. */
+  | { kind: 'load'; load: EngineLoad }
   /** What changed in the prefix cache since the last one. */
   | { kind: 'cache'; events: CacheEvent[]; atMs: number }
   /** Nothing has moved for half a second, and this keeps the request from running. */

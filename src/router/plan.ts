@@ -4,6 +4,7 @@
  */
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { PromptAccount } from '../engine/types.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
@@ -26,20 +27,7 @@ export interface EngineView {
 }
 
 /** What an engine told of itself. */
-export interface EngineSignals {
-  /** When, on the shared clock, milliseconds. */
-  atMs: number;
-  running: number;
-  waiting: number;
-  waitingForRemote: number;
-  freeBlocks: number;
-  /** The null block does not count. */
-  numBlocks: number;
-  /** Over the last window: tokens a second, and requests that ended a second. */
-  promptTokensPerSecond: number;
-  generationTokensPerSecond: number;
-  endedPerSecond: number;
-}
+export type EngineSignals = EngineLoad;
 
 /** What a plan is made for. A policy never sees how long the answer will be. */
 export interface RouteRequest {
@@ -87,14 +75,35 @@ export interface Routing {
   alone?: boolean;
   /** One sentence's worth, for people. */
   why: string;
-  /** What each candidate scored: higher or lower is better as `best` says. */
-  scores?: readonly { engineId: string; side: TurnSide; score: number; best: 'most' | 'least' }[];
+  /** What candidates scored; of whom there is none, the policy did not score. */
+  scores?: readonly RoutingScore[];
+  /** What it takes the time to the first token to be, milliseconds. */
+  predictedTtftMs?: number;
 }
 
-/** What came of a turn, for policies that keep track. */
+export interface RoutingScore {
+  engineId: string;
+  side: TurnSide;
+  score: number;
+  /** Whether a higher or a lower score is better. */
+  best: 'most' | 'least';
+}
+
+/** What came of a turn, for policies that keep track. Each 'planned' is followed by one 'ended', however the turn ends. */
 export type RoutingEvent =
-  | { kind: 'planned'; number: number; prefill: string | null; decode: string; promptTokens: number }
+  /** `prefill`: null where one engine does both. */
+  | {
+      kind: 'planned';
+      number: number;
+      prefill: string | null;
+      decode: string;
+      promptTokens: number;
+      request: RouteRequest;
+    }
+  /** `ms`: from the first step that computed it to the output that ends the prefill. */
   | { kind: 'prefilled'; number: number; engineId: string; ms: number; prompt: PromptAccount | null }
+  /** KV was moved for it: to P from who held it, or from P to D. `ms`: from the READ's posting to its end. */
+  | { kind: 'moved'; number: number; from: string; to: string; bytes: number; ms: number }
   | { kind: 'first token'; number: number; engineId: string; ttftMs: number }
   | { kind: 'ended'; number: number; outputTokens: number };
 

@@ -2,6 +2,7 @@
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { TransferStages } from '../transport/types.ts';
+import type { RoutedTurn } from './decision.ts';
 
 export interface Message {
   role: string;
@@ -79,6 +80,8 @@ export interface TurnResult {
   stagesMs: Readonly<Record<string, number>>;
   /** What each stage did while another one was waited for. */
   overlappedMs: Readonly<Record<string, number>>;
+  /** Who was chosen of whom, and why; null where the plan's engines had ended, absent where nothing routes. */
+  routed?: RoutedTurn | null;
   transfer: { pToD: TransferSummary | null; dToP: TransferSummary | null };
 }
 

@@ -6,16 +6,19 @@ import type { TransferOutcome } from '../engine/kv-connector.ts';
 import { messageOf } from '../errors.ts';
 import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
+import { ALIVE_EVERY_MS } from './deadlines.ts';
 import { impossibleRead } from './impossible-read.ts';
 import { LinkInForce, type LinkSpec } from './link.ts';
 import type { HelloMessage, ReadEndedMessage, ReadMessage, StreamMessage, ToHolder } from './messages.ts';
-import { ChunkSending, type SendingDeps, type SlabOut } from './send-chunks.ts';
+import { ChunkSending, CreditLostError, type SendingDeps, type SlabOut } from './send-chunks.ts';
 import { sendStream } from './send-stream.ts';
 import { createSlab, SlotRing, slotBytesFor } from './slab.ts';
 import type { ReadGate, StreamEnd, StreamGate } from './types.ts';
 
 export interface HolderDeps extends Omit<SendingDeps, 'link'> {
   own: HandshakeSide;
+  /** The engine that reads. */
+  readerId: string;
   gate: () => ReadGate;
   streamGate: () => StreamGate;
   /** The link in force; a change takes hold with the next chunk. */
@@ -121,24 +124,42 @@ export class HolderHalf {
     const { signal } = transfer;
     const sending = new ChunkSending({ ...this.#deps, link: connection.link }, connection, read, signal);
     let end: Pick<ReadEndedMessage, 'outcome' | 'message'> = { outcome: 'done', message: '' };
+    const over = new AbortController();
+    void this.#sayAlive(read, over.signal);
     try {
       end = (await opened.send(sending)) ?? end;
       await sending.posted;
     } catch (error) {
-      end = { outcome: 'failed', message: `the holder could not give its blocks: ${messageOf(error)}` };
+      const lost = error instanceof CreditLostError;
+      end = lost
+        ? {
+            outcome: 'dead',
+            message: 'the holder heard of no free slot for too long and ends the connection.',
+          }
+        : { outcome: 'failed', message: `the holder could not give its blocks: ${messageOf(error)}` };
     }
+    over.abort();
     connection.transfers.delete(read.transferId);
     opened.finished();
     if (!signal.aborted) this.#end(read, end.outcome, end.message);
+    if (end.outcome === 'dead' && this.#connection === connection) this.close();
+  }
+
+  async #sayAlive({ epoch, transferId }: ReadMessage | StreamMessage, over: AbortSignal): Promise<void> {
+    for (;;) {
+      await this.#deps.clock.sleep(ALIVE_EVERY_MS, over);
+      if (over.aborted) return;
+      this.#deps.post({ kind: 'alive', epoch, transferId });
+    }
   }
 
   /** Asks the gate; how to send the blocks, or why they are refused. */
   #open(read: ReadMessage | StreamMessage, { maxChunkBytes }: Connection): OpenedRead | StreamEnd {
-    const { gate, streamGate, memory } = this.#deps;
+    const { gate, streamGate, memory, readerId } = this.#deps;
     const cut = (blockIds: ReadMessage['blockIds']) =>
       cutIntoChunks(blockIds, memory.blockBytes, maxChunkBytes);
     if (read.kind === 'stream') {
-      const stream = streamGate()(read.remoteRequestId, read.claim);
+      const stream = streamGate()(read.remoteRequestId, read.claim, readerId);
       const send = (sending: ChunkSending) =>
         sendStream({
           blockIndexes: read.blockIndexes,
@@ -150,7 +171,7 @@ export class HolderHalf {
       return { finished: () => stream.finished(), send };
     }
     const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
-    const decision = gate()(read.remoteRequestId, blocks, read.claim);
+    const decision = gate()(read.remoteRequestId, blocks, read.claim, readerId);
     if (!decision.allow) return decision;
     const send = async (sending: ChunkSending) => {
       await sending.send({ chunks: cut(read.blockIds) });

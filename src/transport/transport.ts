@@ -33,8 +33,6 @@ export interface TransportDeps {
   memory: BlockMemory;
   clock: Clock;
   handlers?: Partial<TransportHandlers>;
-  /** A peer ended by itself (its end of the channel is gone), before peerDied() said so. */
-  onPeerGone?: (address: RemoteAddress) => void;
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
   link?: LinkSpec | null;
@@ -118,6 +116,7 @@ class MessagePortTransport implements PeerTransport {
       }),
       onNotification: () => {},
       onNotifyFailed: () => {},
+      onPeerGone: () => {},
       ...deps.handlers,
     };
   }
@@ -152,6 +151,7 @@ class MessagePortTransport implements PeerTransport {
       makeHolder: (post) =>
         new HolderHalf({
           ...this.#halves(),
+          readerId: address.engineId,
           gate: () => this.#handlers.gate,
           streamGate: () => this.#handlers.streamGate,
           link: () => ownLink ?? this.#link,
@@ -161,7 +161,7 @@ class MessagePortTransport implements PeerTransport {
           post,
         }),
       onNotification: (message) => this.#onNotification(address, message),
-      onGone: () => this.#deps.onPeerGone?.(address),
+      onEnd: () => this.#handlers.onPeerGone(address.engineId),
     });
     this.#peers.set(keyOf(address), peer);
   }

@@ -107,7 +107,7 @@ class PolicyTransport implements ServingTransport {
     const holder = this.#net.node(remote);
     await this.#net.arrival();
     if (!holder) return emptyResult('dead', 'nobody is there', 0);
-    const stream = holder.handlers.streamGate!(remoteRequestId, claim);
+    const stream = holder.handlers.streamGate!(remoteRequestId, claim, this.identity.engineId);
     try {
       for (let next = 0; next < pairs.length; ) {
         const ready = await Promise.race([holder.#ended, stream.ready(pairs[next]!.remote, signal!)]);
@@ -140,7 +140,7 @@ class PolicyTransport implements ServingTransport {
     return new Promise((resolve) => {
       this.#net.post(() => {
         const blocks = pairs.map((pair) => ({ group: pair.group, blockId: pair.remote }));
-        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim);
+        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
         if (!gate?.allow) {
           resolve(emptyResult(gate?.outcome ?? 'dead', gate?.message ?? 'nobody is there', 0));
           return;
@@ -170,6 +170,8 @@ export class PolicyNode extends TestEngine implements EngineClient {
   combined = false;
   readonly holds: ReaderHolds;
   readonly #streams = new Map<string, OutputStream>();
+  /** On their way. */
+  readonly #outbox: RequestOutput[] = [];
   readonly #net: Net;
 
   constructor(
@@ -239,12 +241,19 @@ export class PolicyNode extends TestEngine implements EngineClient {
 
   override async step(): Promise<RequestOutput[]> {
     const outputs = await super.step();
+    this.#outbox.push(...outputs);
+    return outputs;
+  }
+
+  /** Lets the steps' outputs arrive at whoever asked; false when there are none. */
+  tell(): boolean {
+    const outputs = this.#outbox.splice(0);
     for (const output of outputs) {
       const stream = this.#streams.get(output.requestId);
       if (output.finish) this.#streams.delete(output.requestId);
       stream?.push(output, 0);
     }
-    return outputs;
+    return outputs.length > 0;
   }
 }
 
@@ -254,6 +263,8 @@ export class PolicyCluster {
   readonly p: PolicyNode;
   readonly d: PolicyNode;
   handover: Handover = 'pull';
+  /** D's requests whose end came to whoever asked for the turn. */
+  readonly taken: string[] = [];
 
   constructor(p: Sizes, d: Sizes, changes: Changes = {}) {
     const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
@@ -267,6 +278,7 @@ export class PolicyCluster {
     promptTokenIds: readonly number[],
     sampling: Partial<SamplingParams>,
     remote: KvTransferParams | null,
+    signal: AbortSignal | null = null,
   ) {
     const turn: Turn = {
       requestIds: { prefill: `${id}-p`, decode: `${id}-d` },
@@ -276,12 +288,13 @@ export class PolicyCluster {
       acceptedMs: this.clock.now(),
       remote,
       pull: null,
-      signal: null,
+      signal,
       stopped: null,
     };
     const outputs = turnOutputs({ way: this.handover, prefill: this.p, decode: this.d }, turn);
     try {
-      for await (const _ of outputs);
+      for await (const { side, output } of outputs)
+        if (side === 'decode' && output.finish) this.taken.push(output.requestId);
     } catch (error) {
       // A request that was aborted, or failed: how it ended is looked at below.
       if (!(error instanceof KvferryError)) throw error;
@@ -306,14 +319,30 @@ export class PolicyCluster {
           await node.step();
           moved = true;
         }
+        if (pick(3) < 2) moved = node.tell() || moved;
       }
       if (pick(3) < 2) moved = this.net.deliver(pick) || moved;
       await settled();
-      if (!moved && !this.p.core.poll() && !this.d.core.poll() && !this.net.deliver(pick)) {
-        this.clock.advance(idleMs);
-      }
+      if (!moved && !this.#moves(pick)) this.clock.advance(idleMs);
       await settled();
     }
+  }
+
+  /** Lets all happen that does without time passing. */
+  async settle(): Promise<void> {
+    let moves = true;
+    const done = () => {
+      const before = moves;
+      moves = this.#moves(() => 0);
+      return !before && !moves;
+    };
+    await this.runUntil(done, { idleMs: 0 });
+  }
+
+  /** Something happens, or may, without time passing. */
+  #moves(pick: (count: number) => number): boolean {
+    const told = [this.p.tell(), this.d.tell()].includes(true);
+    return told || this.p.core.poll() || this.d.core.poll() || this.net.deliver(pick);
   }
 
   /** Everything that is held is let go, as at the end of a run. */

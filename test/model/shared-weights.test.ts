@@ -14,7 +14,7 @@ const odd: Architecture = {
   numLayers: 5,
   vocabSize: 511,
   tieWordEmbeddings: false,
-  ...{ qkvBias: true, oBias: true, mlpBias: true, qkNorm: true },
+  ...{ qkvBias: true, oBias: true, mlpBias: true, qkNorm: true, outputNorms: true },
 };
 
 const memoryFor = (architecture: Architecture, dtype: WeightDtype) =>
@@ -107,4 +107,21 @@ test('nobody waits for one that is gone', async () => {
 test('more than a copy beside the engines may take is not shared', () => {
   expect(sharedBytes(presetArchitecture('smollm2-135m'), 'f16')).toBeGreaterThan(2 ** 27);
   expect(sharedBytes(presetArchitecture('llama-3.2-1b'), 'f16')).toBeNull();
+});
+
+test('a vocabulary in pieces has the columns that it has in one', async () => {
+  const memory = memoryFor(odd, 'f16');
+  const shared = new SharedWeights(new SeededWeights(odd, 3, 'f16'), memory);
+  const own = new SeededWeights(odd, 3, 'f16');
+  for (const columns of [
+    { first: 0, count: 256 },
+    { first: 256, count: 255 },
+  ]) {
+    expect(digests(await shared.embedding(undefined, columns))).toEqual(
+      digests(await own.embedding(undefined, columns)),
+    );
+    expect(digests(await shared.lmHead(undefined, columns))).toEqual(
+      digests(await own.lmHead(undefined, columns)),
+    );
+  }
 });

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { PLACEMENTS } from '../../src/config/fleet-schema.ts';
 import { MODES } from '../../src/config/modes.ts';
+import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import { ConversationCache, release } from '../../src/router/conversations.ts';
 import type { Candidates, RoutingPolicy } from '../../src/router/plan.ts';
-import { roundRobin } from '../../src/router/policies/round-robin.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { type RequestNotice, Router } from '../../src/router/router.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
@@ -14,6 +14,7 @@ import { TestClock } from '../clock.ts';
 import { Net, PolicyNode, settled } from '../connector/policy-cluster.ts';
 import { connectorWith } from '../connector/scripted.ts';
 import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { policyOf, routingOf } from './policies.ts';
 
 /** Prompts are ids. */
 const text: TurnText = {
@@ -35,7 +36,7 @@ const settings = fc.record({
   placement: fc.constantFrom(...PLACEMENTS),
   mode: fc.constantFrom(...MODES),
   handover: fc.constantFrom('pull' as const, 'streamed' as const),
-  routing: fc.constantFrom('round robin', 'anything'),
+  routing: fc.constantFrom(...ROUTING_NAMES, 'least-request:1,prefix-cache:2', 'anything'),
   blockSize: fc.constantFrom(1, 2, 4),
   spare: fc.nat(8),
   budget: fc.integer({ min: 2, max: 30 }),
@@ -81,13 +82,14 @@ class Fleet {
         why: 'by chance',
       }),
     };
+    const routing = routingOf(s.routing === 'anything' ? anything : policyOf(s.routing));
     let ids = 0;
     this.router = new Router({
       text,
       prompts: new PromptBuilder(text),
       conversations: this.conversations,
       clock: this.clock,
-      policy: s.routing === 'anything' ? anything : roundRobin,
+      routing: () => routing,
       placement: { mode: s.placement, rolesets: [] },
       settings: () => ({ mode: s.mode, handover: s.handover, throttled: false }),
       engines: () => this.nodes,
@@ -153,16 +155,23 @@ class Fleet {
       this.#fate();
       let moved = false;
       for (const node of this.alive) {
-        if (this.pick(4) === 3 || !node.core.poll()) continue;
-        await node.step();
-        moved = true;
+        if (this.pick(4) < 3 && node.core.poll()) {
+          await node.step();
+          moved = true;
+        }
+        if (this.pick(3) < 2) moved = node.tell() || moved;
       }
       while (this.pick(3) < 2 && this.net.deliver((count) => this.pick(count))) moved = true;
       await settled();
-      if (!moved && !this.alive.some((node) => node.core.poll()) && !this.net.deliver())
-        this.clock.advance(12_000);
+      if (!moved && !this.#moves()) this.clock.advance(12_000);
       await settled();
     }
+  }
+
+  /** Something happens, or may, without time passing. */
+  #moves(): boolean {
+    const told = this.alive.map((node) => node.tell()).includes(true);
+    return told || this.alive.some((node) => node.core.poll()) || this.net.deliver();
   }
 
   async converse(id: string, userTokens: readonly number[], maxTokens: number): Promise<TurnResult[]> {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { RequestError } from '../../src/errors.ts';
 import { type Placement, place } from '../../src/router/placement.ts';
 import { type EngineView, planTurn, type RouteRequest } from '../../src/router/plan.ts';
-import { roundRobin } from '../../src/router/policies/round-robin.ts';
+import { ROUND_ROBIN } from './policies.ts';
 
 /** 'a.p0' is a P of roleset a, 'b.d1' a D of b, 'a.c0' one that does both; 'x' behind it: it ended. */
 function view(id: string): EngineView {
@@ -105,7 +105,7 @@ test('round robin over two rolesets keeps to one a turn, and comes to every engi
   const views = 'a.p0 a.d0 a.d1 b.p0 b.d0 b.d1'.split(' ').map(view);
   const placement: Placement = { mode: 'replica', rolesets: open };
   const pairs = Array.from({ length: 8 }, (_, number) => {
-    const plan = planTurn({ ...request, number }, views, roundRobin, placement);
+    const plan = planTurn({ ...request, number }, views, ROUND_ROBIN, placement);
     return plan.way === 'alone' ? plan.engineId : `${plan.prefill} ${plan.decode}`;
   });
   for (const pair of pairs) {
@@ -117,6 +117,6 @@ test('round robin over two rolesets keeps to one a turn, and comes to every engi
 
 test('one that does both serves alone, and says why', () => {
   const views = 'a.p0x a.d0 b.c0'.split(' ').map(view);
-  const plan = planTurn(request, views, roundRobin, { mode: 'pooled', rolesets: open });
+  const plan = planTurn(request, views, ROUND_ROBIN, { mode: 'pooled', rolesets: open });
   expect(plan).toMatchObject({ way: 'alone', engineId: 'b.c0', why: expect.stringMatching(/^no P and D/) });
 });

@@ -1,15 +1,7 @@
 import { expect, test } from 'vitest';
 import { type EngineView, planAgain, planTurn, type RouteRequest } from '../../src/router/plan.ts';
-import { roundRobin } from '../../src/router/policies/round-robin.ts';
+import { ROUND_ROBIN, view } from './policies.ts';
 
-const view = (engineId: string, more: Partial<EngineView> = {}): EngineView => ({
-  engineId,
-  role: engineId.startsWith('p') ? 'prefill' : 'decode',
-  ended: false,
-  inFlight: 0,
-  signals: null,
-  ...more,
-});
 const request: RouteRequest = {
   number: 0,
   promptTokenIds: [1, 2, 3],
@@ -22,7 +14,7 @@ const request: RouteRequest = {
   cachedTokens: () => 0,
 };
 const plan = (change: Partial<RouteRequest>, engines = [view('p0'), view('d0')]) =>
-  planTurn({ ...request, ...change }, engines, roundRobin);
+  planTurn({ ...request, ...change }, engines, ROUND_ROBIN);
 
 test.each([
   ['monolithic', 0, { way: 'alone', engineId: 'd0' }],

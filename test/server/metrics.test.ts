@@ -209,7 +209,11 @@ describe('values', () => {
     metrics.onEvent({ ...event, result: emptyResult('failed', 'why', 7) });
     metrics.setStats(
       stats(new TestEngine(engineConfig()), {
-        transfers: { transfers: 1, numFailedTransfers: 1, numFailedNotifications: 2, numKvExpired: 3 },
+        transfers: {
+          ...{ transfers: 1, numFailedTransfers: 1, numFailedNotifications: 2, numKvExpired: 3 },
+          holdsDropped: { prefill: 4, decode: 5 },
+          pullsNotDone: { declined: 6, expired: 7, refused: 8, failed: 9, dead: 10 },
+        },
       }),
     );
     const families = await read(metrics);

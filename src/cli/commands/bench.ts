@@ -21,6 +21,7 @@ export const benchSpec: CommandSpec = {
     'machine',
     'fleet',
     'cluster',
+    'routing',
     'costs',
     'audit',
     'sampling',

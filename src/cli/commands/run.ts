@@ -43,6 +43,7 @@ export const runSpec: CommandSpec = {
     'machine',
     'fleet',
     'cluster',
+    'routing',
     'pages',
     'junit',
     'outputs',

@@ -1,10 +1,17 @@
 /** P and D in turn, each role for itself: vLLM's disagg_proxy_multiturn.py. Knows neither prompts nor load. */
-import type { RoutingPolicy } from '../plan.ts';
+import { z } from 'zod';
+import { definePolicy } from './definition.ts';
 
-export const roundRobin: RoutingPolicy = {
-  route: ({ number }, { prefill, decode }) => ({
-    prefill: prefill[number % prefill.length]!,
-    decode: decode[number % decode.length]!,
-    why: `round robin, turn ${number}`,
+export const roundRobin = definePolicy({
+  help: 'each role in turn',
+  source: "vLLM's disagg_proxy_multiturn.py",
+  looksAt: [],
+  parameters: z.strictObject({}),
+  create: () => ({
+    route: ({ number }, { prefill, decode }) => ({
+      prefill: prefill[number % prefill.length]!,
+      decode: decode[number % decode.length]!,
+      why: `round robin, turn ${number}`,
+    }),
   }),
-};
+});

@@ -1,0 +1,54 @@
+/** What a policy is before it is made: its name's meaning, what it looks at, and its parameters with their defaults. */
+import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { z } from 'zod';
+import type { RoutingPolicy } from '../plan.ts';
+
+/** What policies may need beyond the views. */
+export interface RoutingDeps {
+  /** Draws for a turn, 0 <= x < 1: the same for the same turn, so that routing only reads. */
+  draws: (turn: number) => () => number;
+  /** Tokens a KV block holds, and bytes that a token's KV takes. */
+  blockSize: number;
+  kvBytesPerToken: number;
+}
+
+export interface PolicyDefinition {
+  /** For help: what it does, in a line. */
+  help: string;
+  /** Whose rule it is. */
+  source: string;
+  /** What engines tell only while somebody wants it: their load (`signals`), their prefix caches (`cachedTokens`). */
+  looksAt: readonly ('load' | 'cache')[];
+  /** Strict; every field has a default. */
+  parameters: z.ZodObject;
+  /** `given` was not checked. Throws ZodError. */
+  create(given: unknown, deps: RoutingDeps): RoutingPolicy;
+}
+
+export function definePolicy<Schema extends z.ZodObject>(
+  definition: Omit<PolicyDefinition, 'create' | 'parameters'> & {
+    parameters: Schema;
+    create(parameters: z.output<Schema>, deps: RoutingDeps): RoutingPolicy;
+  },
+): PolicyDefinition {
+  const { parameters, create } = definition;
+  return {
+    ...definition,
+    create: (given, deps) => create(parameters.parse(given) as z.output<Schema>, deps),
+  };
+}
+
+/** Draws by turn from one seed. */
+export const seededDraws = (seed: number) => (turn: number) => {
+  const generator = xoroshiro128plus(scrambled(Math.imul(seed, 0x9e3779b1) ^ turn));
+  return () => uniformFloat64(generator);
+};
+
+/** MurmurHash3's last step: neighbouring seeds would draw alike at first. */
+function scrambled(seed: number): number {
+  let bits = seed ^ (seed >>> 16);
+  bits = Math.imul(bits, 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return bits ^ (bits >>> 16);
+}

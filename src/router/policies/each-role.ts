@@ -1,0 +1,53 @@
+/** Policies that know nothing of P and D: the same rule chooses one of the engines that prefill, and one that decode. */
+import type { EngineView, RouteRequest, RoutingPolicy, RoutingScore } from '../plan.ts';
+
+export interface Choice {
+  engine: EngineView;
+  why: string;
+  /** Of the engines, in their order; null: no score. */
+  scores?: readonly (number | null)[];
+  best?: RoutingScore['best'];
+}
+
+/** `rule` gets one role's engines, never none of them. */
+export function eachRole(
+  rule: (engines: readonly EngineView[], request: RouteRequest, draw: () => number) => Choice,
+  draws: (turn: number) => () => number,
+): RoutingPolicy {
+  return {
+    route(request, { prefill, decode }) {
+      const draw = draws(request.number);
+      const p = rule(prefill, request, draw);
+      const d = rule(decode, request, draw);
+      const scores = [...scoresOf(p, prefill, 'prefill'), ...scoresOf(d, decode, 'decode')];
+      const why = p.why === d.why ? p.why : `P: ${p.why}; D: ${d.why}`;
+      return { prefill: p.engine, decode: d.engine, why, ...(scores.length > 0 ? { scores } : {}) };
+    },
+  };
+}
+
+function* scoresOf(
+  { scores = [], best = 'least' }: Choice,
+  engines: readonly EngineView[],
+  side: RoutingScore['side'],
+): Generator<RoutingScore> {
+  for (const [i, score] of scores.entries())
+    if (score !== null) yield { engineId: engines[i]!.engineId, side, score, best };
+}
+
+export const oneOf = <T>(items: readonly T[], draw: () => number): T =>
+  items[Math.min(items.length - 1, Math.floor(draw() * items.length))]!;
+
+/** The engines with the least value, in their order. */
+export function leastBy(engines: readonly EngineView[], value: (engine: EngineView) => number): EngineView[] {
+  let least = Number.POSITIVE_INFINITY;
+  let found: EngineView[] = [];
+  for (const engine of engines) {
+    const of = value(engine);
+    if (of < least) {
+      least = of;
+      found = [engine];
+    } else if (of === least) found.push(engine);
+  }
+  return found;
+}

@@ -1,0 +1,13 @@
+/** Any engine of the role, each as likely: AIBrix's and SGLang's `random`. Knows neither prompts nor load. */
+import { z } from 'zod';
+import { definePolicy } from './definition.ts';
+import { eachRole, oneOf } from './each-role.ts';
+
+export const random = definePolicy({
+  help: 'any, each as likely',
+  source: "AIBrix's and SGLang's random",
+  looksAt: [],
+  parameters: z.strictObject({}),
+  create: (_, { draws }) =>
+    eachRole((engines, _request, draw) => ({ engine: oneOf(engines, draw), why: 'drawn' }), draws),
+});

@@ -1,0 +1,70 @@
+/** Every routing policy by its name (src/config/routing.ts), and what a user's choice makes of them. */
+import { ZodError } from 'zod';
+import { didYouMean } from '../../config/fields.ts';
+import { ROUTING_NAMES, type RoutingChoice, type RoutingName, routingParts } from '../../config/routing.ts';
+import { ConfigError } from '../../errors.ts';
+import type { RoutingPolicy } from '../plan.ts';
+import type { PolicyDefinition, RoutingDeps } from './definition.ts';
+import { leastRequest } from './least-request.ts';
+import { mixed } from './mix.ts';
+import { powerOfTwo } from './power-of-two.ts';
+import { prefixCache } from './prefix-cache.ts';
+import { random } from './random.ts';
+import { roundRobin } from './round-robin.ts';
+import { sessionAffinity } from './session-affinity.ts';
+
+export const POLICIES: Readonly<Record<RoutingName, PolicyDefinition>> = {
+  'round-robin': roundRobin,
+  random,
+  'power-of-two': powerOfTwo,
+  'least-request': leastRequest,
+  'session-affinity': sessionAffinity,
+  'prefix-cache': prefixCache,
+};
+
+/** Throws ConfigError for a policy or a parameter that there is not, and for a value that a parameter cannot have. */
+export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDeps): RoutingPolicy {
+  for (const policy of Object.keys(parameters))
+    if (!ROUTING_NAMES.some((known) => known === policy))
+      throw new ConfigError(
+        `--routing-config has parameters of '${policy}', and there is no such policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
+      );
+  const parts = routingParts(name).map((part) => {
+    const definition = POLICIES[part.name];
+    if (!definition)
+      throw new ConfigError(`there is no routing policy ${part.name}${didYouMean(part.name, ROUTING_NAMES)}`);
+    return { ...part, policy: create(part.name, definition, parameters[part.name] ?? {}, deps) };
+  });
+  return parts.length === 1 ? parts[0]!.policy : mixed(parts);
+}
+
+/** What the choice's policies need to be told by the engines. */
+export function looksAt({ name }: Pick<RoutingChoice, 'name'>): { load: boolean; cache: boolean } {
+  const all = routingParts(name).flatMap((part) => POLICIES[part.name].looksAt);
+  return { load: all.includes('load'), cache: all.includes('cache') };
+}
+
+function create(
+  name: string,
+  definition: PolicyDefinition,
+  given: unknown,
+  deps: RoutingDeps,
+): RoutingPolicy {
+  try {
+    return definition.create(given, deps);
+  } catch (error) {
+    if (!(error instanceof ZodError)) throw error;
+    const [issue] = error.issues;
+    const known = Object.keys(definition.parameters.shape);
+    const takes = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`;
+    if (issue?.code === 'unrecognized_keys') {
+      const [unknown] = issue.keys;
+      throw new ConfigError(
+        `--routing-config: ${name} has no parameter '${unknown}'${didYouMean(unknown, known)}; ${takes}`,
+      );
+    }
+    throw new ConfigError(
+      `--routing-config: ${[name, ...(issue?.path ?? [])].join('.')} is not what it takes: ${issue?.message}`,
+    );
+  }
+}

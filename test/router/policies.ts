@@ -1,0 +1,59 @@
+/** Policies and views for tests. */
+import type { RoutingName } from '../../src/config/routing.ts';
+import { createBlockHasher } from '../../src/engine/block-hash.ts';
+import type { EngineView, RouteRequest, RoutingPolicy } from '../../src/router/plan.ts';
+import type { RouterPolicy } from '../../src/router/planned.ts';
+import { seededDraws } from '../../src/router/policies/definition.ts';
+import { makePolicy } from '../../src/router/policies/registry.ts';
+import { PrefixIndex } from '../../src/router/prefix-index.ts';
+import { EngineViews } from '../../src/router/views.ts';
+
+export const DEPS = { draws: seededDraws(0), blockSize: 16, kvBytesPerToken: 1024 };
+
+/** `draws`: what is drawn, one after the other, in each turn; left out: from a seed. */
+export function policyOf(
+  name: RoutingName | (string & {}),
+  parameters: object = {},
+  draws?: readonly number[],
+) {
+  const drawn = () => {
+    let next = 0;
+    return () => draws![next++ % draws!.length]!;
+  };
+  return makePolicy(
+    { name, parameters: Object.keys(parameters).length > 0 ? { [name]: parameters } : {} },
+    draws ? { ...DEPS, draws: drawn } : DEPS,
+  );
+}
+
+/** What a router has in force. */
+export const routingOf = (policy: RoutingPolicy = ROUND_ROBIN, ageMs = 0): RouterPolicy => {
+  const hashing = { hasher: createBlockHasher('test'), blockSize: 16 };
+  const views = new EngineViews(new PrefixIndex(hashing), () => ageMs);
+  return { name: 'test', policy, views, looksAt: { cache: true } };
+};
+
+export const ROUND_ROBIN = policyOf('round-robin');
+
+/** Names with p prefill. */
+export const view = (engineId: string, more: Partial<EngineView> = {}): EngineView => ({
+  engineId,
+  role: engineId.startsWith('p') ? 'prefill' : 'decode',
+  ended: false,
+  inFlight: 0,
+  signals: null,
+  ...more,
+});
+
+export const routeRequest = (more: Partial<RouteRequest> = {}): RouteRequest => ({
+  number: 0,
+  promptTokenIds: Array.from({ length: 100 }, (_, i) => i),
+  turnsBefore: 0,
+  mode: 'bidirectional',
+  handover: 'pull',
+  nowMs: 0,
+  conversationId: 'a',
+  held: null,
+  cachedTokens: () => 0,
+  ...more,
+});
