@@ -5,6 +5,7 @@
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
 import type { PromptAccount } from '../engine/types.ts';
+import { RequestError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
 
@@ -82,6 +83,10 @@ export interface Routing {
   decode: EngineView;
   /** The decode engine prefills too: the hand-over would cost more. */
   alone?: boolean;
+  /** P computes all that it lacks itself, whoever holds it. */
+  recompute?: boolean;
+  /** Nobody should serve it now, and why: the turn fails with that. */
+  refused?: string;
   /** One sentence's worth, for people. */
   why: string;
   /** What candidates scored; of whom there is none, the policy did not score. */
@@ -124,8 +129,8 @@ export interface RoutingPolicy {
 }
 
 /**
- * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. Throws
- * nothing; a fleet has at least one engine of each role.
+ * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. A
+ * fleet has at least one engine of each role. Throws RequestError where the policy refuses the turn.
  */
 export function planTurn(
   request: RouteRequest,
@@ -133,12 +138,13 @@ export function planTurn(
   policy: RoutingPolicy,
 ): TurnPlan {
   const candidates = { prefill: candidatesOf('prefill', engines), decode: candidatesOf('decode', engines) };
-  const { prefill, decode, why, alone: local } = policy.route(request, candidates);
+  const { prefill, decode, why, alone: local, recompute, refused } = policy.route(request, candidates);
+  if (refused !== undefined) throw new RequestError(`the routing policy refuses the turn: ${refused}`);
   const { mode, handover, held, turnsBefore } = request;
   if (mode === 'monolithic') return alone(decode, 'mode monolithic');
   if (mode === 'decode-local' && turnsBefore > 0) return alone(decode, 'mode decode-local, a later turn');
   if (local) return alone(decode, why);
-  const load = mode === 'bidirectional' && held ? { from: held.engineId } : null;
+  const load = mode === 'bidirectional' && held && !recompute ? { from: held.engineId } : null;
   return { way: handover, prefill: prefill.engineId, decode: decode.engineId, load, why };
 }
 
