@@ -1,6 +1,7 @@
-// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal).
+// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), and
+// with a window from the first key that the row sees: nothing before the first one that any row of the tile sees is read.
 // A subgroup serves ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles of as many
-// as it has lanes, from position 0 up: lanes are keys for the scores, then head dimensions for the weighted sum of values.
+// as it has lanes, at fixed positions: lanes are keys for the scores, then head dimensions for the weighted sum of values.
 // Masked scores are selected away, and values of slots not yet written are read as 0, whatever the memory holds.
 // Parts of PART keys, at fixed positions, are each summed from nothing and added up in order: here, or, with SPLIT, in
 // attention_combine.wgsl after a subgroup each has written its part. Both add in the same order.
@@ -34,8 +35,10 @@ fn main(
       query[r * lane_dims4 + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
     }
   }
+  let first = first_key(tokens[tile.y + tile.z / params.group].y);
   let last = tokens[tile.y + (tile.z + tile.w - 1) / params.group].y;
-  if (SPLIT && workgroup.z * PART > last) {
+  let first_part = first / PART + workgroup.z;
+  if (SPLIT && first_part * PART > last) {
     return;
   }
   var whole_highest: array<f32, 8>;
@@ -44,7 +47,7 @@ fn main(
   for (var r = 0u; r < ROWS; r++) {
     whole_highest[r] = lowest;
   }
-  for (var part = workgroup.z; part <= select(last / PART, workgroup.z, SPLIT); part++) {
+  for (var part = first_part; part <= select(last / PART, first_part, SPLIT); part++) {
     var highest: array<f32, 8>;
     var total: array<f32, 8>; // this lane's part of the sum of weights
     var sum: array<vec4f, 64>;
@@ -55,8 +58,9 @@ fn main(
         sum[r * lane_dims4 + i] = vec4f();
       }
     }
-    for (var start = part * PART; start < min(last + 1, (part + 1) * PART); start += SUBGROUP) {
-      let key = min(start + lane, last);
+    let begin = max(part * PART, first / SUBGROUP * SUBGROUP);
+    for (var start = begin; start < min(last + 1, (part + 1) * PART); start += SUBGROUP) {
+      let key = clamp(start + lane, first, last);
       let k_at = key_at(tile.x, key, kv_head);
       let v_at = k_at + value_offset();
 
@@ -73,7 +77,7 @@ fn main(
         }
       }
       for (var r = 0u; r < ROWS; r++) {
-        let seen = start + lane <= position[r];
+        let seen = position[r] - (start + lane) < params.window; // not where it wraps: a later key
         let s = select(lowest, score[r], seen);
         let top = max(highest[r], subgroupMax(s));
         let shrink = shrunk(highest[r], top);
@@ -85,7 +89,7 @@ fn main(
         }
       }
       for (var j = 0u; j < params.lanes; j++) {
-        let written = start + j <= last;
+        let written = start + j >= first && start + j <= last;
         let v_key = subgroupShuffle(v_at, j);
         for (var i = 0u; i < lane_dims4; i++) {
           let v = select(vec4f(), load(v_key + min(lane + i * SUBGROUP, dims4 - 1)), written);

@@ -1,7 +1,7 @@
-// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), for
-// adapters without a fixed subgroup size. A workgroup serves up to 4 flattened rows (token, query head of one KV head) of
-// one sequence, a vec4 holding the same thing of each. Keys come in tiles of 4 a thread, from position 0 up: a thread
-// owns 4 keys for the scores, then 4 head dimensions for the weighted sum of values.
+// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), and
+// with a window from the first key that the row sees; for adapters without a fixed subgroup size. A workgroup serves up to 4 flattened rows (token, query head of one KV head) of
+// one sequence, a vec4 holding the same thing of each. Keys come in tiles of 4 a thread, at fixed positions: a thread owns
+// 4 keys for the scores, then 4 head dimensions for the weighted sum of values.
 // Masked scores are selected away, and values of slots not yet written are not read. Parts of PART keys, at fixed positions,
 // are each summed from nothing and added up in order: here, or, with SPLIT, in attention_combine.wgsl.
 // The innermost loops are written out: a software adapter finds an element of an array slowly unless its index is fixed.
@@ -19,6 +19,11 @@ fn add_products(sum: vec4f, k: vec4f, x0: vec4f, x1: vec4f, x2: vec4f, x3: vec4f
   return fma(vec4f(k.w), x3, fma(vec4f(k.z), x2, fma(vec4f(k.y), x1, fma(vec4f(k.x), x0, sum))));
 }
 
+// Which rows see a key of a part that ends before `end`. Where the difference wraps the key is a later one.
+fn seen(position: vec4<u32>, key: u32, end: u32) -> vec4<bool> {
+  return select(vec4<bool>(), position - vec4(key) < vec4(params.window), key < end);
+}
+
 @compute @workgroup_size(threads)
 fn main(
   @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -32,8 +37,10 @@ fn main(
   let token = tile.y + flat / params.group;
   let head = ((token * params.kv_heads + kv_head) * params.group + flat % params.group) * threads;
   let position = vec4(tokens[token.x].y, tokens[token.y].y, tokens[token.z].y, tokens[token.w].y);
+  let first = first_key(position.x);
   let last = position.w;
-  if (SPLIT && workgroup.z * PART > last) {
+  let first_part = first / PART + workgroup.z;
+  if (SPLIT && first_part * PART > last) {
     return;
   }
 
@@ -50,19 +57,21 @@ fn main(
   var whole = array<vec4f, 4>(); // by row, this thread's dimensions
   var whole_highest = vec4f(lowest);
   var whole_total = vec4f();
-  for (var part = workgroup.z; part <= select(last / PART, workgroup.z, SPLIT); part++) {
+  for (var part = first_part; part <= select(last / PART, first_part, SPLIT); part++) {
+    let begin = max(first, part * PART);
     let end = min(last + 1, (part + 1) * PART);
     var sum = array<vec4f, 4>();
     var highest = vec4f(lowest);
     var total = vec4f(); // this thread's keys' part of the sum of weights
-    for (var start = part * PART; start < end; start += tile_keys) {
+    for (var start = begin - (begin - part * PART) % tile_keys; start < end; start += tile_keys) {
       let key = start + 4 * thread;
       var score = array<vec4f, 4>(); // by key
       var at: array<u32, 4>;
       for (var i = 0u; i < 4; i++) {
-        at[i] = key_at(tile.x, min(key + i, last), kv_head);
+        at[i] = key_at(tile.x, clamp(key + i, first, last), kv_head);
       }
-      for (var d = 0u; d < threads; d++) {
+      // A thread none of whose keys is seen has nothing to multiply.
+      for (var d = select(threads, 0u, key + 3 >= first && key < end); d < threads; d++) {
         let x0 = queries[4 * d];
         let x1 = queries[4 * d + 1];
         let x2 = queries[4 * d + 2];
@@ -72,9 +81,8 @@ fn main(
         score[2] = add_products(score[2], load(at[2] + d), x0, x1, x2, x3);
         score[3] = add_products(score[3], load(at[3] + d), x0, x1, x2, x3);
       }
-      let limit = min(position, vec4(end - 1));
       for (var i = 0u; i < 4; i++) {
-        score[i] = select(vec4f(lowest), score[i], vec4(key + i) <= limit);
+        score[i] = select(vec4f(lowest), score[i], seen(position, key + i, end));
       }
       partial[thread] = max(max(score[0], score[1]), max(score[2], score[3]));
       workgroupBarrier();
@@ -86,14 +94,14 @@ fn main(
       highest = top;
       let plane = value_offset();
       for (var i = 0u; i < 4; i++) {
-        score[i] = select(vec4f(), exp(score[i] - top), vec4(key + i) <= limit);
+        score[i] = select(vec4f(), exp(score[i] - top), seen(position, key + i, end));
         weights[4 * thread + i] = score[i];
         value_at[4 * thread + i] = at[i] + plane;
         sum[i] *= shrink[i];
       }
       total = fma(total, shrink, (score[0] + score[1]) + (score[2] + score[3]));
       workgroupBarrier();
-      for (var j = 0u; j < min(tile_keys, end - start); j++) {
+      for (var j = max(start, first) - start; j < min(tile_keys, end - start); j++) {
         let v = load(value_at[j] + thread);
         let w = weights[j];
         sum[0] = fma(vec4f(w.x), v, sum[0]);

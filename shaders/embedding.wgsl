@@ -1,9 +1,12 @@
-// x[row][j] = weights[j][token of row]: one column of the [hidden][vocab] matrix, which a tied LM head reads as well.
+// x[row][j] = scale * weights[j][token of row]: one column of the [hidden][vocab] matrix, which a tied LM head reads as
+// well. A matrix too large for one binding comes in pieces of columns, a dispatch each, which writes the rows it has.
 // Parts: step.
 
 struct Params {
   hidden4: u32, // hidden size / 4, vec4s
-  vocab4: u32,  // vocabulary / 4, vec4s
+  vocab4: u32,  // columns of this piece / 4, vec4s
+  first: u32,   // token id of its first column
+  scale: f32,   // of embeddings
 }
 
 override WORKGROUP: u32 = 64;       // threads along the hidden size
@@ -30,7 +33,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     return;
   }
   let stride = 4 * params.vocab4;
-  let at = 4 * id.x * stride + tokens[row].x;
-  x[row * params.hidden4 + id.x] =
+  let column = tokens[row].x - params.first;
+  if (column >= stride) { // also where it wraps: of another piece
+    return;
+  }
+  let at = 4 * id.x * stride + column;
+  x[row * params.hidden4 + id.x] = params.scale *
     vec4f(weight(at), weight(at + stride), weight(at + 2 * stride), weight(at + 3 * stride));
 }

@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       if (params.use_bias == 1) {
         s += bias[n];
       }
-      out[(first + r) * params.columns4 + n] = s;
+      out[(first + r) * params.stride4 + params.first4 + n] = s;
     }
   }
 }

@@ -44,7 +44,7 @@ fn add_rows(sum: Rows, x: Rows, at: u32) -> Rows {
 
 fn store(row: u32, rows: u32, n: u32, sum: vec4f) {
   if (row < rows && n < params.columns4) {
-    out[row * params.columns4 + n] = select(sum, sum + bias[n], params.use_bias == 1);
+    out[row * params.stride4 + params.first4 + n] = select(sum, sum + bias[n], params.use_bias == 1);
   }
 }
 

@@ -44,7 +44,7 @@ fn main(
   for (var r = 0u; r < each; r++) {
     let row = first + 8 * r + thread.y;
     if (n < params.columns4 && row < rows) {
-      out[row * params.columns4 + n] = select(sum[r], sum[r] + bias[n], params.use_bias == 1);
+      out[row * params.stride4 + params.first4 + n] = select(sum[r], sum[r] + bias[n], params.use_bias == 1);
     }
   }
 }

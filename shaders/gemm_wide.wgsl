@@ -64,7 +64,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
   for (var r = 0u; r < ROWS; r++) {
     if (first + r < rows) {
-      let to = (first + r) * params.columns4 + 2 * n;
+      let to = (first + r) * params.stride4 + params.first4 + 2 * n;
       if (params.use_bias == 1) {
         low[r] += bias[2 * n];
         high[r] += bias[2 * n + 1];

@@ -1,6 +1,6 @@
 // Splits a row of qkv: q is rotated and scaled for attention, k is rotated and written to the paged cache, v is written
-// as it is. Optionally each head of q and k is normalised first (QK norm). A thread handles 4 pairs (i, i + head_dim/2).
-// q goes to a buffer of its own, because other threads still read the head's qkv for its norm.
+// as it is. Optionally each head of q and k is normalised first (QK norm). A thread handles 4 pairs (i, i + head_dim/2);
+// where half a head is no whole number of vec4s, a vec4 of the head, whose partners it finds one by one. q goes to a buffer of its own, because other threads still read the head's qkv for its norm.
 // Parts: step.
 
 struct Params {
@@ -8,17 +8,21 @@ struct Params {
   kv_heads: u32, // KV heads
   layer: u32,    // this layer's index in a block; times the pool's blocks when a block lies in pieces
   layers: u32,   // layers in a block; 1 when it lies in pieces
-  scale: f32,    // 1 / sqrt(head_dim), multiplied into q
+  scale: f32,    // of scores, such as 1 / sqrt(head_dim), multiplied into q
   eps: f32,      // of the QK norm
 }
 
 override WORKGROUP: u32 = 64;   // threads along a row
-override HEAD_DIM: u32 = 64;    // values a head, a multiple of 8
+override HEAD_DIM: u32 = 64;    // values a head, a multiple of 4
 override BLOCK_SIZE: u32 = 16;  // slots a block
 override KV_F32: bool = false;  // else two halves a u32
 override QK_NORM: bool = false; // normalise the heads of q and k
 
+override dims4: u32 = HEAD_DIM / 4; // vec4s a head
 override half4: u32 = HEAD_DIM / 8; // vec4s in half a head
+override half: u32 = HEAD_DIM / 2;  // pairs
+override paired: bool = HEAD_DIM % 8 == 0; // a thread has pairs, else a vec4 of the head
+override threads: u32 = select(dims4, half4, paired); // a head
 
 @group(0) @binding(0) var<storage, read> qkv: array<vec4f>;             // [rows][heads + 2 kv_heads][HEAD_DIM / 4]
 @group(0) @binding(1) var<storage, read> head_norms: array<vec4f>;      // [q, k][HEAD_DIM / 4]
@@ -42,33 +46,62 @@ fn store(at: u32, v: vec4f) {
 // 1 / RMS of one head.
 fn head_scale(base: u32) -> f32 {
   var sum = 0.0;
-  for (var i = 0u; i < 2 * half4; i++) {
+  for (var i = 0u; i < dims4; i++) {
     sum += dot(qkv[base + i], qkv[base + i]);
   }
   return inverseSqrt(sum / f32(HEAD_DIM) + params.eps);
+}
+
+// One value of a head, normalised, where it is a head of q or k with a norm that begins at `norm`.
+fn normed(base: u32, norm: u32, inverse: f32, d: u32) -> f32 {
+  let x = qkv[base + d / 4][d % 4];
+  if (QK_NORM) {
+    return x * inverse * head_norms[norm + d / 4][d % 4];
+  }
+  return x;
+}
+
+// vec4 `i` of a head of q or k, rotated, where pairs straddle vec4s.
+fn turned_vec4(base: u32, norm: u32, inverse: f32, position: u32, i: u32) -> vec4f {
+  var turned: vec4f;
+  for (var c = 0u; c < 4; c++) {
+    let pair = (4 * i + c) % half;
+    let low = normed(base, norm, inverse, pair);
+    let high = normed(base, norm, inverse, pair + half);
+    let at = position * HEAD_DIM + pair;
+    let cos = turns[at / 4][at % 4];
+    let sin = turns[(at + half) / 4][(at + half) % 4];
+    turned[c] = select(fma(high, cos, low * sin), fma(low, cos, -(high * sin)), 4 * i + c < half);
+  }
+  return turned;
 }
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let row = id.y;
   let columns = params.heads + 2 * params.kv_heads;
-  let head = id.x / half4;
-  let i = id.x % half4;
+  let head = id.x / threads;
+  let i = id.x % threads;
   if (row >= step.rows || head >= columns) {
     return;
   }
-  let base = (row * columns + head) * 2 * half4;
+  let base = (row * columns + head) * dims4;
   var low = qkv[base + i];
-  var high = qkv[base + half4 + i];
+  var high = qkv[base + select(i, i + half4, paired)];
   let is_value = head >= params.heads + params.kv_heads;
-  if (!is_value) {
+  let norm = select(0u, dims4, head >= params.heads);
+  var inverse = 1.0;
+  if (QK_NORM && !is_value) {
+    inverse = head_scale(base);
+  }
+  if (!is_value && !paired) {
+    low = turned_vec4(base, norm, inverse, tokens[row].y, i);
+  } else if (!is_value) {
     if (QK_NORM) {
-      let norm = select(0u, 2 * half4, head >= params.heads) + i;
-      let inverse = head_scale(base);
-      low = low * inverse * head_norms[norm];
-      high = high * inverse * head_norms[norm + half4];
+      low = low * inverse * head_norms[norm + i];
+      high = high * inverse * head_norms[norm + i + half4];
     }
-    let turn = tokens[row].y * 2 * half4 + i;
+    let turn = tokens[row].y * dims4 + i;
     let cos = turns[turn];
     let sin = turns[turn + half4];
     let turned = fma(low, cos, -(high * sin));
@@ -76,16 +109,20 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     low = turned;
   }
   if (head < params.heads) {
-    let at = (row * params.heads + head) * 2 * half4 + i;
+    let at = (row * params.heads + head) * dims4 + i;
     q[at] = low * params.scale;
-    q[at + half4] = high * params.scale;
+    if (paired) {
+      q[at + half4] = high * params.scale;
+    }
     return;
   }
   let kv_head = (head - params.heads) % params.kv_heads;
   let plane = select(0u, 1u, is_value);
   let slot = tokens[row].z;
   let head_slots = ((slot / BLOCK_SIZE * params.layers + params.layer) * 2 + plane) * params.kv_heads + kv_head;
-  let at = (head_slots * BLOCK_SIZE + slot % BLOCK_SIZE) * 2 * half4 + i;
+  let at = (head_slots * BLOCK_SIZE + slot % BLOCK_SIZE) * dims4 + i;
   store(at, low);
-  store(at + half4, high);
+  if (paired) {
+    store(at + half4, high);
+  }
 }

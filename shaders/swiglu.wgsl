@@ -1,4 +1,5 @@
 // out[row][i] = silu(gate[i]) * up[i], where a row of gate_up holds gate, then up. The padding of out is 0.
+// With GELU the gate's activation is gelu's tanh approximation: x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
 // Parts: step.
 
 struct Params {
@@ -7,7 +8,8 @@ struct Params {
   stride4: u32, // a row of gate_up, vec4s
 }
 
-override WORKGROUP: u32 = 64; // threads along a row
+override WORKGROUP: u32 = 64;  // threads along a row
+override GELU: bool = false;   // else silu
 
 @group(0) @binding(0) var<storage, read> gate_up: array<f32>;     // [rows][4 * stride4]
 @group(0) @binding(1) var<storage, read_write> out: array<vec4f>; // [rows][width4]
@@ -20,7 +22,11 @@ fn activated(row: u32, i: u32) -> f32 {
   }
   let at = row * 4 * params.stride4 + i;
   let gate = gate_up[at];
-  return gate / (1.0 + exp(-gate)) * gate_up[at + params.width];
+  var slope = gate;
+  if (GELU) {
+    slope = max(1.5957691216057308 * fma(0.044715 * gate * gate, gate, gate), -88.0); // exp(89) is no number
+  }
+  return gate / (1.0 + exp(-slope)) * gate_up[at + params.width];
 }
 
 @compute @workgroup_size(WORKGROUP)

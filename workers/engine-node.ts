@@ -1,5 +1,6 @@
 /** Entry of an engine's thread in Node. */
 import { workerData } from 'node:worker_threads';
+import { FaultyClock } from '../src/faults/clock.ts';
 import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
 import { systemClock } from '../src/platform/clock.ts';
@@ -9,4 +10,5 @@ import { nodePlatform } from '../src/platform/node.ts';
 const { port } = workerData as { port: MessagePort };
 // The answer to shutdown() leaves in this turn of the event loop; the thread ends in a later one.
 const exit = (): void => void setTimeout(() => process.exit(0), 20);
-expose(hostEngine({ platform: nodePlatform, clock: systemClock, nextTask, exit }), port);
+const clock = new FaultyClock(systemClock);
+expose(hostEngine({ platform: nodePlatform, clock, moveClock: clock.move, nextTask, exit }), port);

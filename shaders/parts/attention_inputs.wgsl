@@ -7,13 +7,14 @@ struct Params {
   group: u32,    // query heads a KV head
   dims4: u32,    // HEAD_DIM / 4; here, like lanes, so that a loop is not unrolled: compilation would take seconds
   lanes: u32,    // SUBGROUP of attention.wgsl
+  window: u32,   // keys that a row sees at most, its own included; of full attention 2^31 - 1
 }
 
 override HEAD_DIM: u32 = 64;        // values a head, a multiple of 4
 override BLOCK_SIZE: u32 = 16;      // slots a block
 override KV_F32: bool = false;      // else two halves a u32
 override PART: u32 = 256;           // keys a part, a multiple of any subgroup's lanes
-override SPLIT: bool = false;       // write part workgroup.z only
+override SPLIT: bool = false;       // write one part only: the first that the row sees, or workgroup.z after it
 override dims4: u32 = HEAD_DIM / 4; // vec4s a head
 
 @group(0) @binding(0) var<storage, read> q: array<vec4f>;           // [rows][heads][dims4], scaled
@@ -37,6 +38,11 @@ fn key_at(table: u32, key: u32, kv_head: u32) -> u32 {
   let block = tables[table + key / BLOCK_SIZE];
   let k_head = (block * params.layers + params.layer) * 2 * params.kv_heads + kv_head;
   return (k_head * BLOCK_SIZE + key % BLOCK_SIZE) * dims4;
+}
+
+// The first key that the row at a position sees.
+fn first_key(position: u32) -> u32 {
+  return position + 1 - min(position + 1, params.window);
 }
 
 // From a key to its value.

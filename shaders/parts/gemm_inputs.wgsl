@@ -5,7 +5,7 @@ override WEIGHTS_F32: bool = false; // else two halves a u32
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
 @group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [4 * inputs4][columns4]; f32: two vec2 a vec4
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
+@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][stride4]
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
 

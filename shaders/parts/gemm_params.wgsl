@@ -5,4 +5,6 @@ struct Params {
   columns4: u32, // N / 4, vec4s
   use_bias: u32, // 1: add bias
   count: u32,    // which of step's counts: 0 rows, 1 logit rows
+  stride4: u32,  // a row of out, vec4s; more than columns4 where the weights are a piece of a wider matrix
+  first4: u32,   // where the columns begin in a row of out, vec4s
 }

@@ -202,6 +202,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
   const lines = [...wrap(spec.description, WIDTH), '', `Usage: kvferry ${spec.usage} [options]`];
   const titles: Record<FieldGroup, string> = {
     machine: 'Model and adapter',
+    fleet: 'Fleet',
     cluster: 'Engines and transfers',
     routing: 'Routing',
     sampling: 'Sampling',

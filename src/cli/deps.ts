@@ -2,7 +2,7 @@
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { ReportSource } from '../lab/run-report.ts';
 import type { Engines, VerifyProviders } from '../lab/verify/types.ts';
-import type { Ports, RunningServer, ServerOptions } from '../server/serve.ts';
+import type { RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
 
@@ -35,8 +35,8 @@ export interface Backend extends Engines {
 
 /** Real sockets. */
 export interface Servers {
-  /** Throws ConfigError. */
-  checkPorts(host: string, ports: Ports): Promise<void>;
+  /** Before anything costly starts. Throws ConfigError. */
+  check(server: ServerOptions): Promise<void>;
   /** Starts engines, has them prepared, and opens ports. Throws KvferryError, with nothing left running. */
   start(
     cluster: ClusterOptions,

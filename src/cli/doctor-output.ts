@@ -97,7 +97,7 @@ function engineLines(
       ? 'portable forms: no subgroups of one fixed size'
       : `subgroup forms: ${adapter.subgroupSize} lanes`;
   const compile = engines.map(
-    ({ role, pipelines, compileMs }) => `${role} ${pipelines} in ${formatSeconds(compileMs)}`,
+    ({ engineId, pipelines, compileMs }) => `${engineId} ${pipelines} in ${formatSeconds(compileMs)}`,
   );
   return [
     ...title('Chosen'),
@@ -107,7 +107,7 @@ function engineLines(
     `          workgroup ${formatCount(limits.maxComputeInvocationsPerWorkgroup)} threads, ${formatBytes(limits.maxComputeWorkgroupStorageSize)}`,
     `kernels   ${kernels}`,
     ...wrap(`matrices  ${matrixForms(adapter, gemm)}`, WIDTH, ' '.repeat(10)),
-    `compiled  ${compile.join(', ')}`,
+    ...wrap(`compiled  ${compile.join(', ')}`, WIDTH, ' '.repeat(10)),
   ];
 }
 
@@ -132,13 +132,16 @@ function copyRateLines(rates: readonly CopyRateFinding[]): string[] {
 }
 
 function memoryLines({ engines, model }: ClusterInfo): string[] {
-  return engines.flatMap(({ role, memory, numBlocks }) => {
+  const totalOf = (memory: Readonly<Record<string, number>>): number =>
+    Object.values(memory).reduce((sum, bytes) => sum + bytes, 0);
+  const all = engines.reduce((sum, { memory }) => sum + totalOf(memory), 0);
+  const lines = engines.flatMap(({ engineId, memory, numBlocks }) => {
     const parts = Object.entries(memory).map(([what, bytes]) => `${what} ${formatBytes(bytes)}`);
-    const total = Object.values(memory).reduce((sum, bytes) => sum + bytes, 0);
     return wrap(
-      `${role.padEnd(9)} ${formatBytes(total)}: ${parts.join(', ')} (${formatCount(numBlocks)} blocks of ${formatBytes(model.blockBytes)})`,
+      `${engineId.padEnd(9)} ${formatBytes(totalOf(memory))}: ${parts.join(', ')} (${formatCount(numBlocks)} blocks of ${formatBytes(model.blockBytes)})`,
       WIDTH,
       ' '.repeat(10),
     );
   });
+  return [...lines, `${'all'.padEnd(9)} ${formatBytes(all)}`];
 }

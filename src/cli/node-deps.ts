@@ -15,6 +15,7 @@ import { isPreset } from '../model/presets.ts';
 import { systemClock } from '../platform/clock.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
+import { startTextThread } from '../platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
@@ -62,9 +63,9 @@ export async function nodeDeps(): Promise<CliDeps> {
     exitNow: (code) => process.exit(code),
     backend,
     servers: {
-      async checkPorts(host, ports) {
-        const { checkPorts } = await import('../server/serve.ts');
-        await checkPorts(host, ports);
+      async check(server) {
+        const { checkServer } = await import('../server/serve.ts');
+        await checkServer(server);
       },
       async start(options, server, prepare) {
         const { startServer } = await import('../server/serve.ts');
@@ -75,7 +76,7 @@ export async function nodeDeps(): Promise<CliDeps> {
           await cluster.close();
           throw error;
         }
-        return startServer(cluster, server);
+        return startServer(cluster, server, startTextThread);
       },
     },
     doctor: nodeDoctor,

@@ -87,8 +87,9 @@ function modelLine({ model }: Report): string {
 }
 
 function startUpLine({ start_up }: Report): string {
-  const engines = start_up.engines.map(({ role, load_ms, compile_ms, pipelines }) => {
-    const name = role === 'prefill' ? 'P' : 'D';
+  const engines = start_up.engines.map(({ engine_id, role, load_ms, compile_ms, pipelines }) => {
+    const single = start_up.engines.filter((other) => other.role === role).length === 1;
+    const name = !single ? engine_id : role === 'prefill' ? 'P' : 'D';
     return `${name} weights ${formatSeconds(load_ms)}, ${pipelines} shaders compiled in ${formatSeconds(compile_ms)}`;
   });
   return `Start-up, in no figure below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).`;

@@ -23,7 +23,7 @@ export async function readSettings(
   const label = (key: string): string =>
     key in fromFile && !(key in options) ? `'${key}' in ${configFile}` : optionName(key);
   const asked: Record<string, unknown> = { ...fromFile, ...options };
-  const given = { ...defaults?.(asked), ...asked };
+  const given = await withFleet({ ...defaults?.(asked), ...asked }, deps);
   const lists: { [K in RunKey]?: unknown[] } = {};
   for (const key of keys) if (given[key] !== undefined) lists[key] = splitList(key, given[key]);
   const parseWith = (key: RunKey | null, value: unknown): RunConfig => {
@@ -37,6 +37,20 @@ export async function readSettings(
     if (values) lists[key] = values.map((value) => parseWith(key, value)[key] ?? value);
   }
   return { config: parseWith(null, null), lists };
+}
+
+/** `fleet` names a file, except where a config file has the fleet itself. */
+async function withFleet(
+  given: Record<string, unknown>,
+  deps: Pick<CliDeps, 'readTextFile'>,
+): Promise<Record<string, unknown>> {
+  const { fleet } = given;
+  if (typeof fleet !== 'string') return given;
+  const text = await deps.readTextFile(fleet);
+  return {
+    ...given,
+    fleet: parseJson(text, fleet, 'wanted rolesets, such as {"rolesets": [{"prefill": 2, "decode": 1}]}'),
+  };
 }
 
 /** A link may have a comma itself: '10e6,1ms' is one, and so what is only a latency belongs to what stands before it. */

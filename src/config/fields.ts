@@ -9,6 +9,7 @@ import { ConfigError, messageOf } from '../errors.ts';
 /** Which commands take a setting, and under which heading their help shows it. */
 export type FieldGroup =
   | 'machine'
+  | 'fleet'
   | 'cluster'
   | 'routing'
   | 'sampling'

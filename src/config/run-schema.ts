@@ -17,6 +17,7 @@ import {
   text,
   wholeNumber,
 } from './fields.ts';
+import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
@@ -27,7 +28,7 @@ import { tracing } from './tracing.ts';
 const machine = {
   model: text('a preset or a directory').default('recall').meta({
     description:
-      'A preset (recall, nano, tiny, small, smollm2-135m, qwen2.5-0.5b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
+      'A preset (recall, nano, tiny, tiny-hybrid, small, smollm2-135m, gemma-3-270m, qwen2.5-0.5b, gemma-3-1b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
     value: 'PRESET|DIR',
   }),
   adapter: text("auto, gpu, lavapipe, swiftshader or part of an adapter's name").default('auto').meta({
@@ -174,6 +175,7 @@ const general = {
 
 const fieldGroups = {
   machine,
+  fleet,
   cluster,
   routing,
   sampling,
@@ -199,6 +201,7 @@ const fieldGroups = {
 /** What a user can set, with every default. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject({
   ...machine,
+  ...fleet,
   ...cluster,
   ...routing,
   ...sampling,
@@ -233,8 +236,15 @@ const outputKeys = new Set([
 /** Whether what is served and measured can change by it; what is unknown here may. */
 export const changesResults = (key: string): boolean => !outputKeys.has(key);
 
-/** The settings as a report shows them to others: without the server's key, which a shared config file may hold. */
-export const reportedSettings = (config: RunConfig): RunConfig => ({ ...config, apiKey: null });
+/** Shown to nobody, in no report, log or message. */
+export const SECRET_KEYS: ReadonlySet<string> = new Set(['apiKey', 'adminKey'] satisfies RunKey[]);
+
+/** The settings as a report shows them to others: without the server's keys, which a shared config file may hold. */
+export const reportedSettings = (config: RunConfig): RunConfig => ({
+  ...config,
+  apiKey: null,
+  adminKey: null,
+});
 
 /** What a caller may give: any part of it. */
 export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined };

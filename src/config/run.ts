@@ -6,8 +6,9 @@ import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
 import { parsedJson } from './cluster-schema.ts';
 import { didYouMean, nearest } from './fields.ts';
+import { fleetFields } from './fleet-schema.ts';
 import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
-import { type RunConfig, type RunKey, runConfigSchema, runKeys } from './run-schema.ts';
+import { type RunConfig, type RunKey, runConfigSchema, runKeys, SECRET_KEYS } from './run-schema.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
 export {
@@ -80,6 +81,7 @@ export function parseRunConfig(
     }
   }
   if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
+  if (config.fleet !== null) refuseCounts(config, given, label);
   checkStepSize(config, given('maxNumSeqs'), label);
   return Object.freeze(config);
 }
@@ -95,6 +97,19 @@ function refuseMadeConversation(
   if (key === undefined) return;
   throw new ConfigError(
     `${label('conversation')} and ${label(key)} are both given: the second is for made conversations only; leave one of them out`,
+  );
+}
+
+/** A fleet's file says how many there are. */
+function refuseCounts(
+  config: RunConfig,
+  given: (key: RunKey) => boolean,
+  label: (key: string) => string,
+): void {
+  const key = (['prefill', 'decode'] as const).find((role) => given(role) && config[role] !== 1);
+  if (key === undefined) return;
+  throw new ConfigError(
+    `${label('fleet')} and ${label(key)} are both given: the rolesets say how many engines there are; leave one of them out`,
   );
 }
 
@@ -147,12 +162,18 @@ function sentence(issue: Issue, input: unknown, label: (key: string) => string):
     const unknown = issue.keys[0]!;
     if (key === null) return unknownKey(unknown, label);
     const known =
-      inside === 'kv_connector_extra_config' ? extraKeys : Object.keys(kvTransferConfigSchema.shape);
+      key === 'fleet'
+        ? fleetFields(issue.path.slice(1))
+        : inside === 'kv_connector_extra_config'
+          ? extraKeys
+          : Object.keys(kvTransferConfigSchema.shape);
     return `${label(key)} has an unknown field '${unknown}'${inside ? ` in ${inside}` : ''}: wanted one of ${known.join(', ')}${didYouMean(unknown, known)}`;
   }
   const found = shown(issue.path.reduce<unknown>(child, input));
   const name = key === null ? 'the configuration' : label(key);
+  if (SECRET_KEYS.has(key ?? '')) return `${name} is not usable: wanted ${issue.message}; or leave it out`;
   if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${issue.message}`;
+  if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key)}`;
 }
 

@@ -10,8 +10,14 @@ export const serving = {
   port: port('the router', 8000),
   prefillPort: port('P', 8100),
   decodePort: port('D', 8200),
+  adminPort: port('the operator: metrics, KV events, cache queries and controls of each port', 8300),
   host: text('an address of this machine').default('127.0.0.1').meta({
-    description: 'Address to listen on; 0.0.0.0 is every interface. vLLM: every interface.',
+    description:
+      'Address to listen on; 0.0.0.0 is every interface, and wants an --api-key. vLLM: every interface.',
+    value: 'HOST',
+  }),
+  adminHost: text('an address of this machine').default('127.0.0.1').meta({
+    description: "Address of the operator's port; one that other machines reach wants an --admin-key.",
     value: 'HOST',
   }),
   servedModelName: text('one or more names with commas between').nullable().default(null).meta({
@@ -25,8 +31,18 @@ export const serving = {
   }),
   apiKey: text('a key').nullable().default(null).meta({
     description:
-      'Wanted from clients as Authorization: Bearer KEY. In a --config file no process list shows it.',
+      'Wanted from clients as Authorization: Bearer KEY. Left out: KVFERRY_API_KEY of the environment, which no process list shows, or none.',
     value: 'KEY',
+  }),
+  adminKey: text('a key').nullable().default(null).meta({
+    description:
+      "Wanted for the operator's paths, and does for the clients' too. Left out: KVFERRY_ADMIN_KEY of the environment, or none.",
+    value: 'KEY',
+  }),
+  adminOnClientPorts: flag().default(false).meta({
+    description:
+      "The operator's paths on the ports of router, P and D too, where older scripts look for them.",
+    value: null,
   }),
   corsOrigin: text("one or more origins with commas between, or '*'").nullable().default(null).meta({
     description: 'Whose pages may ask, with commas between. Left out: no other origin.',

@@ -1,6 +1,6 @@
 /** A connector as its engine's thread has it: what the engine core needs, and what the thread asks and is told besides. */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { ConnectorHolds, KvConnector } from '../engine/kv-connector.ts';
+import type { ConnectorHolds, HeldBlocks, KvConnector, TransferOutcome } from '../engine/kv-connector.ts';
 import type { Clock } from '../engine/types.ts';
 import type { BlockPair, RemoteAddress, ServingTransport, TransferResult } from '../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
@@ -35,6 +35,10 @@ export interface TransferCounters {
   numFailedNotifications: number;
   /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */
   numKvExpired: number;
+  /** Unread holds given up for room: of P for D, which computes then, and of D for P. */
+  holdsDropped: Record<HeldBlocks['direction'], number>;
+  /** Own pulls that brought nothing, or not all, by how they ended. */
+  pullsNotDone: Record<Exclude<TransferOutcome, 'done'>, number>;
 }
 
 export interface TransferEvents {

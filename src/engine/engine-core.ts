@@ -5,10 +5,11 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
+import { startCounting } from './counters.ts';
 import { Activities, type ActivitySink } from './inspect/activities.ts';
 import { Inspector } from './inspect/inspector.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
-import type { ConnectorOutput, KvConnector } from './kv-connector.ts';
+import type { ConnectorOutput, KvConnector, Pressure } from './kv-connector.ts';
 import { Postprocessor } from './postprocess.ts';
 import { checkRequest, Request } from './request.ts';
 import { RequestQueues, Scheduler } from './scheduler.ts';
@@ -58,17 +59,17 @@ export class EngineCore {
     const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
     this.#hashing = { hasher, blockSize: config.cache.blockSize };
     this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks });
-    const shared = { config, queues: this.#queues, cache: this.#cache, connector };
+    const counters = startCounting();
+    const shared = { config, queues: this.#queues, cache: this.#cache, connector, counters };
     const activities = onActivity && new Activities({ ...shared, clock, tell: onActivity });
     this.#activities = activities ?? null;
     this.#scheduler = new Scheduler({
       ...shared,
-      dropOldestHold: () => this.#dropOldestHold(),
+      dropOldestHold: (pressure) => this.#dropOldestHold(pressure),
       ...(activities ? { onLookup: { now: activities.now, tell: activities.lookup } } : {}),
     });
     this.#postprocessor = new Postprocessor(shared);
-    const { counters } = this.#scheduler;
-    this.inspect = new Inspector({ ...shared, counters, arrived: () => this.#arrived });
+    this.inspect = new Inspector({ ...shared, arrived: () => this.#arrived });
   }
 
   /** Throws RequestError when the request cannot be served; a holder that it names is then told to free. */
@@ -99,7 +100,7 @@ export class EngineCore {
   }
 
   /**
-   * Ends a request as a stop token would, with what it has so far, which is held for a reader: for stops that only its text
+   * Ends a request as a stop token would, with what has KV so far, which is held for a reader: for stops that only its text
    * shows. No-op for an unknown or finished request.
    */
   stopRequest(requestId: string): void {
@@ -230,8 +231,8 @@ export class EngineCore {
     return due !== null && due <= this.#deps.clock.now();
   }
 
-  #dropOldestHold(): boolean {
-    const dropped = this.#deps.connector?.holds?.dropOldest() ?? null;
+  #dropOldestHold(pressure: Pressure): boolean {
+    const dropped = this.#deps.connector?.holds?.dropOldest(pressure) ?? null;
     if (dropped !== null) this.#collect();
     return dropped !== null;
   }

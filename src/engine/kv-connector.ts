@@ -99,6 +99,9 @@ export interface HeldBlocks {
   reading: boolean;
 }
 
+/** Why blocks are wanted back: others run, and someone waits beside them; or nobody at all gets on without. */
+export type Pressure = 'waiting' | 'stuck';
+
 /** Facet of connectors that keep blocks of ended requests for readers. */
 export interface ConnectorHolds {
   list(): readonly HeldBlocks[];
@@ -106,7 +109,7 @@ export interface ConnectorHolds {
    * Gives up the hold that is missed least, and returns its request id; null when none may go, as none may that is being
    * read. It is then reported in finishedSending like any other end.
    */
-  dropOldest(): string | null;
+  dropOldest(pressure: Pressure): string | null;
   /** Ends a hold at once, whoever it is for. No-op for an unknown id. */
   release(requestId: string): void;
 }

@@ -34,7 +34,7 @@ export class Postprocessor {
 
   /** A batch ran. Requests that were aborted meanwhile are passed over. Their ends come with the outputs. */
   updateFromOutput(batch: ScheduledBatch, sampled: readonly SampledToken[]): RequestOutput[] {
-    const { config, queues, cache, connector } = this.#deps;
+    const { config, queues, cache, connector, counters } = this.#deps;
     const samples = new Map(sampled.map((sample) => [sample.requestId, sample]));
     const outputs: RequestOutput[] = [];
     for (const { requestId, tokenIds, sample } of batch.requests) {
@@ -45,7 +45,10 @@ export class Postprocessor {
       if (!sample) continue;
       const token = samples.get(requestId);
       invariant(token, () => `the executor returned no token for ${requestId}`);
-      if (!request.prompt) request.closePrompt();
+      if (!request.prompt) {
+        const { noPull } = request.closePrompt();
+        if (noPull) counters.noPulls[noPull.by]++;
+      }
       request.appendOutput(token.tokenId);
       const status = request.stopStatus(config.eosTokenIds, config.scheduler.maxModelLen);
       outputs.push(status ? this.#finish(request, status, [token], null) : outputOf(request, [token], null));
@@ -112,8 +115,9 @@ export class Postprocessor {
 
   /** Nothing writes into the request's blocks any more: it goes on with what came, or starts over where nothing did. */
   #completeLoad(request: Request): void {
-    const { cache, queues, connector } = this.#deps;
+    const { cache, queues, connector, counters } = this.#deps;
     request.status = 'waiting';
+    counters.externalPrefixCache.hits += request.pulledTokens;
     if (request.numComputedTokens === 0) {
       cache.free(request);
       queues.waiting.unshift(request);
@@ -131,7 +135,9 @@ export class Postprocessor {
     const loading = queues.loading.has(request);
     queues.remove(request);
     request.status = status;
-    const left = connector?.scheduler.requestFinished(request, cache.blockIds(request));
+    // What is on its way never came, for all that anybody knows.
+    const blockIds = loading ? [] : cache.blockIds(request);
+    const left = connector?.scheduler.requestFinished(request, blockIds);
     if (loading) request.heldFor = 'load';
     else if (left?.delayFree) request.heldFor = 'reader';
     else this.#forget(request);

@@ -23,6 +23,8 @@ export class Request implements ConnectorRequest {
   /** Tokens with KV in the request's blocks; while a load is under way, those that will have it. */
   numComputedTokens = 0;
   numPreemptions = 0;
+  /** It got blocks once, whatever became of them. */
+  wasAdmitted = false;
   /** Why a finished request's blocks stay: a load still writes into them, or a reader may fetch them. */
   heldFor: 'load' | 'reader' | null = null;
   /** Since when it waits for a step, on the engine's clock; null while it runs or its KV is on its way. For spans only. */
@@ -87,6 +89,7 @@ export class Request implements ConnectorRequest {
 
   /** A prefill starts with this many tokens hit and this many on their way. */
   beginPrefill(localHitTokens: number, pulledTokens: number, noPull: NoPull | null): void {
+    this.wasAdmitted = true;
     this.numComputedTokens = localHitTokens + pulledTokens;
     this.#prefill = { localHitTokens, pulledTokens, computedTokens: 0 };
     this.#noPull = noPull ?? this.#noPull;
@@ -137,7 +140,7 @@ export class Request implements ConnectorRequest {
   }
 
   /** Closes the account of the prompt; call before the first output token is appended. */
-  closePrompt(): void {
+  closePrompt(): PromptAccount {
     const promptTokens = this.promptTokenIds.length;
     const { localHitTokens, pulledTokens, computedTokens } = this.#prefill;
     invariant(
@@ -147,6 +150,7 @@ export class Request implements ConnectorRequest {
     );
     const noPull = pulledTokens > 0 ? null : this.#noPull;
     this.prompt = { promptTokens, localHitTokens, pulledTokens, computedTokens, noPull };
+    return this.prompt;
   }
 }
 

@@ -6,8 +6,9 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
+import type { EngineCounters } from './counters.ts';
 import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
-import type { KvConnector } from './kv-connector.ts';
+import type { KvConnector, Pressure } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { ScheduledBatch, ScheduledRequest } from './types.ts';
 
@@ -18,6 +19,7 @@ export interface PolicyDeps {
   cache: KvCacheManager;
   /** null: an engine that neither sends nor pulls. */
   connector: KvConnector | null;
+  counters: EngineCounters;
 }
 
 /** Where each request stands. The scheduler moves requests on, postprocessing takes them out. */
@@ -64,7 +66,7 @@ export class RequestQueues {
 
 export interface SchedulerDeps extends PolicyDeps {
   /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
-  dropOldestHold: () => boolean;
+  dropOldestHold: (pressure: Pressure) => boolean;
   /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
   onLookup?: { now: () => number; tell: (requestId: string, startMs: number, endMs: number) => void };
 }
@@ -80,14 +82,6 @@ interface StepPlan {
 }
 
 export class Scheduler {
-  readonly counters = {
-    steps: 0,
-    /** Steps that run the model. */
-    forwardPasses: 0,
-    preemptions: 0,
-    prefixCache: { queries: 0, hits: 0 },
-    externalPrefixCache: { queries: 0, hits: 0 },
-  };
   readonly #deps: SchedulerDeps;
   readonly #queues: RequestQueues;
   /** The last plan got nobody on: at which count of changes. null: it did. */
@@ -112,8 +106,8 @@ export class Scheduler {
     if (!plan.preempted && this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
     const gotOn = plan.requests.length > 0 || plan.preempted || plan.loads;
     this.#gotNobodyOnAt = gotOn ? null : changes;
-    if (plan.requests.length > 0) this.counters.forwardPasses++;
-    return { step: this.counters.steps++, requests: plan.requests };
+    if (plan.requests.length > 0) this.#deps.counters.forwardPasses++;
+    return { step: this.#deps.counters.steps++, requests: plan.requests };
   }
 
   #scheduleRunning(plan: StepPlan): void {
@@ -125,11 +119,11 @@ export class Scheduler {
     }
   }
 
-  /** Gets blocks for a running request, if need be from those admitted later. False: it was preempted itself. */
+  /** Gets blocks for a running request: from holds, then from those admitted later. False: it was preempted itself. */
   #growRunning(request: Request, numTokens: number, plan: StepPlan): boolean {
     while (!this.#deps.cache.allocateSlots(request, numTokens, null)) {
       const alone = this.#queues.running.length === 1 && this.#queues.loading.size === 0;
-      if (alone && this.#deps.dropOldestHold()) continue;
+      if (this.#deps.dropOldestHold(alone ? 'stuck' : 'waiting')) continue;
       const victim = this.#queues.running.pop()!;
       this.#preempt(victim);
       plan.preempted = true;
@@ -177,7 +171,7 @@ export class Scheduler {
       const allocated = cache.allocateSlots(request, computed + numNewTokens, hit, load);
       invariant(allocated, () => `${request.requestId}: fits whole, but not in part`);
       waiting.splice(index, 1);
-      this.#countQueries(request, hit.numTokens, match.tokens);
+      this.#countQueries(request, hit.numTokens);
       request.beginPrefill(hit.numTokens, match.tokens, match.noPull);
       const blockIds = cache.blockIds(request);
       connector?.scheduler.updateStateAfterAlloc(request, blockIds, hit.numTokens, match.tokens);
@@ -227,13 +221,13 @@ export class Scheduler {
   }
 
   /**
-   * When nothing runs and nothing arrives, only giving something up gets anyone on: first blocks that are held for a
-   * reader who has not begun, then what the last of the loaded requests has.
+   * What ended and is held for a reader who has not begun gives way to who waits: it would, one by one, take the place of
+   * all that run. When nothing runs and nothing arrives, so does what the last of the loaded requests has.
    */
   #makeRoom(): boolean {
-    if (this.#queues.running.length > 0 || this.#queues.loading.size > 0) return false;
-    if (this.#deps.dropOldestHold()) return true;
-    if (this.#queues.loaded.length < 2) return false;
+    const stuck = this.#queues.running.length === 0 && this.#queues.loading.size === 0;
+    if (this.#deps.dropOldestHold(stuck ? 'stuck' : 'waiting')) return true;
+    if (!stuck || this.#queues.loaded.length < 2) return false;
     this.#preempt(this.#queues.loaded.pop()!);
     return true;
   }
@@ -277,19 +271,18 @@ export class Scheduler {
     request.restart();
     this.#deps.connector?.streams?.requestPreempted(request);
     this.#queues.waiting.unshift(request);
-    this.counters.preemptions++;
+    this.#deps.counters.preemptions++;
   }
 
-  /** Once a request: what a preempted one finds of its own is no hit worth counting. */
-  #countQueries(request: Request, localHitTokens: number, externalTokens: number): void {
-    if (request.numPreemptions > 0) return;
-    const { prefixCache, externalPrefixCache } = this.counters;
-    if (this.#deps.config.cache.enablePrefixCaching) {
+  /** Once a request: what one that starts over finds of its own is no hit worth counting. */
+  #countQueries(request: Request, localHitTokens: number): void {
+    if (request.wasAdmitted) return;
+    const { config, connector, counters } = this.#deps;
+    const { prefixCache, externalPrefixCache } = counters;
+    if (config.cache.enablePrefixCaching) {
       prefixCache.queries += request.numTokens;
       prefixCache.hits += localHitTokens;
     }
-    if (!this.#deps.connector) return;
-    externalPrefixCache.queries += request.numTokens - localHitTokens;
-    externalPrefixCache.hits += externalTokens;
+    if (connector) externalPrefixCache.queries += request.numTokens - localHitTokens;
   }
 }

@@ -3,7 +3,6 @@
  * How a turn goes through the engines is the router's business (src/router).
  */
 import type { Mode } from '../config/modes.ts';
-import { DEFAULT_ROUTING } from '../config/routing.ts';
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { EngineStats } from '../host/engine-api.ts';
@@ -16,9 +15,8 @@ import { loadArchitecture } from '../model/load-weights.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
-import type { EngineRole } from '../router/engine-client.ts';
-import { seededDraws } from '../router/policies/definition.ts';
-import { makePolicy } from '../router/policies/registry.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
+import type { RoutingPolicy } from '../router/plan.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
@@ -30,13 +28,15 @@ import { describe } from './describe.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
-import { changed, type EngineSpec, engineCore } from './options.ts';
+import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
+import { policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
   Cluster,
   ClusterInfo,
   ClusterOptions,
+  ClusterSeams,
   EngineLookup,
   EngineSnapshot,
   PolicyChange,
@@ -53,8 +53,8 @@ export class EngineCluster implements Cluster {
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
   readonly #router: Router;
+  #routing: RoutingInForce;
   readonly #spans = new TurnSpans();
-  readonly #waitingListeners = new Set<(requestId: string, reason: string) => void>();
   readonly #cacheWatch = new CacheWatch();
   readonly #engineWatch = new EngineWatch();
   /** Turns under way, and changes of settings: never both. */
@@ -67,6 +67,7 @@ export class EngineCluster implements Cluster {
     text: TextModel,
     info: ClusterInfo,
     clock: Clock,
+    client: NonNullable<ClusterSeams['client']>,
   ) {
     this.#options = options;
     this.#atStart = options;
@@ -75,21 +76,24 @@ export class EngineCluster implements Cluster {
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
+    const clients = new WeakMap<ThreadEngine, EngineClient>();
+    const clientOf = (engine: ThreadEngine): EngineClient => {
+      const known = clients.get(engine) ?? client(engine);
+      clients.set(engine, known);
+      return known;
+    };
     this.#router = new Router({
       text,
       prompts: this.#prompts,
       conversations: this.#conversations,
       clock,
-      policy: makePolicy(DEFAULT_ROUTING, {
-        draws: seededDraws(0),
-        blockSize: options.blockSize,
-        kvBytesPerToken: info.model.kvBytesPerToken,
-      }),
+      routing: () => this.#routing,
+      placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const { mode, handover, link } = this.#options;
-        return { mode, handover, throttled: link !== null };
+        return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
-      engines: () => engines.all,
+      engines: () => engines.all.map(clientOf),
       onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
       onRequest: (request) => this.#engineWatch.tell({ kind: 'request', ...request }),
       newId: unguessable,
@@ -100,6 +104,7 @@ export class EngineCluster implements Cluster {
       this.#listen(engine, null);
       this.#cacheWatch.watch(engine, null);
     }
+    this.#routing = this.#routes(policyOf(options, info.model.kvBytesPerToken), options);
   }
 
   /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
@@ -107,13 +112,14 @@ export class EngineCluster implements Cluster {
     platform: Platform,
     options: ClusterOptions,
     clock: Clock = systemClock,
+    { wire, client = (engine) => engine }: ClusterSeams = {},
   ): Promise<EngineCluster> {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
     checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      EnginePool.start(platform, clock, options),
+      EnginePool.start(platform, clock, options, wire),
     ]);
     if (text.status === 'rejected') {
       if (engines.status === 'fulfilled') await engines.value.shutdown();
@@ -121,7 +127,7 @@ export class EngineCluster implements Cluster {
     }
     if (engines.status === 'rejected') throw engines.reason;
     const info = describe(options, engines.value.all, text.value, clock.now() - begun);
-    return new EngineCluster(options, engines.value, text.value, info, clock);
+    return new EngineCluster(options, engines.value, text.value, info, clock, client);
   }
 
   get info(): ClusterInfo {
@@ -159,9 +165,12 @@ export class EngineCluster implements Cluster {
 
   async configure(change: PolicyChange): Promise<void> {
     const options = changed(this.#options, this.#atStart, change);
+    const policy = policyOf(options, this.#info.model.kvBytesPerToken);
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
+    this.#routing.end();
+    this.#routing = this.#routes(policy, options);
     // An engine that ends meanwhile is built with the new settings when it is built anew.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
@@ -202,7 +211,7 @@ export class EngineCluster implements Cluster {
 
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
-    const tokenIds = this.#prompts.build(query, conversation);
+    const tokenIds = await this.#prompts.build(query, conversation);
     const engines = await Promise.all(
       this.#engines.alive.map(async (engine) => ({
         engineId: engine.engineId,
@@ -256,8 +265,10 @@ export class EngineCluster implements Cluster {
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    this.#waitingListeners.add(listener);
-    return () => this.#waitingListeners.delete(listener);
+    return this.#engineWatch.listen((notice) => {
+      if (notice.kind !== 'engine' || notice.event.kind !== 'waiting') return;
+      listener(notice.event.requestId, `${notice.engineId}: ${notice.event.reason}`);
+    });
   }
 
   async revive(): Promise<number> {
@@ -265,6 +276,7 @@ export class EngineCluster implements Cluster {
       return await this.#engines.replaceDead(this.mode, async (engine, spec, replaced) => {
         await reconfigure(engine, spec, this.#options);
         this.#listen(engine, replaced.engineId);
+        this.#routing.follow(engine);
         this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
       });
     } finally {
@@ -283,14 +295,12 @@ export class EngineCluster implements Cluster {
     return engines.find(({ ended }) => !ended) ?? engines[0]!;
   }
 
+  #routes = (policy: RoutingPolicy, options: ClusterOptions): RoutingInForce =>
+    new RoutingInForce(policy, options, this.#engines.all, this.#cacheWatch);
+
   #listen(engine: ThreadEngine, replaces: string | null): void {
     this.#engineWatch.watch(engine, replaces);
     engine.onSpan((span) => this.#spans.tell(span));
-    engine.onEvent((event) => {
-      if (event.kind !== 'waiting') return;
-      for (const listener of this.#waitingListeners)
-        listener(event.requestId, `${engine.engineId}: ${event.reason}`);
-    });
   }
 }
 

@@ -1,6 +1,7 @@
 /** What a started cluster is, for reports. */
 import type { TextModel } from '../model/load.ts';
 import { kvBlockBytes } from '../model/types.ts';
+import { engineSpecs, poolOf } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterInfo, ClusterOptions } from './types.ts';
 
@@ -12,6 +13,7 @@ export function describe(
 ): ClusterInfo {
   const { architecture } = text;
   const first = engines[0]!.started;
+  const specs = engineSpecs(options);
   return {
     adapter: first.adapter,
     gemm: options.gemm ?? null,
@@ -24,10 +26,10 @@ export function describe(
       blockBytes: first.blockBytes,
       eosTokenIds: architecture.eosTokenIds,
     },
-    engines: engines.map(({ engineId, role, started }) => ({
+    engines: engines.map(({ engineId, role, started }, i) => ({
       engineId,
       role,
-      numBlocks: options[role].numBlocks,
+      numBlocks: poolOf(options, specs[i]!).numBlocks,
       memory: started.memory,
       loadMs: started.loadMs,
       compileMs: started.compileMs,

@@ -2,6 +2,7 @@
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import type { Platform } from '../platform/types.ts';
+import type { EngineWire } from '../transport/channel.ts';
 import { type EngineSpec, engineSpecs, engineStart } from './options.ts';
 import { connect, ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
@@ -18,24 +19,31 @@ export class EnginePool {
   readonly #platform: Platform;
   readonly #clock: Clock;
   readonly #options: ClusterOptions;
+  readonly #wire: EngineWire | undefined;
   readonly #seats: Seat[] = [];
 
-  private constructor(platform: Platform, clock: Clock, options: ClusterOptions) {
+  private constructor(platform: Platform, clock: Clock, options: ClusterOptions, wire?: EngineWire) {
+    this.#wire = wire;
     this.#platform = platform;
     this.#clock = clock;
     this.#options = options;
   }
 
   /** Throws KvferryError, with nothing left running. */
-  static async start(platform: Platform, clock: Clock, options: ClusterOptions): Promise<EnginePool> {
-    const pool = new EnginePool(platform, clock, options);
+  static async start(
+    platform: Platform,
+    clock: Clock,
+    options: ClusterOptions,
+    wire?: EngineWire,
+  ): Promise<EnginePool> {
+    const pool = new EnginePool(platform, clock, options, wire);
     const specs = engineSpecs(options);
     const started = await Promise.allSettled(specs.map((spec) => pool.#start(spec, 1, options.mode)));
     for (const [i, result] of started.entries())
       if (result.status === 'fulfilled') pool.#seats.push({ spec: specs[i]!, engine: result.value, life: 1 });
     try {
       for (const result of started) if (result.status === 'rejected') throw result.reason;
-      for (const [i, engine] of pool.all.entries()) await connect(engine, pool.all.slice(i + 1));
+      for (const [i, engine] of pool.all.entries()) await connect(engine, pool.all.slice(i + 1), wire);
       return pool;
     } catch (error) {
       await pool.shutdown();
@@ -80,7 +88,7 @@ export class EnginePool {
     for (const seat of dead) {
       const engine = await this.#start(seat.spec, seat.life + 1, mode);
       try {
-        await connect(engine, this.alive);
+        await connect(engine, this.alive, this.#wire);
         await prepare(engine, seat.spec, seat.engine);
       } catch (error) {
         await engine.shutdown();
@@ -98,6 +106,6 @@ export class EnginePool {
 
   #start(spec: EngineSpec, life: number, mode: Mode): Promise<ThreadEngine> {
     const start = engineStart(this.#options, spec, life, mode);
-    return ThreadEngine.start(this.#platform, start, spec.role, this.#clock);
+    return ThreadEngine.start(this.#platform, start, spec, this.#clock);
   }
 }

@@ -1,14 +1,18 @@
 /** From a user's configuration to a cluster's options: fills in what depends on the model and the adapter. */
 import { type ConnectorConfig, kvTransferConfigSchema } from '../config/kv-transfer.ts';
+import type { RoutingChoice } from '../config/routing.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { Architecture } from '../model/types.ts';
 import { parseLink } from '../transport/link.ts';
+import { policyOf } from './routing-in-force.ts';
+import { fleetOf } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
 
 /** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
 const DEFAULT_MAX_MODEL_LEN = 8192;
 
+/** Throws ConfigError. */
 export function clusterOptions(
   config: RunConfig,
   architecture: Architecture,
@@ -21,7 +25,7 @@ export function clusterOptions(
     );
   }
   const roomForTwo = 2 * Math.ceil(maxModelLen / config.blockSize) + 1;
-  return {
+  const options: ClusterOptions = {
     model: config.model,
     weightSeed: config.seed,
     weightDtype: config.weightDtype,
@@ -31,12 +35,16 @@ export function clusterOptions(
     blockSize: config.blockSize,
     prefill: { numBlocks: config.pBlocks ?? roomForTwo, enablePrefixCaching: config.prefixCaching },
     decode: { numBlocks: config.dBlocks ?? roomForTwo, enablePrefixCaching: true },
+    fleet: fleetOf(config),
+    placement: config.modeOfFleet,
     // A software adapter computes 2,048 rows in seconds; the other requests should not wait for that.
     maxNumBatchedTokens: config.maxNumBatchedTokens ?? (software ? 256 : 2048),
     maxNumSeqs: config.maxNumSeqs,
     maxModelLen,
     connector: connector(config),
     handover: config.handover,
+    routing: routingChoice(config, config.routing[0]!),
+    signalAgeMs: config.signalAge,
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
     autotune: config.autotune,
@@ -44,7 +52,16 @@ export function clusterOptions(
     poison: false,
     fault: null,
   };
+  // Unknown names and parameters end here, before anything is started.
+  for (const name of config.routing) policyOf({ ...options, routing: routingChoice(config, name) }, 1);
+  return options;
 }
+
+/** One of those that `routing` lists. */
+export const routingChoice = ({ routingConfig }: RunConfig, name: string): RoutingChoice => ({
+  name,
+  parameters: routingConfig ?? {},
+});
 
 function connector(config: RunConfig): ConnectorConfig {
   const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});

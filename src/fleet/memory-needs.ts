@@ -1,24 +1,27 @@
-/** Whether P and D fit the memory that there is, as far as that is known: found before any weight is generated or read. */
+/** Whether a fleet fits the memory that there is, as far as that is known: found before any weight is generated or read. */
 import { AdapterError } from '../errors.ts';
 import { formatBytes } from '../measure/format.ts';
 import { type Architecture, kvBlockBytes } from '../model/types.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
+import { countEngines, engineSpecs, poolOf } from './options.ts';
 import type { ClusterOptions } from './types.ts';
 
-type Sizes = Pick<ClusterOptions, 'weightDtype' | 'kvDtype' | 'blockSize' | 'prefill' | 'decode'>;
+type Sizes = Pick<ClusterOptions, 'weightDtype' | 'kvDtype' | 'blockSize' | 'prefill' | 'decode' | 'fleet'>;
 
 /**
- * Bytes of both engines at least: what computing takes beside comes on top. `onTheWay`: while it is loaded, a matrix lies in
+ * Bytes of all engines at least: what computing takes beside comes on top. `onTheWay`: while it is loaded, a matrix lies in
  * each engine's own memory too.
  */
 export function leastMemory(options: Sizes, architecture: Architecture) {
-  const { weightDtype, kvDtype, blockSize, prefill, decode } = options;
+  const { weightDtype, kvDtype, blockSize } = options;
+  const specs = engineSpecs(options);
+  const blocks = specs.reduce((sum, spec) => sum + poolOf(options, spec).numBlocks, 0);
   const { total, largest } = weightSizes(architecture, weightDtype);
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const parts = {
-    weights: 2 * total,
-    kv: (prefill.numBlocks + decode.numBlocks) * blockBytes,
-    onTheWay: 2 * largest.bytes,
+    weights: specs.length * total,
+    kv: blocks * blockBytes,
+    onTheWay: specs.length * largest.bytes,
   };
   return { ...parts, total: parts.weights + parts.kv + parts.onTheWay };
 }
@@ -28,11 +31,12 @@ export function checkMemory(options: Sizes, architecture: Architecture, free: nu
   if (free === null) return;
   const { weights, kv, total } = leastMemory(options, architecture);
   if (total <= free) return;
+  const fewer = engineSpecs(options).length > 2 ? 'fewer engines (--prefill, --decode), ' : '';
   const smaller = options.weightDtype === 'f32' ? '--weight-dtype f16, ' : '';
   throw new AdapterError(
-    `${architecture.name} does not fit: P and D need ${formatBytes(total)} at least (weights ${formatBytes(weights)} as ` +
+    `${architecture.name} does not fit: ${countEngines(options)} need ${formatBytes(total)} at least (weights ${formatBytes(weights)} as ` +
       `${options.weightDtype}, KV ${formatBytes(kv)}), and ${formatBytes(free)} of this machine's memory are free, which a ` +
-      `software adapter computes in; nothing was loaded: use a smaller model, ${smaller}fewer KV blocks (--p-blocks, ` +
+      `software adapter computes in; nothing was loaded: use ${fewer}a smaller model, ${smaller}fewer KV blocks (--p-blocks, ` +
       '--d-blocks), or end other programs',
   );
 }

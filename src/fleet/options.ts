@@ -4,25 +4,62 @@ import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
-import type { ClusterOptions, PolicyChange } from './types.ts';
+import type { PeerLink } from '../transport/link.ts';
+import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
+import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
 
 /** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT); here a name, no socket is opened. */
 const SIDE_CHANNEL_PORT = 5600;
 
-/** A place in the fleet: an engine has it, and after that one's end another. */
-export interface EngineSpec {
-  name: string;
-  role: EngineRole;
+/** Of every engine's block hash chain: equal prefixes hash equally everywhere. */
+export const HASH_SEED = 'kvferry';
+
+/** A seat, and which one it is. */
+export interface EngineSpec extends Seat {
   /** From 0 on, over all roles. */
   index: number;
 }
 
+type Counted = Pick<ClusterOptions, EngineRole | 'fleet'>;
+
+/** As it was asked for, one by one or by numbers. */
+export const fleetIn = ({ fleet, prefill, decode }: Counted): FleetOptions =>
+  fleet ?? plainFleet({ prefill: prefill.count ?? 1, decode: decode.count ?? 1 });
+
 /** Whom a cluster consists of. */
-export function engineSpecs(options: Pick<ClusterOptions, EngineRole>): EngineSpec[] {
-  const names = (['prefill', 'decode'] as const).flatMap((role) =>
-    Array.from({ length: options[role].count ?? 1 }, (_, i) => ({ name: `${role}-${i}`, role })),
-  );
-  return names.map((engine, index) => ({ ...engine, index }));
+export const engineSpecs = (options: Counted): EngineSpec[] =>
+  fleetIn(options).seats.map((seat, index) => ({ ...seat, index }));
+
+/** For people: 'P and D', '2 P and 3 D', '2 P, 3 D and 1 that does both'. */
+export function countEngines(options: Counted): string {
+  const { seats } = fleetIn(options);
+  const count = (role: EngineRole): number =>
+    seats.filter((seat) => seat.role === role && !seat.combined).length;
+  const [prefill, decode] = [count('prefill'), count('decode')];
+  const both = seats.length - prefill - decode;
+  if (prefill === 1 && decode === 1 && both === 0) return 'P and D';
+  const pair = prefill === 0 ? [] : [`${prefill} P`, `${decode} D`];
+  const named = both === 0 ? pair : [...pair, `${both} that ${both === 1 ? 'does' : 'do'} both`];
+  return named.length === 1 ? named[0]! : `${named.slice(0, -1).join(', ')} and ${named.at(-1)}`;
+}
+
+/** Blocks of its pool, and whether it caches: its own, or what its role has. */
+export const poolOf = (
+  options: Pick<ClusterOptions, EngineRole>,
+  { role, own }: EngineSpec,
+): Pick<EngineOptions, 'numBlocks' | 'enablePrefixCaching'> => {
+  const { numBlocks, enablePrefixCaching } = options[role];
+  return { numBlocks, enablePrefixCaching, ...own };
+};
+
+/** The links to the others that differ from the cluster's, by their ports. */
+function linksOf(options: ClusterOptions, { name }: EngineSpec): PeerLink[] {
+  const { seats, links } = fleetIn(options);
+  return links.flatMap(({ between: [a, b], link }) => {
+    if (a !== name && b !== name) return [];
+    const other = seats.findIndex((seat) => seat.name === (a === name ? b : a));
+    return [{ port: SIDE_CHANNEL_PORT + other, link }];
+  });
 }
 
 /** A later life has another id: what names the former is not taken for it. */
@@ -41,6 +78,7 @@ export function engineStart(
     layout: options.layout,
     compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
+    peerLinks: linksOf(options, spec),
     checksum: options.checksum,
     gemm: options.gemm?.choice ?? null,
     keepLogits: options.keepLogits,
@@ -52,20 +90,20 @@ export function engineStart(
 /** What an engine's policy is built from. */
 export function engineCore(
   options: ClusterOptions,
-  { role, index }: EngineSpec,
+  spec: EngineSpec,
   engineId: string,
   mode: Mode,
 ): EngineCoreConfig {
-  const { numBlocks, enablePrefixCaching } = options[role];
+  const { numBlocks, enablePrefixCaching } = poolOf(options, spec);
   return {
     engineId,
     host: 'localhost',
-    port: SIDE_CHANNEL_PORT + index,
+    port: SIDE_CHANNEL_PORT + spec.index,
     cache: {
       blockSize: options.blockSize,
       numBlocks,
       enablePrefixCaching,
-      hashSeed: 'kvferry',
+      hashSeed: HASH_SEED,
       kvDtype: options.kvDtype,
     },
     scheduler: {
@@ -108,6 +146,8 @@ export function changed(
     mode: change.mode ?? options.mode,
     link: change.link === undefined ? options.link : change.link,
     handover: change.handover ?? options.handover,
+    ...(change.routing ? { routing: change.routing } : {}),
+    ...(change.signalAgeMs === undefined ? {} : { signalAgeMs: change.signalAgeMs }),
     prefill: {
       ...options.prefill,
       numBlocks: pool('prefill', change.prefillBlocks ?? options.prefill.numBlocks),
@@ -119,6 +159,7 @@ export function changed(
     },
     connector: {
       ...options.connector,
+      loadFailurePolicy: change.loadFailurePolicy ?? options.connector.loadFailurePolicy,
       nixl: {
         ...nixl,
         recomputeThreshold: change.recomputeThreshold ?? nixl.recomputeThreshold,

@@ -15,12 +15,19 @@ import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient, EngineRole, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
+import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import { EngineConnection } from './engine-connection.ts';
+import type { Seat } from './seats.ts';
+
+/** What an engine is in its fleet. */
+type EngineSeat = Pick<Seat, 'role' | 'roleset' | 'combined'>;
 
 export class ThreadEngine implements EngineClient {
   readonly engineId: string;
   readonly role: EngineRole;
+  readonly roleset: string;
+  readonly combined: boolean;
   readonly address: RemoteAddress;
   started!: EngineStarted;
   /** Messages with spans that came. */
@@ -30,9 +37,11 @@ export class ThreadEngine implements EngineClient {
   readonly #streams = new Map<string, OutputStream>();
   readonly #spanListeners = new Set<(span: RawSpan) => void>();
 
-  private constructor({ engineId, host, port }: EngineStart['core'], role: EngineRole, clock: Clock) {
+  private constructor({ engineId, host, port }: EngineStart['core'], seat: EngineSeat, clock: Clock) {
     this.engineId = engineId;
-    this.role = role;
+    this.role = seat.role;
+    this.roleset = seat.roleset;
+    this.combined = seat.combined;
     this.address = { engineId, host, port };
     this.#clock = clock;
   }
@@ -41,10 +50,10 @@ export class ThreadEngine implements EngineClient {
   static async start(
     platform: Platform,
     start: EngineStart,
-    role: EngineRole,
+    seat: EngineSeat,
     clock: Clock,
   ): Promise<ThreadEngine> {
-    const engine = new ThreadEngine(start.core, role, clock);
+    const engine = new ThreadEngine(start.core, seat, clock);
     engine.started = await EngineConnection.open(platform, start, (connection) => {
       engine.#connection = connection;
       connection.onEvent((event) => engine.#receive(event));
@@ -169,9 +178,13 @@ export class ThreadEngine implements EngineClient {
 }
 
 /** A port to each of the others; each one's death is told to the other. */
-export async function connect(engine: ThreadEngine, others: readonly ThreadEngine[]): Promise<void> {
+export async function connect(
+  engine: ThreadEngine,
+  others: readonly ThreadEngine[],
+  wire: EngineWire = plainWire,
+): Promise<void> {
   for (const other of others) {
-    const { port1, port2 } = new MessageChannel();
+    const [port1, port2] = wire(engine.address, other.address);
     await Promise.all([
       engine.serving.addPeer(other.address, transfer(port1, [port1])),
       other.serving.addPeer(engine.address, transfer(port2, [port2])),

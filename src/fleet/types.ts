@@ -1,7 +1,9 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { PlacementMode } from '../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
+import type { RoutingChoice } from '../config/routing.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -11,12 +13,14 @@ import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
-import type { EngineRole } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
+import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
+import type { FleetOptions } from './seats.ts';
 
 /** Of the engines of a role. */
 export interface EngineOptions {
@@ -45,12 +49,20 @@ export interface ClusterOptions {
   blockSize: number;
   prefill: EngineOptions;
   decode: EngineOptions;
+  /** Who there is, one by one; absent: `count` of each role, in one roleset. */
+  fleet?: FleetOptions;
+  /** Absent: pooled. */
+  placement?: PlacementMode;
   maxNumBatchedTokens: number;
   maxNumSeqs: number;
   maxModelLen: number;
   /** `bidirectional` is set by the mode. */
   connector: ConnectorConfig;
   handover: Handover;
+  /** Absent: round robin. */
+  routing?: RoutingChoice;
+  /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
+  signalAgeMs?: number;
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
@@ -65,6 +77,13 @@ export interface ClusterOptions {
   fault: InjectedFault | null;
 }
 
+/** Where what stands between router and engines, or between engines, can be put: faults, for one. All may be left out. */
+export interface ClusterSeams {
+  wire?: EngineWire;
+  /** What the router sees in place of an engine; asked once for each. */
+  client?: (engine: EngineClient) => EngineClient;
+}
+
 /** What can change while the engines stay: everything left out stays as it is. */
 export interface PolicyChange {
   mode?: Mode;
@@ -76,9 +95,12 @@ export interface PolicyChange {
   prefillBlocks?: number;
   decodeBlocks?: number;
   tokenCheck?: boolean;
+  loadFailurePolicy?: ConnectorConfig['loadFailurePolicy'];
   decoderTtlMs?: number;
   link?: LinkSpec | null;
   handover?: Handover;
+  routing?: RoutingChoice;
+  signalAgeMs?: number;
   /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
   costProfile?: CostProfile | null;
 }

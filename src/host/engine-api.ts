@@ -9,6 +9,7 @@ import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { TransferCounters } from '../connector/types.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { EngineRequest, RequestOutput } from '../engine/types.ts';
@@ -20,7 +21,7 @@ import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
-import type { LinkSpec } from '../transport/link.ts';
+import type { LinkSpec, PeerLink } from '../transport/link.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
@@ -30,6 +31,8 @@ export interface EngineStart {
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
+  /** To some peers, in place of `link`. */
+  peerLinks: readonly PeerLink[];
   checksum: boolean;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
@@ -105,9 +108,14 @@ export interface InspectionApi {
   /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
   checkIntegrity(): Promise<void>;
+  /** From now on, or no longer, sends 'load' events. */
+  reportLoad(wanted: boolean): Promise<void>;
   /** From now on, or no longer, sends 'cache' events. */
   reportCacheEvents(wanted: boolean): Promise<void>;
 }
+
+/** Milliseconds to add from now on, or for which to stand still. */
+export type ClockChange = { jumpMs: number } | { stallMs: number };
 
 /** What experiments do to an engine: measurements want it idle. */
 export interface LabApi {
@@ -125,6 +133,8 @@ export interface LabApi {
   setTiming(mode: TimingMode | null): Promise<boolean>;
   /** Since the last time, or since setTiming; with the ceilings, measured now. */
   takeKernelTimes(): Promise<MeasuredKernels>;
+  /** Moves the engine's own clock. RequestError where it has none that can be moved. */
+  moveClock(change: ClockChange): Promise<void>;
   /** As a driver's reset would: the device is gone, and with it every request. */
   loseDevice(): Promise<void>;
 }
@@ -152,6 +162,8 @@ export type EngineEvent =
   | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
   | { kind: 'spans'; spans: RawSpan[] }
+  /** How busy the engine is, told after steps. */
+  | { kind: 'load'; load: EngineLoad }
   /** What changed in the prefix cache since the last one. */
   | { kind: 'cache'; events: CacheEvent[]; atMs: number }
   /** Nothing has moved for half a second, and this keeps the request from running. */

@@ -14,6 +14,7 @@ import type { EngineApi, EngineEvent, EngineStart, EngineStarted, ServingApi } f
 import { EngineSpans } from './engine-spans.ts';
 import { EngineInspection } from './inspection.ts';
 import { EngineLab } from './lab.ts';
+import { LoadReport } from './load-report.ts';
 import type { HostDeps, RunningEngine } from './running-engine.ts';
 import { StepLoop } from './step-loop.ts';
 
@@ -23,10 +24,11 @@ const MOST_SETTLING_MS = 2000;
 /** All that a thread's entry exposes. */
 export function hostEngine(deps: HostDeps): EngineApi {
   const cacheReport = new CacheReport();
-  const serving = new EngineHost(deps, cacheReport);
+  const loadReport = new LoadReport();
+  const serving = new EngineHost(deps, cacheReport, loadReport);
   return {
     serving,
-    inspection: new EngineInspection(serving, cacheReport),
+    inspection: new EngineInspection(serving, cacheReport, loadReport),
     lab: new EngineLab(serving, deps),
   };
 }
@@ -34,6 +36,7 @@ export function hostEngine(deps: HostDeps): EngineApi {
 class EngineHost implements ServingApi, RunningEngine {
   readonly #deps: HostDeps;
   readonly #cacheReport: CacheReport;
+  readonly #loadReport: LoadReport;
   readonly #closing = new AbortController();
   #events: MessagePort | null = null;
   #parts: EngineParts | null = null;
@@ -45,9 +48,10 @@ class EngineHost implements ServingApi, RunningEngine {
   /** Set while the policy is being rebuilt: the loop must not step. */
   #paused = false;
 
-  constructor(deps: HostDeps, cacheReport: CacheReport) {
+  constructor(deps: HostDeps, cacheReport: CacheReport, loadReport: LoadReport) {
     this.#deps = deps;
     this.#cacheReport = cacheReport;
+    this.#loadReport = loadReport;
   }
 
   async start(start: EngineStart, events: MessagePort): Promise<EngineStarted> {
@@ -67,6 +71,7 @@ class EngineHost implements ServingApi, RunningEngine {
       nextTask,
       spans: this.#spans,
       cacheReport: this.#cacheReport,
+      loadReport: this.#loadReport,
       send: (event) => this.#send(event),
       onFailure: (error) => this.#fail(error),
       signal: this.#closing.signal,

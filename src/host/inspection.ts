@@ -2,15 +2,18 @@
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { CacheReport } from './cache-report.ts';
 import type { EngineBlocks, EngineStats, InspectionApi } from './engine-api.ts';
+import type { LoadReport } from './load-report.ts';
 import type { RunningEngine } from './running-engine.ts';
 
 export class EngineInspection implements InspectionApi {
   readonly #engine: RunningEngine;
   readonly #cacheReport: CacheReport;
+  readonly #loadReport: LoadReport;
 
-  constructor(engine: RunningEngine, cacheReport: CacheReport) {
+  constructor(engine: RunningEngine, cacheReport: CacheReport, loadReport: LoadReport) {
     this.#engine = engine;
     this.#cacheReport = cacheReport;
+    this.#loadReport = loadReport;
   }
 
   async stats(): Promise<EngineStats> {
@@ -46,6 +49,11 @@ export class EngineInspection implements InspectionApi {
 
   async checkIntegrity(): Promise<void> {
     this.#engine.policy().core.inspect.checkIntegrity();
+  }
+
+  async reportLoad(wanted: boolean): Promise<void> {
+    this.#loadReport.want(wanted);
+    this.#engine.wake();
   }
 
   async reportCacheEvents(wanted: boolean): Promise<void> {

@@ -1,18 +1,19 @@
 /** What experiments and demonstrations do to an engine: its part of the thread's interface that serving does not need. */
+import { RequestError } from '../errors.ts';
 import { measureCeilings } from '../gpu/ceilings.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
 import { claimPrefix } from '../transport/prefix-claim.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
-import type { LabApi } from './engine-api.ts';
+import type { ClockChange, LabApi } from './engine-api.ts';
 import type { HostDeps, RunningEngine } from './running-engine.ts';
 
 export class EngineLab implements LabApi {
   readonly #engine: RunningEngine;
-  readonly #deps: Pick<HostDeps, 'platform' | 'clock'>;
+  readonly #deps: Pick<HostDeps, 'platform' | 'clock' | 'moveClock'>;
 
-  constructor(engine: RunningEngine, deps: Pick<HostDeps, 'platform' | 'clock'>) {
+  constructor(engine: RunningEngine, deps: Pick<HostDeps, 'platform' | 'clock' | 'moveClock'>) {
     this.#engine = engine;
     this.#deps = deps;
   }
@@ -54,6 +55,14 @@ export class EngineLab implements LabApi {
     const { platform, clock } = this.#deps;
     const ceilings = await measureCeilings(gpu, platform.readShader, clock);
     return { engineId: transport.identity.engineId, ...times, ceilings };
+  }
+
+  async moveClock(change: ClockChange): Promise<void> {
+    const { moveClock } = this.#deps;
+    if (!moveClock)
+      throw new RequestError("this engine's clock cannot be moved: only Node's threads have one that can");
+    moveClock(change);
+    this.#engine.wake();
   }
 
   async loseDevice(): Promise<void> {

@@ -3,10 +3,13 @@ import type { Clock } from '../engine/types.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineParts } from './build-engine.ts';
 import type { EnginePolicy } from './build-policy.ts';
+import type { ClockChange } from './engine-api.ts';
 
 export interface HostDeps {
   platform: Platform;
   clock: Clock;
+  /** Moves that clock, where it can be moved. */
+  moveClock?: (change: ClockChange) => void;
   /** Lets messages in between two steps. */
   nextTask: () => Promise<void>;
   /** Ends the thread; called once the answer to shutdown() had time to leave. */

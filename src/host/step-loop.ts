@@ -5,6 +5,7 @@ import type { Clock } from '../engine/types.ts';
 import type { CacheReport } from './cache-report.ts';
 import type { EngineEvent } from './engine-api.ts';
 import type { EngineSpans } from './engine-spans.ts';
+import type { LoadReport } from './load-report.ts';
 
 /** After so long without a change, requests that wait say why. */
 const STANDSTILL_MS = 500;
@@ -19,6 +20,7 @@ export interface StepLoopOptions {
   nextTask(): Promise<void>;
   spans: EngineSpans;
   cacheReport: CacheReport;
+  loadReport: LoadReport;
   send(event: EngineEvent): void;
   /** A step threw: the loop has ended. */
   onFailure(error: unknown): void;
@@ -60,7 +62,7 @@ export class StepLoop {
   }
 
   async #run(): Promise<void> {
-    const { core, clock, nextTask, spans, send, onFailure, signal } = this.#options;
+    const { core, clock, nextTask, spans, loadReport, send, onFailure, signal } = this.#options;
     try {
       while (!signal.aborted) {
         const engine = core();
@@ -70,15 +72,18 @@ export class StepLoop {
           if (outputs.length > 0) {
             const atMs = clock.now();
             spans.outputsSent(atMs);
+            loadReport.add(outputs, atMs);
             // Ahead of a turn's end: its result is made from them.
             if (outputs.some(({ finish }) => finish)) this.#sendSpans();
             send({ kind: 'outputs', outputs, atMs });
           }
           this.sendCacheEvents();
+          this.#sendLoad(engine, false);
           await nextTask();
         } else {
           this.#sendSpans();
           this.sendCacheEvents();
+          if (engine) this.#sendLoad(engine, true);
           await this.#idle();
         }
       }
@@ -90,6 +95,12 @@ export class StepLoop {
   #closed(requestId: string): void {
     this.#openRequests.delete(requestId);
     this.#options.spans.closed(requestId);
+  }
+
+  #sendLoad({ inspect }: EngineCore, idle: boolean): void {
+    const { loadReport, clock, send } = this.#options;
+    const load = loadReport.take(() => inspect.load(), clock.now(), idle);
+    if (load) send({ kind: 'load', load });
   }
 
   #sendSpans(): void {

@@ -43,6 +43,37 @@ export const auditSchema = z.strictObject({
   regret_ms: ms.describe('What the choice lost; 0 when it was the better one.'),
 });
 
+export const routingSchema = z.strictObject({
+  policy: z.string().describe("The policy's name; of a mix, its policies with their weights."),
+  way: z.enum(['alone', 'pull', 'streamed']).describe('One engine alone, or P and D.'),
+  prefill: z.string().nullable().describe('Who prefilled; null: the decode engine did both.'),
+  decode: z.string().describe('Who generated.'),
+  load: z
+    .string()
+    .nullable()
+    .describe("Who was offered to P as a holder of the last turn's KV; null: nobody."),
+  why: z.string().describe("The policy's reason, for people."),
+  predicted_ttft_ms: ms.nullable().describe('What the policy took the TTFT to be; null: it predicts none.'),
+  decided_in_ms: ms.describe('How long the decision took.'),
+  candidates: z.array(
+    z.strictObject({
+      engine_id: z.string(),
+      side: z.enum(['prefill', 'decode']).describe('What it was a candidate for.'),
+      in_flight: count.describe("The router's own requests there."),
+      running: count.nullable().describe('As the engine had told; null: the policy does not look at loads.'),
+      waiting: count.nullable().describe('The same.'),
+      age_ms: ms.nullable().describe('How old that was.'),
+      cached_tokens: count
+        .nullable()
+        .describe('Leading prompt tokens it was known to have; null: the policy does not look at caches.'),
+      score: z.number().nullable().describe('null: the policy did not score it.'),
+      best: z.enum(['most', 'least']).nullable().describe('Whether a higher or a lower score is better.'),
+    }),
+  ),
+});
+
+export type RoutingReport = z.infer<typeof routingSchema>;
+
 export const turnSchema = z.strictObject({
   conversation_id: z.string().describe('Turns with the same id are one conversation.'),
   turn: z.number().int().positive().describe('From 1 on.'),
@@ -78,6 +109,9 @@ export const turnSchema = z.strictObject({
     .describe(
       'What stages did while another one was waited for; chunks that were under way together count each.',
     ),
+  routing: routingSchema
+    .optional()
+    .describe('Who served the turn, of whom, and why; left out where nothing routed it.'),
   audit: auditSchema
     .optional()
     .describe('Of a turn that was served both ways: it is left out of the times of every mode.'),

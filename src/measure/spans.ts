@@ -6,6 +6,7 @@
 /** Every name that a span can have, with what the time between its ends was spent on. */
 export const SPAN_NAMES = {
   accept: "the router's own work before it sends a turn to its first engine",
+  route: 'the routing policy decides who serves the turn',
   'hand over': "the router's own work between P's output and sending the turn to D",
   submit: "a request's message on its way to an engine's thread",
   queue: "a request waits for its engine's next step",

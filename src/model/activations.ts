@@ -1,9 +1,10 @@
 /** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
 import type { GpuDevice } from '../gpu/device.ts';
+import { ropeOf } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
 import { ropeFrequencies } from './rope.ts';
 import { SAMPLE_ROW_WORDS } from './sampling.ts';
-import { type Architecture, pad4 } from './types.ts';
+import { type Architecture, type LayerAttention, pad4 } from './types.ts';
 
 export interface ActivationLimits {
   /** Token rows of a piece. */
@@ -41,6 +42,9 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
     create(label, 4 * limits.rows * pad4(width), GPUBufferUsage.COPY_SRC);
   const input = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_DST);
   const output = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_SRC);
+  const turnsOf = (kind: LayerAttention['kind']) =>
+    ropeTable(gpu, architecture, kind, limits.maxModelLen, all);
+  const full = turnsOf('full');
   return {
     x: rows('x', hiddenSize),
     delta: rows('delta', hiddenSize),
@@ -64,7 +68,7 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
     forbidden: input('forbidden tokens', limits.forbidden),
     /** Stands for what a kernel does not read: no bias, no norm. */
     none: create('none', 16),
-    turns: ropeTable(gpu, architecture, limits.maxModelLen, all),
+    turns: { full, sliding: architecture.slidingRope ? turnsOf('sliding') : full },
 
     bytes: () => all.reduce((sum, buffer) => sum + buffer.size, 0),
     destroy: () => {
@@ -73,17 +77,18 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
   };
 }
 
-/** [position][cos, sin][headDim / 2], computed in float64. */
+/** [position][cos, sin][headDim / 2] of layers of a kind, computed in float64. */
 function ropeTable(
   gpu: GpuDevice,
   architecture: Architecture,
+  kind: LayerAttention['kind'],
   positions: number,
   all: GPUBuffer[],
 ): GPUBuffer {
-  const frequencies = ropeFrequencies(architecture);
+  const frequencies = ropeFrequencies({ headDim: architecture.headDim, ...ropeOf(architecture, kind) });
   const half = frequencies.length;
   const buffer = gpu.device.createBuffer({
-    label: 'rope turns',
+    label: `rope turns, ${kind}`,
     size: 8 * half * positions,
     usage: GPUBufferUsage.STORAGE,
     mappedAtCreation: true,

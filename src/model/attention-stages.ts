@@ -9,8 +9,9 @@ import {
   type AttentionVariants,
   attentionParts,
 } from './kernel-variants.ts';
+import { windowOf } from './layer-attention.ts';
 import type { Stage } from './stage.ts';
-import type { Piece } from './step-inputs.ts';
+import { attendedKeys, type Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
 
 export interface AttentionStages {
@@ -42,29 +43,31 @@ export function createAttention(parts: {
   const tilesOf = (piece: Piece, { tileRows }: AttentionVariant): number =>
     piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
   const isFew = (piece: Piece) => piece.spans.every(({ rows }) => rows === 1);
-  /** Parts that a piece's contexts are split into; 1: they are not. */
-  const partsOf = (piece: Piece): number => {
+  /** Parts that a piece's contexts are split into in layers of this window; 1: they are not. */
+  const partsOf = (piece: Piece, window: number): number => {
     if (!split || !isFew(piece)) return 1;
     const { numRows: rows, longestContext } = piece;
     const workgroups = tilesOf(piece, split) * numKvHeads;
-    return attentionParts({ rows, longestContext, workgroups }, numHeads, form);
+    return attentionParts({ rows, longestContext, workgroups, window }, numHeads, form);
   };
 
   const attend = (layer: number): Stage => {
     const label = `layer ${layer} attention`;
+    const window = windowOf(architecture, layer);
     const params = uniform('attention', {
       ...kv.placeOfLayer(layer, numLayers),
       kv_heads: numKvHeads,
       group,
       dims4: headDim / 4,
       lanes: form.subgroup ?? 1,
+      window,
     });
     const inputs = [act.q, kv.buffer, act.tokens, act.tiles, act.tables];
     // One bind group for all forms that write the same: their layouts are equal.
     const toRows = library.bind(many.kernel, label, [...inputs, act.attended, params]);
     const toParts = library.bind(many.kernel, label, [...inputs, act.parts, params]);
     return (piece) => {
-      const z = partsOf(piece);
+      const z = partsOf(piece, window);
       const variant = z > 1 ? split! : isFew(piece) ? few : many;
       return {
         kernel: variant.kernel,
@@ -73,27 +76,28 @@ export function createAttention(parts: {
         x: tilesOf(piece, variant),
         y: numKvHeads,
         z,
-        work: piece.attendedKeys * pairWork,
+        work: attendedKeys(piece, window) * pairWork,
       };
     };
   };
 
-  const combineStage = ({ combine: kernel }: NonNullable<typeof split>): ((layer: number) => Stage) => {
-    const params = uniform('attentionCombine', { heads: numHeads, dims4: headDim / 4 });
+  const combine = (layer: number, { combine: kernel }: NonNullable<typeof split>): Stage => {
+    const label = `layer ${layer} attention combine`;
+    const window = windowOf(architecture, layer);
+    const params = uniform('attentionCombine', { heads: numHeads, dims4: headDim / 4, window });
     const buffers = [act.parts, act.tokens, act.attended, params, parts.stepUniform];
-    const bindGroup = library.bind(kernel, 'attention combine', buffers);
+    const bindGroup = library.bind(kernel, label, buffers);
     const x = Math.ceil(width / form.workgroup);
-    return (layer) => (piece) => {
-      const z = partsOf(piece);
+    return (piece) => {
+      const z = partsOf(piece, window);
       if (z === 1) return null;
       const y = piece.numRows;
-      return { kernel, bindGroup, label: `layer ${layer} attention combine`, x, y, work: y * width * z };
+      return { kernel, bindGroup, label, x, y, work: y * width * z };
     };
   };
-  const combine = split && combineStage(split);
 
   return {
-    layerStages: (layer) => [attend(layer), ...(combine ? [combine(layer)] : [])],
+    layerStages: (layer) => [attend(layer), ...(split ? [combine(layer, split)] : [])],
     variantFor: (piece) => (isFew(piece) ? few : many),
     pairWork,
     manyKernel: many.kernel,

@@ -60,7 +60,14 @@ export async function tuneGemm(
   const weights = zeros((weightDtype === 'f16' ? 2 : 4) * k * n);
   const [bias, out] = [zeros(4 * n), zeros(4 * most * n)];
   const params = own(
-    uniformBuffer(gpu.device, 'gemm', { inputs4: k / 4, columns4: n / 4, use_bias: 0, count: 0 }),
+    uniformBuffer(gpu.device, 'gemm', {
+      inputs4: k / 4,
+      columns4: n / 4,
+      use_bias: 0,
+      count: 0,
+      stride4: n / 4,
+      first4: 0,
+    }),
   );
   const dispatch = async (chosen: GemmForm, rows: number): Promise<Dispatch> => {
     const variant = await gemmVariant(library, form, weightDtype === 'f32', chosen);

@@ -7,13 +7,16 @@ import { z } from 'zod';
 import { ModelError, RequestError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
 import { pathOf, readJson } from './json-file.ts';
-import { type Tokenizer, tokenText } from './tokenizer.ts';
+import { tokenText } from './tokenizer.ts';
 
 export interface ChatMessage {
   /** 'system', 'user' or 'assistant'; which of them a model knows is its template's choice. */
   role: string;
   content: string;
 }
+
+/** Text to ids, without special tokens: a tokenizer here, or one in another thread. */
+type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 
 export interface NextTurn {
   /** Prompt and generated tokens of the last turn, with or without a closing end token. */
@@ -25,7 +28,7 @@ export interface NextTurn {
 }
 
 export interface NextTurnPrompt {
-  promptTokenIds: number[];
+  promptTokenIds: readonly number[];
   /** False: the template rewrites earlier messages, so the whole prompt was rendered and encoded anew. */
   keepsHistory: boolean;
 }
@@ -42,30 +45,23 @@ const ANSWER = 'kvferryAnswerGoesHere';
 export class ChatTemplate {
   #template: Template | null;
   #variables: Readonly<Record<string, string>>;
-  #tokenizer: Tokenizer;
   #endTokenIds: ReadonlySet<number>;
   #location: string;
 
   private constructor(
     template: Template | null,
     variables: Readonly<Record<string, string>>,
-    tokenizer: Tokenizer,
     endTokenIds: readonly number[],
     location: string,
   ) {
     this.#template = template;
     this.#variables = variables;
-    this.#tokenizer = tokenizer;
     this.#endTokenIds = new Set(endTokenIds);
     this.#location = location;
   }
 
   /** From chat_template.jinja, or tokenizer_config.json. A model without one can still be given token ids. */
-  static async load(
-    files: FileSource,
-    tokenizer: Tokenizer,
-    endTokenIds: readonly number[],
-  ): Promise<ChatTemplate> {
+  static async load(files: FileSource, endTokenIds: readonly number[]): Promise<ChatTemplate> {
     const config = (await readJson(files, 'tokenizer_config.json', configSchema)) ?? {};
     const listed = config.chat_template;
     const source =
@@ -86,7 +82,7 @@ export class ChatTemplate {
         { cause: error },
       );
     }
-    return new ChatTemplate(template, variables, tokenizer, endTokenIds, files.location);
+    return new ChatTemplate(template, variables, endTokenIds, files.location);
   }
 
   /** False: renderPrompt and nextTurnPrompt throw. */
@@ -114,19 +110,19 @@ export class ChatTemplate {
     }
   }
 
-  /** The first turn's prompt, or any that starts from messages alone. */
-  encodePrompt(messages: readonly ChatMessage[]): number[] {
-    return this.#tokenizer.encode(this.renderPrompt(messages, true));
+  /** The first turn's prompt, or any that starts from messages alone. Rejects as renderPrompt throws. */
+  async encodePrompt(messages: readonly ChatMessage[], encode: Encode): Promise<readonly number[]> {
+    return encode(this.renderPrompt(messages, true));
   }
 
-  /** historyIds, then the ids of what the template puts after the assistant's answer. */
-  nextTurnPrompt(turn: NextTurn): NextTurnPrompt {
+  /** historyIds, then the ids of what the template puts after the assistant's answer. Rejects as renderPrompt throws. */
+  async nextTurnPrompt(turn: NextTurn, encode: Encode): Promise<NextTurnPrompt> {
     const tail = this.#textAfterAnswer(turn);
     if (tail === null) {
-      const promptTokenIds = this.encodePrompt([...turn.messagesBefore, ...turn.newMessages]);
+      const promptTokenIds = await this.encodePrompt([...turn.messagesBefore, ...turn.newMessages], encode);
       return { promptTokenIds, keepsHistory: false };
     }
-    const tailIds = this.#tokenizer.encode(tail);
+    const tailIds = await encode(tail);
     // The model may have ended its turn itself; the template's end of the same turn must not be a second one.
     const closed = this.#isEnd(turn.historyIds.at(-1)) && this.#isEnd(tailIds[0]);
     return { promptTokenIds: [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)], keepsHistory: true };

@@ -1,6 +1,7 @@
 /** Weights on the device: matrices are made where the device takes them from, layer by layer; no other copy exists. */
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Allocate, type Matrix, type ModelWeights, pad4 } from './types.ts';
+import { PIECE_BYTES, vocabularyPieces } from './weight-sizes.ts';
 
 /** A matrix [inputs][columns] in a buffer, both padded to vec4s. */
 export interface DeviceMatrix {
@@ -17,15 +18,20 @@ export interface DeviceLayer {
   /** [q, k][head dim]; null without QK norm. */
   headNorms: GPUBuffer | null;
   o: DeviceMatrix;
-  postAttentionNorm: GPUBuffer;
+  attentionOutNorm: GPUBuffer | null;
+  mlpNorm: GPUBuffer;
   gateUp: DeviceMatrix;
   down: DeviceMatrix;
+  mlpOutNorm: GPUBuffer | null;
 }
 
+/** A matrix in pieces of columns, each small enough to be bound. */
+export type DevicePieces = readonly (DeviceMatrix & { first: number })[];
+
 export interface DeviceWeights {
-  embedding: DeviceMatrix;
+  embedding: DevicePieces;
   /** The embedding itself when tied. */
-  lmHead: DeviceMatrix;
+  lmHead: DevicePieces;
   finalNorm: GPUBuffer;
   layers: readonly DeviceLayer[];
   /** Of all buffers. */
@@ -33,11 +39,15 @@ export interface DeviceWeights {
   destroy(): void;
 }
 
-/** checkLargestWeight (weight-sizes.ts) must have found room for each buffer. onProgress: layers done of all. */
+/**
+ * checkLargestWeight (weight-sizes.ts) must have found room for each buffer. onProgress: layers done of all; pieceBytes: of a
+ * piece of the embedding at most.
+ */
 export async function uploadWeights(
   gpu: GpuDevice,
   weights: ModelWeights,
   onProgress: (done: number, total: number) => void,
+  pieceBytes = PIECE_BYTES,
 ): Promise<DeviceWeights> {
   const buffers: GPUBuffer[] = [];
   /** Mapped buffers by the views on them that are being filled. */
@@ -57,17 +67,26 @@ export async function uploadWeights(
     buffers.push(buffer);
     return buffer;
   };
+  const vector = (label: string, values: Float32Array | null): GPUBuffer | null =>
+    values && upload(label, values);
   const matrix = (label: string, source: Matrix, bias: Float32Array | null = null): DeviceMatrix => ({
     buffer: upload(label, source.data),
     inputs4: pad4(source.rows) / 4,
     columns4: pad4(source.columns) / 4,
-    bias: bias ? upload(`${label} bias`, bias) : null,
+    bias: vector(`${label} bias`, bias),
   });
   const { numLayers } = weights.architecture;
   const total = numLayers + 1;
-  const embedding = matrix('embedding', await weights.embedding(allocate));
-  const head = await weights.lmHead(allocate);
-  const lmHead = head ? matrix('lm head', head) : embedding;
+  const pieces = vocabularyPieces(weights.architecture, weights.dtype, pieceBytes);
+  const embedding: DevicePieces[number][] = [];
+  for (const columns of pieces) {
+    embedding.push({ ...matrix('embedding', await weights.embedding(allocate, columns)), ...columns });
+  }
+  const lmHead: DevicePieces[number][] = [];
+  for (const columns of weights.architecture.tieWordEmbeddings ? [] : pieces) {
+    const head = await weights.lmHead(allocate, columns);
+    lmHead.push({ ...matrix('lm head', head!), ...columns });
+  }
   const finalNorm = upload('final norm', await weights.finalNorm());
   onProgress(1, total);
   const layers: DeviceLayer[] = [];
@@ -84,15 +103,17 @@ export async function uploadWeights(
           ? upload(name('head norms'), Float32Array.from([...layer.qNorm, ...layer.kNorm]))
           : null,
       o: matrix(name('o'), layer.o, layer.oBias),
-      postAttentionNorm: upload(name('post-attention norm'), layer.postAttentionNorm),
+      attentionOutNorm: vector(name('attention out norm'), layer.attentionOutNorm),
+      mlpNorm: upload(name('mlp norm'), layer.mlpNorm),
       gateUp: matrix(name('gate up'), layer.gateUp, layer.gateUpBias),
       down: matrix(name('down'), layer.down, layer.downBias),
+      mlpOutNorm: vector(name('mlp out norm'), layer.mlpOutNorm),
     });
     onProgress(index + 2, total);
   }
   return {
     embedding,
-    lmHead,
+    lmHead: lmHead.length > 0 ? lmHead : embedding,
     finalNorm,
     layers,
     bytes: buffers.reduce((sum, buffer) => sum + buffer.size, 0),

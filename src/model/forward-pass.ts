@@ -9,7 +9,8 @@ import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/unif
 import type { Activations } from './activations.ts';
 import { createAttention } from './attention-stages.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
-import { type AdapterForm, gemmFor } from './kernel-variants.ts';
+import { type AdapterForm, gemmFor, ropeThreads } from './kernel-variants.ts';
+import { attentionOf, attentionScale } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
 import type { PassKernels } from './pass-kernels.ts';
 import type { Stage, Work } from './stage.ts';
@@ -83,20 +84,24 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     return ({ numRows }) => ({ x, y: numRows, work: numRows * columns });
   };
 
-  /** out = a * matrix + bias, for all rows or for those that get logits. */
+  /** out = a * matrix + bias, for all rows; or a piece of the logits, for the rows that get some. */
   const multiply = (
     label: string,
     a: GPUBuffer,
     matrix: DeviceMatrix,
     out: GPUBuffer,
-    logits = false,
+    piece: { first: number } | null = null,
   ): Stage => {
     const { inputs4, columns4, bias } = matrix;
+    const logits = piece !== null;
     const params = uniform('gemm', {
       inputs4,
       columns4,
       use_bias: Number(bias !== null),
       count: Number(logits),
+      ...(piece
+        ? { stride4: pad4(vocabSize) / 4, first4: piece.first / 4 }
+        : { stride4: columns4, first4: 0 }),
     });
     const buffers = [a, matrix.buffer, bias ?? act.none, out, params, step];
     // One bind group for all variants: their layouts are equal.
@@ -117,17 +122,17 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   };
 
   const normParams = uniform('rmsNorm', { hidden: hiddenSize, hidden4, eps: architecture.rmsNormEps });
+  const allRows: SizeOf = ({ numRows }) => ({ x: numRows, y: 1, work: numRows * hidden4 });
   const normalise = (kernel: Kernel, label: string, weight: GPUBuffer): Stage =>
-    stage(
-      kernel,
-      label,
-      [act.x, act.delta, weight, act.logitRows, act.normed, normParams, step],
-      ({ numRows }) => ({
-        x: numRows,
-        y: 1,
-        work: numRows * hidden4,
-      }),
-    );
+    stage(kernel, label, [act.x, act.delta, weight, act.logitRows, act.normed, normParams, step], allRows);
+
+  /** What is added to x next: a matrix's product, normalised where the model wants that. */
+  const delta = (label: string, a: GPUBuffer, matrix: DeviceMatrix, outNorm: GPUBuffer | null): Stage[] => {
+    if (!outNorm) return [multiply(label, a, matrix, act.delta)];
+    // normed is free: what was computed from it is in `a`.
+    const buffers = [act.normed, act.none, outNorm, act.logitRows, act.delta, normParams, step];
+    return [multiply(label, a, matrix, act.normed), stage(norm, `${label} norm`, buffers, allRows)];
+  };
 
   const swigluParams = uniform('swiglu', {
     width: intermediateSize,
@@ -142,13 +147,13 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
       heads: numHeads,
       kv_heads: numKvHeads,
       ...kv.placeOfLayer(index, numLayers),
-      scale: 1 / Math.sqrt(headDim),
+      scale: attentionScale(architecture),
       eps: architecture.rmsNormEps,
     });
     const ropeBuffers = [
       act.qkv,
       layer.headNorms ?? act.none,
-      act.turns,
+      act.turns[attentionOf(architecture, index).kind],
       act.tokens,
       act.q,
       kv.buffer,
@@ -159,12 +164,12 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
       upToKv: [
         normalise(index === 0 ? norm : addNorm, name('input norm'), layer.inputNorm),
         multiply(name('qkv'), act.normed, layer.qkv, act.qkv),
-        stage(rope, name('rope'), ropeBuffers, perRow(matrices.qkv.outputs / 8)),
+        stage(rope, name('rope'), ropeBuffers, perRow(ropeThreads(matrices.qkv.outputs, headDim))),
       ],
       rest: [
         ...attention.layerStages(index),
-        multiply(name('o'), act.attended, layer.o, act.delta),
-        normalise(addNorm, name('post-attention norm'), layer.postAttentionNorm),
+        ...delta(name('o'), act.attended, layer.o, layer.attentionOutNorm),
+        normalise(addNorm, name('mlp norm'), layer.mlpNorm),
         multiply(name('gate up'), act.normed, layer.gateUp, act.gateUp),
         stage(
           swiglu,
@@ -172,18 +177,15 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
           [act.gateUp, act.activated, swigluParams, step],
           perRow(pad4(intermediateSize) / 4),
         ),
-        multiply(name('down'), act.activated, layer.down, act.delta),
+        ...delta(name('down'), act.activated, layer.down, layer.mlpOutNorm),
       ],
     };
   };
 
-  const embedParams = uniform('embedding', { hidden4, vocab4: weights.embedding.columns4 });
-  const begin = stage(
-    embed,
-    'embedding',
-    [act.tokens, weights.embedding.buffer, act.x, embedParams, step],
-    perRow(hidden4),
-  );
+  const begin = weights.embedding.map(({ buffer, columns4: vocab4, first }) => {
+    const params = uniform('embedding', { hidden4, vocab4, first, scale: architecture.embeddingScale });
+    return stage(embed, 'embedding', [act.tokens, buffer, act.x, params, step], perRow(hidden4));
+  });
   const layers = weights.layers.map(layerStages);
   const sampleParams = uniform('sample', { vocab: vocabSize, stride: pad4(vocabSize) });
   const logitSize: SizeOf = ({ logitRows }) => ({
@@ -198,7 +200,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
       [act.x, act.delta, weights.finalNorm, act.logitRows, act.logitNormed, normParams, step],
       ({ logitRows }) => ({ x: logitRows.length, y: 1, work: logitRows.length * hidden4 }),
     ),
-    multiply('lm head', act.logitNormed, weights.lmHead, act.logits, true),
+    ...weights.lmHead.map((piece) => multiply('lm head', act.logitNormed, piece, act.logits, piece)),
     stage(
       sample,
       'sample',
@@ -212,7 +214,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     const through = from.flatMap(({ upToKv, rest }, index) =>
       !wantsLogits && index === layers.length - 1 ? upToKv : [...upToKv, ...rest],
     );
-    return [begin, ...through, ...(wantsLogits ? end : [])]
+    return [...begin, ...through, ...(wantsLogits ? end : [])]
       .map((of) => of(piece))
       .filter((work) => work !== null);
   };

@@ -8,10 +8,11 @@ import type { FileSource } from '../platform/types.ts';
 import { pathOf, readJson } from './json-file.ts';
 import { SafetensorsFile, type TensorInfo } from './safetensors.ts';
 import { convert, TILE, transposeInto } from './tensor-layout.ts';
-import { expectedTensors, ignoredTensor } from './tensor-names.ts';
+import { expectedTensors, ignoredTensor, textTensorName } from './tensor-names.ts';
 import {
   type Allocate,
   type Architecture,
+  type Columns,
   emptyMatrix,
   inMemory,
   type LayerWeights,
@@ -72,20 +73,20 @@ export class CheckpointWeights implements ModelWeights {
     return new CheckpointWeights(architecture, dtype, tensors);
   }
 
-  embedding(allocate: Allocate = inMemory): Promise<Matrix> {
-    return this.#matrix(allocate, ['model.embed_tokens.weight']);
+  embedding(allocate: Allocate = inMemory, columns?: Columns): Promise<Matrix> {
+    return this.#matrix(allocate, ['model.embed_tokens.weight'], columns);
   }
 
-  async lmHead(allocate: Allocate = inMemory): Promise<Matrix | null> {
-    return this.architecture.tieWordEmbeddings ? null : this.#matrix(allocate, ['lm_head.weight']);
+  async lmHead(allocate: Allocate = inMemory, columns?: Columns): Promise<Matrix | null> {
+    return this.architecture.tieWordEmbeddings ? null : this.#matrix(allocate, ['lm_head.weight'], columns);
   }
 
   finalNorm(): Promise<Float32Array> {
-    return this.#vector(['model.norm.weight']);
+    return this.#norm('model.norm.weight');
   }
 
   async layer(index: number, allocate: Allocate = inMemory): Promise<LayerWeights> {
-    const { qkvBias, oBias, mlpBias, qkNorm } = this.architecture;
+    const { qkvBias, oBias, mlpBias, qkNorm, outputNorms } = this.architecture;
     const at = (part: string) => `model.layers.${index}.${part}`;
     const qkv = ['q', 'k', 'v'].map((p) => at(`self_attn.${p}_proj`));
     const gateUp = ['gate', 'up'].map((p) => at(`mlp.${p}_proj`));
@@ -96,19 +97,28 @@ export class CheckpointWeights implements ModelWeights {
       );
     const biases = (names: readonly string[]) => this.#vector(names.map((name) => `${name}.bias`));
     return {
-      inputNorm: await this.#vector([at('input_layernorm.weight')]),
+      inputNorm: await this.#norm(at('input_layernorm.weight')),
       qkv: await weights(qkv),
       qkvBias: qkvBias ? await biases(qkv) : null,
-      qNorm: qkNorm ? await this.#vector([at('self_attn.q_norm.weight')]) : null,
-      kNorm: qkNorm ? await this.#vector([at('self_attn.k_norm.weight')]) : null,
+      qNorm: qkNorm ? await this.#norm(at('self_attn.q_norm.weight')) : null,
+      kNorm: qkNorm ? await this.#norm(at('self_attn.k_norm.weight')) : null,
       o: await weights([at('self_attn.o_proj')]),
       oBias: oBias ? await biases([at('self_attn.o_proj')]) : null,
-      postAttentionNorm: await this.#vector([at('post_attention_layernorm.weight')]),
+      attentionOutNorm: outputNorms ? await this.#norm(at('post_attention_layernorm.weight')) : null,
+      mlpNorm: await this.#norm(
+        at(outputNorms ? 'pre_feedforward_layernorm.weight' : 'post_attention_layernorm.weight'),
+      ),
       gateUp: await weights(gateUp),
       gateUpBias: mlpBias ? await biases(gateUp) : null,
       down: await weights([at('mlp.down_proj')]),
       downBias: mlpBias ? await biases([at('mlp.down_proj')]) : null,
+      mlpOutNorm: outputNorms ? await this.#norm(at('post_feedforward_layernorm.weight')) : null,
     };
+  }
+
+  async #norm(name: string): Promise<Float32Array> {
+    const weight = await this.#vector([name]);
+    return this.architecture.zeroCenteredNorms ? weight.map((value) => 1 + value) : weight;
   }
 
   /** One-dimensional tensors, one after the other. */
@@ -122,17 +132,18 @@ export class CheckpointWeights implements ModelWeights {
     return Float32Array.from(parts);
   }
 
-  /** [outputs][inputs] tensors, transposed and side by side. */
-  async #matrix(allocate: Allocate, names: readonly string[]): Promise<Matrix> {
+  /** [outputs][inputs] tensors, transposed and side by side; of a single one perhaps some outputs only. */
+  async #matrix(allocate: Allocate, names: readonly string[], some?: Columns): Promise<Matrix> {
     const parts = names.map((name) => this.#tensors.get(name)!);
     const rows = parts[0]!.tensor.shape[1]!;
-    const columns = parts.reduce((sum, { tensor }) => sum + tensor.shape[0]!, 0);
+    const columns = some?.count ?? parts.reduce((sum, { tensor }) => sum + tensor.shape[0]!, 0);
     const matrix = emptyMatrix(allocate, names.join(' and '), this.dtype, rows, columns);
     let column = 0;
     for (const { file, tensor } of parts) {
-      const outputs = tensor.shape[0]!;
+      const outputs = some?.count ?? tensor.shape[0]!;
       const step = Math.max(TILE, Math.floor(CHUNK_ELEMENTS / rows / TILE) * TILE);
-      const read = (first: number) => file.read(tensor, first * rows, Math.min(step, outputs - first) * rows);
+      const read = (first: number) =>
+        file.read(tensor, ((some?.first ?? 0) + first) * rows, Math.min(step, outputs - first) * rows);
       let ahead = read(0);
       for (let first = 0; first < outputs; first += step) {
         const count = Math.min(step, outputs - first);
@@ -151,12 +162,16 @@ export class CheckpointWeights implements ModelWeights {
   }
 }
 
-/** All tensors of model.safetensors, or of the shards that model.safetensors.index.json names. */
+/** The text model's tensors of model.safetensors, or of the shards that model.safetensors.index.json names. */
 async function locateTensors(files: FileSource): Promise<ReadonlyMap<string, Located>> {
   const located = new Map<string, Located>();
+  const add = (stored: string, file: SafetensorsFile, tensor: TensorInfo) => {
+    const name = textTensorName(stored);
+    if (name !== null) located.set(name, { file, tensor });
+  };
   if ((await files.size('model.safetensors')) !== null) {
     const file = await SafetensorsFile.open(files, 'model.safetensors');
-    for (const tensor of file.tensors.values()) located.set(tensor.name, { file, tensor });
+    for (const tensor of file.tensors.values()) add(tensor.name, file, tensor);
     return located;
   }
   const indexName = 'model.safetensors.index.json';
@@ -178,7 +193,7 @@ async function locateTensors(files: FileSource): Promise<ReadonlyMap<string, Loc
       file = await SafetensorsFile.open(files, shard);
       shards.set(shard, file);
     }
-    located.set(name, { file, tensor: file.tensor(name) });
+    add(name, file, file.tensor(name));
   }
   return located;
 }

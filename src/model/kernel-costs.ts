@@ -2,9 +2,10 @@
  * What a kernel has to do for a piece, whatever its form: floating-point operations, and bytes when each operand is read,
  * and each result written, once. Only for profiles: nothing is scheduled by it.
  */
-import { ATTENTION_PART } from './kernel-variants.ts';
+import { contextParts } from './kernel-variants.ts';
+import { windowOf } from './layer-attention.ts';
 import { type MatrixShape, matricesOf } from './matrices.ts';
-import type { Piece } from './step-inputs.ts';
+import { attendedKeys, type Piece } from './step-inputs.ts';
 import type { Architecture } from './types.ts';
 
 export interface KernelCost {
@@ -17,6 +18,8 @@ export interface CostShapes {
   /** Bytes of a weight, and of a value of K or V. */
   weightBytes: number;
   kvBytes: number;
+  /** That the embedding and the LM head lie in, a dispatch each. */
+  vocabularyPieces: number;
 }
 
 const F32 = 4;
@@ -27,10 +30,15 @@ export function kernelPlace(label: string): { kernel: string; layer: number | nu
   return { kernel, layer: layer === undefined ? null : Number(layer) };
 }
 
-export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): KernelCost {
+export function kernelCost(
+  { kernel, layer }: ReturnType<typeof kernelPlace>,
+  piece: Piece,
+  shapes: CostShapes,
+): KernelCost {
   const { architecture, weightBytes, kvBytes } = shapes;
   const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
   const matrices = matricesOf(architecture);
+  const window = windowOf(architecture, layer ?? 0);
   const rows = piece.numRows;
   const logitRows = piece.logitRows.length;
   const multiply = (m: number, { inputs: k, outputs: n }: MatrixShape): KernelCost => ({
@@ -49,16 +57,19 @@ export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): Ke
     case 'down':
       return multiply(rows, matrices[kernel]);
     case 'lm head':
-      return multiply(logitRows, matrices[kernel]);
+      return multiply(logitRows, {
+        ...matrices[kernel],
+        outputs: matrices[kernel].outputs / shapes.vocabularyPieces,
+      });
     case 'attention': {
-      const keys = piece.spans.reduce((sum, span) => sum + lastKey(piece, span), 0);
+      const keys = piece.spans.reduce((sum, span) => sum + keysOf(piece, span, window), 0);
       return {
-        flops: 4 * numHeads * headDim * piece.attendedKeys,
+        flops: 4 * numHeads * headDim * attendedKeys(piece, window),
         bytes: keys * 2 * numKvHeads * headDim * kvBytes + 2 * rows * numHeads * headDim * F32,
       };
     }
     case 'attention combine':
-      return pass(rows * numHeads * headDim * Math.ceil(piece.longestContext / ATTENTION_PART), 1, 3);
+      return pass(rows * numHeads * headDim * contextParts(piece.longestContext, window), 1, 3);
     case 'rope': {
       const values = rows * matrices.qkv.outputs;
       return { flops: 3 * values, bytes: values * (F32 + kvBytes) };
@@ -66,7 +77,7 @@ export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): Ke
     case 'swiglu':
       return pass(rows * intermediateSize, 3, 5);
     case 'embedding':
-      return { flops: 0, bytes: rows * hiddenSize * (weightBytes + F32) };
+      return { flops: 0, bytes: (rows * hiddenSize * (weightBytes + F32)) / shapes.vocabularyPieces };
     case 'final norm':
       return pass(logitRows * hiddenSize, 4);
     case 'sample':
@@ -77,7 +88,7 @@ export function kernelCost(kernel: string, piece: Piece, shapes: CostShapes): Ke
   }
 }
 
-/** Keys that the span's last row attends to. */
-function lastKey({ tokens }: Piece, { firstRow, rows }: Piece['spans'][number]): number {
-  return tokens[4 * (firstRow + rows - 1) + 1]! + 1;
+/** Keys that some row of the span attends to. */
+function keysOf({ tokens }: Piece, { firstRow, rows }: Piece['spans'][number], window: number): number {
+  return Math.min(tokens[4 * (firstRow + rows - 1) + 1]! + 1, window + rows - 1);
 }

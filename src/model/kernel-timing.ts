@@ -106,8 +106,9 @@ export class KernelTiming {
   }
 
   #add(label: string, piece: Piece, ns: number): void {
-    const { kernel, layer } = kernelPlace(label);
-    const { flops, bytes } = kernelCost(kernel, piece, this.#options.shapes);
+    const place = kernelPlace(label);
+    const { kernel, layer } = place;
+    const { flops, bytes } = kernelCost(place, piece, this.#options.shapes);
     const sum = this.#totals.get(label) ?? { kernel, layer, calls: 0, ns: 0, flops: 0, bytes: 0 };
     sum.calls += 1;
     sum.ns += ns;

@@ -13,6 +13,7 @@ import {
   mostRows,
   ROW_CLASSES,
 } from './gemm-forms.ts';
+import { EVERY_KEY } from './layer-attention.ts';
 import type { Architecture } from './types.ts';
 
 /** A form of the matrix kernel. */
@@ -169,8 +170,10 @@ export async function attentionVariants(
         : await library.get('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
     tileRows,
   });
-  const fewRows = subgroup === null ? PORTABLE_TILE_ROWS : ([1, 2, 4, 8].find((rows) => rows >= group) ?? 8);
-  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : 8;
+  // Of wide heads 8 rows are more than registers hold: half as fast, and four times as long to compile.
+  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : headDim > 128 ? 4 : 8;
+  const fewRows =
+    subgroup === null ? PORTABLE_TILE_ROWS : Math.min(manyRows, 2 ** Math.ceil(Math.log2(group)));
   const splitVariant = async (): Promise<SplitAttention> => {
     const [part, combine] = await Promise.all([
       variant(fewRows, 1),
@@ -188,6 +191,11 @@ export async function attentionVariants(
   return { few, many, split };
 }
 
+/** Parts that the keys of a row lie in, at most: `window` of them, the last of a context. */
+export function contextParts(longestContext: number, window: number): number {
+  return Math.min(Math.ceil(longestContext / ATTENTION_PART), Math.ceil((window - 1) / ATTENTION_PART) + 1);
+}
+
 /** Parts of contexts, one a query head, that the device has room for: a bound on memory, whatever the context. */
 const MOST_ATTENTION_PARTS = 16_384;
 
@@ -195,28 +203,37 @@ const MOST_ATTENTION_PARTS = 16_384;
 export function mostAttentionParts(
   { split }: AttentionVariants,
   heads: number,
-  { rows, maxModelLen }: { rows: number; maxModelLen: number },
+  { rows, maxModelLen, window }: { rows: number; maxModelLen: number; window: number },
 ): number {
-  return split ? Math.min(MOST_ATTENTION_PARTS, rows * heads * Math.ceil(maxModelLen / ATTENTION_PART)) : 0;
+  return split ? Math.min(MOST_ATTENTION_PARTS, rows * heads * contextParts(maxModelLen, window)) : 0;
 }
 
-/** Parts to split into; 1: not worth it, or no room for them. */
+/** Parts to split into; 1: not worth it, or no room for them. A window of one part is never split, wherever it lies. */
 export function attentionParts(
-  step: { rows: number; longestContext: number; workgroups: number },
+  step: { rows: number; longestContext: number; workgroups: number; window?: number },
   heads: number,
   { enoughWorkgroups }: AdapterForm,
 ): number {
-  const parts = Math.ceil(step.longestContext / ATTENTION_PART);
-  const fit = step.rows * heads * parts <= MOST_ATTENTION_PARTS;
-  return step.workgroups < enoughWorkgroups && fit ? parts : 1;
+  const { rows, longestContext, workgroups, window = EVERY_KEY } = step;
+  const parts = contextParts(longestContext, window);
+  const fit = rows * heads * parts <= MOST_ATTENTION_PARTS;
+  return workgroups < enoughWorkgroups && window > ATTENTION_PART && fit ? parts : 1;
+}
+
+/** What a subgroup of 8 lanes keeps of 8 rows in shaders/attention.wgsl. */
+const MOST_HEAD_DIM = 256;
+
+/** Threads of the rope kernel for a row: one for 8 values of a head, or for 4 where half a head is no whole number of vec4s. */
+export function ropeThreads(columns: number, headDim: number): number {
+  return headDim % 8 === 0 ? columns / 8 : columns / 4;
 }
 
 /** Throws ModelError for a shape that no form of the kernels serves. */
 export function checkKernelsServe({ name, headDim, numHeads, numKvHeads }: Architecture): void {
-  if (headDim % 8 !== 0 || headDim > 128 || numHeads % numKvHeads !== 0) {
+  if (headDim % 4 !== 0 || headDim > MOST_HEAD_DIM || numHeads % numKvHeads !== 0) {
     throw new ModelError(
       `${name} has ${numHeads} query heads, ${numKvHeads} KV heads and head_dim ${headDim}: wanted query heads in a ` +
-        'multiple of the KV heads, and a head_dim that is a multiple of 8 and at most 128; use another model',
+        `multiple of the KV heads, and a head_dim that is a multiple of 4 and at most ${MOST_HEAD_DIM}; use another model`,
     );
   }
 }

@@ -21,7 +21,7 @@ export async function loadTokenizer(name: string, files: FileSource | null): Pro
   const architecture = await loadArchitecture(name, files);
   const source = isPreset(name) ? memorySource(name, presetTokenizerFiles(name)) : files!;
   const tokenizer = await Tokenizer.load(source, architecture.vocabSize);
-  const chat = await ChatTemplate.load(source, tokenizer, architecture.eosTokenIds);
+  const chat = await ChatTemplate.load(source, architecture.eosTokenIds);
   return { architecture, tokenizer, chat };
 }
 

@@ -1,6 +1,6 @@
 /** The float64 arithmetic of the oracle. Plain loops, one matrix kept as [outputs][inputs] float32 (an exact copy). */
 import { halfTable } from './half.ts';
-import { type Matrix, pad4 } from './types.ts';
+import { type Activation, type Matrix, pad4 } from './types.ts';
 
 /** [outputs][inputs], the values of a Matrix without its padding. */
 export interface DenseMatrix {
@@ -123,31 +123,46 @@ export function rotate(head: Float64Array, position: number, frequencies: Float6
   }
 }
 
-/** silu(gate) * up of rows that hold gate, then up; [rows][width]. */
-export function swiglu(gateUp: Float64Array, rows: number, width: number): Float64Array {
+/** activation(gate) * up of rows that hold gate, then up; [rows][width]. */
+export function gatedActivation(
+  gateUp: Float64Array,
+  rows: number,
+  width: number,
+  activation: Activation = 'silu',
+): Float64Array {
+  const activate = activation === 'silu' ? silu : geluTanh;
   const out = new Float64Array(rows * width);
   for (let row = 0; row < rows; row++) {
     for (let i = 0; i < width; i++) {
       const gate = gateUp[row * 2 * width + i]!;
-      out[row * width + i] = (gate / (1 + Math.exp(-gate))) * gateUp[row * 2 * width + width + i]!;
+      out[row * width + i] = activate(gate) * gateUp[row * 2 * width + width + i]!;
     }
   }
   return out;
 }
 
-/** softmax(q K^T / sqrt(d)) V over the first `length` positions of one head's keys and values, [position][d]. */
+const silu = (x: number): number => x / (1 + Math.exp(-x));
+
+const geluTanh = (x: number): number =>
+  0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
+
+/**
+ * softmax(q K^T * scale) V over one head's keys and values, [position][d]: the first `length` positions, or of these the
+ * last `window`. The scale is 1 / sqrt(d) unless given.
+ */
 export function attend(
   q: Float64Array,
   keys: Float64Array,
   values: Float64Array,
   length: number,
   out: Float64Array,
+  { window = length, scale = 1 / Math.sqrt(q.length) }: { window?: number; scale?: number } = {},
 ): void {
   const d = q.length;
-  const scale = 1 / Math.sqrt(d);
+  const first = Math.max(0, length - window);
   const scores = new Float64Array(length);
   let max = Number.NEGATIVE_INFINITY;
-  for (let t = 0; t < length; t++) {
+  for (let t = first; t < length; t++) {
     let score = 0;
     for (let i = 0; i < d; i++) score += q[i]! * keys[t * d + i]!;
     scores[t] = score * scale;
@@ -155,7 +170,7 @@ export function attend(
   }
   let sum = 0;
   out.fill(0);
-  for (let t = 0; t < length; t++) {
+  for (let t = first; t < length; t++) {
     const p = Math.exp(scores[t]! - max);
     sum += p;
     for (let i = 0; i < d; i++) out[i]! += p * values[t * d + i]!;

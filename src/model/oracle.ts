@@ -4,9 +4,18 @@
  */
 import { RequestError } from '../errors.ts';
 import { floatToHalf, halfTable } from './half.ts';
-import { attend, type DenseMatrix, denseMatrix, linear, rmsNorm, rotate, swiglu } from './oracle-math.ts';
+import { attentionOf, attentionScale, ropeOf, windowOf } from './layer-attention.ts';
+import {
+  attend,
+  type DenseMatrix,
+  denseMatrix,
+  gatedActivation,
+  linear,
+  rmsNorm,
+  rotate,
+} from './oracle-math.ts';
 import { ropeFrequencies } from './rope.ts';
-import type { Architecture, LayerWeights, ModelWeights } from './types.ts';
+import type { Architecture, LayerAttention, LayerWeights, ModelWeights } from './types.ts';
 
 /** What K and V are rounded to when they are kept; f64 rounds nothing. */
 export type OracleKvDtype = 'f16' | 'f32' | 'f64';
@@ -54,7 +63,8 @@ export class Oracle {
   readonly architecture: Architecture;
   #weights: OracleWeights;
   #kvDtype: OracleKvDtype;
-  #frequencies: Float64Array;
+  /** By the kind of layer. */
+  #frequencies: Record<LayerAttention['kind'], Float64Array>;
   #capacity = 0;
   #length = 0;
   /** [layer * numKvHeads + head] */
@@ -65,7 +75,9 @@ export class Oracle {
     this.architecture = weights.architecture;
     this.#weights = weights;
     this.#kvDtype = options.kvDtype;
-    this.#frequencies = ropeFrequencies(weights.architecture);
+    const frequencies = (kind: LayerAttention['kind']) =>
+      ropeFrequencies({ headDim: this.architecture.headDim, ...ropeOf(this.architecture, kind) });
+    this.#frequencies = { full: frequencies('full'), sliding: frequencies('sliding') };
   }
 
   static async load(weights: ModelWeights, options: { kvDtype: OracleKvDtype }): Promise<Oracle> {
@@ -99,26 +111,33 @@ export class Oracle {
     const rows = tokenIds.length;
     this.#check(tokenIds, start);
     this.#grow(start + rows);
-    const x = new Float64Array(rows * architecture.hiddenSize);
+    const { hiddenSize } = architecture;
+    const x = new Float64Array(rows * hiddenSize);
     tokenIds.forEach((id, row) => {
-      const from = id * architecture.hiddenSize;
-      x.set(embedding.data.subarray(from, from + architecture.hiddenSize), row * architecture.hiddenSize);
+      for (let i = 0; i < hiddenSize; i++)
+        x[row * hiddenSize + i] = embedding.data[id * hiddenSize + i]! * architecture.embeddingScale;
     });
     layers.forEach((layer, index) => {
-      this.#attention(x, rows, start, layer, index);
-      const normed = rmsNorm(x, layer.postAttentionNorm, architecture.rmsNormEps);
+      add(x, this.#outNorm(this.#attention(x, rows, start, layer, index), layer.attentionOutNorm));
+      const normed = rmsNorm(x, layer.mlpNorm, architecture.rmsNormEps);
       const gateUp = linear(normed, rows, layer.gateUp, layer.gateUpBias);
-      const activated = swiglu(gateUp, rows, architecture.intermediateSize);
-      add(x, linear(activated, rows, layer.down, layer.downBias));
+      const activated = gatedActivation(gateUp, rows, architecture.intermediateSize, architecture.activation);
+      add(x, this.#outNorm(linear(activated, rows, layer.down, layer.downBias), layer.mlpOutNorm));
     });
     this.#length = start + rows;
     return this.#logits(x, rows, options.logits ?? 'last');
   }
 
-  #attention(x: Float64Array, rows: number, start: number, layer: DenseLayer, index: number): void {
+  #outNorm(delta: Float64Array, weight: Float32Array | null): Float64Array {
+    return weight ? rmsNorm(delta, weight, this.architecture.rmsNormEps) : delta;
+  }
+
+  #attention(x: Float64Array, rows: number, start: number, layer: DenseLayer, index: number): Float64Array {
     const { numHeads, numKvHeads, headDim, rmsNormEps } = this.architecture;
     const width = (numHeads + 2 * numKvHeads) * headDim;
     const group = numHeads / numKvHeads;
+    const frequencies = this.#frequencies[attentionOf(this.architecture, index).kind];
+    const seen = { window: windowOf(this.architecture, index), scale: attentionScale(this.architecture) };
     const normed = rmsNorm(x, layer.inputNorm, rmsNormEps);
     const qkv = linear(normed, rows, layer.qkv, layer.qkvBias);
     const head = (row: number, column: number) => {
@@ -129,7 +148,7 @@ export class Oracle {
       for (let h = 0; h < numHeads + numKvHeads; h++) {
         const norm = h < numHeads ? layer.qNorm : layer.kNorm;
         if (norm) head(row, h).set(rmsNorm(head(row, h), norm, rmsNormEps));
-        rotate(head(row, h), start + row, this.#frequencies);
+        rotate(head(row, h), start + row, frequencies);
       }
       for (let h = 0; h < numKvHeads; h++) {
         const at = (start + row) * headDim;
@@ -143,10 +162,10 @@ export class Oracle {
         const store = index * numKvHeads + Math.floor(h / group);
         const from = (row * numHeads + h) * headDim;
         const out = context.subarray(from, from + headDim);
-        attend(head(row, h), this.#keys[store]!, this.#values[store]!, start + row + 1, out);
+        attend(head(row, h), this.#keys[store]!, this.#values[store]!, start + row + 1, out, seen);
       }
     }
-    add(x, linear(context, rows, layer.o, layer.oBias));
+    return linear(context, rows, layer.o, layer.oBias);
   }
 
   #logits(x: Float64Array, rows: number, wanted: 'all' | 'last' | 'none'): Float64Array[] {

@@ -66,7 +66,7 @@ export async function createPassKernels(
       KV_F32,
       QK_NORM: Number(architecture.qkNorm),
     }),
-    library.get('swiglu', { WORKGROUP }),
+    library.get('swiglu', { WORKGROUP, GELU: Number(architecture.activation === 'gelu') }),
     library.get('sample', { WORKGROUP }),
   ]);
   return { gemm, attention, embed, norm: plainNorm, addNorm, logitNorm, rope, swiglu, sample };

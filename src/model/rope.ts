@@ -1,18 +1,20 @@
 /** Rotary position embedding as numbers: the angle a pair of a head's dimensions turns by, per position. */
-import type { Architecture } from './types.ts';
+import type { Rope } from './types.ts';
 
 /**
- * Radians per position of each pair (i, i + headDim / 2), [headDim / 2]. With llama3 scaling long wavelengths are
- * stretched by the factor, short ones kept, those between blended (Hugging Face: modeling_rope_utils.py,
+ * Radians per position of each pair (i, i + headDim / 2), [headDim / 2]. Linear scaling stretches every wavelength by the
+ * factor, llama3 long ones only: short ones are kept, those between blended (Hugging Face: modeling_rope_utils.py,
  * _compute_llama3_parameters).
  */
-export function ropeFrequencies(
-  architecture: Pick<Architecture, 'headDim' | 'ropeTheta' | 'ropeScaling'>,
-): Float64Array {
-  const { headDim, ropeTheta, ropeScaling } = architecture;
+export function ropeFrequencies({
+  headDim,
+  ropeTheta,
+  ropeScaling,
+}: Rope & { headDim: number }): Float64Array {
   return Float64Array.from({ length: headDim / 2 }, (_, i) => {
     const frequency = ropeTheta ** ((-2 * i) / headDim);
     if (!ropeScaling) return frequency;
+    if (ropeScaling.type === 'linear') return frequency / ropeScaling.factor;
     const { factor, lowFreqFactor, highFreqFactor, originalMaxPositionEmbeddings } = ropeScaling;
     // How often the pair turned round within the context the model was first trained on.
     const turns = (originalMaxPositionEmbeddings * frequency) / (2 * Math.PI);

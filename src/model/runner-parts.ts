@@ -10,9 +10,11 @@ import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass } from './forward-pass.ts';
 import type { GemmChoice } from './gemm-forms.ts';
 import { type AdapterForm, adapterForm, checkKernelsServe, mostAttentionParts } from './kernel-variants.ts';
+import { widestWindow } from './layer-attention.ts';
 import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
 import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
-import { kvBlockBytes, type ModelWeights } from './types.ts';
+import { type Architecture, kvBlockBytes, type ModelWeights, pad4 } from './types.ts';
+import { PIECE_BYTES } from './weight-sizes.ts';
 
 export interface RunnerLimits {
   maxNumBatchedTokens: number;
@@ -36,6 +38,8 @@ export interface ModelRunnerOptions {
   clock: Clock;
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmChoice | null;
+  /** Bytes of a piece of the embedding at most; absent: what every device binds. */
+  pieceBytes?: number;
   /** Of the pipelines: engines that start together take one each. */
   compileOrder?: 'forwards' | 'backwards';
   /** Weights uploaded, of all: layers and one for the rest. */
@@ -48,6 +52,11 @@ export interface ModelRunnerOptions {
 /** Rows of one pass through the layers at most; more rows take several passes. */
 const MAX_PIECE_ROWS = 1024;
 const MAX_LOGIT_ROWS = 64;
+
+/** As many as one binding holds, of a very large vocabulary fewer. */
+const mostLogitRows = ({ vocabSize }: Architecture): number =>
+  Math.max(1, Math.min(MAX_LOGIT_ROWS, Math.floor(PIECE_BYTES / (4 * pad4(vocabSize)))));
+
 export interface RunnerParts {
   options: ModelRunnerOptions;
   library: KernelLibrary;
@@ -80,16 +89,18 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
   const begun = options.clock.now();
   let weightsMs = 0;
   const compiling = compileKernels(options, library, form);
-  const loading = uploadWeights(gpu, weights, options.onProgress ?? (() => {})).finally(() => {
-    weightsMs = options.clock.now() - begun;
-  });
+  const loading = uploadWeights(gpu, weights, options.onProgress ?? (() => {}), options.pieceBytes).finally(
+    () => {
+      weightsMs = options.clock.now() - begun;
+    },
+  );
   // Both: nothing may be under way when a failure makes the caller destroy the device.
   await Promise.allSettled([loading, compiling]);
   const [deviceWeights, kernels] = await Promise.all([loading, compiling]);
   await gpu.run([]);
   const compileMs = options.clock.now() - begun;
   const pieceRows = Math.min(limits.maxNumBatchedTokens, MAX_PIECE_ROWS);
-  const logitRows = Math.min(limits.maxNumSeqs, pieceRows, MAX_LOGIT_ROWS);
+  const logitRows = Math.min(limits.maxNumSeqs, pieceRows, mostLogitRows(architecture));
   const requests = Math.min(limits.maxNumSeqs, pieceRows);
   const activations = createActivations(gpu, architecture, {
     rows: pieceRows,
@@ -101,6 +112,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     attentionParts: mostAttentionParts(kernels.attention, architecture.numHeads, {
       rows: requests,
       maxModelLen: limits.maxModelLen,
+      window: widestWindow(architecture),
     }),
   });
   const pass = createForwardPass({

@@ -6,6 +6,7 @@ import type { ModelExecutor, SampledToken, ScheduledBatch } from '../engine/type
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { type KernelTimes, KernelTiming, type TimingMode } from './kernel-timing.ts';
+import { widestWindow } from './layer-attention.ts';
 import { tellPiece } from './piece-spans.ts';
 import { uploadPiece } from './piece-upload.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
@@ -52,6 +53,7 @@ export class ModelRunner implements ModelExecutor {
       numBlocks: options.kv.numBlocks[0]!,
       vocabSize: architecture.vocabSize,
       maxModelLen: options.limits.maxModelLen,
+      window: widestWindow(architecture),
     };
     this.#readback = new SampleReadback(options.gpu, activations, architecture.vocabSize, options.keepLogits);
   }
@@ -101,6 +103,7 @@ export class ModelRunner implements ModelExecutor {
       architecture: weights.architecture,
       weightBytes: weights.dtype === 'f16' ? 2 : 4,
       kvBytes: kvDtype === 'f16' ? 2 : 4,
+      vocabularyPieces: this.#parts.weights.embedding.length,
     };
     const timing = mode && KernelTiming.create({ gpu, mode, shapes, clock, engineId, onSpan });
     this.#nextTiming?.timing?.destroy();

@@ -4,6 +4,7 @@
  * - residual stream of about unit scale, each layer adding about as much as an embedding;
  * - attention scores with a standard deviation of about 2, so that few tokens get most of the weight, and a changed
  *   context changes the output;
+ * - a scale of embeddings, and norms of what a layer adds, taken into account: the stream stays as it is without them;
  * - final norm gains of either sign, so that tied embeddings do not make a token its own likeliest successor.
  */
 
@@ -12,6 +13,7 @@ import { mix } from './mix.ts';
 import {
   type Allocate,
   type Architecture,
+  type Columns,
   emptyMatrix,
   inMemory,
   type LayerWeights,
@@ -106,33 +108,32 @@ export class SeededWeights implements ModelWeights {
     this.dtype = dtype;
   }
 
-  async embedding(allocate: Allocate = inMemory): Promise<Matrix> {
-    return this.#matrix(allocate, 'embedding', this.architecture.hiddenSize, [
-      { columns: this.architecture.vocabSize, deviation: 1 },
-    ]);
+  async embedding(allocate: Allocate = inMemory, columns?: Columns): Promise<Matrix> {
+    return this.#vocabulary(allocate, 'embedding', 1 / this.architecture.embeddingScale, columns);
   }
 
-  async lmHead(allocate: Allocate = inMemory): Promise<Matrix | null> {
+  async lmHead(allocate: Allocate = inMemory, columns?: Columns): Promise<Matrix | null> {
     if (this.architecture.tieWordEmbeddings) return null;
-    return this.#matrix(allocate, 'lmHead', this.architecture.hiddenSize, [
-      { columns: this.architecture.vocabSize, deviation: 1 },
-    ]);
+    return this.#vocabulary(allocate, 'lmHead', 1, columns);
   }
 
   async finalNorm(): Promise<Float32Array> {
-    const { hiddenSize } = this.architecture;
-    return this.#vector('finalNorm', hiddenSize, 0, LOGIT_DEVIATION / Math.sqrt(hiddenSize));
+    const { hiddenSize, tieWordEmbeddings, embeddingScale } = this.architecture;
+    const headScale = tieWordEmbeddings ? embeddingScale : 1;
+    return this.#vector('finalNorm', hiddenSize, 0, (headScale * LOGIT_DEVIATION) / Math.sqrt(hiddenSize));
   }
 
   async layer(index: number, allocate: Allocate = inMemory): Promise<LayerWeights> {
-    const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, qkvBias, oBias, mlpBias, qkNorm } =
-      this.architecture;
+    const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize } = this.architecture;
+    const { qkvBias, oBias, mlpBias, qkNorm, outputNorms } = this.architecture;
     const name = (tensor: string) => `layers.${index}.${tensor}`;
     const qWidth = numHeads * headDim;
     const kvWidth = numKvHeads * headDim;
     const unit = 1 / Math.sqrt(hiddenSize);
     const qkScale = Math.sqrt(SCORE_DEVIATION);
     const headNorm = (tensor: string) => (qkNorm ? this.#vector(name(tensor), headDim, qkScale, 0.2) : null);
+    const outNorm = (tensor: string) =>
+      outputNorms ? this.#vector(name(tensor), hiddenSize, 1, 0.15) : null;
     return {
       inputNorm: this.#vector(name('inputNorm'), hiddenSize, 1, 0.15),
       qkv: this.#matrix(allocate, name('qkv'), hiddenSize, [
@@ -146,7 +147,8 @@ export class SeededWeights implements ModelWeights {
         { columns: hiddenSize, deviation: 2 / Math.sqrt(qWidth) },
       ]),
       oBias: oBias ? this.#vector(name('oBias'), hiddenSize, 0, 0.1) : null,
-      postAttentionNorm: this.#vector(name('postAttentionNorm'), hiddenSize, 1, 0.15),
+      attentionOutNorm: outNorm('attentionOutNorm'),
+      mlpNorm: this.#vector(name('postAttentionNorm'), hiddenSize, 1, 0.15),
       gateUp: this.#matrix(allocate, name('gateUp'), hiddenSize, [
         { columns: 2 * intermediateSize, deviation: 1.5 * unit },
       ]),
@@ -155,6 +157,7 @@ export class SeededWeights implements ModelWeights {
         { columns: hiddenSize, deviation: 0.7 / Math.sqrt(intermediateSize) },
       ]),
       downBias: mlpBias ? this.#vector(name('downBias'), hiddenSize, 0, 0.1) : null,
+      mlpOutNorm: outNorm('mlpOutNorm'),
     };
   }
 
@@ -191,6 +194,22 @@ export class SeededWeights implements ModelWeights {
     });
   }
 
+  /** [hidden][vocab], or some of its columns: each value is that of the whole. */
+  #vocabulary(allocate: Allocate, tensor: string, deviation: number, some?: Columns): Matrix {
+    const { hiddenSize, vocabSize } = this.architecture;
+    if (!some) return this.#matrix(allocate, tensor, hiddenSize, [{ columns: vocabSize, deviation }]);
+    const { first, count } = some;
+    const key = this.#key(tensor);
+    const result = emptyMatrix(allocate, tensor, this.dtype, hiddenSize, count);
+    const [stride, whole] = [pad4(count), pad4(vocabSize)];
+    for (let row = 0; row < hiddenSize; row++) {
+      const counter = (row * whole + first) / 2;
+      this.#fill(result, row * stride, (count + 1) & ~1, key, deviation, counter);
+      result.data.fill(0, row * stride + count, (row + 1) * stride);
+    }
+    return result;
+  }
+
   #matrix(allocate: Allocate, tensor: string, rows: number, ranges: readonly ColumnRange[]): Matrix {
     const columns = ranges.reduce((sum, range) => sum + range.columns, 0);
     const stride = pad4(columns);
@@ -216,12 +235,22 @@ export class SeededWeights implements ModelWeights {
     return result;
   }
 
-  /** Elements start .. start + count, both even; an element's value depends on its place alone. */
-  #fill(matrix: Matrix, start: number, count: number, key: number, deviation: number): void {
+  /**
+   * Elements start .. start + count, both even; an element's value depends alone on its pair's place in the whole matrix,
+   * which is `counter` for the first.
+   */
+  #fill(
+    matrix: Matrix,
+    start: number,
+    count: number,
+    key: number,
+    deviation: number,
+    counter = start / 2,
+  ): void {
     if (matrix.dtype === 'f16') {
-      fillHalf(matrix.data, start, count, start >>> 1, key, this.#halfTable(deviation));
+      fillHalf(matrix.data, start, count, counter, key, this.#halfTable(deviation));
     } else {
-      fillFloat(matrix.data, start, count, start >>> 1, key, this.#floatTable(deviation));
+      fillFloat(matrix.data, start, count, counter, key, this.#floatTable(deviation));
     }
   }
 }

@@ -5,6 +5,7 @@
  */
 import { type BlockId, NULL_BLOCK, type ScheduledBatch, type ScheduledRequest } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
+import { EVERY_KEY } from './layer-attention.ts';
 import type { SampleRequest } from './sampling.ts';
 
 export interface PieceLimits {
@@ -21,6 +22,8 @@ export interface PieceShape {
   numBlocks: number;
   vocabSize: number;
   maxModelLen: number;
+  /** Keys that a token sees at most, in the layer that sees most; absent: all before it. */
+  window?: number;
 }
 
 /** Consecutive tokens of one request. */
@@ -49,7 +52,7 @@ export interface Piece {
   samples: readonly Sample[];
   /** Whose rows it holds. */
   requestIds: readonly string[];
-  /** Sum over rows of the keys they attend to. */
+  /** Sum over rows of the keys they attend to with full attention; attendedKeys() tells it of a window. */
   attendedKeys: number;
   /** Keys that the row with most attends to. */
   longestContext: number;
@@ -57,6 +60,7 @@ export interface Piece {
 
 /** Cuts a batch into pieces of at most the given size, in the batch's order. */
 export function cutIntoPieces(batch: ScheduledBatch, shape: PieceShape, limits: PieceLimits): Piece[] {
+  const { window = EVERY_KEY } = shape;
   const pieces: Piece[] = [];
   let spans: Span[] = [];
   let rows = 0;
@@ -73,7 +77,7 @@ export function cutIntoPieces(batch: ScheduledBatch, shape: PieceShape, limits: 
     checkRequest(request, shape);
     let open: Span | null = null;
     for (let i = 0; i < request.tokenIds.length; i++) {
-      const attended = request.startPosition + i + 1;
+      const attended = Math.min(request.startPosition + i + 1, window);
       const wantsLogits = request.sample !== null && i === request.tokenIds.length - 1;
       const full =
         rows + 1 > limits.rows ||
@@ -139,6 +143,14 @@ function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
   };
 }
 
+/** Sum over a piece's rows of the keys they attend to in a layer of this window. */
+export function attendedKeys(piece: Piece, window: number): number {
+  if (window >= piece.longestContext) return piece.attendedKeys;
+  let sum = 0;
+  for (let row = 0; row < piece.numRows; row++) sum += Math.min(piece.tokens[4 * row + 1]! + 1, window);
+  return sum;
+}
+
 /**
  * The attention kernel's work list: each tile is up to `tileRows` flattened rows (token * group + query head in its
  * group) of one span. [tiles] of: start of the block table, the span's first row, first flattened row, count.
@@ -169,7 +181,9 @@ function checkRequest(request: ScheduledRequest, shape: PieceShape): void {
   invariant(blockIds.length === 1 && table, () => `${requestId} has ${blockIds.length} block tables, not 1`);
   const blocks = Math.ceil(end / shape.blockSize);
   invariant(table.length >= blocks, () => `${requestId} has ${table.length} blocks for ${end} tokens`);
-  for (let b = 0; b < blocks; b++) {
+  // What no layer sees any more may have been given back.
+  const first = Math.max(0, startPosition + 1 - (shape.window ?? EVERY_KEY));
+  for (let b = Math.floor(first / shape.blockSize); b < blocks; b++) {
     const id = table[b]!;
     invariant(id > NULL_BLOCK && id < shape.numBlocks, () => `${requestId} computes with block ${id}`);
   }

@@ -4,7 +4,7 @@ import type { Architecture } from './types.ts';
 /** Names with the shapes they must have, Linears as [outputs, inputs]. */
 export function expectedTensors(architecture: Architecture): [name: string, shape: number[]][] {
   const { hiddenSize, vocabSize, numHeads, numKvHeads, headDim, intermediateSize, numLayers } = architecture;
-  const { qkvBias, oBias, mlpBias, qkNorm, tieWordEmbeddings } = architecture;
+  const { qkvBias, oBias, mlpBias, qkNorm, outputNorms, tieWordEmbeddings } = architecture;
   const qWidth = numHeads * headDim;
   const kvWidth = numKvHeads * headDim;
   const tensors: [string, number[]][] = [
@@ -28,6 +28,10 @@ export function expectedTensors(architecture: Architecture): [name: string, shap
     }
     linear('self_attn.o_proj', hiddenSize, qWidth, oBias);
     add('post_attention_layernorm.weight', [hiddenSize]);
+    if (outputNorms) {
+      add('pre_feedforward_layernorm.weight', [hiddenSize]);
+      add('post_feedforward_layernorm.weight', [hiddenSize]);
+    }
     linear('mlp.gate_proj', intermediateSize, hiddenSize, mlpBias);
     linear('mlp.up_proj', intermediateSize, hiddenSize, mlpBias);
     linear('mlp.down_proj', hiddenSize, intermediateSize, mlpBias);
@@ -41,6 +45,15 @@ export function countParameters(architecture: Architecture): number {
     (sum, [, shape]) => sum + shape.reduce((product, n) => product * n, 1),
     0,
   );
+}
+
+/**
+ * The name that a tensor has in a model of text alone; null: it belongs to another part of a model that sees as well
+ * (Gemma3ForConditionalGeneration, in the older and the newer way of naming).
+ */
+export function textTensorName(name: string): string | null {
+  if (/^(model\.)?(vision_tower|multi_modal_projector)\./.test(name)) return null;
+  return name.replace(/^language_model\./, '').replace(/^model\.language_model\./, 'model.');
 }
 
 /** Tensors that some checkpoints carry and nobody reads. */

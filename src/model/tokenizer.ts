@@ -15,7 +15,7 @@ export interface StreamDecoder {
 export class Tokenizer {
   #tokenizer: HuggingFaceTokenizer;
   #specialIds: ReadonlySet<number>;
-  /** Characters of a text that one token stands for at most; found when first asked for. */
+  /** Found when first asked for. */
   #mostCharacters: number | null = null;
   /** Whether text is changed before it is cut into tokens. */
   readonly #normalizes: boolean;
@@ -63,10 +63,10 @@ export class Tokenizer {
     return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
-  /** A number of tokens that the text has at least, found without encoding it: for refusing what is far too long. */
-  fewestTokens(text: string): number {
+  /** Characters of a text that one token stands for at most: what is far too long can be refused without encoding it. */
+  get mostCharacters(): number {
     this.#mostCharacters ??= longestToken(this.#tokenizer) * (this.#normalizes ? MOST_SHORTENING : 1);
-    return Math.ceil(text.length / this.#mostCharacters);
+    return this.#mostCharacters;
   }
 
   /** Ids that are no token (a model's vocabulary may be larger than its tokenizer's) give no text. */

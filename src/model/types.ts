@@ -1,14 +1,27 @@
 /** A decoder-only transformer, as numbers and as weights in the layout that the kernels read. */
 
-export interface RopeScaling {
-  type: 'llama3';
-  factor: number;
-  lowFreqFactor: number;
-  highFreqFactor: number;
-  originalMaxPositionEmbeddings: number;
+export type RopeScaling =
+  | { type: 'linear'; factor: number }
+  | {
+      type: 'llama3';
+      factor: number;
+      lowFreqFactor: number;
+      highFreqFactor: number;
+      originalMaxPositionEmbeddings: number;
+    };
+
+export interface Rope {
+  ropeTheta: number;
+  ropeScaling: RopeScaling | null;
 }
 
-export interface Architecture {
+/** What a token attends to: all before it, or the last `window` tokens, its own included. */
+export type LayerAttention = { kind: 'full' } | { kind: 'sliding'; window: number };
+
+/** Of the gate, in the MLP; gelu is the tanh approximation. */
+export type Activation = 'silu' | 'gelu';
+
+export interface Architecture extends Rope {
   /** 'nano', 'recall', or the directory's name. */
   name: string;
   numLayers: number;
@@ -19,8 +32,19 @@ export interface Architecture {
   intermediateSize: number;
   vocabSize: number;
   rmsNormEps: number;
-  ropeTheta: number;
-  ropeScaling: RopeScaling | null;
+  /** By layer; a list that is shorter than the layers begins again (attentionOf). */
+  attention: readonly LayerAttention[];
+  /** In layers with a window; null: as in the others. */
+  slidingRope: Rope | null;
+  /** Scores are divided by its square root; null: head_dim. */
+  queryPreAttnScalar: number | null;
+  activation: Activation;
+  /** Embeddings are multiplied by it; the LM head, tied or not, is not. */
+  embeddingScale: number;
+  /** Norms are stored as what is added to 1 (Gemma); once loaded they are plain. */
+  zeroCenteredNorms: boolean;
+  /** What attention and the MLP give is normalised before it is added (Gemma). */
+  outputNorms: boolean;
   /** Longest sequence, prompt and output together. */
   maxModelLen: number;
   tieWordEmbeddings: boolean;
@@ -54,12 +78,16 @@ export interface LayerWeights {
   kNorm: Float32Array | null;
   o: Matrix;
   oBias: Float32Array | null;
-  postAttentionNorm: Float32Array;
+  /** Of what attention gives; null without output norms. Hugging Face calls it post_attention_layernorm in Gemma. */
+  attentionOutNorm: Float32Array | null;
+  /** Before the MLP: post_attention_layernorm, in Gemma pre_feedforward_layernorm. */
+  mlpNorm: Float32Array;
   /** Columns: gate, then up. */
   gateUp: Matrix;
   gateUpBias: Float32Array | null;
   down: Matrix;
   downBias: Float32Array | null;
+  mlpOutNorm: Float32Array | null;
 }
 
 /**
@@ -70,14 +98,20 @@ export type Allocate = (name: string, dtype: WeightDtype, elements: number) => U
 export const inMemory: Allocate = (_, dtype, elements) =>
   dtype === 'f16' ? new Uint16Array(elements) : new Float32Array(elements);
 
+/** Columns [first, first + count) of a matrix; `first` is a multiple of 4. */
+export interface Columns {
+  first: number;
+  count: number;
+}
+
 /** Weights, produced layer by layer so that no second whole copy exists in memory. */
 export interface ModelWeights {
   architecture: Architecture;
   dtype: WeightDtype;
-  /** [hidden][vocab]: the embedding reads a column; with tied embeddings it is the LM head as well. */
-  embedding(allocate?: Allocate): Promise<Matrix>;
+  /** [hidden][vocab], or some of its columns: the embedding reads one; with tied embeddings it is the LM head as well. */
+  embedding(allocate?: Allocate, columns?: Columns): Promise<Matrix>;
   /** null when tied. */
-  lmHead(allocate?: Allocate): Promise<Matrix | null>;
+  lmHead(allocate?: Allocate, columns?: Columns): Promise<Matrix | null>;
   finalNorm(): Promise<Float32Array>;
   layer(index: number, allocate?: Allocate): Promise<LayerWeights>;
 }

@@ -2,7 +2,7 @@
 import { AdapterError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import { type MatrixShape, matricesOf } from './matrices.ts';
-import { type Architecture, pad4, type WeightDtype } from './types.ts';
+import { type Architecture, type Columns, pad4, type WeightDtype } from './types.ts';
 
 /** Bytes of all weights on the device, and of the largest in one buffer. */
 export interface WeightSizes {
@@ -10,23 +10,51 @@ export interface WeightSizes {
   largest: { name: string; bytes: number };
 }
 
+/**
+ * Bytes of a piece of the embedding or the LM head at most: what every WebGPU device binds (maxStorageBufferBindingSize).
+ * The same everywhere, so that a model is laid out alike on all of them.
+ */
+export const PIECE_BYTES = 2 ** 27;
+/** A piece has a multiple of so many columns: every form of the matrix kernel serves it, and its bytes need no padding. */
+const PIECE_COLUMNS = 8;
+
+const elementBytes = (dtype: WeightDtype): number => (dtype === 'f16' ? 2 : 4);
+const bufferBytes = (bytes: number): number => Math.max(16, (bytes + 15) & ~15);
+
+/** The columns of each piece of the embedding, [hidden][vocab], and of the LM head: a single one where it fits. */
+export function vocabularyPieces(
+  { hiddenSize, vocabSize }: Architecture,
+  dtype: WeightDtype,
+  pieceBytes = PIECE_BYTES,
+): Columns[] {
+  const columnBytes = elementBytes(dtype) * pad4(hiddenSize);
+  if (columnBytes * pad4(vocabSize) <= pieceBytes) return [{ first: 0, count: vocabSize }];
+  const fit = Math.max(1, Math.floor(pieceBytes / columnBytes / PIECE_COLUMNS)) * PIECE_COLUMNS;
+  const pieces = Math.ceil(vocabSize / fit);
+  const each = Math.ceil(vocabSize / pieces / PIECE_COLUMNS) * PIECE_COLUMNS;
+  return Array.from({ length: Math.ceil(vocabSize / each) }, (_, i) => ({
+    first: i * each,
+    count: Math.min(each, vocabSize - i * each),
+  }));
+}
+
 /** Matrices in `dtype`, rows and columns padded to 4; norms and biases in float32; each buffer a multiple of 16 bytes. */
 export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
-  const element = dtype === 'f16' ? 2 : 4;
-  const buffer = (bytes: number) => Math.max(16, (bytes + 15) & ~15);
-  const vector = (length: number) => buffer(4 * length);
-  const bytesOf = ({ inputs, outputs }: MatrixShape) => buffer(element * pad4(inputs) * pad4(outputs));
+  const vector = (length: number) => bufferBytes(4 * length);
+  const bytesOf = ({ inputs, outputs }: MatrixShape) =>
+    bufferBytes(elementBytes(dtype) * pad4(inputs) * pad4(outputs));
   const { 'lm head': head, ...ofLayer } = matricesOf(a);
   // Shaped as the LM head is, whether tied or not.
-  const embedding = bytesOf(head);
-  let largest = { name: 'embedding', bytes: embedding };
-  let layer = 2 * vector(a.hiddenSize) + (a.qkNorm ? vector(2 * a.headDim) : 0);
+  const pieces = vocabularyPieces(a, dtype).map(({ count }) => bytesOf({ ...head, outputs: count }));
+  let largest = { name: 'embedding', bytes: pieces[0]! };
+  let layer = (a.outputNorms ? 4 : 2) * vector(a.hiddenSize) + (a.qkNorm ? vector(2 * a.headDim) : 0);
   for (const [name, shape] of Object.entries(ofLayer)) {
     const bytes = bytesOf(shape);
     layer += bytes + (shape.bias ? vector(shape.outputs) : 0);
     if (bytes > largest.bytes) largest = { name, bytes };
   }
   const heads = a.tieWordEmbeddings ? 1 : 2;
+  const embedding = pieces.reduce((sum, bytes) => sum + bytes, 0);
   return { total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer, largest };
 }
 

@@ -20,6 +20,10 @@ export interface EngineClient {
   /** One life of an engine: what takes the place of one that ended has another id, and nothing of what that one held. */
   readonly engineId: string;
   readonly role: EngineRole;
+  /** The group of P and D that it belongs to; absent: the one that all are in. */
+  readonly roleset?: string;
+  /** It serves whole turns, where no P and D can; absent: it does not. */
+  readonly combined?: boolean;
   /** Where other engines reach it. */
   readonly address: RemoteAddress;
   readonly load: {

@@ -4,40 +4,31 @@
  */
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { PromptAccount } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
+import { ANYWHERE, type Placed, type Placement, partners, place } from './placement.ts';
 
 /** What is known of an engine when a plan is made. */
 export interface EngineView {
   engineId: string;
   role: EngineRole;
+  /** Absent: the one that all are in. */
+  roleset?: string;
+  /** It serves whole turns, where no P and D can; absent: it does not. */
+  combined?: boolean;
   /** It ended, or failed this very turn. */
   ended: boolean;
   /** Requests of this router that are under way there: exact, whatever the signals say. */
   inFlight: number;
-  /** Engines of one roleset serve a turn together where the fleet is made of such; absent: the only one. */
-  roleset?: string;
   /** As old as a scraped metric would be; null: it has told nothing yet. */
   signals: EngineSignals | null;
 }
 
 /** What an engine told of itself. */
-export interface EngineSignals {
-  /** When, on the shared clock, milliseconds. */
-  atMs: number;
-  running: number;
-  waiting: number;
-  waitingForRemote: number;
-  freeBlocks: number;
-  /** The null block does not count. */
-  numBlocks: number;
-  /** Over the last window: tokens a second, and requests that ended a second. */
-  promptTokensPerSecond: number;
-  generationTokensPerSecond: number;
-  endedPerSecond: number;
-}
+export type EngineSignals = EngineLoad;
 
 /** What a plan is made for. A policy never sees how long the answer will be. */
 export interface RouteRequest {
@@ -114,6 +105,7 @@ export type RoutingEvent =
       promptTokens: number;
       request: RouteRequest;
     }
+  /** `ms`: from the first step that computed it to the output that ends the prefill. */
   | { kind: 'prefilled'; number: number; engineId: string; ms: number; prompt: PromptAccount | null }
   /** KV was moved for it: to P from who held it, or from P to D. `ms`: from the READ's posting to its end. */
   | { kind: 'moved'; number: number; from: string; to: string; bytes: number; ms: number }
@@ -129,23 +121,45 @@ export interface RoutingPolicy {
 }
 
 /**
- * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. A
- * fleet has at least one engine of each role. Throws RequestError where the policy refuses the turn.
+ * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. Throws
+ * RequestError when no roleset takes the prompt, and when the policy refuses the turn.
  */
 export function planTurn(
   request: RouteRequest,
   engines: readonly EngineView[],
   policy: RoutingPolicy,
+  placement: Placement = ANYWHERE,
 ): TurnPlan {
-  const candidates = { prefill: candidatesOf('prefill', engines), decode: candidatesOf('decode', engines) };
-  const { prefill, decode, why, alone: local, recompute, refused } = policy.route(request, candidates);
+  const { mode, handover, held, turnsBefore, promptTokenIds } = request;
+  const byMode = mode === 'monolithic' ? 'mode monolithic' : laterLocal(mode, turnsBefore);
+  const turn = { promptTokens: promptTokenIds.length, alone: byMode !== null };
+  const placed = place(turn, engines, placement);
+  const routing = routed(request, placed, policy, placement);
+  const { prefill, decode, why, alone: local, recompute, refused } = routing;
   if (refused !== undefined) throw new RequestError(`the routing policy refuses the turn: ${refused}`);
-  const { mode, handover, held, turnsBefore } = request;
-  if (mode === 'monolithic') return alone(decode, 'mode monolithic');
-  if (mode === 'decode-local' && turnsBefore > 0) return alone(decode, 'mode decode-local, a later turn');
+  if (byMode !== null) return alone(decode, byMode);
+  if (placed.alone) return alone(decode, `no P and D that take it: ${why}`);
   if (local) return alone(decode, why);
   const load = mode === 'bidirectional' && held && !recompute ? { from: held.engineId } : null;
   return { way: handover, prefill: prefill.engineId, decode: decode.engineId, load, why };
+}
+
+const laterLocal = (mode: Mode, turnsBefore: number): string | null =>
+  mode === 'decode-local' && turnsBefore > 0 ? 'mode decode-local, a later turn' : null;
+
+/** A pair over two rolesets is asked for again with P as it is, among its partners. */
+function routed(
+  request: RouteRequest,
+  { prefill, decode, alone }: Placed<EngineView>,
+  policy: RoutingPolicy,
+  placement: Placement,
+): Routing {
+  const first = policy.route(request, { prefill, decode });
+  const near = partners(first.prefill, decode, placement);
+  if (alone || near.includes(first.decode)) return first;
+  // What takes engines in turn has been through all P since it last came to this one.
+  const number = Math.floor(request.number / prefill.length);
+  return policy.route({ ...request, number }, { prefill: [first.prefill], decode: near });
 }
 
 /**
@@ -169,9 +183,3 @@ const alone = ({ engineId }: EngineView, why: string) => ({ way: 'alone' as cons
 
 const candidates = (role: EngineRole, engines: readonly EngineView[]): readonly EngineView[] =>
   engines.filter((engine) => engine.role === role);
-
-function candidatesOf(role: EngineRole, engines: readonly EngineView[]): readonly EngineView[] {
-  const all = candidates(role, engines);
-  const serving = all.filter(({ ended }) => !ended);
-  return serving.length > 0 ? serving : all;
-}

@@ -4,19 +4,25 @@ import type { StreamDecoder } from './answer.ts';
 import { type Conversation, goesOn } from './conversations.ts';
 import type { GenerateRequest, Message } from './turn-types.ts';
 
+/** Text to ids, without special tokens. */
+type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
+
 /** What the router needs of a model's tokenizer and chat template. */
 export interface TurnText {
   architecture: { eosTokenIds: readonly number[] };
   tokenizer: { encode(text: string): number[]; streamDecoder(): StreamDecoder };
   chat: {
-    /** Throws RequestError or ModelError. */
-    encodePrompt(messages: readonly Message[]): number[];
+    /** Rejects with RequestError or ModelError. */
+    encodePrompt(messages: readonly Message[], encode: Encode): Promise<readonly number[]>;
     /** `historyIds`: prompt and output of the last turn, which messagesBefore stand for. */
-    nextTurnPrompt(next: {
-      historyIds: readonly number[];
-      messagesBefore: readonly Message[];
-      newMessages: readonly Message[];
-    }): { promptTokenIds: number[] };
+    nextTurnPrompt(
+      next: {
+        historyIds: readonly number[];
+        messagesBefore: readonly Message[];
+        newMessages: readonly Message[];
+      },
+      encode: Encode,
+    ): Promise<{ promptTokenIds: readonly number[] }>;
   };
 }
 
@@ -27,11 +33,11 @@ export class PromptBuilder {
     this.#text = text;
   }
 
-  /** `conversation`: what is known of it; null for a prompt that stands alone. Throws RequestError. */
-  build(
-    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText'>,
+  /** `conversation`: what is known of it; null for a prompt that stands alone. Rejects with RequestError. */
+  async build(
+    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText' | 'encode'>,
     conversation: Conversation | null,
-  ): readonly number[] {
+  ): Promise<readonly number[]> {
     const { messages, promptTokenIds, promptText } = request;
     const given = [messages, promptTokenIds, promptText].filter((form) => form !== undefined);
     if (given.length > 1)
@@ -39,8 +45,9 @@ export class PromptBuilder {
         'a request has more than one of messages, promptTokenIds and promptText: give one',
       );
     if (promptTokenIds) return promptTokenIds;
+    const encode = request.encode ?? ((text) => this.#text.tokenizer.encode(text));
     const goingOn = conversation && goesOn(conversation, request) ? conversation : null;
-    if (promptText !== undefined) return this.#fromText(promptText, goingOn);
+    if (promptText !== undefined) return fromText(promptText, goingOn, encode);
     if (!messages || messages.length === 0) {
       throw new RequestError('a request has no messages and no promptTokenIds: give one of them');
     }
@@ -50,18 +57,21 @@ export class PromptBuilder {
       );
     }
     if (goingOn?.messages) {
-      return this.#text.chat.nextTurnPrompt({
-        historyIds: goingOn.historyIds,
-        messagesBefore: goingOn.messages,
-        newMessages: messages.slice(goingOn.messages.length),
-      }).promptTokenIds;
+      const { historyIds, messages: messagesBefore } = goingOn;
+      const newMessages = messages.slice(messagesBefore.length);
+      const turn = { historyIds, messagesBefore, newMessages };
+      return (await this.#text.chat.nextTurnPrompt(turn, encode)).promptTokenIds;
     }
-    return this.#text.chat.encodePrompt(messages);
+    return this.#text.chat.encodePrompt(messages, encode);
   }
+}
 
-  #fromText(text: string, goingOn: Conversation | null): readonly number[] {
-    const { tokenizer } = this.#text;
-    if (!goingOn?.text) return tokenizer.encode(text);
-    return [...goingOn.historyIds, ...tokenizer.encode(text.slice(goingOn.text.length))];
-  }
+async function fromText(
+  text: string,
+  goingOn: Conversation | null,
+  encode: Encode,
+): Promise<readonly number[]> {
+  if (!goingOn?.text) return encode(text);
+  const { historyIds } = goingOn;
+  return [...historyIds, ...(await encode(text.slice(goingOn.text.length)))];
 }

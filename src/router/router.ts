@@ -1,32 +1,18 @@
-/**
- * Serves one turn of a conversation after the other: prompt, plan, engines, text, and what is remembered for the next
- * turn. Who serves is planned in plan.ts, how in ways.ts. Knows engines as EngineClients only, and has no clock, thread,
- * GPU or tokenizer of its own: it runs over real, fake and simulated engines alike.
- */
-import type { Handover } from '../config/cluster-schema.ts';
-import type { Mode } from '../config/modes.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
-import type { Clock } from '../engine/types.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
-import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
+import { type Conversation, type ConversationCache, release } from './conversations.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
-import {
-  type EngineView,
-  enginesOf,
-  planAgain,
-  planTurn,
-  type RouteRequest,
-  type RoutingPolicy,
-  type TurnPlan,
-} from './plan.ts';
+import { planAgain, type TurnPlan } from './plan.ts';
+import { type PlannerDeps, planned } from './planned.ts';
 import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
+import type { TurnWatch } from './turn-watch.ts';
 import { type Turn, turnOutputs, type Way } from './ways.ts';
 
 /** The router accepted a turn. */
@@ -48,16 +34,10 @@ export interface RequestNotice {
   engineId: string;
 }
 
-export interface RouterDeps {
+export interface RouterDeps extends PlannerDeps {
   text: TurnText;
   prompts: PromptBuilder;
   conversations: ConversationCache;
-  clock: Clock;
-  policy: RoutingPolicy;
-  /** What is in force now. `throttled`: a modelled link slows transfers down. */
-  settings: () => { mode: Mode; handover: Handover; throttled: boolean };
-  /** Those there are now, ended ones included. */
-  engines: () => readonly EngineClient[];
   onTurn: (notice: TurnNotice) => void;
   onRequest: (notice: RequestNotice) => void;
   /** An id that nobody can guess, for what is called so here. */
@@ -90,17 +70,26 @@ export class Router {
     acceptedMs: number,
   ): AsyncGenerator<GeneratedToken> {
     const { conversations, prompts, text, spans } = this.#deps;
-    const promptTokenIds = prompts.build(request, conversation);
+    let promptTokenIds: readonly number[];
+    let historyIds: readonly number[];
+    do {
+      historyIds = conversation.historyIds;
+      promptTokenIds = await prompts.build(request, conversation);
+      // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
+    } while (conversation.historyIds !== historyIds);
+    // What is held stays for a turn that somebody waits for.
+    request.signal?.throwIfAborted();
     request.onPrompt?.(promptTokenIds);
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
-    const plan = this.#plan(request, conversation, { number, nowMs: acceptedMs, promptTokenIds }, held);
+    const accepted = { number, acceptedMs, promptTokenIds };
+    const { plan, watch, routed } = planned(this.#deps, request, conversation, accepted, held);
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const turn = conversation.turns + 1;
     const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
-    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs });
+    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed });
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
     const stopping = new AbortController();
     const asked: Omit<Turn, 'requestIds'> = {
@@ -113,12 +102,14 @@ export class Router {
       signal: request.signal ?? null,
       stopped: stopping.signal,
     };
+    let given = offered === null;
     const give = (): void => {
-      if (offered) release(offered);
+      if (!given) release(offered!);
+      given = true;
     };
     const outputs = request.failover
-      ? this.#withFailover(served, asked, plan, give)
-      : this.#go(served, asked, plan!, '');
+      ? this.#withFailover(served, asked, plan, watch, give)
+      : this.#go(served, asked, plan!, watch, '');
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder(),
       eosTokenIds: text.architecture.eosTokenIds,
@@ -127,45 +118,15 @@ export class Router {
       minTokens: asked.sampling.minTokens,
       onStop: () => stopping.abort(),
     });
-    let finished = false;
     spans.turnBegins(served);
     try {
-      for await (const item of answer) {
-        const token = this.#token(item, request, served);
-        finished = token.final !== null;
-        yield token;
-      }
+      for await (const item of answer) yield this.#token(item, request, served);
     } finally {
-      // Nobody else would tell D that its blocks are free.
-      if (!finished) give();
+      // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
+      give();
+      watch.ended();
       spans.turnEnds(served);
     }
-  }
-
-  /** null: the plan's engines ended before it began, and the request may go another way. */
-  #plan(
-    request: GenerateRequest,
-    { id: conversationId, turns: turnsBefore }: Conversation,
-    turn: Pick<RouteRequest, 'number' | 'nowMs' | 'promptTokenIds'>,
-    held: HeldForNextTurn | null,
-  ): TurnPlan | null {
-    const { mode, handover } = this.#deps.settings();
-    const views = this.#views();
-    const offered = held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 };
-    const asked = {
-      ...turn,
-      conversationId,
-      turnsBefore,
-      mode,
-      handover,
-      held: offered,
-      cachedTokens: () => 0,
-    };
-    const plan = planTurn(asked, views, this.#deps.policy);
-    const broken = enginesOf(plan).some((id) =>
-      views.some(({ engineId, ended }) => engineId === id && ended),
-    );
-    return broken && request.failover ? null : plan;
   }
 
   /** What the plan's engines give, and after a failure what others do. `again`: called before another way is gone. */
@@ -173,17 +134,20 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan | null,
+    watch: TurnWatch,
     again: () => void,
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const other = planAgain(this.#views(), alone);
+      const { views } = this.#deps.routing();
+      const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
       if (!other) return null;
       alone.add(other.engineId);
       again();
-      return this.#go(served, { ...asked, remote: null }, other, `-again${alone.size}`);
+      watch.planned(other);
+      return this.#go(served, { ...asked, remote: null }, other, watch, `-again${alone.size}`);
     };
-    const first = plan ? this.#go(served, asked, plan, '') : next();
+    const first = plan ? this.#go(served, asked, plan, watch, '') : next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
     return withFailover(first, next);
   }
@@ -192,6 +156,7 @@ export class Router {
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
     plan: TurnPlan,
+    watch: TurnWatch,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
     const { newId } = this.#deps;
@@ -206,6 +171,7 @@ export class Router {
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
     for await (const item of turnOutputs(way, { ...asked, requestIds })) {
       served.hear(item);
+      watch.heard(item);
       if (item.answers) yield item;
     }
   }
@@ -226,12 +192,6 @@ export class Router {
     };
     if (plan.way === 'alone') return { way: 'alone', engine: engine(plan.engineId) };
     return { way: plan.way, prefill: engine(plan.prefill), decode: engine(plan.decode) };
-  }
-
-  #views(): EngineView[] {
-    return this.#deps.engines().map(({ engineId, role, ended, load }) => {
-      return { engineId, role, ended: ended !== null, inFlight: load.inFlight, signals: null };
-    });
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {

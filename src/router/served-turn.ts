@@ -7,6 +7,7 @@ import { turnStages } from '../measure/stages.ts';
 import { noStages } from '../transport/transfer.ts';
 import type { TransferResult, TransferStages } from '../transport/types.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
+import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { TransferSummary, TurnResult } from './turn-types.ts';
 import type { TurnOutput, Way } from './ways.ts';
@@ -19,6 +20,8 @@ export interface TurnFacts {
   heldTokens: number;
   /** Router's acceptance, on the shared clock, milliseconds. */
   acceptedMs: number;
+  /** How it was routed; null: its engines ended before it began, and it went another way. */
+  routed: RoutedTurn | null;
 }
 
 export class ServedTurn {
@@ -72,10 +75,11 @@ export class ServedTurn {
 
   /** The turn as spans of its own. Call after the last token. */
   ownSpans(): RawSpan[] {
-    const { turnId, conversation, acceptedMs } = this.facts;
+    const { turnId, conversation, acceptedMs, routed } = this.facts;
     const tokens = this.outputTokenIds.length;
     const args = { conversationId: conversation.id, turn: conversation.turns, tokens };
     return [
+      ...(routed ? [routeSpan(turnId, routed)] : []),
       routerSpan('ttft', turnId, acceptedMs, this.#firstMs ?? acceptedMs, args),
       routerSpan('turn', turnId, acceptedMs, this.#lastMs, args),
     ];
@@ -102,7 +106,7 @@ export class ServedTurn {
 
   /** Call once, after the last token. `throttled`: a modelled link slowed its transfers down. */
   result(finishReason: FinishReason, throttled: boolean): TurnResult {
-    const { turnId, conversation, promptTokenIds, acceptedMs } = this.facts;
+    const { turnId, conversation, promptTokenIds, acceptedMs, routed } = this.facts;
     const firstMs = this.#firstMs;
     const prompt = this.#account();
     if (!prompt || firstMs === null)
@@ -124,6 +128,7 @@ export class ServedTurn {
         pToD: summarise(this.#heard.decode?.transfers ?? [], throttled),
         dToP: summarise(this.#heard.prefill?.transfers ?? [], throttled),
       },
+      routed,
     };
   }
 

@@ -1,5 +1,6 @@
 /** A turn's result in the words of the report. */
-import type { TransferReport, TurnReport } from '../measure/report.ts';
+import type { RoutingReport, TransferReport, TurnReport } from '../measure/report.ts';
+import type { RoutedTurn } from './decision.ts';
 import type { TurnResult } from './turn-types.ts';
 
 const nothing: TransferReport = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
@@ -36,6 +37,32 @@ export function turnReport(
     latency_ms: result.latencyMs,
     stages_ms: { ...result.stagesMs },
     overlapped_ms: { ...result.overlappedMs },
+    ...(result.routed ? { routing: routingReport(result.routed) } : {}),
     transfer: { p_to_d: moved(transfer.pToD), d_to_p: moved(transfer.dToP) },
+  };
+}
+
+export function routingReport(routed: RoutedTurn): RoutingReport {
+  const { policy, way, prefill, decode, load, why, predictedTtftMs, startMs, endMs } = routed;
+  return {
+    policy,
+    way,
+    prefill,
+    decode,
+    load,
+    why,
+    predicted_ttft_ms: predictedTtftMs,
+    decided_in_ms: endMs - startMs,
+    candidates: routed.candidates.map((candidate) => ({
+      engine_id: candidate.engineId,
+      side: candidate.side,
+      in_flight: candidate.inFlight,
+      running: candidate.running,
+      waiting: candidate.waiting,
+      age_ms: candidate.ageMs,
+      cached_tokens: candidate.cachedTokens,
+      score: candidate.score,
+      best: candidate.best,
+    })),
   };
 }

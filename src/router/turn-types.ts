@@ -2,6 +2,7 @@
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { TransferStages } from '../transport/types.ts';
+import type { RoutedTurn } from './decision.ts';
 
 export interface Message {
   role: string;
@@ -32,6 +33,8 @@ export interface GenerateRequest {
   findConversation?: boolean;
   /** Serves the turn another way when an engine or a transfer fails, with the same tokens. Left out: such errors are thrown. */
   failover?: boolean;
+  /** How text becomes token ids, without special tokens; left out: by the model's tokenizer, in this thread. */
+  encode?: (text: string) => Promise<readonly number[]>;
   /** Told the prompt before any engine is asked; what it throws ends the turn. */
   onPrompt?: (promptTokenIds: readonly number[]) => void;
   /** Ends the turn at its engines at once. */
@@ -77,6 +80,8 @@ export interface TurnResult {
   stagesMs: Readonly<Record<string, number>>;
   /** What each stage did while another one was waited for. */
   overlappedMs: Readonly<Record<string, number>>;
+  /** Who was chosen of whom, and why; null where the plan's engines had ended, absent where nothing routes. */
+  routed?: RoutedTurn | null;
   transfer: { pToD: TransferSummary | null; dToP: TransferSummary | null };
 }
 
@@ -97,5 +102,11 @@ export interface GeneratedToken {
 /** What of a request decides its prompt. */
 export type PromptSource = Pick<
   GenerateRequest,
-  'conversationId' | 'findConversation' | 'messages' | 'promptText' | 'promptTokenIds' | 'cacheSalt'
+  | 'conversationId'
+  | 'findConversation'
+  | 'messages'
+  | 'promptText'
+  | 'promptTokenIds'
+  | 'cacheSalt'
+  | 'encode'
 >;

@@ -189,7 +189,11 @@ export async function* requestOutputs(
   } finally {
     signal?.removeEventListener('abort', onAbort);
     stopped?.removeEventListener('abort', onStop);
-    if (!ended) await engine.abort(requestId);
+    if (!ended) {
+      await engine.abort(requestId);
+      // Its end may be on its way, or unread: nobody else will learn what it left.
+      await engine.release([requestId]);
+    }
   }
 }
 

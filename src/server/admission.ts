@@ -1,8 +1,5 @@
 /** How many requests a port takes: those that its engine serves at once, and so many that wait. The next one is told to come back. */
-import { HttpError } from './http-error.ts';
-
-/** Seconds: a step or a short answer later there may be room. */
-const RETRY_AFTER = '1';
+import { comeBack } from './http-error.ts';
 
 export class Admission {
   readonly #limit: number;
@@ -44,8 +41,4 @@ export class Admission {
   abortAll(): void {
     for (const abort of this.#inside) abort.abort(comeBack('the server is stopping'));
   }
-}
-
-function comeBack(message: string): HttpError {
-  return new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
 }

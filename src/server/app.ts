@@ -1,25 +1,22 @@
 /** One port's Hono app, from the service behind it. Routes only; shapes, checks and streams are in the files it names. */
-import { type Context, Hono, type MiddlewareHandler } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
+import type { Context, Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
 import { Admission } from './admission.ts';
-import { requireKey } from './api-key.ts';
-import {
-  type Asked,
-  askedByChat,
-  askedByCompletion,
-  askedByDetokenize,
-  askedByGenerate,
-  askedByTokenize,
-} from './bodies.ts';
+import { baseApp, tellError } from './base-app.ts';
+import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { type GenerationDeps, respond } from './generation.ts';
-import { asHttpError, errorBody, HttpError } from './http-error.ts';
+import { HttpError } from './http-error.ts';
+import { conversationIdOf, requestIdOf } from './ids.ts';
 import { bodyOf, jsonResponse } from './json.ts';
+import { requireKey } from './keys.ts';
 import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
+import { overSignal } from './over.ts';
 import type { PortService } from './service.ts';
+import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
+import { mountTextRoutes } from './text-routes.ts';
 
 export interface AppOptions {
   /** Of the program, for GET /version. */
@@ -35,54 +32,26 @@ export interface AppOptions {
   streamingKvParams?: boolean;
   /** Wanted in the Authorization header; null: nobody is asked. */
   apiKey?: string | null;
+  /** Does as well. */
+  adminKey?: string | null;
   /** Whose pages may ask; none: no page of another origin. */
   corsOrigins?: readonly string[];
   log?: ServerLog;
   /** Told of every generation request. */
   observer?: RequestObserver | null;
-  /** Adds routes of other files: metrics, KV events, cache queries. */
+  /** Adds routes of other files. */
   mount?: (app: Hono) => void;
 }
 
-/** Bytes: a body of the longest context in the longest spelling of its tokens is far smaller. */
-export const MOST_BODY_BYTES = 4 * 2 ** 20;
-
-const MOST_ID_CHARACTERS = 128;
 const DEFAULT_MAX_QUEUE = 256;
 
 export function createApp(service: PortService, options: AppOptions): Hono {
-  const app = new Hono();
   const { log } = options;
-  const tellError = (error: unknown) =>
-    log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
-  app.onError((error, c) => {
-    const known = asHttpError(error);
-    if (known.status === 500) tellError(error);
-    return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
-  });
-  app.notFound((c) => {
-    const methods = app.routes.filter(({ path, method }) => path === c.req.path && method !== 'ALL');
-    const here = [...new Set(methods.map(({ method }) => method))].join(', ');
-    if (here === '') throw new HttpError(404, `there is no ${c.req.method} ${c.req.path} here`);
-    throw new HttpError(405, `${c.req.path} takes ${here}, not ${c.req.method}`, null, { Allow: here });
-  });
-  app.use(async (c, next) => {
-    const begun = performance.now();
-    await next();
-    const { method, path } = c.req;
-    const { status } = c.res;
-    log?.access({
-      port: service.name,
-      method,
-      path,
-      status,
-      ms: performance.now() - begun,
-      requestId: requestIdOf(c),
-    });
-  });
+  const app = baseApp(service.name, log);
   if (options.corsOrigins?.length) app.use(cors({ origin: [...options.corsOrigins] }));
-  if (options.apiKey) app.use(requireKey(options.apiKey));
-  app.use(limitBody);
+  const { apiKey = null, adminKey = null } = options;
+  if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
+  app.use(limitBody(mostBodyBytes(service)));
 
   app.get('/health', (c) => {
     const reason = service.unhealthy();
@@ -91,20 +60,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   });
   app.get('/version', () => jsonResponse({ version: options.version }));
   app.get('/v1/models', () => jsonResponse(modelList(service, options.created)));
-  app.post('/tokenize', async (c) => jsonResponse(tokenized(service, askedByTokenize(await bodyOf(c)))));
-  app.post('/detokenize', async (c) => {
-    const { tokens } = askedByDetokenize(await bodyOf(c));
-    return jsonResponse({ prompt: service.text.decode(tokens) });
-  });
-  if (service.kind === 'engine') {
-    app.post('/reset_prefix_cache', async (c) => {
-      if (await service.resetPrefixCache()) return c.body(null, 200);
-      throw new HttpError(
-        409,
-        'the prefix cache was not reset: some blocks are in use, or held for a reader',
-      );
-    });
-  }
+  mountTextRoutes(app, service, options.maxQueue ?? DEFAULT_MAX_QUEUE);
 
   const deps: GenerationDeps = {
     service,
@@ -113,13 +69,15 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     defaults: options.defaults ?? {},
     streamingKvParams: options.streamingKvParams ?? true,
     onEnd: (record) => log?.ended(service.name, record),
-    onError: tellError,
+    onError: (error) => tellError(log, error),
   };
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {
-      const asked = withHeaders(read(await bodyOf(c)), c);
+      const body = await bodyOf(c);
+      checkSizes(body, service);
+      const asked = withHeaders(read(body), c);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
-      const response = await respond(deps, { asked, requestId, gone: c.req.raw.signal }, format);
+      const response = await respond(deps, { asked, requestId, over: overSignal(c) }, format);
       response.headers.set('X-Request-Id', requestId);
       return response;
     });
@@ -131,48 +89,10 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   return app;
 }
 
-function tooLarge(): never {
-  throw new HttpError(413, `the body has more than ${MOST_BODY_BYTES} bytes`);
-}
-
-const limitStream = bodyLimit({ maxSize: MOST_BODY_BYTES, onError: tooLarge });
-
-/** A body that tells its length is not touched: as a web stream it would be read far more slowly. */
-const limitBody: MiddlewareHandler = async (c, next) => {
-  const length = c.req.header('Content-Length');
-  if (length === undefined || c.req.header('Transfer-Encoding') !== undefined) return limitStream(c, next);
-  if (Number(length) > MOST_BODY_BYTES) tooLarge();
-  await next();
-};
-
-const ids = new WeakMap<Request, string>();
-
-/** The client's id of its request, or one made for it. */
-function requestIdOf(c: Context): string {
-  const given = c.req.header('X-Request-Id');
-  if (given) return given.slice(0, MOST_ID_CHARACTERS);
-  let id = ids.get(c.req.raw);
-  if (id === undefined) {
-    id = crypto.randomUUID().replaceAll('-', '');
-    ids.set(c.req.raw, id);
-  }
-  return id;
-}
-
-/** A conversation's id may come in a header, as vLLM's benchmark sends it. */
-function withHeaders(asked: Asked, c: Context): Asked {
-  const inHeader = c.req.header('X-Conversation-Id') ?? c.req.header('X-Session-Id') ?? null;
-  const conversationId = asked.conversationId ?? inHeader?.slice(0, 2 * MOST_ID_CHARACTERS) ?? null;
-  return { ...asked, conversationId };
-}
-
-function tokenized({ text, model }: PortService, asked: ReturnType<typeof askedByTokenize>) {
-  const tokens = asked.messages
-    ? text.encodeMessages(asked.messages, asked.add_generation_prompt)
-    : text.encode(asked.prompt!);
-  const strings = asked.return_token_strs ? tokens.map((id) => text.decode([id])) : null;
-  return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs: strings };
-}
+const withHeaders = (asked: Asked, c: Context): Asked => ({
+  ...asked,
+  conversationId: asked.conversationId ?? conversationIdOf(c),
+});
 
 function modelList({ model }: PortService, created: number) {
   return {

@@ -19,7 +19,7 @@ const textPart = z.object(
 /** A message as OpenAI's clients write it; plainMessage() reads it. */
 const message = z.object(
   {
-    role: z.string({ error: 'a string such as "user"' }),
+    role: z.string({ error: 'a string such as "user"' }).max(64, { error: 'at most 64 characters' }),
     content: z
       .union([z.string(), z.array(textPart)], { error: 'a string, or a list of text parts' })
       .nullish(),

@@ -21,6 +21,15 @@ const DESCRIPTOR_BUCKETS = [10, 20, 30, 50, 75, 100, 200, 400, 1000, 2000, 4000,
 export const FINISHED_REASONS = ['stop', 'length', 'abort', 'error'] as const;
 export const PROMPT_SOURCES = ['local_compute', 'local_cache_hit', 'external_kv_transfer'] as const;
 
+/** What anybody may read: how busy the engine is, by which balancers choose. */
+export const PLAIN_METRICS: readonly string[] = [
+  'vllm:num_requests_running',
+  'vllm:num_requests_waiting',
+  'vllm:num_requests_waiting_by_reason',
+  'vllm:kv_cache_usage_perc',
+  'vllm:cache_config_info',
+];
+
 export interface EngineMetricsOptions {
   /** As requests name the model. */
   modelName: string;

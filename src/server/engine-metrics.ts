@@ -9,6 +9,7 @@ import {
   defineEngineMetrics,
   type EngineMetricsOptions,
   type FINISHED_REASONS,
+  PLAIN_METRICS,
 } from './engine-metric-names.ts';
 import { MetricKit } from './metric-kit.ts';
 
@@ -88,6 +89,10 @@ export class EngineMetrics {
 
   text(): Promise<string> {
     return this.#kit.text();
+  }
+
+  plainText(): Promise<string> {
+    return this.#kit.text(PLAIN_METRICS);
   }
 
   #outputs(outputs: readonly RequestOutput[], atMs: number): void {

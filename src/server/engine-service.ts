@@ -8,7 +8,7 @@ import { requestOutputs } from '../router/ways.ts';
 import { HttpError } from './http-error.ts';
 import { checkKvParams } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
-import { promptTokens, textTools } from './text-tools.ts';
+import { promptTokens } from './text-tools.ts';
 
 export class OneEngineService implements EngineService {
   readonly kind = 'engine';
@@ -19,11 +19,11 @@ export class OneEngineService implements EngineService {
   readonly #cluster: EngineCluster;
   readonly #role: EngineRole;
 
-  constructor(cluster: EngineCluster, role: EngineRole, model: ServedModel) {
+  constructor(cluster: EngineCluster, role: EngineRole, model: ServedModel, text: TextTools) {
     this.#cluster = cluster;
     this.#role = role;
     this.model = model;
-    this.text = textTools(cluster.text);
+    this.text = text;
     this.name = cluster.engine(role).engineId;
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
@@ -43,7 +43,7 @@ export class OneEngineService implements EngineService {
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
     const engine = this.engine();
     const { requestId, sampling, cacheSalt, signal } = request;
-    const promptTokenIds = promptTokens(this.text, request.prompt);
+    const promptTokenIds = await promptTokens(this.text, request.prompt, signal);
     request.onPrompt(promptTokenIds);
     const peers = this.#cluster.engines.filter((other) => other !== engine);
     const given = request.kvTransferParams;

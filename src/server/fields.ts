@@ -1,6 +1,7 @@
 /** The fields that requests of all kinds have in common, checked. Unknown fields are ignored, as vLLM does; known ones that kvferry cannot honour are refused. */
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
+import { idText } from './ids.ts';
 
 const wanted = (what: string) => ({ error: what });
 
@@ -16,6 +17,20 @@ const MOST_TOP_LOGPROBS = 20;
 const stopText = z
   .string(wanted('a string, or a list of strings'))
   .min(1, wanted('a string that is not empty'));
+
+const isTokenId = (id: unknown): boolean => Number.isSafeInteger(id) && (id as number) >= 0;
+
+/** Looked through once, up to the first that is none: a schema of each element takes ten times as long. */
+export const tokenIdList = z
+  .custom<number[]>(Array.isArray, wanted('a list of token ids'))
+  .superRefine((ids, context) => {
+    const at = ids.findIndex((id) => !isTokenId(id));
+    if (at >= 0) context.addIssue({ code: 'custom', path: [at], message: 'token ids' });
+  });
+
+/** Elements of a list that is too long are not looked at. */
+const shortList = <T extends z.ZodType>(item: T, list: string, most: number, longest: string) =>
+  z.array(z.unknown(), wanted(list)).max(most, wanted(longest)).pipe(z.array(item));
 
 /** What vLLM calls SamplingParams, as far as it is served. */
 export const samplingFields = {
@@ -34,14 +49,19 @@ export const samplingFields = {
   top_k: whole(-1, 'a whole number; -1 or 0 for all tokens').nullish(),
   seed: z.number(wanted('a whole number')).int(wanted('a whole number')).nullish(),
   stop: z
-    .union([stopText, z.array(stopText).max(MOST_STOPS, wanted(`at most ${MOST_STOPS} strings`))], {
-      error: 'a string, or a list of strings',
-    })
+    .union(
+      [stopText, shortList(stopText, 'a list of strings', MOST_STOPS, `at most ${MOST_STOPS} strings`)],
+      {
+        error: 'a string, or a list of strings',
+      },
+    )
     .nullish(),
-  stop_token_ids: z
-    .array(whole(0, 'token ids'), wanted('a list of token ids'))
-    .max(MOST_STOP_TOKENS, wanted(`at most ${MOST_STOP_TOKENS} token ids`))
-    .nullish(),
+  stop_token_ids: shortList(
+    whole(0, 'token ids'),
+    'a list of token ids',
+    MOST_STOP_TOKENS,
+    `at most ${MOST_STOP_TOKENS} token ids`,
+  ).nullish(),
   include_stop_str_in_output: flag,
   ignore_eos: flag,
   n: z.literal(1, wanted('1: one answer a request')).nullish(),
@@ -52,8 +72,6 @@ export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROB
   wanted(`a whole number from 0 to ${MOST_TOP_LOGPROBS}`),
 );
 
-const shortText = z.string(wanted('a string')).max(256, wanted('at most 256 characters'));
-
 /** What belongs to a request, whatever its prompt. */
 export const requestFields = {
   model: z.string(wanted('a string')).nullish(),
@@ -61,11 +79,15 @@ export const requestFields = {
   stream_options: z
     .object({ include_usage: flag }, wanted('an object such as {"include_usage": true}'))
     .nullish(),
-  cache_salt: shortText.min(1, wanted('a string that is not empty')).nullish(),
-  request_id: shortText.nullish(),
+  cache_salt: z
+    .string(wanted('a string'))
+    .min(1, wanted('a string that is not empty'))
+    .max(256, wanted('at most 256 characters'))
+    .nullish(),
+  request_id: idText.nullish(),
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
-  conversation_id: shortText.nullish(),
-  session_id: shortText.nullish(),
+  conversation_id: idText.nullish(),
+  session_id: idText.nullish(),
 };
 
 const neutral = (value: unknown, what: string) =>
@@ -88,8 +110,6 @@ export const refusedFields = {
   tools: neutral([], 'nothing: tools are not served'),
   response_format: neutral({ type: 'text' }, '{"type": "text"}: structured output is not served'),
 };
-
-export const tokenIdList = z.array(whole(0, 'token ids'), wanted('a list of token ids'));
 
 /** The body by the schema. Throws HttpError 400 that names the field. */
 export function checked<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {

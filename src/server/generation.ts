@@ -13,6 +13,7 @@ import { asHttpError, errorBody, HttpError } from './http-error.ts';
 import { jsonResponse, safeJson } from './json.ts';
 import { logprobsOf } from './logprobs.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
+import { ClientGone } from './over.ts';
 import type { AnswerEnd, AnswerPiece, PortService } from './service.ts';
 
 export interface GenerationDeps {
@@ -31,23 +32,26 @@ export interface Incoming {
   asked: Asked;
   /** The client's id of the request. */
   requestId: string;
-  /** Aborts when the client goes away. */
-  gone: AbortSignal;
+  /** Aborts when nobody wants the answer any more, or nobody can have it. */
+  over: AbortSignal;
 }
 
 /** Rejects with HttpError when the request ends before its first token. */
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
-  const { asked, requestId, gone } = incoming;
+  const { asked, requestId, over } = incoming;
   const { service } = deps;
   checkModel(asked.model, service);
-  checkLength(asked, service);
   const abort = new AbortController();
   const { signal } = abort;
-  const giveUp = () => abort.abort(new ClientGone());
-  gone.addEventListener('abort', giveUp, { once: true });
-  if (gone.aborted) giveUp();
   const id = format.idPrefix + requestId;
   const pieces = timed(deps, asked, id, abort);
+  // Ends the answer whether it is being waited for or stands between two pieces; after its end both do nothing.
+  const end = () => {
+    abort.abort(over.aborted ? over.reason : new ClientGone());
+    void pieces.return().catch(() => {});
+  };
+  over.addEventListener('abort', end, { once: true });
+  if (over.aborted) end();
   const head: AnswerHead = {
     id,
     created: Math.floor(Date.now() / 1000),
@@ -60,31 +64,15 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
     const first = await pieces.next();
     if (!asked.stream) return await whole(pieces, first, head, asked, format);
     const lines = chunks(deps, pieces, first, head, asked, format);
-    return streamed(lines, giveUp, gone);
+    return streamed(lines, end);
   } catch (error) {
     throw asHttpError(signal.aborted ? signal.reason : error, asked.promptField);
-  }
-}
-
-class ClientGone extends HttpError {
-  constructor() {
-    super(499, 'the client went away');
   }
 }
 
 function checkModel(model: string | null, { model: { names } }: PortService): void {
   if (model === null || names.includes(model)) return;
   throw new HttpError(404, `there is no model '${model}' here: wanted ${names.join(' or ')}`, 'model');
-}
-
-/** Far too long a text is refused before anyone spends time on its tokens. */
-function checkLength({ prompt, promptField }: Asked, { text, model }: PortService): void {
-  const texts = prompt.kind === 'text' ? [prompt.text] : [];
-  if (prompt.kind === 'messages') texts.push(...prompt.messages.map(({ content }) => content));
-  const fewest = texts.reduce((sum, part) => sum + text.fewestTokens(part), 0);
-  if (fewest < model.maxModelLen) return;
-  const message = `${promptField} has at least ${fewest} tokens: the model's context is ${model.maxModelLen}; shorten it`;
-  throw new HttpError(400, message, promptField);
 }
 
 type Next = IteratorResult<AnswerPiece, void>;
@@ -149,20 +137,15 @@ function shaped({ tokenId, text, logits, final }: AnswerPiece, { topLogprobs }: 
 }
 
 /** Reads on only as fast as the client does. */
-function streamed(lines: AsyncGenerator<string>, giveUp: () => void, gone: AbortSignal): Response {
+function streamed(lines: AsyncGenerator<string>, end: () => void): Response {
   const encoder = new TextEncoder();
-  // A reader that went away may never ask for more.
-  gone.addEventListener('abort', () => void lines.return(undefined).catch(() => {}), { once: true });
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const next = await lines.next();
       if (next.done) controller.close();
       else controller.enqueue(encoder.encode(next.value));
     },
-    async cancel() {
-      giveUp();
-      await lines.return(undefined).catch(() => {});
-    },
+    cancel: end,
   });
   return new Response(body, {
     headers: {

@@ -36,6 +36,13 @@ export class HttpError extends Error {
   }
 }
 
+/** Seconds: a step or a short answer later there may be room. */
+const RETRY_AFTER = '1';
+
+/** 503: there is no room now. */
+export const comeBack = (message: string): HttpError =>
+  new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
+
 /** Any error as the one that a client is told. `param` is the field to blame when the engine refused the request. */
 export function asHttpError(error: unknown, param: string | null = null): HttpError {
   if (error instanceof HttpError) return error;
@@ -43,7 +50,7 @@ export function asHttpError(error: unknown, param: string | null = null): HttpEr
     if (error.code === 'request' || error.code === 'config' || error.code === 'model')
       return new HttpError(400, error.message, param);
     if (error.code === 'refused') return new HttpError(400, error.message, 'kv_transfer_params');
-    if (error.code === 'engine_dead') return new HttpError(503, error.message, null, { 'Retry-After': '1' });
+    if (error.code === 'engine_dead') return comeBack(error.message);
     return new HttpError(500, error.message);
   }
   return new HttpError(500, messageOf(error));

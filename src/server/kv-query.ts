@@ -9,8 +9,10 @@ import { messageList, plainMessage } from './bodies.ts';
 import { checked, requestFields, tokenIdList } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
+import { overSignal } from './over.ts';
 import { sourceOf } from './router-service.ts';
 import type { EngineService, PortService, Prompt, RouterService } from './service.ts';
+import { checkSizes, checkTokens } from './sizes.ts';
 import { promptTokens } from './text-tools.ts';
 
 const promptText = z.string({ error: 'a string, or a list of token ids' });
@@ -30,15 +32,21 @@ const querySchema = z.object(
 
 interface Query {
   prompt: Prompt;
+  promptField: string;
   conversationId: string | null;
   cacheSalt: string | null;
 }
 
 export function mountKvQuery(app: Hono, service: PortService): void {
   app.post('/kv/query', async (c) => {
-    const query = parseQuery(await bodyOf(c));
+    const body = await bodyOf(c);
+    checkSizes(body, service);
+    const query = parseQuery(body);
+    const over = overSignal(c);
     const { promptTokens, engines } =
-      service.kind === 'engine' ? await askEngine(service, query) : await askRouter(service, query);
+      service.kind === 'engine'
+        ? await askEngine(service, query, over)
+        : await askRouter(service, query, over);
     return jsonResponse({ object: 'kv.query', prompt_tokens: promptTokens, engines: engines.map(shown) });
   });
 }
@@ -53,6 +61,7 @@ function parseQuery(body: unknown): Query {
   }
   return {
     prompt: promptOf(fields),
+    promptField: given[0]!,
     conversationId: fields.conversation_id || fields.session_id || null,
     cacheSalt: fields.cache_salt ?? null,
   };
@@ -64,8 +73,12 @@ function promptOf({ messages, prompt, token_ids: ids }: z.output<typeof querySch
   return { kind: 'tokens', tokenIds: ids ?? prompt! };
 }
 
-async function askEngine(service: EngineService, { prompt, cacheSalt }: Query) {
-  const tokenIds = promptTokens(service.text, prompt);
+async function askEngine(
+  service: EngineService,
+  { prompt, promptField, cacheSalt }: Query,
+  over: AbortSignal,
+) {
+  const tokenIds = checkTokens(promptField, await promptTokens(service.text, prompt, over), service);
   const engine = service.engine();
   const lookup = await engine.inspection.lookup(tokenIds, cacheSalt);
   return {
@@ -74,8 +87,14 @@ async function askEngine(service: EngineService, { prompt, cacheSalt }: Query) {
   };
 }
 
-async function askRouter(service: RouterService, { prompt, conversationId, cacheSalt }: Query) {
-  const asked = { conversationId, cacheSalt, findConversation: true };
+async function askRouter(
+  service: RouterService,
+  { prompt, promptField, conversationId, cacheSalt }: Query,
+  over: AbortSignal,
+) {
+  const encode = async (text: string) =>
+    checkTokens(promptField, await service.text.encode(text, over), service);
+  const asked = { conversationId, cacheSalt, findConversation: true, encode };
   return service.cluster.queryCache({ ...asked, ...sourceOf(prompt) });
 }
 

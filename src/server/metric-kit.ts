@@ -3,6 +3,14 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 export type Labels = Readonly<Record<string, string>>;
 
+/** Metrics as a port shows them. */
+export interface Exposition {
+  readonly contentType: string;
+  text(): Promise<string>;
+  /** What tells nothing of single requests, and what whoever balances load needs. */
+  plainText(): Promise<string>;
+}
+
 /** Every metric exists from the start, at 0, and carries the common labels. */
 export class MetricKit {
   readonly #registry = new Registry();
@@ -56,9 +64,12 @@ export class MetricKit {
     return this.#registry.contentType;
   }
 
-  /** Prometheus' text format, 0.0.4. */
-  async text(): Promise<string> {
-    const text = await this.#registry.metrics();
+  /** Prometheus' text format, 0.0.4, of the metrics of these names; left out: of all. */
+  async text(names?: readonly string[]): Promise<string> {
+    const texts = names
+      ? await Promise.all(names.map((name) => this.#registry.getSingleMetricAsString(name)))
+      : [await this.#registry.metrics()];
+    const text = names ? `${texts.join('\n\n')}\n` : texts[0]!;
     return text.replace(/\ble="([\d.e+-]+)"/g, (_, bound: string) => `le="${pythonFloat(Number(bound))}"`);
   }
 }

@@ -1,17 +1,20 @@
-/** What a port tells of itself beside serving: metrics, KV events, cache queries. Give `mount` and `observer` to its app. */
-import type { Hono } from 'hono';
+/** What a port tells of itself beside serving: metrics, KV events, cache queries. */
+import type { Context, Hono } from 'hono';
 import type { Cluster } from '../fleet/types.ts';
 import { EngineMetrics } from './engine-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
 import { mountKvEvents } from './kv-events-route.ts';
 import { mountKvQuery } from './kv-query.ts';
-import type { Labels } from './metric-kit.ts';
+import type { Exposition, Labels } from './metric-kit.ts';
 import type { RequestObserver } from './observer.ts';
 import { RouterMetrics } from './router-metrics.ts';
 import type { EngineService, RouterService } from './service.ts';
 
 export interface Observability {
-  mount(app: Hono): void;
+  /** GET /metrics: all of it for an operator, and for others what balancers go by. */
+  mountMetrics(app: Hono, isOperator: (c: Context) => boolean): void;
+  /** What is an operator's alone: KV events, cache queries. */
+  mountDetails(app: Hono): void;
   observer: RequestObserver | null;
   /** Ends every open event stream. */
   close(): void;
@@ -45,15 +48,17 @@ export function observeEngine(
   ];
   return {
     observer: null,
-    mount(app) {
+    mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
         const stats = await service
           .engine()
           .inspection.stats()
           .catch(() => null);
         metrics.setStats(stats);
-        return c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType });
+        return exposition(c, metrics, isOperator(c));
       });
+    },
+    mountDetails(app) {
       mountKvEvents(app, log);
       mountKvQuery(app, service);
     },
@@ -68,14 +73,19 @@ export function observeRouter(service: RouterService): Observability {
   const metrics = new RouterMetrics(service.model.names[0]!);
   return {
     observer: metrics,
-    mount(app) {
-      app.get('/metrics', async (c) =>
-        c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType }),
-      );
+    mountMetrics(app, isOperator) {
+      app.get('/metrics', (c) => exposition(c, metrics, isOperator(c)));
+    },
+    mountDetails(app) {
       mountKvQuery(app, service);
     },
     close() {},
   };
+}
+
+async function exposition(c: Context, metrics: Exposition, whole: boolean): Promise<Response> {
+  const text = await (whole ? metrics.text() : metrics.plainText());
+  return c.body(text, 200, { 'Content-Type': metrics.contentType });
 }
 
 /** vLLM's spelling of CacheConfig's fields. */

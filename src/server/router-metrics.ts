@@ -40,6 +40,10 @@ export class RouterMetrics implements RequestObserver {
   text(): Promise<string> {
     return this.#kit.text();
   }
+
+  plainText(): Promise<string> {
+    return this.#kit.text(['kvferry:router_requests_total']);
+  }
 }
 
 function define(kit: MetricKit) {

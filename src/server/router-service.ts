@@ -10,7 +10,6 @@ import type {
   ServedModel,
   TextTools,
 } from './service.ts';
-import { textTools } from './text-tools.ts';
 
 export class ClusterService implements RouterService {
   readonly kind = 'router';
@@ -20,10 +19,10 @@ export class ClusterService implements RouterService {
   readonly maxNumSeqs: number;
   readonly cluster: EngineCluster;
 
-  constructor(cluster: EngineCluster, model: ServedModel) {
+  constructor(cluster: EngineCluster, model: ServedModel, text: TextTools) {
     this.cluster = cluster;
     this.model = model;
-    this.text = textTools(cluster.text);
+    this.text = text;
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
@@ -42,8 +41,9 @@ export class ClusterService implements RouterService {
         'kv_transfer_params',
       );
     }
-    const source = sourceOf(prompt);
-    const tokens = this.cluster.generate({ ...source, ...asked, findConversation: true, failover: true });
+    const encode = (text: string) => this.text.encode(text, request.signal);
+    const turn = { ...sourceOf(prompt), ...asked, encode };
+    const tokens = this.cluster.generate({ ...turn, findConversation: true, failover: true });
     for await (const { tokenId, text, logits, atMs, final } of tokens) {
       const piece = { tokenId, text, logits, atMs };
       if (!final) {

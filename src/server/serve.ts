@@ -1,34 +1,39 @@
-/** P, D and the router on three ports, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
+/** P, D and the router on ports of their own, and an operator's beside them, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
 import type { Server } from 'node:http';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
+import type { Worker } from 'node:worker_threads';
 import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
+import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
 import { createApp } from './app.ts';
 import { OneEngineService } from './engine-service.ts';
 import { keepAlive } from './keep-alive.ts';
 import type { ServerLog } from './log.ts';
 import { type Observability, observeEngine, observeRouter } from './observability.ts';
+import { adminApp, isOperator, mountOnClientPort, type Observed } from './operator.ts';
 import { ClusterService } from './router-service.ts';
 import type { PortService } from './service.ts';
+import { TextThread } from './text-thread.ts';
+import { textTools } from './text-tools.ts';
 
 export interface Ports {
   prefill: number;
   decode: number;
   router: number;
+  /** The operator's. */
+  admin: number;
 }
 
-export interface ServerOptions {
-  host: string;
+export interface ServerOptions extends AccessOptions {
   /** 0: any free one. */
   ports: Ports;
   /** Names that clients may give the model; none: its own. */
   servedModelNames: readonly string[];
   maxQueue: number;
-  apiKey: string | null;
   corsOrigins: readonly string[];
   streamingKvParams: boolean;
   /** What requests that say nothing are sampled with. */
@@ -45,18 +50,23 @@ export interface RunningServer {
   stop(graceMs: number): Promise<void>;
 }
 
-/** Throws ConfigError when a port cannot be listened on; nothing is left open then. */
-export async function checkPorts(host: string, ports: Ports): Promise<void> {
+/** Throws ConfigError when a port cannot be listened on, or is reached by others without a key; nothing is left open then. */
+export async function checkServer(
+  options: Pick<ServerOptions, 'ports' | keyof AccessOptions>,
+): Promise<void> {
+  const { host, adminHost, ports } = options;
+  await checkAccess(options);
   const wanted = Object.entries(ports).filter(([, port]) => port !== 0);
   for (const [name, port] of wanted) {
     const other = wanted.find(([another, same]) => another !== name && same === port);
     if (other) {
       throw new ConfigError(`port ${port} is given to both ${name} and ${other[0]}: give each its own`);
     }
+    const on = name === 'admin' ? adminHost : host;
     await new Promise<void>((resolve, reject) => {
       const probe = createServer();
-      probe.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
-      probe.listen(port, host, () => probe.close(() => resolve()));
+      probe.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(on, port, error)));
+      probe.listen(port, on, () => probe.close(() => resolve()));
     });
   }
 }
@@ -75,7 +85,11 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
 }
 
 /** The cluster belongs to the server from now on. Throws ConfigError; the cluster is closed then. */
-export async function startServer(cluster: EngineCluster, options: ServerOptions): Promise<RunningServer> {
+export async function startServer(
+  cluster: EngineCluster,
+  options: ServerOptions,
+  startTextThread: (model: string) => Worker,
+): Promise<RunningServer> {
   const { model } = cluster.info;
   const served = {
     names: options.servedModelNames.length > 0 ? options.servedModelNames : [model.name],
@@ -83,31 +97,51 @@ export async function startServer(cluster: EngineCluster, options: ServerOptions
     vocabSize: model.vocabSize,
     eosTokenIds: model.eosTokenIds,
   };
-  const prefill = new OneEngineService(cluster, 'prefill', served);
-  const decode = new OneEngineService(cluster, 'decode', served);
-  const router = new ClusterService(cluster, served);
+  const longTexts = new TextThread(() => startTextThread(cluster.settings.model));
+  const text = textTools(cluster.text, (long, signal) => longTexts.encode(long, signal));
+  const prefill = new OneEngineService(cluster, 'prefill', served, text);
+  const decode = new OneEngineService(cluster, 'decode', served, text);
+  const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];
-  const open = async (service: PortService, observed: Observability, port: number): Promise<string> => {
+  const observed: Observed[] = [];
+  let local = false;
+  const open = async (service: PortService, observability: Observability, port: number): Promise<string> => {
+    const { adminKey, adminOnClientPorts } = options;
+    const rule = { adminKey, local };
+    const seen = { service, observability };
+    observed.push(seen);
+    const mount = (app: Hono): void => {
+      observability.mountMetrics(app, isOperator(rule));
+      if (adminOnClientPorts) mountOnClientPort(app, seen, rule);
+    };
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
-    const app = createApp(service, { ...options, ...observed, created, admission });
+    const { observer } = observability;
+    const app = createApp(service, { ...options, observer, mount, created, admission });
     const server = await listenOn(app, options.host, port);
-    opened.push({ server, admission, observed });
-    const address = server.address();
-    const actual = typeof address === 'object' && address ? address.port : port;
-    return `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${actual}`;
+    opened.push({ server, admission });
+    return urlOf(options.host, server);
+  };
+  const openAdmin = async (): Promise<string> => {
+    const server = await listenOn(adminApp(observed, options), options.adminHost, options.ports.admin);
+    opened.push({ server, admission: null });
+    return urlOf(options.adminHost, server);
   };
   const revival = keepAlive(cluster, options.log);
   const end = async (graceMs: number) => {
+    for (const { observability } of observed) observability.close();
     await closePorts(opened, graceMs);
     await revival.stop();
+    await longTexts.close();
     await cluster.close();
   };
   try {
+    ({ local } = await checkAccess(options));
     const urls = {
       prefill: await open(prefill, observeEngine(prefill, cluster), options.ports.prefill),
       decode: await open(decode, observeEngine(decode, cluster), options.ports.decode),
       router: await open(router, observeRouter(router), options.ports.router),
+      admin: await openAdmin(),
     };
     return { urls, modelName: served.names[0]!, stop: end };
   } catch (error) {
@@ -118,8 +152,13 @@ export async function startServer(cluster: EngineCluster, options: ServerOptions
 
 interface OpenPort {
   server: Server;
-  admission: Admission;
-  observed: Observability;
+  /** null: its requests are no client's, and nobody waits for them. */
+  admission: Admission | null;
+}
+
+function urlOf(host: string, server: Server): string {
+  const { port } = server.address() as AddressInfo;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** Node's 5 s would end connections that a busy client is just about to use again. */
@@ -138,14 +177,13 @@ function listenOn(app: Hono, host: string, port: number): Promise<Server> {
 const FAREWELL_MS = 1000;
 
 async function closePorts(ports: readonly OpenPort[], graceMs: number): Promise<void> {
-  for (const { server, observed } of ports) {
+  for (const { server } of ports) {
     server.close();
     server.closeIdleConnections();
-    observed.close();
   }
-  const idle = Promise.all(ports.map(({ admission }) => admission.close()));
+  const idle = Promise.all(ports.map(({ admission }) => admission?.close()));
   if (!(await within(idle, graceMs))) {
-    for (const { admission } of ports) admission.abortAll();
+    for (const { admission } of ports) admission?.abortAll();
     await within(idle, FAREWELL_MS);
   }
   // What was said last must leave before its connection does.

@@ -21,13 +21,17 @@ export interface ServedModel {
 
 /** Text to tokens and back. */
 export interface TextTools {
-  /** No special tokens are added. */
-  encode(text: string): number[];
+  /** No special tokens are added. Rejects with the signal's reason, or HttpError 503 when there is no room for a long text. */
+  encode(text: string, signal: AbortSignal): Promise<readonly number[]>;
   decode(tokenIds: readonly number[]): string;
-  /** Tokens that a text has at least, found at no cost. */
-  fewestTokens(text: string): number;
-  /** By the model's chat template. Throws RequestError or ModelError. */
-  encodeMessages(messages: readonly Message[], addGenerationPrompt: boolean): number[];
+  /** Characters of a text that one token stands for at most. */
+  readonly mostCharacters: number;
+  /** By the model's chat template. Rejects as encode does, and with RequestError or ModelError. */
+  encodeMessages(
+    messages: readonly Message[],
+    addGenerationPrompt: boolean,
+    signal: AbortSignal,
+  ): Promise<readonly number[]>;
 }
 
 export type Prompt =

@@ -1,5 +1,14 @@
 /** Typed messages over a MessagePort. Knows when the other end is gone; does not know what messages mean. */
 import type { PeerMessage } from './messages.ts';
+import type { RemoteAddress } from './types.ts';
+
+/** Makes the two ends of a channel between the transports of two engines. Faults are put in here. */
+export type EngineWire = (a: RemoteAddress, b: RemoteAddress) => [MessagePort, MessagePort];
+
+export const plainWire: EngineWire = () => {
+  const { port1, port2 } = new MessageChannel();
+  return [port1, port2];
+};
 
 export interface ChannelListener {
   onMessage(message: PeerMessage): void;

@@ -16,6 +16,8 @@ import type { ReadGate, StreamEnd, StreamGate } from './types.ts';
 
 export interface HolderDeps extends Omit<SendingDeps, 'link'> {
   own: HandshakeSide;
+  /** The engine that reads. */
+  readerId: string;
   gate: () => ReadGate;
   streamGate: () => StreamGate;
   /** The link in force; a change takes hold with the next chunk. */
@@ -134,11 +136,11 @@ export class HolderHalf {
 
   /** Asks the gate; how to send the blocks, or why they are refused. */
   #open(read: ReadMessage | StreamMessage, { maxChunkBytes }: Connection): OpenedRead | StreamEnd {
-    const { gate, streamGate, memory } = this.#deps;
+    const { gate, streamGate, memory, readerId } = this.#deps;
     const cut = (blockIds: ReadMessage['blockIds']) =>
       cutIntoChunks(blockIds, memory.blockBytes, maxChunkBytes);
     if (read.kind === 'stream') {
-      const stream = streamGate()(read.remoteRequestId, read.claim);
+      const stream = streamGate()(read.remoteRequestId, read.claim, readerId);
       const send = (sending: ChunkSending) =>
         sendStream({
           blockIndexes: read.blockIndexes,
@@ -150,7 +152,7 @@ export class HolderHalf {
       return { finished: () => stream.finished(), send };
     }
     const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
-    const decision = gate()(read.remoteRequestId, blocks, read.claim);
+    const decision = gate()(read.remoteRequestId, blocks, read.claim, readerId);
     if (!decision.allow) return decision;
     const send = async (sending: ChunkSending) => {
       await sending.send({ chunks: cut(read.blockIds) });

@@ -12,8 +12,8 @@ export interface PeerDeps {
   makeReader: (post: (message: PeerMessage) => void) => ReaderHalf;
   makeHolder: (post: (message: PeerMessage) => void) => HolderHalf;
   onNotification: (message: NotificationMessage) => void;
-  /** The peer ended by itself: its end of the channel is gone. */
-  onGone: () => void;
+  /** By itself, its end of the channel being gone, or by end(). Called once. */
+  onEnd: () => void;
 }
 
 export class Peer {
@@ -22,21 +22,20 @@ export class Peer {
   readonly holder: HolderHalf;
   readonly #channel: Channel;
   readonly #onNotification: (message: NotificationMessage) => void;
+  readonly #onEnd: () => void;
   /** Why it is dead; null while it lives. */
   #deadBecause: string | null = null;
 
   constructor(deps: PeerDeps) {
     this.address = deps.address;
     this.#onNotification = deps.onNotification;
+    this.#onEnd = deps.onEnd;
     const post = (message: PeerMessage) => this.#channel.post(message);
     this.reader = deps.makeReader(post);
     this.holder = deps.makeHolder(post);
     this.#channel = new Channel(deps.port, {
       onMessage: (message) => this.#dispatch(message),
-      onGone: (reason) => {
-        this.end(`engine '${deps.address.engineId}' ended: ${reason}.`);
-        deps.onGone();
-      },
+      onGone: (reason) => this.end(`engine '${deps.address.engineId}' ended: ${reason}.`),
     });
   }
 
@@ -55,6 +54,7 @@ export class Peer {
     this.#channel.close();
     this.reader.end(reason);
     this.holder.close();
+    this.#onEnd();
   }
 
   #dispatch(message: PeerMessage): void {

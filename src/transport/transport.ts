@@ -7,7 +7,7 @@ import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { HolderHalf } from './holder.ts';
-import type { LinkSpec } from './link.ts';
+import type { LinkSpec, PeerLink } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
 import { Peer } from './peer.ts';
 import { ReaderHalf } from './reader.ts';
@@ -33,11 +33,11 @@ export interface TransportDeps {
   memory: BlockMemory;
   clock: Clock;
   handlers?: Partial<TransportHandlers>;
-  /** A peer ended by itself (its end of the channel is gone), before peerDied() said so. */
-  onPeerGone?: (address: RemoteAddress) => void;
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
   link?: LinkSpec | null;
+  /** To some peers, in place of `link`. */
+  peerLinks?: readonly PeerLink[];
   /** Largest chunk; at least one block is sent. Default 1 MiB. */
   chunkBytes?: number;
   /** Chunks in the slab at once, in each direction of a pair. Default 4. */
@@ -55,7 +55,7 @@ export interface PeerTransport extends ServingTransport {
   addPeer(port: MessagePort, address: RemoteAddress): void;
   /** Ends every transfer with this engine as 'dead' at once. Later reads from it are 'dead' too. */
   peerDied(engineId: string, reason?: string): void;
-  /** From the next chunk on. */
+  /** From the next chunk on; to peers with a link of their own nothing changes. */
   setLink(link: LinkSpec | null): void;
   /** Ends everything; later reads are 'dead'. Idempotent. */
   close(): void;
@@ -116,6 +116,7 @@ class MessagePortTransport implements PeerTransport {
       }),
       onNotification: () => {},
       onNotifyFailed: () => {},
+      onPeerGone: () => {},
       ...deps.handlers,
     };
   }
@@ -134,6 +135,7 @@ class MessagePortTransport implements PeerTransport {
       return;
     }
     this.#peers.get(keyOf(address))?.end(`engine '${address.engineId}' was connected anew.`);
+    const ownLink = this.#deps.peerLinks?.find((peer) => peer.port === address.port)?.link;
     const peer = new Peer({
       port,
       address,
@@ -149,16 +151,17 @@ class MessagePortTransport implements PeerTransport {
       makeHolder: (post) =>
         new HolderHalf({
           ...this.#halves(),
+          readerId: address.engineId,
           gate: () => this.#handlers.gate,
           streamGate: () => this.#handlers.streamGate,
-          link: () => this.#link,
+          link: () => ownLink ?? this.#link,
           slots: this.#slots,
           checksum: this.#deps.checksum ?? false,
           beforeChunkPosted: this.#deps.beforeChunkPosted ?? null,
           post,
         }),
       onNotification: (message) => this.#onNotification(address, message),
-      onGone: () => this.#deps.onPeerGone?.(address),
+      onEnd: () => this.#handlers.onPeerGone(address.engineId),
     });
     this.#peers.set(keyOf(address), peer);
   }

@@ -145,6 +145,8 @@ export type ReadGate = (
   requestId: string,
   blocks: readonly { group: number; blockId: BlockId }[],
   claim: ReadClaim,
+  /** The reader's engine. */
+  readerId: string,
 ) => { allow: true; finished: () => void } | ({ allow: false } & StreamEnd);
 
 /** Blocks of a sequence, by group, from its first to number numBlocks - 1, that have KV. */
@@ -170,7 +172,7 @@ export interface BlockStream {
 }
 
 /** Opens the sequence of a request, known or not, at the holder. */
-export type StreamGate = (requestId: string, claim: ReadClaim) => BlockStream;
+export type StreamGate = (requestId: string, claim: ReadClaim, readerId: string) => BlockStream;
 
 export interface Transport {
   readonly identity: EngineIdentity;
@@ -195,6 +197,8 @@ export interface TransportHandlers {
   onNotification: (fromEngineId: string, notification: PeerNotification) => void;
   /** A notification that could not be posted: it costs the holder its lease or TTL, nothing else. */
   onNotifyFailed: (remote: RemoteAddress, notification: PeerNotification, message: string) => void;
+  /** It reads nothing any more, and says nothing: it ended, or another took its place. */
+  onPeerGone: (engineId: string) => void;
 }
 
 /** A transport that also answers its peers. */

@@ -1,6 +1,6 @@
 /** A cluster that answers by arithmetic. */
 import type { Mode } from '../../src/config/modes.ts';
-import { changed } from '../../src/fleet/options.ts';
+import { changed, engineSpecs } from '../../src/fleet/options.ts';
 import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
 import type { EngineStats } from '../../src/host/engine-api.ts';
 import { routerSpan, type Span } from '../../src/measure/spans.ts';
@@ -38,15 +38,15 @@ export class FakeCluster implements Cluster {
     this.options = options;
     this.settings = options;
     this.#troubles = troubles;
-    const engine = (role: 'prefill' | 'decode') => ({
-      engineId: `${role}-0`,
+    const engines = engineSpecs(options).map(({ name, role }) => ({
+      engineId: name,
       role,
       numBlocks: options[role].numBlocks,
       memory: { weights: 3_500_000, kv: 4_200_000 },
       loadMs: 12,
       compileMs: 345,
       pipelines: 9,
-    });
+    }));
     this.info = {
       adapter: {
         name: 'fake maker of adapters fake-adapter-with-a-long-name-9000- fake driver 5.0.0',
@@ -75,7 +75,7 @@ export class FakeCluster implements Cluster {
         blockBytes: 4096,
         eosTokenIds: [0],
       },
-      engines: [engine('prefill'), engine('decode')],
+      engines,
       startMs: 2345,
       link: options.link,
     };

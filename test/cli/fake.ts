@@ -83,13 +83,18 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     },
     exitNow: (code) => void exits.push(code),
     servers: {
-      async checkPorts() {},
+      async check() {},
       async start(options, server, prepare) {
         const cluster = new FakeCluster(options, troubles);
         clusters.push(cluster);
         await prepare(cluster);
         served.push({ options, server });
-        const urls = { prefill: 'http://h:1', decode: 'http://h:2', router: 'http://h:3' };
+        const urls = {
+          prefill: 'http://h:1',
+          decode: 'http://h:2',
+          router: 'http://h:3',
+          admin: 'http://h:4',
+        };
         return {
           urls,
           modelName: server.servedModelNames[0] ?? options.model,

@@ -146,8 +146,8 @@ describe('kvferry report', () => {
 test.each([
   ['run', RUN],
   ['sweep', ['sweep', '--model', 'nano', '--context', '16,32', '--rounds', '1']],
-])("%s: a report is for others to read, and does not hold the server's key", async (_, argv) => {
-  const world = fakeWorld({}, { 'all.json': JSON.stringify({ apiKey: 'hush-hush' }) });
+])("%s: a report is for others to read, and does not hold the server's keys", async (_, argv) => {
+  const world = fakeWorld({}, { 'all.json': JSON.stringify({ apiKey: 'hush-hush', adminKey: 'hush-hush' }) });
   const files = ['--json', 'r.json', '--html', 'r.html'];
   expect(await main([...argv, '--config', 'all.json', ...files], world.deps)).toBe(0);
   for (const file of ['r.json', 'r.html']) expect(world.files.get(file)).not.toContain('hush-hush');

@@ -13,7 +13,8 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
   expect(options).toMatchObject({ model: 'nano', mode: 'bidirectional' });
   expect(server).toMatchObject({
     host: '127.0.0.1',
-    ports: { router: 8000, prefill: 8100, decode: 8200 },
+    ports: { router: 8000, prefill: 8100, decode: 8200, admin: 8300 },
+    ...{ adminHost: '127.0.0.1', adminKey: null, adminOnClientPorts: false },
     servedModelNames: ['a', 'b'],
     maxQueue: 256,
     apiKey: null,
@@ -32,7 +33,7 @@ test("recall is served with vLLM's defaults, not with those of the shipped conve
   await expect.poll(() => world.out()).toContain('"router"');
   expect(JSON.parse(world.out())).toEqual({
     model: 'recall',
-    urls: { prefill: 'http://h:1', decode: 'http://h:2', router: 'http://h:3' },
+    urls: { prefill: 'http://h:1', decode: 'http://h:2', router: 'http://h:3', admin: 'http://h:4' },
   });
   const { options } = world.served[0]!;
   expect(options.prefill.enablePrefixCaching).toBe(true);
@@ -57,4 +58,50 @@ test('serve refuses a profile that nothing would use, before anything starts', a
   expect(await main(['serve', '--model', 'nano', '--cost-profile', 'c.json'], world.deps)).toBe(2);
   expect(world.err()).toContain('--cost-profile is given and --pull-policy is threshold');
   expect(world.clusters).toHaveLength(0);
+});
+
+test.each([
+  [[], { apiKey: 'from-api-env', adminKey: 'from-admin-env' }],
+  [['--api-key', 'given'], { apiKey: 'given', adminKey: 'from-admin-env' }],
+  [['--admin-key', 'given'], { apiKey: 'from-api-env', adminKey: 'given' }],
+])('keys of the environment give way to %j, and nothing shows them', async (more, expected) => {
+  const world = fakeWorld();
+  const variables: Record<string, string> = {
+    KVFERRY_API_KEY: 'from-api-env',
+    KVFERRY_ADMIN_KEY: 'from-admin-env',
+  };
+  world.deps.environment = (name) => variables[name] ?? null;
+  const ended = main(['serve', '--model', 'nano', ...more], world.deps);
+  await expect.poll(() => world.out()).toContain('curl http://h:3');
+  expect(world.out()).toContain("'Authorization: Bearer '$KEY");
+  expect(world.served[0]!.server).toMatchObject(expected);
+  world.interrupt();
+  expect(await ended).toBe(0);
+  for (const key of [...Object.values(variables), 'given'])
+    expect(world.out() + world.err()).not.toContain(key);
+});
+
+test('an empty variable is no key', async () => {
+  const world = fakeWorld();
+  world.deps.environment = () => '';
+  const ended = main(['serve', '--model', 'nano'], world.deps);
+  await expect.poll(() => world.out()).toContain('curl http://h:3');
+  expect(world.served[0]!.server).toMatchObject({ apiKey: null, adminKey: null });
+  world.interrupt();
+  expect(await ended).toBe(0);
+});
+
+test('a key that is no text is refused without being shown', async () => {
+  const world = fakeWorld({}, { 'k.json': JSON.stringify({ adminKey: ['hush-hush'] }) });
+  expect(await main(['serve', '--config', 'k.json'], world.deps)).toBe(2);
+  expect(world.err()).toContain("'adminKey' in k.json is not usable: wanted a key");
+  expect(world.err()).not.toContain('hush-hush');
+});
+
+test('keys are not exported', async () => {
+  for (const what of ['config', 'vllm']) {
+    const world = fakeWorld({}, { 'k.json': JSON.stringify({ apiKey: 'hush-1', adminKey: 'hush-2' }) });
+    expect(await main(['export', what, '--config', 'k.json'], world.deps)).toBe(0);
+    expect(world.out() + world.err()).not.toContain('hush');
+  }
 });

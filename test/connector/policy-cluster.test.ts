@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
+import { KvferryError } from '../../src/errors.ts';
 import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
@@ -138,6 +139,25 @@ describe('a next turn that comes late', () => {
   });
 });
 
+it('hand-overs that D never comes for do not stop P for as long as their lease', async () => {
+  const sizes = { blockSize: 4, numBlocks: 12, prefixCaching: false };
+  const cluster = new PolicyCluster(sizes, sizes);
+  const params = { do_remote_decode: true, do_remote_prefill: false };
+  for (const id of ['x', 'y'])
+    cluster.p.add(request(id, tokens(20), { maxTokens: 1 }, { kvTransferParams: params }));
+  await cluster.runUntil(() => cluster.p.holds.list().length === 2);
+  const start = cluster.clock.now();
+  let ended = false;
+  const turns = converse(cluster, 'c1', [24], { maxTokens: 4 }).finally(() => {
+    ended = true;
+  });
+  await cluster.runUntil(() => ended, { idleMs: 1_000 });
+  const [turn] = await turns;
+  expect(turn!.output).toEqual(await alone(turn!.prompt, { maxTokens: 4 }));
+  expect(cluster.clock.now() - start).toBe(10_000);
+  await cluster.release();
+});
+
 it.each(['pull', 'streamed'] as const)(
   '%s: two pools full of holds for each other: the oldest of D gives way, and every turn ends',
   async (handover) => {
@@ -252,5 +272,47 @@ it.each(['pull', 'streamed'] as const)(
     );
     // The cases must reach what they are for.
     for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
+  },
+);
+
+it.each(['pull', 'streamed'] as const)(
+  '%s: a storm of turns that are given up at any moment leaves nothing held',
+  async (handover) => {
+    const sizes = { blockSize: 4, numBlocks: 2_000, maxNumSeqs: 480, maxNumBatchedTokens: 20 };
+    const cluster = new PolicyCluster(sizes, sizes);
+    cluster.handover = handover;
+    let state = 1;
+    const pick = (count: number) => {
+      state = chain(state, count);
+      return state % count;
+    };
+    const gone = new KvferryError('request', 'the client left');
+    const turns = Array.from({ length: 480 }, (_, i) => {
+      const client = new AbortController();
+      const turn = cluster.turn(`t${i}`, tokens(9, i), { maxTokens: 1 + (i % 3) }, null, client.signal);
+      const left = { client, over: false };
+      void turn
+        .catch(() => {})
+        .finally(() => {
+          left.over = true;
+        });
+      return left;
+    });
+    await cluster.runUntil(
+      () => {
+        turns[pick(turns.length)]!.client.abort(gone);
+        for (let more = 0; more < 4; more++) cluster.net.deliver(pick);
+        return turns.every(({ over }) => over);
+      },
+      { pick },
+    );
+    for (const { client } of turns) client.abort(gone);
+    await cluster.settle();
+    const taken = new Set(cluster.taken);
+    expect(taken.size).toBeGreaterThan(3);
+    expect(taken.size).toBeLessThan(turns.length);
+    expect(cluster.p.holds.list()).toEqual([]);
+    expect(cluster.d.holds.list().filter(({ requestId }) => !taken.has(requestId))).toEqual([]);
+    await cluster.release();
   },
 );

@@ -8,7 +8,7 @@ import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-tran
 import { createConnector } from '../../src/connector/registry.ts';
 import type { ReaderHolds } from '../../src/connector/types.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';
-import { KvferryError } from '../../src/errors.ts';
+import { EngineDeadError, KvferryError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
 import { type Turn, turnOutputs } from '../../src/router/ways.ts';
@@ -40,6 +40,12 @@ export class Net {
     this.#nodes.set(transport.identity.engineId, transport);
   }
 
+  /** Its thread ended: READs of it end, and new ones find nobody. */
+  leave(engineId: string): void {
+    this.#nodes.get(engineId)?.end();
+    this.#nodes.delete(engineId);
+  }
+
   node(remote: RemoteAddress): PolicyTransport | undefined {
     return this.#nodes.get(remote.engineId);
   }
@@ -67,6 +73,11 @@ class PolicyTransport implements ServingTransport {
   readonly kv: { model: KvModel | null } = { model: null };
   readonly #net: Net;
   handlers: Partial<TransportHandlers> = {};
+  end!: () => void;
+  /** Resolves when its thread ends. */
+  readonly #ended = new Promise<'ended'>((resolve) => {
+    this.end = () => resolve('ended');
+  });
 
   constructor(identity: EngineIdentity, net: Net) {
     this.identity = identity;
@@ -93,12 +104,14 @@ class PolicyTransport implements ServingTransport {
 
   /** A gather takes its copy when the test lets the device come to it; the bytes arrive later still. */
   async #readStream({ remote, remoteRequestId, claim, pairs, signal }: ReadRequest): Promise<TransferResult> {
-    const holder = this.#net.node(remote)!;
+    const holder = this.#net.node(remote);
     await this.#net.arrival();
-    const stream = holder.handlers.streamGate!(remoteRequestId, claim);
+    if (!holder) return emptyResult('dead', 'nobody is there', 0);
+    const stream = holder.handlers.streamGate!(remoteRequestId, claim, this.identity.engineId);
     try {
       for (let next = 0; next < pairs.length; ) {
-        const ready = await stream.ready(pairs[next]!.remote, signal!);
+        const ready = await Promise.race([holder.#ended, stream.ready(pairs[next]!.remote, signal!)]);
+        if (ready === 'ended') return emptyResult('dead', 'the holder ended', 0);
         if (ready === null) return emptyResult('failed', 'nobody wants it', 0);
         if ('outcome' in ready) return emptyResult(ready.outcome, ready.message, 0);
         await this.#net.arrival();
@@ -127,7 +140,7 @@ class PolicyTransport implements ServingTransport {
     return new Promise((resolve) => {
       this.#net.post(() => {
         const blocks = pairs.map((pair) => ({ group: pair.group, blockId: pair.remote }));
-        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim);
+        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
         if (!gate?.allow) {
           resolve(emptyResult(gate?.outcome ?? 'dead', gate?.message ?? 'nobody is there', 0));
           return;
@@ -151,9 +164,15 @@ export class PolicyNode extends TestEngine implements EngineClient {
   readonly engineId: string;
   readonly role: EngineRole;
   readonly address: RemoteAddress;
-  readonly ended = null;
+  ended: Error | null = null;
+  /** Of the fleet. */
+  roleset = 'all';
+  combined = false;
   readonly holds: ReaderHolds;
   readonly #streams = new Map<string, OutputStream>();
+  /** On their way. */
+  readonly #outbox: RequestOutput[] = [];
+  readonly #net: Net;
 
   constructor(
     engineId: string,
@@ -171,6 +190,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     const silent = { onPull() {}, onChunk() {}, onTransfer() {} };
     const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
     super(config, { connector, clock });
+    this.#net = net;
     this.engineId = engineId;
     this.role = engineId.startsWith('prefill') ? 'prefill' : 'decode';
     this.address = { engineId, host, port };
@@ -182,7 +202,16 @@ export class PolicyNode extends TestEngine implements EngineClient {
     return { inFlight: this.#streams.size };
   }
 
+  /** As a thread that ends: all that it had is gone, and who waits for it is told. */
+  end(): void {
+    this.ended = new EngineDeadError(`${this.engineId} ended`);
+    this.#net.leave(this.engineId);
+    for (const stream of this.#streams.values()) stream.fail(this.ended);
+    this.#streams.clear();
+  }
+
   async submit(engineRequest: EngineRequest): Promise<OutputStream> {
+    if (this.ended) throw this.ended;
     this.add(engineRequest);
     const stream = new OutputStream(engineRequest.requestId);
     this.#streams.set(engineRequest.requestId, stream);
@@ -190,12 +219,12 @@ export class PolicyNode extends TestEngine implements EngineClient {
   }
 
   async stop(requestId: string): Promise<void> {
-    this.core.stopRequest(requestId);
+    if (!this.ended) this.core.stopRequest(requestId);
   }
 
   async abort(requestId: string): Promise<void> {
     this.#streams.delete(requestId);
-    this.core.abortRequest(requestId);
+    if (!this.ended) this.core.abortRequest(requestId);
   }
 
   async release(requestIds: readonly string[]): Promise<void> {
@@ -212,12 +241,19 @@ export class PolicyNode extends TestEngine implements EngineClient {
 
   override async step(): Promise<RequestOutput[]> {
     const outputs = await super.step();
+    this.#outbox.push(...outputs);
+    return outputs;
+  }
+
+  /** Lets the steps' outputs arrive at whoever asked; false when there are none. */
+  tell(): boolean {
+    const outputs = this.#outbox.splice(0);
     for (const output of outputs) {
       const stream = this.#streams.get(output.requestId);
       if (output.finish) this.#streams.delete(output.requestId);
       stream?.push(output, 0);
     }
-    return outputs;
+    return outputs.length > 0;
   }
 }
 
@@ -227,6 +263,8 @@ export class PolicyCluster {
   readonly p: PolicyNode;
   readonly d: PolicyNode;
   handover: Handover = 'pull';
+  /** D's requests whose end came to whoever asked for the turn. */
+  readonly taken: string[] = [];
 
   constructor(p: Sizes, d: Sizes, changes: Changes = {}) {
     const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
@@ -240,6 +278,7 @@ export class PolicyCluster {
     promptTokenIds: readonly number[],
     sampling: Partial<SamplingParams>,
     remote: KvTransferParams | null,
+    signal: AbortSignal | null = null,
   ) {
     const turn: Turn = {
       requestIds: { prefill: `${id}-p`, decode: `${id}-d` },
@@ -249,12 +288,13 @@ export class PolicyCluster {
       acceptedMs: this.clock.now(),
       remote,
       pull: null,
-      signal: null,
+      signal,
       stopped: null,
     };
     const outputs = turnOutputs({ way: this.handover, prefill: this.p, decode: this.d }, turn);
     try {
-      for await (const _ of outputs);
+      for await (const { side, output } of outputs)
+        if (side === 'decode' && output.finish) this.taken.push(output.requestId);
     } catch (error) {
       // A request that was aborted, or failed: how it ended is looked at below.
       if (!(error instanceof KvferryError)) throw error;
@@ -279,14 +319,30 @@ export class PolicyCluster {
           await node.step();
           moved = true;
         }
+        if (pick(3) < 2) moved = node.tell() || moved;
       }
       if (pick(3) < 2) moved = this.net.deliver(pick) || moved;
       await settled();
-      if (!moved && !this.p.core.poll() && !this.d.core.poll() && !this.net.deliver(pick)) {
-        this.clock.advance(idleMs);
-      }
+      if (!moved && !this.#moves(pick)) this.clock.advance(idleMs);
       await settled();
     }
+  }
+
+  /** Lets all happen that does without time passing. */
+  async settle(): Promise<void> {
+    let moves = true;
+    const done = () => {
+      const before = moves;
+      moves = this.#moves(() => 0);
+      return !before && !moves;
+    };
+    await this.runUntil(done, { idleMs: 0 });
+  }
+
+  /** Something happens, or may, without time passing. */
+  #moves(pick: (count: number) => number): boolean {
+    const told = [this.p.tell(), this.d.tell()].includes(true);
+    return told || this.p.core.poll() || this.d.core.poll() || this.net.deliver(pick);
   }
 
   /** Everything that is held is let go, as at the end of a run. */
@@ -300,4 +356,4 @@ export class PolicyCluster {
 }
 
 /** Lets promises that were resolved run on. */
-const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -247,3 +247,32 @@ describe('D node', () => {
     }
   });
 });
+
+describe('a request that is stopped', () => {
+  it('while its KV is on its way leaves nothing to read: those tokens never came', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d', tokens(40), 4));
+    await engine.step();
+    engine.core.stopRequest('d');
+    await engine.settle();
+    expect(engine.finishOf('d')).toMatchObject({ reason: 'stop', kvTransferParams: null });
+    engine.worker.failRecving('d', 'failed', []);
+    await engine.settle();
+    expect(engine.worker.list()).toEqual([]);
+    expect(engine.isEmpty).toBe(true);
+  });
+
+  it('after it was preempted, without blocks, names none', async () => {
+    const engine = new ScriptedEngine({ numBlocks: 9 });
+    for (const [id, seed] of [
+      ['first', 1],
+      ['second', 2],
+    ] as const)
+      engine.add(decodeRequest(id, tokens(40, seed), 60, { remote_block_ids: null }));
+    while (engine.status('second') !== 'preempted') await engine.step();
+    engine.core.stopRequest('second');
+    await engine.step();
+    expect(engine.finishOf('second')).toMatchObject({ reason: 'stop', kvTransferParams: null });
+    expect(engine.worker.metadata.at(-1)!.reqsNotProcessed).toContain('second');
+  });
+});

@@ -131,3 +131,15 @@ describe('policy fail', () => {
     expect(engine.isEmpty).toBe(true);
   });
 });
+
+describe('what is counted of a pull that fails', () => {
+  it.each([0, 50])('is what came: %i blocks, asked for once', async (good) => {
+    const engine = await failing('recompute', good, 'failed');
+    await engine.settle();
+    expect(engine.core.inspect.stats()).toMatchObject({
+      prefixCache: { queries: 99 * 16 + 20, hits: 0 },
+      externalPrefixCache: { queries: 99 * 16 + 20, hits: good * 16 },
+      noPulls: { transfer: good > 0 ? 0 : 1, policy: 0 },
+    });
+  });
+});

@@ -100,16 +100,36 @@ describe('a pool full of holds', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('leaves holds alone while something runs or arrives, which will make room', async () => {
+  it('gives way while something runs or arrives: a finished request must not take the place of those that wait', async () => {
     const engine = await fullOfHolds();
     engine.add(decodeRequest('loads', tokens(20, 5), 2));
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
     await engine.settle();
-    expect(engine.worker.dropped).toEqual([]);
-    expect(engine.core.poll()).toBe(false);
-    engine.receive('loads');
-    await engine.step();
-    expect(engine.worker.dropped).toEqual([]);
+    expect(engine.worker.dropped).toEqual(['old', 'young']);
+    expect(engine.finishOf('new')!.reason).toBe('length');
+    expect(engine.status('loads')).toBe('waiting_for_remote_kvs');
+  });
+
+  it('keeps its concurrency: as many forward passes as with a pool where nothing is held', async () => {
+    const passes = async (bidirectional: boolean) => {
+      // Room for four requests at once.
+      const engine = new ScriptedEngine({ numBlocks: 17 }, { bidirectional });
+      for (let i = 0; i < 16; i++)
+        engine.add(decodeRequest(`d${i}`, tokens(50, i), 12, { remote_block_ids: null }));
+      await engine.settle();
+      const { forwardPasses, preemptions } = engine.core.inspect.stats();
+      expect(preemptions).toBe(0);
+      return forwardPasses;
+    };
+    expect(await passes(true)).toBe(await passes(false));
+  });
+
+  it('gives way before a request that runs beside others is preempted', async () => {
+    const engine = await fullOfHolds();
+    for (const seed of [3, 4]) engine.add(request(`r${seed}`, tokens(16, seed), { maxTokens: 40 }));
+    await engine.settle();
+    expect(engine.worker.dropped).toEqual(['old', 'young']);
+    expect(engine.core.inspect.stats().preemptions).toBe(0);
   });
 
   it('lets a request that runs alone grow instead of starting over', async () => {
@@ -144,7 +164,7 @@ describe('a pool full of holds', () => {
     expect(engine.finishOf('new')!.reason).toBe('length');
   });
 
-  it('never drops a hold for D: it waits for the reader or the lease', async () => {
+  it('waits for the reader of a hold for D, or its lease, as long as the worker side keeps it', async () => {
     const engine = new ScriptedEngine({ numBlocks: 9 });
     engine.add(prefillRequest('p1', tokens(60, 1), null));
     engine.add(prefillRequest('p2', tokens(60, 2), null));

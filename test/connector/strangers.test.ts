@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
-import { HoldTable, REFUSED } from '../../src/connector/nixl/holds.ts';
+import { REFUSED } from '../../src/connector/nixl/hold-ends.ts';
+import { HoldTable } from '../../src/connector/nixl/holds.ts';
 import { claimPrefix } from '../../src/transport/prefix-claim.ts';
 import type { ReadClaim } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
@@ -79,7 +80,7 @@ describe('a READ', () => {
   it('of what expired or was dropped: only who would have been served is told so', async () => {
     for (const [outcome, kept, end] of [
       ['expired', lease, (nodes: ReturnType<typeof holding>) => nodes.clock.advance(LEASE_MS)],
-      ['declined', ttl, ({ p }: ReturnType<typeof holding>) => p.worker.holds.dropOldest()],
+      ['declined', ttl, ({ p }: ReturnType<typeof holding>) => p.worker.holds.dropOldest('stuck')],
     ] as const) {
       const nodes = holding({}, kept);
       const { p, d } = nodes;
@@ -136,15 +137,15 @@ it('a READ that names blocks of a group that there is not is refused', () => {
   const onEnd = () => {};
   const clock = new TestClock();
   const claim = claimPrefix(true);
-  const rest = { onDeadline: onEnd, onUnread: onEnd, streamStarves: () => false };
-  const table = new HoldTable({ clock, blockSize: 16, claim, extensionMs: 1, onEnd, ...rest });
+  const rest = { onDeadline: onEnd, onDroppable: onEnd, streamStarves: () => false };
+  const table = new HoldTable({ clock, blockSize: 16, claim, leaseMs: 1, onEnd, ...rest });
   table.process('r');
   const tokenIds = range(0, 16);
   table.hold('r', { blockIds: [[1]], tokenIds, cacheSalt: null, ...lease(clock) });
   const right = { held: claimOf(16), prompt: claimOf(16) };
   const block = { group: 0, blockId: 1 };
-  expect(table.gate('r', [block], right)).toMatchObject({ allow: true });
-  expect(table.gate('r', [block, { group: 1, blockId: 1 }], right)).toEqual(REFUSED);
+  expect(table.gate('r', [block], right, 'd')).toMatchObject({ allow: true });
+  expect(table.gate('r', [block, { group: 1, blockId: 1 }], right, 'd')).toEqual(REFUSED);
 });
 
 describe('a message', () => {

@@ -78,15 +78,15 @@ describe('a streamed READ', () => {
     const { p, d, clock } = makeNodes();
     holdFor(p, 'other', [9], lease(clock));
     computed(p, [], 0);
-    expect(p.worker.holds.dropOldest()).toBeNull();
+    expect(p.worker.holds.dropOldest('stuck')).toBeNull();
     expect(p.worker.getFinished().changed).toBe(false);
     stream(d, p, 3);
     await p.worker.waitForChange(AbortSignal.timeout(20_000));
     expect(p.worker.getFinished().changed).toBe(true);
-    expect(p.worker.holds.dropOldest()).toBe('other');
+    expect(p.worker.holds.dropOldest('stuck')).toBe('other');
     computed(p, [1, 2, 3], 40);
     hold(p, [1, 2, 3], clock);
-    expect(p.worker.holds.dropOldest()).toBeNull();
+    expect(p.worker.holds.dropOldest('stuck')).toBeNull();
   });
 
   it('counts as moving the time of its chunks, not that in which it waits for blocks', async () => {

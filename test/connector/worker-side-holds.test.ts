@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { pairsOf, range, turns } from '../transport/helpers.ts';
 import {
+  claimOf,
   claimTo,
   hold,
   LEASE_MS,
@@ -39,7 +40,7 @@ describe('the end of a hold', () => {
     const { clock, p } = makeNodes();
     hold(p, 'r', [1, 2], lease(clock));
     clock.advance(LEASE_MS - 1);
-    expect(p.worker.getFinished()).toEqual(nothing);
+    expect(p.worker.getFinished().finishedSending).toEqual([]);
     expect(p.worker.holds.list()).toHaveLength(1);
     clock.advance(1);
     expect(p.worker.getFinished()).toEqual({ ...nothing, finishedSending: ['r'] });
@@ -157,7 +158,7 @@ describe('heartbeats', () => {
     await beat(nodes, 'r', 'unknown');
     expect(p.worker.holds.list()[0]!.deadline).toBe(start + 25_000 + 20_000);
     clock.advance(19_999);
-    expect(p.worker.getFinished()).toEqual(nothing);
+    expect(p.worker.getFinished().finishedSending).toEqual([]);
     clock.advance(1);
     expect(p.worker.getFinished().finishedSending).toEqual(['r']);
     await beat(nodes, 'r');
@@ -213,7 +214,7 @@ describe('a READ that has begun', () => {
 
   it('is not disturbed by releaseHold, nor dropped under pressure', async () => {
     const { p, d, go } = await whileReading(ttl);
-    expect(p.worker.holds.dropOldest()).toBeNull();
+    expect(p.worker.holds.dropOldest('stuck')).toBeNull();
     p.worker.holds.release('r@prefill');
     expect(p.worker.getFinished()).toEqual(nothing);
     await go();
@@ -221,15 +222,13 @@ describe('a READ that has begun', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it("unpins when its reader's engine dies; the hold stays until its lease ends", async () => {
-    const { clock, p, d, go } = await whileReading();
+  it("ends with its reader's engine, once the device has done what was submitted", async () => {
+    const { p, d, go } = await whileReading();
     d.transport.close();
+    await turns();
+    expect(p.worker.holds.list()).toMatchObject([{ requestId: 'r@prefill', reading: true }]);
     await go();
-    expect(p.worker.holds.list()).toMatchObject([{ requestId: 'r@prefill', reading: false }]);
-    // It could not be dropped, and can be now.
-    expect(p.worker.getFinished()).toEqual({ ...nothing, changed: true });
-    clock.advance(LEASE_MS);
-    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+    expect(p.worker.getFinished().finishedSending).toContain('r@prefill');
   });
 });
 
@@ -238,17 +237,63 @@ describe('dropOldest', () => {
     const { clock, p, d } = makeNodes();
     hold(p, 'for-d', [1], lease(clock));
     for (const i of range(0, 3)) hold(p, `for-p${i}`, [i + 2], ttl(clock));
-    expect(p.worker.holds.dropOldest()).toBe('for-p0');
-    expect(p.worker.holds.dropOldest()).toBe('for-p1');
+    expect(p.worker.holds.dropOldest('stuck')).toBe('for-p0');
+    expect(p.worker.holds.dropOldest('stuck')).toBe('for-p1');
     expect(p.worker.getFinished().finishedSending).toEqual(['for-p0', 'for-p1']);
     pull(d, p, 'r', pairsOf([2], [1]), { requestId: 'for-p0' });
     expect((await nextOutput(d)).failedRecving).toMatchObject([
       { outcome: 'declined', message: expect.stringContaining('the pool was full') },
     ]);
-    expect(p.worker.holds.dropOldest()).toBe('for-p2');
-    expect(p.worker.holds.dropOldest()).toBeNull();
+    expect(p.worker.holds.dropOldest('stuck')).toBe('for-p2');
+    expect(p.worker.holds.dropOldest('stuck')).toBeNull();
     expect(p.worker.holds.list().map((held) => held.requestId)).toEqual(['for-d']);
   });
+});
+
+describe("a hold of P's that D does not come for", () => {
+  it('may be dropped once two heartbeats are missing, and says so to who waits for room', async () => {
+    const { clock, p } = makeNodes();
+    hold(p, 'abandoned', [1], lease(clock));
+    clock.advance(LEASE_MS / 3 - 1);
+    expect(p.worker.getFinished().changed).toBe(false);
+    expect(p.worker.holds.dropOldest('waiting')).toBeNull();
+    const woken = p.worker.waitForChange(AbortSignal.timeout(20_000));
+    clock.advance(1);
+    await woken;
+    expect(p.worker.getFinished()).toEqual({ ...nothing, changed: true });
+    expect(p.worker.getFinished().changed).toBe(false);
+    expect(p.worker.holds.dropOldest('waiting')).toBe('abandoned');
+    expect(p.worker.counters.holdsDropped).toEqual({ prefill: 1, decode: 0 });
+  });
+
+  it('stays while its reader is heard of', async () => {
+    const { clock, p, d } = makeNodes();
+    hold(p, 'r@prefill', [1], lease(clock));
+    const { held } = claimTo('r@prefill');
+    for (let beat = 0; beat < 4; beat++) {
+      clock.advance(LEASE_MS / 6);
+      const heartbeats = [{ remote: p.address, holds: [{ requestId: 'r@prefill', held }] }];
+      d.worker.startLoadKv(metadata({ heartbeats }));
+      await turns();
+    }
+    expect(p.worker.holds.dropOldest('waiting')).toBeNull();
+    d.transport.close();
+    await turns();
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+});
+
+it('who could have read a dropped hold is told so, however many others ended since', async () => {
+  const { clock, p, d } = makeNodes();
+  hold(p, 'r@prefill', [1, 2], ttl(clock));
+  p.worker.holds.dropOldest('waiting');
+  for (let i = 0; i < 5_000; i++) {
+    hold(p, `other${i}`, [3], ttl(clock));
+    p.worker.holds.doneReading({ requestId: `other${i}`, held: claimTo(`other${i}`).held });
+  }
+  const claim = { held: claimOf(32), prompt: claimOf(32) };
+  pull(d, p, 'r', pairsOf([1, 2], [1, 2]), { claim });
+  expect((await nextOutput(d)).failedRecving).toMatchObject([{ outcome: 'declined' }]);
 });
 
 describe('waitForChange', () => {
@@ -266,17 +311,17 @@ describe('waitForChange', () => {
     const { clock, p } = nodes;
     hold(p, 'r', [1], lease(clock));
     const wait = watch(p.worker.waitForChange(new AbortController().signal));
-    clock.advance(20_000);
+    clock.advance(LEASE_MS / 3 - 1);
     const holds = [{ requestId: 'r', held: claimTo('r').held }];
     nodes.d.worker.startLoadKv(metadata({ heartbeats: [{ remote: p.address, holds }] }));
     await turns();
-    clock.advance(10_000);
+    clock.advance(LEASE_MS / 3 - 1);
     await turns();
     expect(wait.over).toBe(false);
-    clock.advance(10_000);
+    clock.advance(1);
     await turns();
     expect(wait.over).toBe(true);
-    expect(p.worker.getFinished().finishedSending).toEqual(['r']);
+    expect(p.worker.getFinished()).toEqual({ ...nothing, changed: true });
   });
 
   it('ends with news or with its signal, and not before', async () => {

@@ -201,7 +201,7 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
   it('declined: dropped under pressure. It is no failed transfer', async () => {
     const nodes = makeNodes();
     hold(nodes.p, 'r@prefill', [1, 2], ttl(nodes.clock));
-    expect(nodes.p.worker.holds.dropOldest()).toBe('r@prefill');
+    expect(nodes.p.worker.holds.dropOldest('stuck')).toBe('r@prefill');
     expect(await failure(nodes)).toMatchObject({ outcome: 'declined' });
     expect(nodes.d.worker.counters.numFailedTransfers).toBe(0);
   });

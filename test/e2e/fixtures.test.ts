@@ -23,21 +23,21 @@ const check = (files: FileSource, platform: Platform = nodePlatform): Promise<Fi
 const slowAdapter = { timeout: 240_000 };
 
 describe('a fixture folder', slowAdapter, () => {
-  it.each(['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'])(
-    '%s: logits, KV and greedy tokens, the same bits in every chunking',
-    async (name) => {
-      const { result, chunkDifference } = await check(folder(name));
-      expect(result).toMatchObject({
-        promptTokens: 90,
-        greedyTokens: 40,
-        greedyDifference: null,
-        passed: true,
-      });
-      expect(result.maxLogitDifference).toBeLessThan(1e-4);
-      expect(result.maxKvDifference).toBeLessThan(1e-4);
-      expect(chunkDifference).toBeNull();
-    },
-  );
+  it.each([
+    ...['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'],
+    ...['gemma3-hybrid', 'mistral-sliding', 'qwen3-hybrid-window'],
+  ])('%s: logits, KV and greedy tokens, the same bits in every chunking', async (name) => {
+    const { result, chunkDifference } = await check(folder(name));
+    expect(result).toMatchObject({
+      promptTokens: 90,
+      greedyTokens: 40,
+      greedyDifference: null,
+      passed: true,
+    });
+    expect(result.maxLogitDifference).toBeLessThan(1e-4);
+    expect(result.maxKvDifference).toBeLessThan(1e-4);
+    expect(chunkDifference).toBeNull();
+  });
 
   it('whose logits and KV are of other weights fails', async () => {
     const other = folder('llama-mha-untied');
@@ -81,7 +81,6 @@ describe('a fixture folder', slowAdapter, () => {
     await expect(verdict('test/fixtures')).rejects.toThrow(
       /'test\/fixtures', and there is no config\.json in it/,
     );
-    await expect(verdict('test/fixtures/hf/qwen3-hybrid-window')).rejects.toThrow(/not supported/);
   });
 });
 

@@ -1,6 +1,6 @@
 /** Clients that send kv_transfer_params which are not theirs, to engines that hold what others asked: refused, and nobody is the worse for it. */
 import { describe, expect, it } from 'vitest';
-import { REFUSED } from '../../src/connector/nixl/holds.ts';
+import { REFUSED } from '../../src/connector/nixl/hold-ends.ts';
 import { testOptions } from './cluster-fixture.ts';
 import { inUse, post, type Served, withServer } from './server-fixture.ts';
 
@@ -121,7 +121,7 @@ describe('what D holds for P', () => {
     await withServer({ ...failing, ...withCache }, {}, async (served) => {
       const first = await turn(served, PROMPT, null);
       // P has nothing of it any more: all of it must be pulled.
-      expect((await post(`${served.urls.prefill}/reset_prefix_cache`, {})).status).toBe(200);
+      expect((await post(`${served.urls.admin}/prefill-0/reset_prefix_cache`, {})).status).toBe(200);
       const history = [...PROMPT, ...first.tokenIds];
       const refusals = new Set<string>();
       for (const [what, [ids, params, more]] of Object.entries(attacks(first.params, history))) {
@@ -160,7 +160,7 @@ describe('what D holds for P', () => {
         expect([what, token_ids]).toEqual([what, await alone(served, ids)]);
       }
       const before = (await served.cluster.stats())[0]!.externalPrefixCache.hits;
-      expect((await post(`${served.urls.prefill}/reset_prefix_cache`, {})).status).toBe(200);
+      expect((await post(`${served.urls.admin}/prefill-0/reset_prefix_cache`, {})).status).toBe(200);
       const prompt = [...history, 7, 8, 9];
       expect((await turn(served, prompt, first.params)).tokenIds).toEqual(await alone(served, prompt));
       const after = (await served.cluster.stats())[0]!.externalPrefixCache.hits;

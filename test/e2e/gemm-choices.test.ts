@@ -24,7 +24,7 @@ async function withEngines<T>(
   try {
     for (const spec of engineSpecs(options)) {
       const start = { ...engineStart(options, spec, 1, 'bidirectional'), gemm: gemm[spec.role] };
-      engines.push(await ThreadEngine.start(nodePlatform, start, spec.role, systemClock));
+      engines.push(await ThreadEngine.start(nodePlatform, start, spec, systemClock));
     }
     const [prefill, decode] = engines as [ThreadEngine, ThreadEngine];
     await connect(prefill, [decode]);

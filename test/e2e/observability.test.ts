@@ -1,4 +1,5 @@
 /** Metrics, KV events and cache queries of real engines in their threads: what they say is what then happens. */
+import type { Hono } from 'hono';
 import { expect, it } from 'vitest';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { createApp } from '../../src/server/app.ts';
@@ -34,7 +35,10 @@ function portsOf(cluster: EngineCluster) {
 }
 
 function appOf(service: EngineService | RouterService, observability: Observability) {
-  const { mount } = observability;
+  const mount = (app: Hono) => {
+    observability.mountMetrics(app, () => true);
+    observability.mountDetails(app);
+  };
   return { app: createApp(service, { version: '1', created: 0, mount }), close: observability.close };
 }
 

@@ -1,6 +1,7 @@
 /** A whole server on free ports for tests: nano in worker threads, real sockets. */
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { startTextThread } from '../../src/platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { ServerLog } from '../../src/server/log.ts';
 import { type RunningServer, type ServerOptions, startServer } from '../../src/server/serve.ts';
@@ -28,19 +29,23 @@ export async function withServer<T>(
     error: (message) => void errors.push(message),
   };
   const engines = await EngineCluster.start(nodePlatform, { ...testOptions, ...cluster });
-  const running = await startServer(engines, {
+  const options = {
     host: '127.0.0.1',
-    ports: { prefill: 0, decode: 0, router: 0 },
+    adminHost: '127.0.0.1',
+    ports: { prefill: 0, decode: 0, router: 0, admin: 0 },
     servedModelNames: [],
     maxQueue: 64,
     apiKey: null,
+    adminKey: null,
+    adminOnClientPorts: false,
     corsOrigins: [],
     streamingKvParams: true,
     defaults: {},
     version: 'test',
     log,
     ...server,
-  });
+  };
+  const running = await startServer(engines, options, startTextThread);
   try {
     const result = await use({ cluster: engines, server: running, urls: running.urls, errors });
     if (engines.engines.every(({ dead }) => !dead)) await engines.checkIntegrity();

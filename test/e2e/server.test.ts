@@ -112,6 +112,43 @@ interface Chat {
   usage: { prompt_tokens: number; total_tokens: number; prompt_tokens_details: { cached_tokens: number } };
 }
 
+describe("the operator's port", () => {
+  it('tells what each port has, and the ports of clients do not', async () => {
+    const prefill = { numBlocks: 128, enablePrefixCaching: true };
+    await withServer({ prefill }, {}, async ({ urls, errors }) => {
+      const prompt = 'A prompt of more than one block, to be looked up';
+      await (await post(`${urls.router}/v1/completions`, { prompt, max_tokens: 4 })).text();
+      const found = async (name: string) => {
+        const answer = await post(`${urls.admin}/${name}/kv/query`, { prompt });
+        const { engines } = (await answer.json()) as { engines: { engine_id: string; hit_tokens: number }[] };
+        return engines.map(({ engine_id, hit_tokens }) => [engine_id, hit_tokens > 0]);
+      };
+      const [p, d] = [
+        ['prefill-0', true],
+        ['decode-0', true],
+      ];
+      expect(await found('prefill-0')).toEqual([p]);
+      expect(await found('decode-0')).toEqual([d]);
+      expect(await found('router')).toEqual([p, d]);
+      expect(await metric(`${urls.admin}/prefill-0`, 'vllm:prompt_tokens_total')).toBe(prompt.length);
+      const events = await fetch(`${urls.admin}/prefill-0/kv/events?from=0`);
+      const reader = events.body!.getReader();
+      expect(new TextDecoder().decode((await reader.read()).value)).toContain('BlockStored');
+      await reader.cancel();
+      for (const url of [urls.router, urls.prefill, urls.decode]) {
+        expect((await post(`${url}/kv/query`, { prompt })).status).toBe(404);
+        expect((await fetch(`${url}/kv/events`)).status).toBe(404);
+        expect((await post(`${url}/reset_prefix_cache`, {})).status).toBe(404);
+      }
+      expect(errors).toEqual([]);
+    });
+  });
+
+  it('does not open without a key where others reach it', async () => {
+    await expect(withServer({}, { adminHost: '0.0.0.0' }, async () => {})).rejects.toThrow('--admin-key');
+  });
+});
+
 describe('clients that go', () => {
   it('20 at once, in the middle of their streams: no block stays in use', async () => {
     await withServer({ maxNumSeqs: 8 }, {}, async ({ urls, cluster, errors }) => {

@@ -37,7 +37,8 @@ beforeEach(async () => {
     }),
   } as Partial<Platform> as Platform;
   const core = { engineId: 'decode-0', host: 'h', port: 1 };
-  engine = await ThreadEngine.start(platform, { core } as EngineStart, 'decode', systemClock);
+  const seat = { role: 'decode', roleset: 'all', combined: false } as const;
+  engine = await ThreadEngine.start(platform, { core } as EngineStart, seat, systemClock);
 });
 
 afterEach(() => engine.shutdown());

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
+import { EVERY_KEY } from '../../src/model/layer-attention.ts';
 import { openTestDevice } from './adapter.ts';
 import { attention, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
@@ -21,9 +22,14 @@ interface Case {
   rows: number;
   kvDtype: 'f16' | 'f32';
   blockSize: number;
+  /** Keys that a row sees; absent: all. */
+  window?: number;
+  /** What stands in the table for blocks that no row sees: what was in them (default), or the null block. */
+  before?: 'freed' | 'null';
 }
 
-const longest = 70;
+/** Of more parts than any row sees: what is before the window lies in whole parts too. */
+const longest = 200;
 
 interface Form {
   kernel: KernelName;
@@ -49,17 +55,21 @@ function forms(): Form[] {
   return list;
 }
 
+/** Parts are counted from the first that a row sees: with a window, only rows of one position can be split. */
+const serves = (form: Form, c: Case): boolean => !form.split || c.window === undefined || c.rows === 1;
+
 const layers = 2;
 const layer = 1;
 
 /** K and V of `length` positions per head, in a cache whose other slots are NaN; blocks in a shuffled order. */
-function cacheOf(c: Case, length: number) {
+function cacheOf(c: Case, length: number, firstSeen: number) {
   const { blockSize, kvHeads, headDim } = c;
   const blocks = Math.ceil(length / blockSize);
   const table = Uint32Array.from(
     { length: blocks },
     (_, i) => 1 + ((i * 5 + 3) % (blocks + (blocks % 5 === 0 ? 1 : 0))),
   );
+  const gone = Math.floor(firstSeen / blockSize);
   const plane = kvHeads * blockSize * headDim;
   const filled = new Float32Array((blocks + 3) * layers * 2 * plane).fill(Number.NaN);
   const perHead = (seed: number) =>
@@ -70,6 +80,8 @@ function cacheOf(c: Case, length: number) {
   const v = perHead(60);
   for (let h = 0; h < kvHeads; h++) {
     for (let t = 0; t < length; t++) {
+      // Given back, and what another sequence wrote there is no number.
+      if (Math.floor(t / blockSize) < gone) continue;
       const block = table[Math.floor(t / blockSize)]!;
       const slot = (h * blockSize + (t % blockSize)) * headDim;
       const from = t * headDim;
@@ -78,14 +90,15 @@ function cacheOf(c: Case, length: number) {
       filled.set(v[h]!.subarray(from, from + headDim), base + plane + slot);
     }
   }
+  if (c.before === 'null') table.fill(0, 0, gone);
   return { table, cache: store(filled, c.kvDtype).data, k, v };
 }
 
 async function attend(form: Form, c: Case) {
-  const { headDim, group, kvHeads, start, rows } = c;
+  const { headDim, group, kvHeads, start, rows, window = EVERY_KEY } = c;
   const length = start + rows;
   const heads = kvHeads * group;
-  const { table, cache, k, v } = cacheOf(c, length);
+  const { table, cache, k, v } = cacheOf(c, length, Math.max(0, start + 1 - window));
   const width = heads * headDim;
   const q = randomValues(longest * width, 4)
     .map((x) => x * 0.7)
@@ -95,7 +108,8 @@ async function attend(form: Form, c: Case) {
   for (let flat = 0; flat < rows * group; flat += form.tileRows) {
     tiles.push(0, 0, flat, Math.min(form.tileRows, rows * group - flat));
   }
-  const parts = form.split ? Math.ceil(length / PART) : 1;
+  const seen = Math.ceil((window - 1) / PART) + 1;
+  const parts = form.split ? Math.min(Math.ceil(length / PART), seen) : 1;
   const shape = { HEAD_DIM: headDim, BLOCK_SIZE: c.blockSize, KV_F32: Number(c.kvDtype === 'f32') };
   const [written] = await runKernel(
     gpu,
@@ -115,18 +129,19 @@ async function attend(form: Form, c: Case) {
         group,
         dims4: headDim / 4,
         lanes: gpu.report.subgroupSize ?? 1,
+        window,
       }),
     ],
     [tiles.length / 4, kvHeads, parts],
   );
-  const out = form.split ? await combine(written!, tokens, heads, headDim) : written;
+  const out = form.split ? await combine(written!, tokens, heads, headDim, window) : written;
   const expected = new Float64Array(q.length);
   for (let row = 0; row < rows; row++) {
     for (let h = 0; h < heads; h++) {
       const from = (row * heads + h) * headDim;
       const kv = Math.floor(h / group);
       expected.set(
-        attention(q.subarray(from, from + headDim), k[kv]!, v[kv]!, start + row + 1, headDim),
+        attention(q.subarray(from, from + headDim), k[kv]!, v[kv]!, start + row + 1, headDim, window),
         from,
       );
     }
@@ -134,7 +149,13 @@ async function attend(form: Form, c: Case) {
   return { out: new Float32Array(out!, 0, q.length), expected };
 }
 
-async function combine(parts: ArrayBuffer, tokens: Uint32Array, heads: number, headDim: number) {
+async function combine(
+  parts: ArrayBuffer,
+  tokens: Uint32Array,
+  heads: number,
+  headDim: number,
+  window: number,
+) {
   const rows = tokens.length / 4;
   const [out] = await runKernel(
     gpu,
@@ -144,7 +165,7 @@ async function combine(parts: ArrayBuffer, tokens: Uint32Array, heads: number, h
       new Float32Array(parts),
       tokens,
       new Float32Array(rows * heads * headDim),
-      packUniform('attentionCombine', { heads, dims4: headDim / 4 }),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4, window }),
       packUniform('step', { rows, logit_rows: 0 }),
     ],
     [Math.ceil((heads * headDim) / 4 / 64), rows],
@@ -160,12 +181,60 @@ describe('paged attention', () => {
     { headDim: 128, group: 8, kvHeads: 1, start: 30, rows: 2, kvDtype: 'f16', blockSize: 16 },
     { headDim: 24, group: 4, kvHeads: 1, start: 63, rows: 1, kvDtype: 'f32', blockSize: 16 },
     { headDim: 40, group: 2, kvHeads: 1, start: 64, rows: 1, kvDtype: 'f16', blockSize: 16 },
+    { headDim: 4, group: 2, kvHeads: 1, start: 20, rows: 3, kvDtype: 'f16', blockSize: 16 },
+    { headDim: 20, group: 2, kvHeads: 2, start: 50, rows: 4, kvDtype: 'f32', blockSize: 16 },
+    { headDim: 256, group: 4, kvHeads: 1, start: 60, rows: 5, kvDtype: 'f16', blockSize: 16 },
+    { headDim: 256, group: 4, kvHeads: 1, start: 180, rows: 3, kvDtype: 'f16', blockSize: 16, window: 45 },
+    { headDim: 64, group: 4, kvHeads: 2, start: 190, rows: 9, kvDtype: 'f16', blockSize: 8, window: 1 },
+    { headDim: 32, group: 2, kvHeads: 1, start: 0, rows: 200, kvDtype: 'f16', blockSize: 16, window: 33 },
+    { headDim: 16, group: 1, kvHeads: 2, start: 199, rows: 1, kvDtype: 'f32', blockSize: 4, window: 64 },
+    { headDim: 64, group: 3, kvHeads: 1, start: 127, rows: 1, kvDtype: 'f16', blockSize: 16, window: 500 },
   ] as Case[])('every form against float64: %o', async (c) => {
-    for (const form of forms()) {
+    for (const form of forms().filter((f) => serves(f, c))) {
       const { out, expected } = await attend(form, c);
       expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(2e-5);
     }
   });
+
+  it.each([1, 7, 32, 45, 100])(
+    'with a window of %i gives a row the same bits in every form and chunk, and whatever lies before the window',
+    async (window) => {
+      const whole: Case = {
+        ...{
+          headDim: 64,
+          group: 2,
+          kvHeads: 1,
+          start: 0,
+          rows: longest,
+          kvDtype: 'f16',
+          blockSize: 8,
+          window,
+        },
+      };
+      const width = whole.headDim * whole.group;
+      for (const kernel of new Set(forms().map((form) => form.kernel))) {
+        const [first, ...others] = forms().filter((form) => form.kernel === kernel);
+        const { out, expected } = await attend(first!, whole);
+        expect(maxError(out, expected), kernel).toBeLessThan(2e-5);
+        for (const form of [first!, ...others]) {
+          for (const [start, rows] of [
+            [40, 5],
+            [63, 70],
+            [131, 1],
+            [199, 1],
+          ] as const) {
+            for (const before of ['freed', 'null'] as const) {
+              const chunk = { ...whole, start, rows, before };
+              if (!serves(form, chunk)) continue;
+              const part = await attend(form, chunk);
+              const same = out.slice(start * width, (start + rows) * width);
+              expect(part.out, JSON.stringify([form, chunk])).toEqual(same);
+            }
+          }
+        }
+      }
+    },
+  );
 
   it('gives a row the same bits whatever the chunk it came in, the rows beside it and the form', async () => {
     const whole: Case = {

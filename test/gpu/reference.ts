@@ -40,15 +40,17 @@ export function matmul(
   return out;
 }
 
-/** softmax(q K^T) V of one head over keys 0 .. length - 1, [position][d]; q is scaled already. */
+/** softmax(q K^T) V of one head over the last `window` of keys 0 .. length - 1, [position][d]; q is scaled already. */
 export function attention(
   q: ArrayLike<number>,
   keys: ArrayLike<number>,
   values: ArrayLike<number>,
   length: number,
   d: number,
+  window = length,
 ): Float64Array {
   const scores = Array.from({ length }, (_, t) => {
+    if (t < length - window) return Number.NEGATIVE_INFINITY;
     let s = 0;
     for (let i = 0; i < d; i++) s += q[i]! * keys[t * d + i]!;
     return s;
@@ -58,7 +60,7 @@ export function attention(
   const total = weights.reduce((sum, w) => sum + w, 0);
   return Float64Array.from({ length: d }, (_, i) => {
     let sum = 0;
-    for (let t = 0; t < length; t++) sum += weights[t]! * values[t * d + i]!;
+    for (let t = Math.max(0, length - window); t < length; t++) sum += weights[t]! * values[t * d + i]!;
     return sum / total;
   });
 }

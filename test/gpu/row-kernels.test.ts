@@ -1,8 +1,9 @@
-/** Embedding, RMSNorm, RoPE with KV write, SwiGLU. */
+/** Embedding, RMSNorm, RoPE with KV write, the gated activation. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
 import { halfToFloat } from '../../src/model/half.ts';
+import { ropeThreads } from '../../src/model/kernel-variants.ts';
 import { openTestDevice } from './adapter.ts';
 import { maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
@@ -28,12 +29,38 @@ it.each(['f16', 'f32'] as const)('embedding reads columns, %s', async (dtype) =>
       Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
       data,
       new Float32Array(ids.length * hidden),
-      packUniform('embedding', { hidden4: hidden / 4, vocab4: vocab / 4 }),
+      packUniform('embedding', { hidden4: hidden / 4, vocab4: vocab / 4, first: 0, scale: 1 }),
       step(ids.length),
     ],
     [1, ids.length],
   );
   const expected = ids.flatMap((id) => Array.from({ length: hidden }, (_, j) => values[j * vocab + id]!));
+  expect([...new Float32Array(x!)]).toEqual(expected);
+});
+
+it('embedding of a piece of the vocabulary, scaled, leaves rows of other pieces as they are', async () => {
+  const [hidden, columns, first, scale] = [8, 8, 16, 2.5];
+  const values = randomValues(hidden * columns, 1);
+  const ids = [15, 16, 23, 24, 0];
+  const [x] = await runKernel(
+    gpu,
+    'embedding',
+    { WORKGROUP, WEIGHTS_F32: 1 },
+    [
+      Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
+      values,
+      new Float32Array(ids.length * hidden).fill(7),
+      packUniform('embedding', { hidden4: hidden / 4, vocab4: columns / 4, first, scale }),
+      step(ids.length),
+    ],
+    [1, ids.length],
+  );
+  const expected = ids.flatMap((id) => {
+    const mine = id >= first && id < first + columns;
+    return Array.from({ length: hidden }, (_, j) =>
+      mine ? Math.fround(scale * values[j * columns + id - first]!) : 7,
+    );
+  });
   expect([...new Float32Array(x!)]).toEqual(expected);
 });
 
@@ -78,6 +105,9 @@ describe('rms norm', () => {
 it.each([
   ['f16', 16, 4, 2, false, 4],
   ['f32', 64, 3, 1, true, 16],
+  ['f16', 20, 3, 1, true, 8],
+  ['f32', 4, 2, 2, false, 4],
+  ['f16', 256, 4, 1, true, 16],
 ] as const)(
   'rope and KV write: KV %s, head_dim %i, %i query and %i KV heads, QK norm %s',
   async (dtype, headDim, heads, kvHeads, qkNorm, blockSize) => {
@@ -115,7 +145,7 @@ it.each([
         packUniform('ropeKvWrite', { heads, kv_heads: kvHeads, layer, layers, scale: 0.25, eps: 1e-5 }),
         step(rows),
       ],
-      [Math.ceil((columns * headDim) / 8 / WORKGROUP), rows],
+      [Math.ceil(ropeThreads(columns * headDim, headDim) / WORKGROUP), rows],
     );
     const turned = (row: number, column: number): number[] => {
       let head = [
@@ -162,14 +192,19 @@ it.each([
   },
 );
 
-it('swiglu, a width that is no multiple of 4', async () => {
+it.each([
+  ['silu', 0],
+  ['gelu', 1],
+] as const)('%s of the gate, a width that is no multiple of 4', async (activation, GELU) => {
   const [rows, width] = [3, 10];
   const [width4, stride4] = [3, 5];
   const gateUp = randomValues(rows * 4 * stride4, 1).map((x) => 6 * x);
+  // Far out, where an exponential of the argument is no number.
+  gateUp.set([-40, 40, -12, 12]);
   const [out] = await runKernel(
     gpu,
     'swiglu',
-    { WORKGROUP },
+    { WORKGROUP, GELU },
     [
       gateUp,
       new Float32Array(rows * 4 * width4).fill(Number.NaN),
@@ -182,7 +217,9 @@ it('swiglu, a width that is no multiple of 4', async () => {
     const [row, i] = [Math.floor(at / (4 * width4)), at % (4 * width4)];
     if (i >= width) return 0;
     const gate = gateUp[row * 4 * stride4 + i]!;
-    return (gate / (1 + Math.exp(-gate))) * gateUp[row * 4 * stride4 + width + i]!;
+    const slope = GELU ? Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3)) : null;
+    const activated = slope === null ? gate / (1 + Math.exp(-gate)) : 0.5 * gate * (1 + slope);
+    return activated * gateUp[row * 4 * stride4 + width + i]!;
   });
-  expect(maxError(new Float32Array(out!), expected)).toBeLessThan(1e-5);
+  expect(maxError(new Float32Array(out!), expected), activation).toBeLessThan(1e-5);
 });

@@ -15,6 +15,15 @@ const read = (config: object, generation?: object) =>
     }),
   );
 
+const qwen3 = { architectures: ['Qwen3ForCausalLM'] };
+/** Every second layer full. */
+const gemma3 = {
+  architectures: ['Gemma3ForCausalLM'],
+  sliding_window: 16,
+  sliding_window_pattern: 2,
+  rope_local_base_freq: 10_000,
+};
+
 describe('config.json', () => {
   it('gives the recall model its shape', async () => {
     expect(await readArchitecture(directorySource('models/recall'))).toEqual({
@@ -29,6 +38,13 @@ describe('config.json', () => {
       rmsNormEps: 1e-5,
       ropeTheta: 10_000,
       ropeScaling: null,
+      attention: [{ kind: 'full' }],
+      slidingRope: null,
+      queryPreAttnScalar: null,
+      activation: 'silu',
+      embeddingScale: 1,
+      zeroCenteredNorms: false,
+      outputNorms: false,
       maxModelLen: 2048,
       tieWordEmbeddings: true,
       qkvBias: false,
@@ -95,6 +111,8 @@ describe('config.json', () => {
     expect(await of('Llama', { attention_bias: true, mlp_bias: true })).toEqual([true, true, true, false]);
     expect(await of('Qwen2')).toEqual([true, false, false, false]);
     expect(await of('Qwen3')).toEqual([false, false, false, true]);
+    expect(await of('Mistral', { attention_bias: true })).toEqual([false, false, false, false]);
+    expect(await of('Gemma3')).toEqual([false, false, false, true]);
   });
 
   it('accepts a window that no layer uses', async () => {
@@ -118,21 +136,51 @@ describe('config.json', () => {
     [{ quantization_config: { quant_method: 'gptq' } }, /quantization_config is not supported/],
     [{ num_local_experts: 8 }, /mixture of experts \(num_local_experts 8\) is not supported/],
     [
-      { rope_scaling: { type: 'linear', factor: 2 } },
-      /rope_type 'linear' is not supported: wanted 'default' or 'llama3'/,
+      { rope_scaling: { type: 'yarn', factor: 2 } },
+      /rope_type 'yarn' is not supported: wanted 'default', 'linear' or 'llama3'/,
     ],
+    [{ rope_scaling: { type: 'linear' } }, /rope_type 'linear' needs factor: there is none/],
     [{ rope_scaling: { rope_type: 'llama3', factor: 2 } }, /rope_type 'llama3' needs low_freq_factor/],
     [{ partial_rotary_factor: 0.5 }, /partial_rotary_factor 0.5 is not supported/],
+    [{ rope_parameters: { rope_theta: 5e5 } }, /rope_parameters.rope_theta is 500000, and rope_theta 10000/],
+    [{ sliding_window: 4096 }, /sliding_window 4096 is not supported in a Llama/],
     [
-      {
-        architectures: ['Qwen2ForCausalLM'],
-        use_sliding_window: true,
-        sliding_window: 8,
-        max_window_layers: 0,
-      },
-      /sliding_window 8 is not supported/,
+      { layer_types: ['sliding_attention'] },
+      /layer type 'sliding_attention' of layer 0 is not supported in a Llama/,
     ],
-    [{ sliding_window: 4096 }, /sliding_window 4096 is not supported/],
+    [{ layer_types: ['chunked_attention'] }, /layer type 'chunked_attention' of layer 0 is not supported/],
+    [
+      { layer_types: ['full_attention', 'full_attention'] },
+      /layer_types has 2 entries, and num_hidden_layers is 1/,
+    ],
+    [
+      { ...qwen3, layer_types: ['sliding_attention'], sliding_window: 8 },
+      /layer 0 is 'sliding_attention', and use_sliding_window is missing: wanted a window/,
+    ],
+    [
+      { ...qwen3, layer_types: ['sliding_attention'], sliding_window: null, use_sliding_window: true },
+      /layer 0 is 'sliding_attention', and sliding_window is missing: wanted a window/,
+    ],
+    [{ ...qwen3, use_sliding_window: true, sliding_window: 0 }, /config.json: sliding_window: .*>0/],
+    [
+      { ...gemma3, num_hidden_layers: 2, layer_types: ['full_attention', 'full_attention'] },
+      /layer 0 is 'full_attention' by layer_types and 'sliding_attention' by sliding_window_pattern 2/,
+    ],
+    [
+      { ...gemma3, _sliding_window_pattern: 6 },
+      /sliding_window_pattern is 2, and _sliding_window_pattern 6: correct one/,
+    ],
+    [{ ...gemma3, sliding_window: null }, /layer 0 is 'sliding_attention', and sliding_window is missing/],
+    [
+      { ...gemma3, num_hidden_layers: 2, rope_parameters: { full_attention: { rope_theta: 10_000 } } },
+      /rope_parameters has no sliding_attention, and some layer is that/,
+    ],
+    [
+      { ...gemma3, hidden_activation: 'gelu' },
+      /hidden_act 'gelu' is not supported: wanted 'silu' or 'gelu_p/,
+    ],
+    [{ ...gemma3, final_logit_softcapping: 30 }, /final_logit_softcapping 30 is not supported/],
+    [{ ...gemma3, use_bidirectional_attention: true }, /use_bidirectional_attention is not supported/],
     [{ num_key_value_heads: 2 }, /num_attention_heads 3 is no multiple of num_key_value_heads 2/],
     [{ head_dim: 3 }, /heads of 3 dimensions: wanted an even whole number/],
     [{ hidden_size: 'big' }, /config.json: hidden_size: .*expected number/],
@@ -145,10 +193,93 @@ describe('config.json', () => {
     expect((error as Error).message).not.toContain('\n');
   });
 
-  it('refuses the hybrid fixture, naming what it needs', async () => {
-    await expect(readArchitecture(directorySource('test/fixtures/hf/qwen3-hybrid-window'))).rejects.toThrow(
-      /'sliding_attention' \(sliding_window 32\) is not supported/,
-    );
+  const sliding = (window: number) => ({ kind: 'sliding', window });
+  const full = { kind: 'full' };
+
+  it('gives the hybrid fixtures their windows, and Gemma what else it has', async () => {
+    const fixture = (name: string) => readArchitecture(directorySource(`test/fixtures/hf/${name}`));
+    expect(await fixture('gemma3-hybrid')).toMatchObject({
+      attention: [...new Array(5).fill(sliding(32)), full, sliding(32)],
+      ropeTheta: 1_000_000,
+      ropeScaling: null,
+      slidingRope: { ropeTheta: 10_000, ropeScaling: null },
+      queryPreAttnScalar: 24,
+      activation: 'gelu',
+      embeddingScale: 8,
+      zeroCenteredNorms: true,
+      outputNorms: true,
+      qkNorm: true,
+      tieWordEmbeddings: true,
+    });
+    const mistral = await fixture('mistral-sliding');
+    expect([mistral.attention, mistral.slidingRope]).toEqual([new Array(3).fill(sliding(40)), null]);
+    expect((await fixture('qwen3-hybrid-window')).attention).toEqual([sliding(32), full, sliding(32), full]);
+  });
+
+  it('knows the layers of published configs, and of the newer ones', async () => {
+    const attention = async (config: object) =>
+      (await read({ ...oddConfig, num_hidden_layers: 3, ...config })).attention;
+    const mistral = { architectures: ['MistralForCausalLM'] };
+    expect(await attention({ ...mistral, sliding_window: 8 })).toEqual(new Array(3).fill(sliding(8)));
+    expect(await attention({ ...mistral, sliding_window: null })).toEqual([full]);
+    expect(await attention(mistral)).toEqual(new Array(3).fill(sliding(4096)));
+    const slides = { ...qwen3, use_sliding_window: true, sliding_window: 8 };
+    expect(await attention({ ...slides, max_window_layers: 1 })).toEqual([full, sliding(8), sliding(8)]);
+    expect(await attention({ ...slides, max_window_layers: 3 })).toEqual([full]);
+    expect(await attention(gemma3)).toEqual([sliding(16), full, sliding(16)]);
+    const types = ['full_attention', 'sliding_attention', 'full_attention'];
+    const { sliding_window_pattern: _, ...noPattern } = gemma3;
+    expect(await attention({ ...noPattern, layer_types: types })).toEqual([full, sliding(16), full]);
+  });
+
+  it('reads a rotary base for each kind of layer, flat and by type', async () => {
+    const { rope_theta: _, ...rest } = { ...oddConfig, num_hidden_layers: 2 };
+    const linear = { ropeTheta: 1e6, ropeScaling: { type: 'linear', factor: 8 } };
+    const local = { ropeTheta: 10_000, ropeScaling: null };
+    const flat = await read({ ...rest, ...gemma3, rope_scaling: { rope_type: 'linear', factor: 8 } });
+    expect(flat).toMatchObject({ ...linear, slidingRope: local });
+    const byType = {
+      full_attention: { rope_type: 'linear', factor: 8, rope_theta: 1e6 },
+      sliding_attention: { rope_type: 'default', rope_theta: 10_000 },
+    };
+    expect(await read({ ...rest, ...gemma3, rope_parameters: byType })).toMatchObject({
+      ...linear,
+      slidingRope: local,
+    });
+  });
+
+  it('takes the text part of Gemma 3 that sees, with what its class has where it says nothing', async () => {
+    // huggingface.co/google/gemma-3-4b-it, config.json
+    const architecture = await read({
+      architectures: ['Gemma3ForConditionalGeneration'],
+      eos_token_id: [1, 106],
+      model_type: 'gemma3',
+      text_config: {
+        hidden_size: 2560,
+        intermediate_size: 10_240,
+        model_type: 'gemma3_text',
+        num_hidden_layers: 34,
+        rope_scaling: { factor: 8, rope_type: 'linear' },
+        sliding_window: 1024,
+      },
+      vision_config: { hidden_size: 1152 },
+    });
+    expect(architecture).toMatchObject({
+      numLayers: 34,
+      hiddenSize: 2560,
+      numHeads: 8,
+      numKvHeads: 4,
+      headDim: 256,
+      vocabSize: 262_208,
+      ropeTheta: 1e6,
+      ropeScaling: { type: 'linear', factor: 8 },
+      maxModelLen: 131_072,
+      queryPreAttnScalar: 256,
+      tieWordEmbeddings: true,
+      eosTokenIds: [1, 106],
+    });
+    expect(architecture.attention.filter(({ kind }) => kind === 'sliding')).toHaveLength(29);
+    expect(architecture.attention[5]).toEqual(full);
   });
 
   it('names a missing and a broken config.json', async () => {
@@ -166,6 +297,8 @@ describe('presets', () => {
       'smollm2-135m': 134_515_008,
       'qwen2.5-0.5b': 494_032_768,
       'llama-3.2-1b': 1_235_814_400,
+      'gemma-3-270m': 268_098_176,
+      'gemma-3-1b': 999_885_952,
     });
   });
 
@@ -190,6 +323,8 @@ describe('presets', () => {
     const weights = await loadWeights({ name: 'nano', files, dtype: 'f32', seed: 9 });
     const { tokenizer, chat } = await loadTokenizer('nano', files);
     expect([weights.architecture.name, weights.dtype]).toEqual(['nano', 'f32']);
-    expect(tokenizer.encode('a').length).toBe(chat.encodePrompt([{ role: 'user', content: 'a' }]).length - 2);
+    const messages = [{ role: 'user', content: 'a' }];
+    const prompt = await chat.encodePrompt(messages, (text) => tokenizer.encode(text));
+    expect(tokenizer.encode('a').length).toBe(prompt.length - 2);
   });
 });

@@ -3,10 +3,17 @@ import { describe, expect, it } from 'vitest';
 import { type ChatMessage, ChatTemplate } from '../../src/model/chat.ts';
 import { loadTokenizer, memorySource } from '../../src/model/load.ts';
 import { presetTokenIds } from '../../src/model/presets.ts';
+import type { Tokenizer } from '../../src/model/tokenizer.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 
 const user = (content: string): ChatMessage => ({ role: 'user', content });
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content });
+
+/** With its tokenizer as a function. */
+const withEncode = <T extends { tokenizer: Tokenizer }>(model: T) => ({
+  ...model,
+  encode: (text: string) => model.tokenizer.encode(text),
+});
 
 interface Conversation {
   name: string;
@@ -14,21 +21,21 @@ interface Conversation {
 }
 
 describe('the next turn of the recall model', () => {
-  const recall = loadTokenizer('recall', directorySource('models/recall'));
+  const recall = loadTokenizer('recall', directorySource('models/recall')).then(withEncode);
   const { conversations } = JSON.parse(readFileSync('models/recall/expected.json', 'utf8')) as {
     conversations: Conversation[];
   };
 
   it.each(conversations)('has the ids that Hugging Face has: $name', async ({ turns }) => {
-    const { chat } = await recall;
+    const { chat, encode } = await recall;
     let messages: ChatMessage[] = [];
     let history: number[] = [];
     for (const turn of turns) {
       const newMessages = [user(turn.user)];
       const prompt =
         history.length === 0
-          ? { promptTokenIds: chat.encodePrompt(newMessages), keepsHistory: true }
-          : chat.nextTurnPrompt({ historyIds: history, messagesBefore: messages, newMessages });
+          ? { promptTokenIds: await chat.encodePrompt(newMessages, encode), keepsHistory: true }
+          : await chat.nextTurnPrompt({ historyIds: history, messagesBefore: messages, newMessages }, encode);
       expect(prompt).toEqual({ promptTokenIds: turn.prompt_token_ids, keepsHistory: true });
       history = [...prompt.promptTokenIds, ...turn.answer_token_ids];
       messages = [...messages, ...newMessages, assistant(turn.answer)];
@@ -36,25 +43,27 @@ describe('the next turn of the recall model', () => {
   });
 
   it('closes an answer that was cut off, and keeps ids that its text would not encode to', async () => {
-    const { chat, tokenizer } = await recall;
-    const prompt = chat.encodePrompt([user('hi')]);
+    const { chat, tokenizer, encode } = await recall;
+    const prompt = await chat.encodePrompt([user('hi')], encode);
     const letters = ['h', 'e', 'l', 'l', 'o'].map((letter) => tokenizer.encode(letter)[0]!);
     expect(tokenizer.encode('hello')).not.toEqual(letters);
-    const next = chat.nextTurnPrompt({
+    const turn = {
       historyIds: [...prompt, ...letters],
       messagesBefore: [user('hi'), assistant('hello')],
       newMessages: [user('and?')],
-    });
+    };
+    const next = await chat.nextTurnPrompt(turn, encode);
     expect(next.promptTokenIds).toEqual([...prompt, ...letters, 0, 1, ...tokenizer.encode('and?'), 2]);
   });
 
   it('says what the template refuses', async () => {
-    const { chat } = await recall;
+    const { chat, encode } = await recall;
     expect(() => chat.renderPrompt([{ role: 'system', content: 'x' }], true)).toThrow(
       "the model's chat template refuses the messages: this model knows the roles user and assistant only",
     );
     const turn = { historyIds: [1], messagesBefore: [user('a')], newMessages: [user('b')] };
-    expect(() => chat.nextTurnPrompt(turn)).toThrow("end with 'user': wanted the assistant's answer");
+    const refused = chat.nextTurnPrompt(turn, encode);
+    await expect(refused).rejects.toThrow("end with 'user': wanted the assistant's answer");
   });
 });
 
@@ -63,7 +72,8 @@ describe('other templates', () => {
     const { tokenizer } = await loadTokenizer('nano', null);
     const config = { chat_template: template, bos_token: { content: '!' }, eos_token: '\u2404' };
     const files = memorySource('m', { 'tokenizer_config.json': JSON.stringify(config), ...more });
-    return { tokenizer, chat: await ChatTemplate.load(files, tokenizer, [presetTokenIds.endOfTurn]) };
+    const chat = await ChatTemplate.load(files, [presetTokenIds.endOfTurn]);
+    return withEncode({ tokenizer, chat });
   };
   const loop = (assistantText: string) =>
     "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'user' %}U{{ m['content'] }}\n{% else %}A" +
@@ -71,10 +81,11 @@ describe('other templates', () => {
   const before = [user('one'), assistant(' two ')];
 
   it('may put tokens around messages, trim answers, and close without an end token', async () => {
-    const { chat, tokenizer } = await load(loop("{{ m['content'] | trim }}"));
+    const { chat, tokenizer, encode } = await load(loop("{{ m['content'] | trim }}"));
     expect(chat.renderPrompt([user('x')], true)).toBe('!Ux\nA');
     const historyIds = tokenizer.encode('!Uone\nA two ');
-    const next = chat.nextTurnPrompt({ historyIds, messagesBefore: before, newMessages: [user('three')] });
+    const turn = { historyIds, messagesBefore: before, newMessages: [user('three')] };
+    const next = await chat.nextTurnPrompt(turn, encode);
     expect(next.keepsHistory).toBe(true);
     expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nA');
   });
@@ -83,15 +94,15 @@ describe('other templates', () => {
     const shortened = await load(loop("{{ m['content'][0:2] }}"));
     const turn = { historyIds: [7, 7, 7], messagesBefore: before, newMessages: [user('three')] };
     const whole = [...before, user('three')];
-    expect(shortened.chat.nextTurnPrompt(turn)).toEqual({
-      promptTokenIds: shortened.chat.encodePrompt(whole),
+    expect(await shortened.chat.nextTurnPrompt(turn, shortened.encode)).toEqual({
+      promptTokenIds: await shortened.chat.encodePrompt(whole, shortened.encode),
       keepsHistory: false,
     });
     const last = await load(
       "{% for m in messages %}{{ loop.last }}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}A{% endif %}",
     );
-    expect(last.chat.nextTurnPrompt(turn)).toEqual({
-      promptTokenIds: last.chat.encodePrompt(whole),
+    expect(await last.chat.nextTurnPrompt(turn, last.encode)).toEqual({
+      promptTokenIds: await last.chat.encodePrompt(whole, last.encode),
       keepsHistory: false,
     });
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
 import { loadWeights, memorySource } from '../../src/model/load.ts';
-import { type Matrix, pad4, type WeightDtype } from '../../src/model/types.ts';
+import { type Matrix, type ModelWeights, pad4, type WeightDtype } from '../../src/model/types.ts';
 import type { FileSource } from '../../src/platform/types.ts';
 import { directory, oddConfig, oddTensors, safetensors, type TestTensors } from './checkpoint.ts';
 
@@ -101,6 +101,49 @@ describe('a checkpoint', () => {
     );
     const { qNorm, kNorm } = await qwen3.layer(0);
     expect([...qNorm!, ...kNorm!]).toEqual([1 / 8, 2 / 8, 5 / 8, 6 / 8]);
+  });
+
+  it('has plain norms where they are stored around zero, and Gemma its four', async () => {
+    const gemma = { ...oddConfig, architectures: ['Gemma3ForCausalLM'] };
+    const norm = (start: number, length = 6) => ({
+      shape: [length],
+      values: Array.from({ length }, (_, i) => (start + i) / 8),
+    });
+    const tensors: TestTensors = {
+      ...oddTensors(),
+      [`${layer}.input_layernorm.weight`]: norm(0),
+      [`${layer}.post_attention_layernorm.weight`]: norm(10),
+      [`${layer}.pre_feedforward_layernorm.weight`]: norm(20),
+      [`${layer}.post_feedforward_layernorm.weight`]: norm(30),
+      [`${layer}.self_attn.q_norm.weight`]: norm(40, 2),
+      [`${layer}.self_attn.k_norm.weight`]: norm(50, 2),
+      'model.norm.weight': norm(60),
+    };
+    const plain = (start: number, length = 6) => Array.from({ length }, (_, i) => 1 + (start + i) / 8);
+    const expectNorms = async (weights: ModelWeights) => {
+      const found = await weights.layer(0);
+      expect([...found.inputNorm]).toEqual(plain(0));
+      expect([...found.attentionOutNorm!]).toEqual(plain(10));
+      expect([...found.mlpNorm]).toEqual(plain(20));
+      expect([...found.mlpOutNorm!]).toEqual(plain(30));
+      expect([...found.qNorm!, ...found.kNorm!]).toEqual([...plain(40, 2), ...plain(50, 2)]);
+      expect([...(await weights.finalNorm())]).toEqual(plain(60));
+    };
+    await expectNorms(await load(directory(gemma, tensors)));
+    // Of a model that sees, in the older and the newer way of naming.
+    const { architectures: _, ...text } = gemma;
+    const sees = { architectures: ['Gemma3ForConditionalGeneration'], text_config: text, eos_token_id: 0 };
+    const renamed = (rename: (name: string) => string, other: string) => ({
+      ...Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [rename(name), tensor])),
+      [other]: norm(0),
+    });
+    const older = renamed((name) => `language_model.${name}`, 'vision_tower.norm.weight');
+    await expectNorms(await load(directory(sees, older)));
+    const newer = renamed(
+      (name) => name.replace(/^model\./, 'model.language_model.'),
+      'model.multi_modal_projector.norm.weight',
+    );
+    await expectNorms(await load(directory(sees, newer)));
   });
 
   it('may be spread over shards', async () => {

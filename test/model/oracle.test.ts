@@ -24,7 +24,10 @@ async function runFixture(name: string, change: (run: FixtureRun) => void = () =
 }
 
 describe('the oracle against Hugging Face', () => {
-  it.each(['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'])('%s', async (name) => {
+  it.each([
+    ...['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'],
+    ...['gemma3-hybrid', 'mistral-sliding', 'qwen3-hybrid-window'],
+  ])('%s', async (name) => {
     const result = await runFixture(name);
     expect(result).toMatchObject({
       name,
@@ -57,6 +60,11 @@ describe('the oracle against Hugging Face', () => {
       values[0]![3] = Number.NaN;
     });
     expect([value.passed, value.maxKvDifference]).toEqual([false, Number.POSITIVE_INFINITY]);
+    // Kept of a layer with a window: the 31 tokens before the prompt's end.
+    const windowed = await runFixture('gemma3-hybrid', ({ keys }) => {
+      keys[0]![59 * 32]! -= 0.5;
+    });
+    expect([windowed.passed, windowed.maxKvDifference.toFixed(3)]).toEqual([false, '0.500']);
     const token = await runFixture(name, ({ logits }) => {
       logits[100]![9] = 1e9;
     });
@@ -227,6 +235,11 @@ describe('rope frequencies', () => {
   it('fall from 1 by equal ratios', () => {
     const frequencies = ropeFrequencies({ headDim: 8, ropeTheta: 10_000, ropeScaling: null });
     expect(Array.from(frequencies, (value) => Number(value.toFixed(12)))).toEqual([1, 0.1, 0.01, 0.001]);
+  });
+
+  it('are divided by a linear factor', () => {
+    const linear = { headDim: 4, ropeTheta: 100, ropeScaling: { type: 'linear', factor: 8 } } as const;
+    expect([...ropeFrequencies(linear)]).toEqual([1 / 8, 0.1 / 8]);
   });
 
   it('are stretched as in Llama 3.2', () => {

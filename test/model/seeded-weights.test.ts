@@ -31,7 +31,10 @@ const odd: Architecture = {
   oBias: true,
   mlpBias: true,
   qkNorm: true,
+  outputNorms: true,
 };
+
+const tinyGemma = { name: 'tiny-gemma', hiddenSize: 64, headDim: 16, intermediateSize: 192, vocabSize: 512 };
 
 async function everything(weights: ModelWeights): Promise<Record<string, Matrix | Float32Array>> {
   const parts: Record<string, Matrix | Float32Array | null> = {
@@ -117,8 +120,11 @@ describe('weights from a seed', () => {
     expect([...numbers(qkv), ...numbers(o)].filter((x) => x !== 0 && Math.abs(x) < 2 ** -14)).toEqual([]);
   });
 
-  it('make a model whose words depend on its context', async () => {
-    const weights = await loadOracleWeights(new SeededWeights(nano, 0, 'f16'));
+  it.each([
+    ['nano', nano],
+    ['the way of Gemma 3', { ...presetArchitecture('tiny-hybrid'), ...tinyGemma }],
+  ])('make a model whose words depend on its context: %s', async (_, architecture) => {
+    const weights = await loadOracleWeights(new SeededWeights(architecture, 0, 'f16'));
     const prompt = Array.from({ length: 60 }, (_, i) => 5 + ((i * 131) % 500));
     const changed = prompt.with(3, 77);
     const generate = (ids: readonly number[]) =>

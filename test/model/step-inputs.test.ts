@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
-import { attentionTiles, cutIntoPieces } from '../../src/model/step-inputs.ts';
+import { attendedKeys, attentionTiles, cutIntoPieces } from '../../src/model/step-inputs.ts';
 
 const shape = { blockSize: 4, numBlocks: 500, vocabSize: 1000, maxModelLen: 256 };
 const unlimited = { rows: 1e9, attendedKeys: 1e9, logitRows: 1e9 };
@@ -79,6 +79,22 @@ it('keeps every row once and in order, within the limits, however it is cut', ()
       }
     }),
   );
+});
+
+it('counts keys of a window, cuts by them, and lets blocks be gone that no row sees', () => {
+  const windowed = { ...shape, window: 6 };
+  const request = scheduled(0, 9, 3, true);
+  const batch = (blockIds: number[]) => ({ step: 0, requests: [{ ...request, blockIds: [blockIds] }] });
+  const [piece, ...more] = cutIntoPieces(batch([0, 7, 8]), windowed, { ...unlimited, attendedKeys: 18 });
+  expect(more).toEqual([]);
+  expect([...piece!.tables]).toEqual([0, 7, 8]);
+  expect(attendedKeys(piece!, 6)).toBe(18);
+  expect(attendedKeys(piece!, 11)).toBe(10 + 11 + 11);
+  expect(attendedKeys(piece!, 1000)).toBe(10 + 11 + 12);
+  expect(cutIntoPieces(batch([0, 7, 8]), windowed, { ...unlimited, attendedKeys: 17 })).toHaveLength(2);
+  // Position 9 sees 4 and what follows.
+  expect(() => cutIntoPieces(batch([0, 0, 8]), windowed, unlimited)).toThrow('block 0');
+  expect(() => cutIntoPieces(batch([0, 7, 8]), { ...windowed, window: 7 }, unlimited)).toThrow('block 0');
 });
 
 it('refuses a null block, a token outside of the vocabulary and a position past the end', () => {

@@ -4,8 +4,9 @@ import { uploadWeights } from '../../src/model/device-weights.ts';
 import { putOnDevice } from '../../src/model/on-device.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
-import type { Architecture, ModelWeights } from '../../src/model/types.ts';
-import { checkLargestWeight, weightSizes } from '../../src/model/weight-sizes.ts';
+import { countParameters } from '../../src/model/tensor-names.ts';
+import { type Architecture, type ModelWeights, pad4 } from '../../src/model/types.ts';
+import { checkLargestWeight, vocabularyPieces, weightSizes } from '../../src/model/weight-sizes.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { openTestDevice } from '../gpu/adapter.ts';
@@ -24,6 +25,7 @@ const odd: Architecture = {
   oBias: true,
   mlpBias: true,
   qkNorm: true,
+  outputNorms: true,
 };
 
 it.each([
@@ -37,7 +39,7 @@ it.each([
     const { total, largest } = weightSizes(architecture, dtype);
     expect(weights.bytes).toBe(total);
     expect(gpu.bufferBytes - before).toBe(total);
-    const matrices = [weights.embedding, ...weights.layers.flatMap((l) => [l.qkv, l.o, l.gateUp, l.down])];
+    const matrices = [...weights.embedding, ...weights.layers.flatMap((l) => [l.qkv, l.o, l.gateUp, l.down])];
     expect(largest.bytes).toBe(Math.max(...matrices.map(({ buffer }) => buffer.size)));
     weights.destroy();
     expect(gpu.bufferBytes).toBe(before);
@@ -45,14 +47,48 @@ it.each([
   gpu.destroy();
 });
 
+it('an embedding too large for a binding lies in pieces, whose columns are those of the whole', async () => {
+  expect(vocabularyPieces(nano, 'f16')).toEqual([{ first: 0, count: 512 }]);
+  const gemma = presetArchitecture('gemma-3-270m');
+  const pieces = vocabularyPieces(gemma, 'f16');
+  expect(pieces).toEqual([0, 87_384, 174_768].map((first, i) => ({ first, count: i < 2 ? 87_384 : 87_376 })));
+  expect(weightSizes(gemma, 'f16').largest).toEqual({ name: 'embedding', bytes: 87_384 * 640 * 2 });
+  expect(2 * countParameters(gemma)).toBeLessThan(weightSizes(gemma, 'f16').total);
+
+  const untied = { ...odd, numLayers: 1 };
+  for (const dtype of ['f16', 'f32'] as const) {
+    const weights = new SeededWeights(untied, 1, dtype);
+    for (const of of ['embedding', 'lmHead'] as const) {
+      const whole = (await weights[of]())!;
+      const found = vocabularyPieces(untied, dtype, 24 * 32 * 4);
+      expect(found.length).toBeGreaterThan(2);
+      expect(found.at(-1)!.first + found.at(-1)!.count).toBe(untied.vocabSize);
+      for (const columns of found) {
+        const piece = (await weights[of](undefined, columns))!;
+        const stride = pad4(columns.count);
+        for (let row = 0; row < untied.hiddenSize; row++) {
+          const from = row * pad4(untied.vocabSize) + columns.first;
+          const mine = piece.data.subarray(row * stride, row * stride + columns.count);
+          expect([...mine]).toEqual([...whole.data.subarray(from, from + columns.count)]);
+          const padding = piece.data.subarray(row * stride + columns.count, (row + 1) * stride);
+          expect(padding.every((x) => x === 0)).toBe(true);
+        }
+      }
+    }
+  }
+});
+
 it('a matrix too large for the adapter is missed before any weight is generated or read', async () => {
   const gpu = await openTestDevice();
   const { report } = gpu;
   gpu.destroy();
   const room = Math.min(report.limits.maxStorageBufferBindingSize, report.limits.maxBufferSize);
-  const widest = { ...nano, name: 'wide', vocabSize: 4 * Math.floor(room / (4 * 2 * nano.hiddenSize)) };
+  // Gate and up, side by side.
+  const intermediateSize = 2 * Math.floor(room / (2 * 2 * 2 * nano.hiddenSize));
+  const widest = { ...nano, name: 'wide', intermediateSize };
   checkLargestWeight(widest, 'f16', report);
-  const tooWide = { ...widest, vocabSize: widest.vocabSize + 4 };
+  checkLargestWeight({ ...nano, vocabSize: 2 ** 24 }, 'f32', report);
+  const tooWide = { ...widest, intermediateSize: intermediateSize + 2 };
 
   const asked: string[] = [];
   const never = (what: string) => () => {
@@ -78,7 +114,7 @@ it('a matrix too large for the adapter is missed before any weight is generated 
   });
   await expect(attempt).rejects.toThrow(AdapterError);
   await expect(attempt).rejects.toThrow(
-    /wide does not fit .*its weights 'embedding' have \d+ bytes as f16, and max\w+Size is \d+; none were loaded/,
+    /wide does not fit .*its weights 'gate up' have \d+ bytes as f16, and max\w+Size is \d+; none were loaded/,
   );
   expect(asked).toEqual([]);
 });

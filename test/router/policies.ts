@@ -1,8 +1,12 @@
 /** Policies and views for tests. */
 import type { RoutingName } from '../../src/config/routing.ts';
-import type { EngineView, RouteRequest } from '../../src/router/plan.ts';
+import { createBlockHasher } from '../../src/engine/block-hash.ts';
+import type { EngineView, RouteRequest, RoutingPolicy } from '../../src/router/plan.ts';
+import type { RouterPolicy } from '../../src/router/planned.ts';
 import { seededDraws } from '../../src/router/policies/definition.ts';
 import { makePolicy } from '../../src/router/policies/registry.ts';
+import { PrefixIndex } from '../../src/router/prefix-index.ts';
+import { EngineViews } from '../../src/router/views.ts';
 
 export const DEPS = { draws: seededDraws(0), blockSize: 16, kvBytesPerToken: 1024 };
 
@@ -21,6 +25,13 @@ export function policyOf(
     draws ? { ...DEPS, draws: drawn } : DEPS,
   );
 }
+
+/** What a router has in force. */
+export const routingOf = (policy: RoutingPolicy = ROUND_ROBIN, ageMs = 0): RouterPolicy => {
+  const hashing = { hasher: createBlockHasher('test'), blockSize: 16 };
+  const views = new EngineViews(new PrefixIndex(hashing), () => ageMs);
+  return { name: 'test', policy, views, looksAt: { cache: true } };
+};
 
 export const ROUND_ROBIN = policyOf('round-robin');
 

@@ -2,13 +2,16 @@
 import { describe, expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { Mode } from '../../src/config/modes.ts';
+import { routingSchema } from '../../src/measure/report.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
+import type { RoutingEvent, RoutingPolicy } from '../../src/router/plan.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { type RequestNotice, Router } from '../../src/router/router.ts';
+import { turnReport } from '../../src/router/turn-report.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 import { answerOf, FakeEngine } from './fake-engine.ts';
-import { ROUND_ROBIN } from './policies.ts';
+import { policyOf, ROUND_ROBIN, routingOf } from './policies.ts';
 
 /** Ids are characters. */
 const text: TurnText = {
@@ -27,11 +30,12 @@ const text: TurnText = {
   },
 };
 
-function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
+function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], policy = ROUND_ROBIN) {
   const engines = names.map((id) => new FakeEngine(id, id.startsWith('p') ? 'prefill' : 'decode'));
   let now = 0;
   const clock = { now: () => now++, sleep: async () => {} };
   const conversations = new ConversationCache(clock);
+  const routing = routingOf(policy);
   const turns: string[] = [];
   const told: RequestNotice[] = [];
   let ids = 0;
@@ -40,7 +44,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     prompts: new PromptBuilder(text),
     conversations,
     clock,
-    policy: ROUND_ROBIN,
+    routing: () => routing,
     settings: () => ({ mode, handover, throttled: false }),
     engines: () => engines,
     newId: () => `id-${++ids}`,
@@ -48,7 +52,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0']) {
     onRequest: (notice) => told.push(notice),
     spans: new TurnSpans(),
   });
-  const ask = async (request: Partial<GenerateRequest> & { promptTokenIds: readonly number[] }) => {
+  const ask = async (request: Partial<GenerateRequest>) => {
     let final: TurnResult | null = null;
     const sampling = { maxTokens: 4, ...request.sampling };
     for await (const token of router.serve({ conversationId: 'a', ...request, sampling }))
@@ -146,6 +150,14 @@ describe('what is held for the next turn', () => {
     expect(at('d0').released).toContain(at('d0').requests[1]!.requestId);
   });
 
+  test('what a turn was offered is released when it ends well too: the pull may have failed, or its notification been lost', async () => {
+    const { at, converse } = world('bidirectional');
+    await converse(2);
+    const [first, second] = at('d0').requests;
+    expect(at('d0').released).toEqual([first!.requestId]);
+    expect([...at('d0').holds]).toEqual([second!.requestId]);
+  });
+
   test('is freed when the turn that took it fails or is left', async () => {
     for (const leave of [true, false]) {
       const { at, router, converse } = world('bidirectional');
@@ -225,6 +237,7 @@ test('an abort ends both halves; a stop string ends the answer at D', async () =
   at('p0').pace = () => new Promise(() => {});
   const turn = router.serve({ conversationId: null, promptTokenIds: [1, 2], signal: controller.signal });
   const first = turn.next();
+  await expect.poll(() => at('p0').requests.length).toBe(1);
   controller.abort(new Error('enough'));
   await expect(first).rejects.toThrow('enough');
   expect(at('p0').aborted).toHaveLength(1);
@@ -239,4 +252,137 @@ test('an abort ends both halves; a stop string ends the answer at D', async () =
   });
   expect(result).toMatchObject({ finishReason: 'stop', stopReason: stop });
   expect(at('d0').stopped).toHaveLength(1);
+});
+
+describe('a text that takes time to become tokens', () => {
+  const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
+
+  /** A first turn, and a second whose tokens come when the test says so. */
+  async function slowSecond() {
+    const parts = world('bidirectional');
+    const first = await parts.ask({
+      conversationId: 'c',
+      promptText: 'ab',
+      encode: async (text) => idsOf(text),
+    });
+    const before = `ab${first.text}`;
+    const asked: string[] = [];
+    let go = () => {};
+    const encode = async (text: string) => {
+      asked.push(text);
+      await new Promise<void>((resolve) => {
+        go = resolve;
+      });
+      return idsOf(text);
+    };
+    return { ...parts, before, asked, encode, go: () => go() };
+  }
+
+  test('is asked for again when another turn of the conversation ended meanwhile', async () => {
+    const { ask, before, asked, encode, go } = await slowSecond();
+    const slow = ask({ conversationId: 'c', promptText: `${before}x`, encode });
+    await expect.poll(() => asked).toEqual(['x']);
+    await ask({ conversationId: 'c', promptText: `${before}y`, encode: async (text) => idsOf(text) });
+    go();
+    await expect.poll(() => asked).toEqual(['x', `${before}x`]);
+    go();
+    expect((await slow).promptTokenIds).toEqual(idsOf(`${before}x`));
+  });
+
+  test('whose client left meanwhile leaves what is held for the next turn', async () => {
+    const { at, router, ask, before, asked, encode, go } = await slowSecond();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const slow = router.serve({ conversationId: 'c', promptText: `${before}x`, encode, signal }).next();
+    await expect.poll(() => asked).toEqual(['x']);
+    controller.abort(new Error('gone'));
+    go();
+    await expect(slow).rejects.toThrow('gone');
+    expect(at('p0').requests).toHaveLength(1);
+    expect(at('d0').released).toEqual([]);
+    const next = await ask({ conversationId: 'c', promptText: `${before}y` });
+    expect(next.prompt.pulledTokens).toBeGreaterThan(0);
+  });
+});
+
+describe('what policies and people are told', () => {
+  const tracked = () => {
+    const events: RoutingEvent[] = [];
+    const policy = { ...ROUND_ROBIN, observe: (event: RoutingEvent) => void events.push(event) };
+    return { events, policy };
+  };
+
+  test('a policy hears of each turn: planned, prefilled, first token, ended', async () => {
+    const { events, policy } = tracked();
+    const { converse } = world('bidirectional', 'pull', ['p0', 'd0'], policy);
+    const [first] = await converse(2);
+    expect(events.map(({ kind, number }) => `${number} ${kind}`)).toEqual([
+      '0 planned',
+      '0 prefilled',
+      '0 first token',
+      '0 ended',
+      '1 planned',
+      '1 prefilled',
+      '1 first token',
+      '1 ended',
+    ]);
+    expect(events[0]).toMatchObject({ prefill: 'p0', decode: 'd0', promptTokens: 4 });
+    expect(events[1]).toMatchObject({ engineId: 'p0', prompt: { promptTokens: 4 } });
+    expect(events[2]).toMatchObject({ engineId: 'd0', ttftMs: first!.ttftMs });
+    expect(events[3]).toMatchObject({ outputTokens: 4 });
+  });
+
+  test('every plan ends once: of a turn that goes another way, fails, or is left', async () => {
+    const { events, policy } = tracked();
+    const { at, ask, router } = world('bidirectional', 'pull', ['p0', 'd0'], policy);
+    at('p0').fails = () => 'its KV did not arrive';
+    await ask({ promptTokenIds: [1, 2], failover: true });
+    await expect(ask({ promptTokenIds: [1, 2] })).rejects.toThrow('its KV did not arrive');
+    at('p0').fails = () => null;
+    const left = router.serve({ conversationId: null, promptTokenIds: [1, 2], sampling: { maxTokens: 4 } });
+    await left.next();
+    await left.return(undefined);
+    const kinds = events.map(({ kind, number }) => `${number} ${kind}`);
+    for (const number of [0, 1, 2]) {
+      const of = kinds.filter((kind) => /planned|ended/.test(kind) && kind.startsWith(`${number} `));
+      const plans = number === 0 ? 2 : 1;
+      expect(of).toEqual(
+        Array(plans)
+          .fill([`${number} planned`, `${number} ended`])
+          .flat(),
+      );
+    }
+  });
+
+  test('a result says who was chosen of whom, and why', async () => {
+    const { converse } = world('bidirectional', 'pull', ['p0', 'd0', 'd1'], policyOf('least-request'));
+    const [, second] = await converse(2);
+    expect(second!.routed).toMatchObject({
+      policy: 'test',
+      way: 'pull',
+      prefill: 'p0',
+      load: expect.stringMatching(/^d[01]$/),
+      predictedTtftMs: null,
+    });
+    expect(second!.routed!.candidates.map(({ engineId, side, score }) => [engineId, side, score])).toEqual([
+      ['p0', 'prefill', 0],
+      ['d0', 'decode', 0],
+      ['d1', 'decode', 0],
+    ]);
+    const report = turnReport('a', 2, second!, [], null).routing;
+    expect(routingSchema.parse(report)).toMatchObject({ way: 'pull', candidates: { length: 3 } });
+  });
+
+  test('a policy that chooses an engine which is gone fails its own turn, in one sentence', async () => {
+    const gone: RoutingPolicy = {
+      route: (request, candidates) => {
+        const routing = ROUND_ROBIN.route(request, candidates);
+        return { ...routing, decode: { ...routing.decode, engineId: 'd9' } };
+      },
+    };
+    const { ask } = world('bidirectional', 'pull', ['p0', 'd0'], gone);
+    await expect(ask({ promptTokenIds: [1] })).rejects.toThrow(
+      'the routing policy chose d9 to decode, which is none of its candidates',
+    );
+  });
 });

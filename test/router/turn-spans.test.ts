@@ -10,7 +10,7 @@ class Seen extends ServedTurn {
 
   constructor(turnId: string) {
     const conversation = {} as Conversation;
-    super({ turnId, conversation, promptTokenIds: [], heldTokens: 0, acceptedMs: 0 });
+    super({ turnId, conversation, promptTokenIds: [], heldTokens: 0, routed: null, acceptedMs: 0 });
   }
 
   override saw(span: Span): void {

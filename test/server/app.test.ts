@@ -6,6 +6,7 @@ const service = {
   kind: 'router',
   name: 'router',
   model: { names: ['nano', 'alias'], maxModelLen: 1024, vocabSize: 512, eosTokenIds: [0] },
+  text: { mostCharacters: 4 },
   unhealthy: () => null,
 } as unknown as PortService;
 

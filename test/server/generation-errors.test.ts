@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { EngineDeadError, RequestError, TransferError } from '../../src/errors.ts';
-import { MOST_BODY_BYTES } from '../../src/server/app.ts';
+import { MOST_BODY_BYTES } from '../../src/server/sizes.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
 

@@ -140,14 +140,6 @@ describe('shapes', () => {
     const back = await app.request('/detokenize', post({ tokens: [97, 98] }));
     expect(await back.json()).toEqual({ prompt: 'ab' });
   });
-
-  test('reset_prefix_cache: 200, or 409 while blocks are held; not on the router', async () => {
-    const engine = new StubService('engine');
-    expect((await stubApp(engine).request('/reset_prefix_cache', post({}))).status).toBe(200);
-    engine.resets = false;
-    expect((await stubApp(engine).request('/reset_prefix_cache', post({}))).status).toBe(409);
-    expect((await stubApp(new StubService()).request('/reset_prefix_cache', post({}))).status).toBe(404);
-  });
 });
 
 describe('what a request asks for', () => {

@@ -40,7 +40,7 @@ describe("an engine's port", () => {
 
   it('takes messages, text and token ids alike', async () => {
     const { engine, app } = await enginePort();
-    const ids = text.encode('user:a question of some length;');
+    const ids = await text.encode('user:a question of some length;', new AbortController().signal);
     engine.add(
       request(
         'a',
@@ -94,7 +94,7 @@ it("the router's port asks all engines, and names the conversation when it is gi
     { requestId: 'r', direction: 'decode' as const, numTokens: 20, blockIds: [[7, 8]], deadlineMs: 5500 },
   ];
   const service = routerService({
-    queryCache: async (query) => {
+    queryCache: async ({ encode, ...query }) => {
       asked.push(query);
       const engines = [
         { engineId: 'prefill-0', role: 'prefill' as const, ...lookup, held: [] },

@@ -209,7 +209,11 @@ describe('values', () => {
     metrics.onEvent({ ...event, result: emptyResult('failed', 'why', 7) });
     metrics.setStats(
       stats(new TestEngine(engineConfig()), {
-        transfers: { transfers: 1, numFailedTransfers: 1, numFailedNotifications: 2, numKvExpired: 3 },
+        transfers: {
+          ...{ transfers: 1, numFailedTransfers: 1, numFailedNotifications: 2, numKvExpired: 3 },
+          holdsDropped: { prefill: 4, decode: 5 },
+          pullsNotDone: { declined: 6, expired: 7, refused: 8, failed: 9, dead: 10 },
+        },
       }),
     );
     const families = await read(metrics);
@@ -259,4 +263,23 @@ it("the router's tell what its clients saw", async () => {
   expect(value('time_to_first_token_seconds_sum')).toBeCloseTo(0.12);
   expect(value('inter_token_latency_seconds_count')).toBe(2);
   expect(value('requests_total', { finished_reason: 'length' })).toBe(1);
+});
+
+describe('what anybody may read', () => {
+  it('is how busy an engine is, in the same text; of the router, how many requests ended', async () => {
+    const metrics = make();
+    const whole = await metrics.text();
+    const plain = await metrics.plainText();
+    expect([...parseExposition(plain).keys()]).toEqual([
+      'vllm:num_requests_running',
+      'vllm:num_requests_waiting',
+      'vllm:num_requests_waiting_by_reason',
+      'vllm:kv_cache_usage_perc',
+      'vllm:cache_config_info',
+    ]);
+    for (const line of plain.split('\n')) expect(whole.split('\n')).toContain(line);
+    expect(plain).toContain('vllm:num_requests_running{model_name="na\\"no",engine="0"} 0');
+    const router = await new RouterMetrics('nano').plainText();
+    expect([...parseExposition(router).keys()]).toEqual(['kvferry:router_requests_total']);
+  });
 });

@@ -15,12 +15,12 @@ export const model: ServedModel = { names: ['nano'], maxModelLen: 1024, vocabSiz
 
 /** A character is a token. */
 export const text: TextTools = {
-  fewestTokens: () => 0,
-  encode: (written) => [...written].map((character) => character.charCodeAt(0)),
+  mostCharacters: 1,
+  encode: async (written) => [...written].map((character) => character.charCodeAt(0)),
   decode: (tokenIds) => String.fromCharCode(...tokenIds),
-  encodeMessages: (messages, open) => {
+  encodeMessages: async (messages, open, over) => {
     if (messages.at(-1)!.role === 'assistant' && open) throw new RequestError('nothing to answer');
-    return text.encode(messages.map((message) => `${message.role}:${message.content};`).join(''));
+    return text.encode(messages.map((message) => `${message.role}:${message.content};`).join(''), over);
   },
 };
 

@@ -11,11 +11,11 @@ export class StubService {
   readonly model = { names: ['nano', 'alias'], maxModelLen: 64, vocabSize: VOCAB, eosTokenIds: [0] };
   readonly maxNumSeqs = 2;
   readonly text = {
-    encode: (text: string) => [...text].map((character) => character.codePointAt(0)!),
-    fewestTokens: (text: string) => Math.floor(text.length / 4),
+    encode: async (text: string) => this.ids(text),
+    mostCharacters: 4,
     decode: (ids: readonly number[]) => String.fromCodePoint(...ids),
-    encodeMessages: (messages: readonly { content: string }[]) =>
-      messages.flatMap(({ content }) => this.text.encode(content)),
+    encodeMessages: async (messages: readonly { content: string }[]) =>
+      messages.flatMap(({ content }) => this.ids(content)),
   };
   readonly cluster = null;
   readonly requests: GenerationRequest[] = [];
@@ -33,6 +33,10 @@ export class StubService {
     this.name = kind === 'router' ? 'router' : 'decode-0';
   }
 
+  ids(text: string): number[] {
+    return [...text].map((character) => character.codePointAt(0)!);
+  }
+
   unhealthy(): string | null {
     return null;
   }
@@ -48,8 +52,8 @@ export class StubService {
       prompt.kind === 'tokens'
         ? prompt.tokenIds
         : prompt.kind === 'text'
-          ? this.text.encode(prompt.text)
-          : this.text.encodeMessages(prompt.messages);
+          ? await this.text.encode(prompt.text)
+          : await this.text.encodeMessages(prompt.messages);
     request.onPrompt(ids);
     const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPull: null };
     for (let i = 0; i < sampling.maxTokens; i++) {

@@ -11,12 +11,17 @@ import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { type Column, left, plainStyle, renderTable, right } from '../table.ts';
-import { type AttentionFigure, attentionShapes, measureAttention } from './kernels/attention.ts';
+import { type AttentionFigure, attentionShapes, measureAttention, windowPairs } from './kernels/attention.ts';
 import { type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
 const BUFFER_BYTES = 256 * 2 ** 20;
+
+interface WindowFigure {
+  windowed: AttentionFigure;
+  full: AttentionFigure;
+}
 
 /** How fast a kernel was, and how close to what the adapter does. */
 const SPEED_COLUMNS: readonly Column[] = right('ms', 'GFLOP/s', 'of', 'GB/s', 'of', 'error');
@@ -51,6 +56,16 @@ await runBench(async () => {
       say(`attention, ${shape.rows} rows at ${shape.context} tokens, head_dim ${shape.headDim}`);
       attention.push(await measureAttention(bench, form, shape));
     }
+    const windows: WindowFigure[] = [];
+    for (const { windowed, full } of windowPairs) {
+      say(
+        `attention, ${windowed.rows} rows with a window of ${windowed.window}, head_dim ${windowed.headDim}`,
+      );
+      windows.push({
+        windowed: await measureAttention(bench, form, windowed),
+        full: await measureAttention(bench, form, full),
+      });
+    }
     report(
       options,
       [
@@ -62,8 +77,10 @@ await runBench(async () => {
         ...matrixTable(matrices, ceilings),
         '',
         ...attentionTable(attention, ceilings),
+        '',
+        ...windowTable(windows),
       ],
-      { adapter: gpu.report, model: options.model, ceilings, matrices, attention },
+      { adapter: gpu.report, model: options.model, ceilings, matrices, attention, windows },
     );
   } finally {
     gpu.destroy();
@@ -121,5 +138,26 @@ function attentionTable(figures: readonly AttentionFigure[], ceilings: Ceilings)
     f.kernel,
     ...speed(f, f.kvGbps, ceilings),
   ]);
+  return renderTable(columns, rows, plainStyle);
+}
+
+/** What a window at the end of a long context costs, against full attention over a context of its length. */
+function windowTable(figures: readonly WindowFigure[]): string[] {
+  const columns: Column[] = [
+    { head: 'window', align: 'left' },
+    { head: 'kernel, rows', align: 'left' },
+    ...right('ms', 'full ms', 'ratio', 'error'),
+  ];
+  const rows = figures.map(({ windowed, full }) => {
+    const [mine, other] = [Math.min(...windowed.ms), Math.min(...full.ms)];
+    return [
+      `${windowed.rows} at ${windowed.context}, window ${windowed.window}, dim ${windowed.headDim}`,
+      windowed.kernel,
+      formatMs(mine),
+      `${formatMs(other)} at ${full.context}`,
+      (mine / other).toFixed(2),
+      windowed.error.toExponential(0),
+    ];
+  });
   return renderTable(columns, rows, plainStyle);
 }

@@ -96,7 +96,7 @@ const textOf = (answer: Answer): string => JSON.parse(answer.body).choices[0].me
 async function startServer(model: string, adapter: string): Promise<{ child: ChildProcess; urls: Urls }> {
   const main = path.join(packageRoot, 'dist', 'src', 'cli', 'main.js');
   const args = ['serve', '--json', '--model', model, '--adapter', adapter, '--no-access-log'];
-  for (const port of ['port', 'prefill-port', 'decode-port']) args.push(`--${port}`, '0');
+  for (const port of ['port', 'prefill-port', 'decode-port', 'admin-port']) args.push(`--${port}`, '0');
   args.push('--ttl', String(TTL_SECONDS), '--threshold', '0', '--max-num-seqs', '16', '--max-queue', '16');
   const child = spawn(process.execPath, [...ServerMemory.preload, main, ...args], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

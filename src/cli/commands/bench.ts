@@ -19,6 +19,7 @@ export const benchSpec: CommandSpec = {
     'measuring',
     'modes',
     'machine',
+    'fleet',
     'cluster',
     'routing',
     'costs',

@@ -9,13 +9,14 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { advise, type DoctorFindings, doctorLines } from '../doctor-output.ts';
 import type { CopyRateFinding } from '../doctor-types.ts';
 import { textOutput, writeJson } from '../json-option.ts';
-import { createProgress } from '../progress.ts';
+import { createProgress, type Progress } from '../progress.ts';
+import { startingLine } from '../start-cluster.ts';
 
 export const doctorSpec: CommandSpec = {
   usage: 'doctor',
   description:
     'Show adapters, features, limits, kernels, copy rates and memory, and what to do when something is missing.',
-  groups: ['machine', 'general'],
+  groups: ['machine', 'fleet', 'general'],
   examples: ['kvferry doctor', 'kvferry doctor --adapter swiftshader'],
 };
 
@@ -25,8 +26,7 @@ export async function doctor(config: RunConfig, context: CommandContext): Promis
   progress.line('probing adapters, each driver in a process of its own');
   const adapters = await deps.doctor.adapters();
   context.signal.throwIfAborted();
-  progress.line(`starting P and D with ${config.model}`);
-  const engine = await tryEngines(config, context);
+  const engine = await tryEngines(config, progress, context);
   const findings: DoctorFindings = {
     version: deps.version,
     choice: config.adapter,
@@ -49,11 +49,17 @@ interface EngineFindings {
 }
 
 /** A machine on which no engine starts is a finding, not a failure of the doctor; wrong settings are the user's. */
-async function tryEngines(config: RunConfig, { deps, signal }: CommandContext): Promise<EngineFindings> {
+async function tryEngines(
+  config: RunConfig,
+  progress: Progress,
+  { deps, signal }: CommandContext,
+): Promise<EngineFindings> {
   try {
     const architecture = await deps.backend.architecture(config.model);
-    const { software } = await deps.backend.useAdapter(config.adapter);
-    const cluster = await deps.backend.startCluster(clusterOptions(config, architecture, software));
+    const { name, software } = await deps.backend.useAdapter(config.adapter);
+    const options = clusterOptions(config, architecture, software);
+    progress.line(await startingLine(options, name, deps));
+    const cluster = await deps.backend.startCluster(options);
     try {
       signal.throwIfAborted();
       return { info: cluster.info, copyRates: await deps.doctor.copyRates(cluster), error: null };

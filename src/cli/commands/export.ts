@@ -2,7 +2,7 @@
  * `kvferry export`: the tokenizer of a model as files that others load, the effective configuration as JSON, or the same
  * experiment as commands for vLLM.
  */
-import type { RunConfig } from '../../config/run.ts';
+import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { CommandSpec } from '../arguments.ts';
@@ -30,7 +30,7 @@ export async function exportCommand(
   if (what === 'config') {
     if (dir !== undefined)
       throw new ConfigError(`export config prints to stdout: leave '${dir}' out, and use > FILE`);
-    deps.stdout.write(`${JSON.stringify(config, null, 2)}\n`);
+    deps.stdout.write(`${JSON.stringify(reportedSettings(config), null, 2)}\n`);
     return EXIT.good;
   }
   if (what === 'vllm') {

@@ -41,6 +41,7 @@ export const runSpec: CommandSpec = {
     'workload',
     'sampling',
     'machine',
+    'fleet',
     'cluster',
     'routing',
     'pages',

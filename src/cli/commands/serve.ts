@@ -8,12 +8,13 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { startingLine } from '../start-cluster.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
   description:
     "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
-  groups: ['machine', 'serving', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
+  groups: ['machine', 'serving', 'fleet', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
   examples: [
@@ -26,20 +27,18 @@ export const serveSpec: CommandSpec = {
 
 export async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   const { backend } = deps;
-  const ports = { prefill: config.prefillPort, decode: config.decodePort, router: config.port };
+  const serving = serverOptions(config, deps);
   const architecture = await backend.architecture(config.model);
-  await deps.servers.checkPorts(config.host, ports);
+  await deps.servers.check(serving);
   const adapter = await backend.useAdapter(config.adapter);
   const options = clusterOptions(config, architecture, adapter.software);
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
-  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
-  const server = await deps.servers.start(options, serverOptions(config, ports, deps), (cluster) =>
-    pullPolicy.apply(cluster, progress),
-  );
+  progress.line(await startingLine(options, adapter.name, deps));
+  const server = await deps.servers.start(options, serving, (cluster) => pullPolicy.apply(cluster, progress));
   try {
     signal.throwIfAborted();
-    textOutput(config, deps).write(banner(server, config));
+    textOutput(config, deps).write(banner(server, serving));
     // For programs that start the server: where it is, once it is ready.
     await writeJson({ model: server.modelName, urls: server.urls }, config, deps);
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
@@ -49,19 +48,27 @@ export async function serve(config: RunConfig, { deps, signal }: CommandContext)
   return EXIT.good;
 }
 
-function serverOptions(
-  config: RunConfig,
-  ports: ServerOptions['ports'],
-  deps: CommandContext['deps'],
-): ServerOptions {
+/** What is given wins over the environment, where an empty variable is none. */
+const keyOf = (given: string | null, variable: string, deps: CommandContext['deps']): string | null =>
+  given ?? (deps.environment(variable) || null);
+
+function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerOptions {
   const { temperature, topK, topP, maxTokens, seed } = config;
   const log = createLog(config.logFormat, (line) => deps.stderr.write(`${line}\n`));
   return {
+    ports: {
+      prefill: config.prefillPort,
+      decode: config.decodePort,
+      router: config.port,
+      admin: config.adminPort,
+    },
     host: config.host,
-    ports,
+    adminHost: config.adminHost,
+    apiKey: keyOf(config.apiKey, 'KVFERRY_API_KEY', deps),
+    adminKey: keyOf(config.adminKey, 'KVFERRY_ADMIN_KEY', deps),
+    adminOnClientPorts: config.adminOnClientPorts,
     servedModelNames: listed(config.servedModelName),
     maxQueue: config.maxQueue,
-    apiKey: config.apiKey,
     corsOrigins: listed(config.corsOrigin),
     streamingKvParams: config.streamingKvParams === 'on',
     defaults: { temperature, topK, topP, maxTokens, seed },
@@ -76,22 +83,23 @@ const listed = (names: string | null): string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== '');
 
-function banner({ urls, modelName }: RunningServer, config: RunConfig): string {
+function banner({ urls, modelName }: RunningServer, { apiKey }: ServerOptions): string {
   const body = JSON.stringify({
     model: modelName,
     max_tokens: 32,
     messages: [{ role: 'user', content: 'Hello!' }],
   });
-  const key = config.apiKey === null ? '' : " -H 'Authorization: Bearer '$KEY";
+  const key = apiKey === null ? '' : " -H 'Authorization: Bearer '$KEY";
   return [
     `router   ${urls.router}   any OpenAI client: ${urls.router}/v1`,
     `P        ${urls.prefill}   for a proxy of your own: --prefiller-port`,
     `D        ${urls.decode}   for a proxy of your own: --decoder-port`,
+    `admin    ${urls.admin}   for you: /router, /prefill-0 and /decode-0, each with /metrics and /kv/query`,
     '',
     `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
     `  -d '${body.replaceAll("'", "'\\''")}'`,
     '',
-    'Metrics are at /metrics of each. Ctrl-C ends it.',
+    'Ctrl-C ends it.',
     '',
   ].join('\n');
 }

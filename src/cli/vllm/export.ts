@@ -33,6 +33,9 @@ const REASONS: Partial<Record<RunKey, string>> = {
   kvDtype: "vLLM keeps KV in the model's dtype, or in fp8",
   layout: "vLLM's attention backend decides it",
   maxQueue: 'vLLM lets any number wait',
+  adminPort: "vLLM has its metrics and controls on the engines' ports",
+  adminHost: "vLLM has its metrics and controls on the engines' ports",
+  adminOnClientPorts: 'vLLM has nothing else',
   corsOrigin: 'vLLM has --allowed-origins, of the engines, not of the proxy',
 };
 
@@ -45,7 +48,8 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'outputTokens', 'conversations', 'concurrency', 'inputFile', 'preset', 'scale', 'numClients',
   'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate', 'conversationSampling', 'warmupStep',
   'warmupPercentages', 'limitMinTokens', 'limitMaxTokens', 'earlyStop',
-  'port', 'prefillPort', 'decodePort', 'host', 'servedModelName', 'apiKey', 'streamingKvParams', 'logFormat',
+  'port', 'prefillPort', 'decodePort', 'host', 'servedModelName', 'apiKey', 'adminKey', 'streamingKvParams',
+  'logFormat',
   'accessLog', 'grace',
 ]);
 const CARRIED_GROUPS = new Set(['machine', 'cluster', 'sampling', 'modes', 'workload', 'bench', 'serving']);

@@ -4,17 +4,14 @@
  * may read, renew or end a hold is decided here, by what the holder knows of its tokens, salt and blocks: parameters
  * come from clients, who may have made them up. Frees nothing itself: it reports whose hold has ended.
  */
+import type { Pressure } from '../../engine/kv-connector.ts';
 import type { BlockId, BlockIds, Clock } from '../../engine/types.ts';
 import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
-import type { HoldRef, ReadClaim, ReadGate, StreamEnd } from '../../transport/types.ts';
+import type { HoldRef, ReadClaim, ReadGate } from '../../transport/types.ts';
 import { HoldMeter, type HoldUse } from '../hold-meter.ts';
 import type { ReaderHolds } from '../types.ts';
+import { type HoldEnd, HoldEnds, REFUSED, type Refusal, refusal } from './hold-ends.ts';
 import type { SendRequest } from './metadata.ts';
-
-/** Ends that are remembered, to tell a late reader why its blocks are gone, and nobody else. */
-export const REMEMBERED_ENDS = 4096;
-
-type HoldEnd = 'read' | 'expired' | 'dropped' | 'released';
 
 interface Hold extends SendRequest {
   requestId: string;
@@ -24,30 +21,26 @@ interface Hold extends SendRequest {
   readers: number;
   /** Decided while it was being read; takes effect with the last READ's end. */
   pendingEnd: HoldEnd | null;
+  /** The engine that reads it, or has said that it will; null: nobody has asked for it yet. */
+  readerId: string | null;
+  /** Of P's for D: D would have been heard of before. */
+  abandonedMs: number;
+  /** That this time has come was told. */
+  abandoned: boolean;
 }
-
-type Refusal = { allow: false } & StreamEnd;
-
-/** The whole answer to whoever is not the hold's reader: which of what was said is wrong is not told. */
-export const REFUSED: Refusal = {
-  allow: false,
-  outcome: 'refused',
-  message:
-    'nothing is held that the kv_transfer_params, the prompt and its cache_salt match: send the parameters as they came, once.',
-};
 
 export interface HoldTableDeps {
   clock: Clock;
   blockSize: number;
   claim: ClaimPrefix;
-  /** A heartbeat's extension, milliseconds. */
-  extensionMs: number;
-  /** Called once a hold, and once a request id that was refused as a hold. */
-  onEnd: (requestId: string, end: HoldEnd) => void;
+  /** Milliseconds. A reader's heartbeats come every sixth of it; each extends by two thirds. */
+  leaseMs: number;
+  /** Called once a hold, and once a request id that was refused as a hold; null: for whom is not known. */
+  onEnd: (requestId: string, end: HoldEnd, direction: SendRequest['direction'] | null) => void;
   /** A deadline came or moved: whoever waits for the next one should look again. */
   onDeadline: () => void;
-  /** Nobody reads a hold any more that was read: it may be dropped now. */
-  onUnread: () => void;
+  /** A hold may be dropped that could not be before. */
+  onDroppable: () => void;
   /** Whether P's holds may go too: D's pool may be full of what P cannot compute for want of these blocks. */
   streamStarves: () => boolean;
 }
@@ -60,11 +53,12 @@ export class HoldTable implements ReaderHolds {
   readonly #toProcess = new Set<string>();
   /** Of toProcess: those whose reader said it is done before the hold came, with what it says is held. */
   readonly #doneEarly = new Map<string, PrefixClaim>();
-  readonly #recentEnds = new Map<string, { end: HoldEnd; held: PrefixClaim }>();
+  readonly #ends: HoldEnds;
   readonly #meters: Record<SendRequest['direction'], HoldMeter>;
 
   constructor(deps: HoldTableDeps) {
     this.#deps = deps;
+    this.#ends = new HoldEnds(deps.clock);
     this.#meters = { prefill: new HoldMeter(deps.clock), decode: new HoldMeter(deps.clock) };
   }
 
@@ -88,7 +82,9 @@ export class HoldTable implements ReaderHolds {
       this.#end(requestId, held, known ? 'read' : 'released');
       return;
     }
-    this.#holds.set(requestId, { ...request, requestId, held, readers: 0, pendingEnd: null });
+    const abandonedMs = this.#deps.clock.now() + this.#deps.leaseMs / 3;
+    const unread = { readers: 0, pendingEnd: null, readerId: null, abandonedMs, abandoned: false };
+    this.#holds.set(requestId, { ...request, requestId, held, ...unread });
     this.#meters[request.direction].begin(request.blockIds);
     this.#deps.onDeadline();
   }
@@ -100,10 +96,15 @@ export class HoldTable implements ReaderHolds {
   }
 
   /** Only leases are renewed: a decode hold has a plain TTL, as in vLLM. */
-  heartbeat({ requestId, held }: HoldRef): void {
+  heartbeat({ requestId, held }: HoldRef, readerId: string): void {
     const hold = this.#holds.get(requestId);
     if (hold?.direction !== 'prefill' || !sameClaim(hold.held, held)) return;
-    hold.deadline = Math.max(hold.deadline, this.#deps.clock.now() + this.#deps.extensionMs);
+    const now = this.#deps.clock.now();
+    const { leaseMs } = this.#deps;
+    hold.deadline = Math.max(hold.deadline, now + (leaseMs * 2) / 3);
+    hold.readerId = readerId;
+    hold.abandonedMs = now + leaseMs / 3;
+    hold.abandoned = false;
     this.#deps.onDeadline();
   }
 
@@ -112,12 +113,23 @@ export class HoldTable implements ReaderHolds {
     if (hold) this.#endWhenUnread(hold, 'released');
   }
 
-  /** D's holds for P: P can compute what it does not get. P's for D only where a stream starves. */
-  dropOldest(): string | null {
+  /** The engine reads nothing any more. Its blocks stay pinned until the device has done what was submitted. */
+  readerGone(readerId: string): void {
+    for (const hold of [...this.#holds.values()])
+      if (hold.readerId === readerId) this.#endWhenUnread(hold, 'released');
+  }
+
+  /**
+   * D's holds for P: P can compute what it does not get. P's for D, which does the same, where D should have been heard of
+   * by its heartbeats; the others only where nobody gets on and a stream starves.
+   */
+  dropOldest(pressure: Pressure): string | null {
+    const now = this.#deps.clock.now();
     const unread = [...this.#holds.values()].filter(({ readers }) => readers === 0);
+    const starves = pressure === 'stuck' && this.#deps.streamStarves();
     const mayGo =
       unread.find(({ direction }) => direction === 'decode') ??
-      (this.#deps.streamStarves() ? unread[0] : undefined);
+      unread.find(({ abandonedMs }) => starves || abandonedMs <= now);
     if (mayGo) this.#end(mayGo.requestId, mayGo.held, 'dropped');
     return mayGo?.requestId ?? null;
   }
@@ -135,15 +147,22 @@ export class HoldTable implements ReaderHolds {
   expire(): void {
     const now = this.#deps.clock.now();
     for (const hold of [...this.#holds.values()]) {
-      if (hold.deadline <= now && hold.readers === 0) this.#end(hold.requestId, hold.held, 'expired');
+      if (hold.readers > 0) continue;
+      if (hold.deadline <= now) this.#end(hold.requestId, hold.held, 'expired');
+      else if (mayBeAbandoned(hold) && hold.abandonedMs <= now) {
+        hold.abandoned = true;
+        this.#deps.onDroppable();
+      }
     }
   }
 
   /** When expire() will next have something to do; null: not before something changes. */
   nextDeadline(): number | null {
     let next: number | null = null;
-    for (const { deadline, readers } of this.#holds.values()) {
-      if (readers === 0 && (next === null || deadline < next)) next = deadline;
+    for (const hold of this.#holds.values()) {
+      if (hold.readers > 0) continue;
+      const due = mayBeAbandoned(hold) ? Math.min(hold.deadline, hold.abandonedMs) : hold.deadline;
+      if (next === null || due < next) next = due;
     }
     return next;
   }
@@ -156,7 +175,7 @@ export class HoldTable implements ReaderHolds {
 
   /** Something is held under this id, or was lately. */
   knows(requestId: string): boolean {
-    return this.#holds.has(requestId) || this.#recentEnds.has(requestId);
+    return this.#holds.has(requestId) || this.#ends.knows(requestId);
   }
 
   use(): { prefill: HoldUse; decode: HoldUse } {
@@ -167,16 +186,18 @@ export class HoldTable implements ReaderHolds {
   open(
     requestId: string,
     claim: ReadClaim,
+    readerId: string,
   ): { allow: true; blockIds: BlockIds; finished: () => void } | Refusal {
     this.expire();
     const hold = this.#holds.get(requestId);
-    if (!hold) return this.#refuseEnded(requestId, claim.held);
+    if (!hold) return this.#ends.refuse(requestId, claim.held);
     if (!sameClaim(hold.held, claim.held)) return REFUSED;
     if (hold.deadline <= this.#deps.clock.now()) return refusal('expired', requestId);
     if (hold.pendingEnd) return refusal(hold.pendingEnd, requestId);
     const blockIds = this.#blocksOf(hold, claim.prompt);
     if (!blockIds) return REFUSED;
     hold.readers += 1;
+    hold.readerId = readerId;
     let reading = true;
     const finished = () => {
       if (!reading) return;
@@ -186,8 +207,8 @@ export class HoldTable implements ReaderHolds {
     return { allow: true, blockIds, finished };
   }
 
-  readonly gate: ReadGate = (requestId, blocks, claim) => {
-    const opened = this.open(requestId, claim);
+  readonly gate: ReadGate = (requestId, blocks, claim, readerId) => {
+    const opened = this.open(requestId, claim, readerId);
     if (!opened.allow || areLast(blocks, opened.blockIds)) return opened;
     opened.finished();
     return REFUSED;
@@ -205,7 +226,7 @@ export class HoldTable implements ReaderHolds {
     hold.readers -= 1;
     if (hold.readers > 0) return;
     if (hold.pendingEnd) this.#end(hold.requestId, hold.held, hold.pendingEnd);
-    else this.#deps.onUnread();
+    else this.#deps.onDroppable();
   }
 
   #endWhenUnread(hold: Hold, end: HoldEnd): void {
@@ -218,37 +239,14 @@ export class HoldTable implements ReaderHolds {
     if (hold) this.#meters[hold.direction].end(hold.blockIds);
     this.#holds.delete(requestId);
     this.notProcessed(requestId);
-    this.#recentEnds.delete(requestId);
-    this.#recentEnds.set(requestId, { end, held });
-    if (this.#recentEnds.size > REMEMBERED_ENDS) {
-      const [oldest] = this.#recentEnds.keys();
-      this.#recentEnds.delete(oldest!);
-    }
-    this.#deps.onEnd(requestId, end);
-  }
-
-  #refuseEnded(requestId: string, held: PrefixClaim): Refusal {
-    const ended = this.#recentEnds.get(requestId);
-    return ended && sameClaim(ended.held, held) ? refusal(ended.end, requestId) : REFUSED;
+    const { clock, leaseMs } = this.#deps;
+    this.#ends.remember(requestId, end, held, Math.max(hold?.deadline ?? 0, clock.now() + leaseMs));
+    this.#deps.onEnd(requestId, end, hold?.direction ?? null);
   }
 }
 
-/** Told to the hold's own reader. What was read to its end was that reader's: who comes now is another. */
-function refusal(end: HoldEnd, requestId: string): Refusal {
-  const because = (outcome: StreamEnd['outcome'], why: string): Refusal => {
-    return { allow: false, outcome, message: `request '${requestId}' at the holder: ${why}.` };
-  };
-  switch (end) {
-    case 'dropped':
-      return because('declined', 'its blocks were freed because the pool was full');
-    case 'released':
-      return because('declined', 'its blocks were released');
-    case 'expired':
-      return because('expired', 'its time to be read has passed');
-    case 'read':
-      return REFUSED;
-  }
-}
+/** P's for D: D's for P are dropped before. */
+const mayBeAbandoned = ({ direction, abandoned }: Hold): boolean => direction === 'prefill' && !abandoned;
 
 /** Whether these are, by group, the last of the sequence's blocks: a reader leaves out what it has from the start on. */
 function areLast(blocks: readonly { group: number; blockId: BlockId }[], sequence: BlockIds): boolean {

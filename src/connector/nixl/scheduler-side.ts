@@ -265,20 +265,18 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const { requestId, numComputedTokens } = request;
     const isPrefill = role === 'prefill';
     const remoteBlockIds = promptBlocks(blockIds, numComputedTokens, blockSize);
-    const delayFree = remoteBlockIds.some((ids) => ids.length > 0);
+    if (remoteBlockIds.every((ids) => ids.length === 0)) {
+      this.#reqsNotProcessed.add(requestId);
+      return { delayFree: false, kvTransferParams: null };
+    }
     const deadline = clock.now() + (isPrefill ? config.leaseMs : config.decoderTtlMs);
     // The sampled last token has no KV, so numComputedTokens is what a reader can use.
-    const numTokens = delayFree ? numComputedTokens : 0;
-    const tokenIds = request.allTokenIds.slice(0, numTokens);
-    if (delayFree) {
-      const { cacheSalt } = request;
-      this.#reqsToSend.set(requestId, {
-        ...{ blockIds: remoteBlockIds, tokenIds, cacheSalt },
-        ...{ deadline, direction: role },
-      });
-    } else {
-      this.#reqsNotProcessed.add(requestId);
-    }
+    const tokenIds = request.allTokenIds.slice(0, numComputedTokens);
+    const { cacheSalt } = request;
+    this.#reqsToSend.set(requestId, {
+      ...{ blockIds: remoteBlockIds, tokenIds, cacheSalt },
+      ...{ deadline, direction: role },
+    });
     const kvTransferParams: KvTransferParams = {
       do_remote_prefill: isPrefill,
       do_remote_decode: !isPrefill,
@@ -288,10 +286,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
       remote_host: host,
       remote_port: port,
       tp_size: 1,
-      remote_num_tokens: numTokens,
+      remote_num_tokens: numComputedTokens,
       remote_blocks_expiry_time: isPrefill ? null : deadline / 1000,
       remote_token_ids: tokenIds,
     };
-    return { delayFree, kvTransferParams };
+    return { delayFree: true, kvTransferParams };
   }
 }

@@ -6,7 +6,8 @@
 import type { BlockIds, Clock } from '../../engine/types.ts';
 import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
 import type { BlockStream, ReadClaim, ReadyBlocks, StreamEnd, StreamGate } from '../../transport/types.ts';
-import { type HoldTable, REFUSED, REMEMBERED_ENDS } from './holds.ts';
+import { REFUSED, REMEMBERED_ENDS } from './hold-ends.ts';
+import type { HoldTable } from './holds.ts';
 import type { ComputedBlocks } from './metadata.ts';
 
 export interface StreamTableDeps {
@@ -82,11 +83,12 @@ export class StreamTable {
     );
   }
 
-  readonly gate: StreamGate = (requestId, claim) => {
+  readonly gate: StreamGate = (requestId, claim, readerId) => {
     const { holds, clock, patienceMs, blockSize } = this.#deps;
     const reader: StreamReader = new StreamReader({
       requestId,
       claim,
+      readerId,
       holds,
       clock,
       blockSize,
@@ -108,6 +110,7 @@ export class StreamTable {
 interface StreamReaderDeps {
   requestId: string;
   claim: ReadClaim;
+  readerId: string;
   holds: HoldTable;
   clock: Clock;
   blockSize: number;
@@ -149,8 +152,8 @@ class StreamReader implements BlockStream {
 
   /** Takes the hold, when there is one; else says why there will be none. */
   pin(): StreamEnd | null {
-    const { holds, requestId, claim } = this.#deps;
-    const opened = holds.open(requestId, claim);
+    const { holds, requestId, claim, readerId } = this.#deps;
+    const opened = holds.open(requestId, claim, readerId);
     if (!opened.allow) return opened;
     this.#pinned = opened;
     return null;

@@ -36,6 +36,8 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     numFailedTransfers: 0,
     numFailedNotifications: 0,
     numKvExpired: 0,
+    holdsDropped: { prefill: 0, decode: 0 },
+    pullsNotDone: { declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 },
   };
   readonly holds: HoldTable;
   readonly #config: NixlConfig;
@@ -60,13 +62,14 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       clock,
       blockSize,
       claim,
-      extensionMs: (deps.config.leaseMs * 2) / 3,
-      onEnd: (requestId, end) => {
+      leaseMs: deps.config.leaseMs,
+      onEnd: (requestId, end, direction) => {
         if (end === 'expired') this.counters.numKvExpired += 1;
+        if (end === 'dropped' && direction) this.counters.holdsDropped[direction] += 1;
         this.#reports.sent(requestId);
       },
       onDeadline: () => this.#reports.wake(),
-      onUnread: () => this.#reports.changed(),
+      onDroppable: () => this.#reports.changed(),
       streamStarves: () => this.#streams.starving,
     });
     this.#streams = new StreamTable({
@@ -80,10 +83,11 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     deps.transport.setHandlers({
       gate: this.holds.gate,
       streamGate: this.#streams.gate,
-      onNotification: (_from, notification) => this.#onNotification(notification),
+      onNotification: (from, notification) => this.#onNotification(from, notification),
       onNotifyFailed: () => {
         this.counters.numFailedNotifications += 1;
       },
+      onPeerGone: (engineId) => this.holds.readerGone(engineId),
     });
   }
 
@@ -119,9 +123,9 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     return this.#reports.wait(signal);
   }
 
-  #onNotification(notification: PeerNotification): void {
+  #onNotification(from: string, notification: PeerNotification): void {
     if (notification.kind === 'done_reading') this.holds.doneReading(notification);
-    else for (const hold of notification.holds) this.holds.heartbeat(hold);
+    else for (const hold of notification.holds) this.holds.heartbeat(hold, from);
   }
 
   async #receive(requestId: string, recv: RecvRequest): Promise<void> {
@@ -190,8 +194,12 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
   }
 
   #count(outcome: TransferOutcome): void {
-    if (outcome === 'done') this.counters.transfers += 1;
-    else if (outcome !== 'declined' && outcome !== 'expired') this.counters.numFailedTransfers += 1;
+    if (outcome === 'done') {
+      this.counters.transfers += 1;
+      return;
+    }
+    this.counters.pullsNotDone[outcome] += 1;
+    if (outcome !== 'declined' && outcome !== 'expired') this.counters.numFailedTransfers += 1;
   }
 
   #localIds({ pairs }: RecvRequest): BlockId[][] {

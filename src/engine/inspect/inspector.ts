@@ -1,13 +1,15 @@
 /** Shows an engine as it is, to whoever looks at it. Changes nothing and decides nothing; every answer is valid until the next step. */
+import type { EngineCounters } from '../counters.ts';
 import type { ConnectorOutput, HeldBlocks } from '../kv-connector.ts';
-import type { PolicyDeps, Scheduler } from '../scheduler.ts';
+import type { PolicyDeps } from '../scheduler.ts';
 import type { BlockIds, RequestStatus } from '../types.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type CacheLookup, lookup } from './cache-lookup.ts';
+import type { EngineQueues } from './engine-load.ts';
 import { checkHolds, checkQueues } from './integrity.ts';
 import { waitingReason } from './waiting-reason.ts';
 
-export interface EngineCoreStats {
+export interface EngineCoreStats extends EngineCounters {
   running: number;
   waiting: number;
   waitingForRemote: number;
@@ -18,13 +20,6 @@ export interface EngineCoreStats {
   usedBlocks: number;
   /** The null block counts. */
   numBlocks: number;
-  preemptions: number;
-  steps: number;
-  /** Steps that ran the model. */
-  forwardPasses: number;
-  /** Tokens asked for, and found, at each request's first admission. */
-  prefixCache: { queries: number; hits: number };
-  externalPrefixCache: { queries: number; hits: number };
 }
 
 export interface RequestState {
@@ -37,7 +32,6 @@ export interface RequestState {
 }
 
 export interface InspectorDeps extends PolicyDeps {
-  counters: Scheduler['counters'];
   /** Reported by the worker side, not yet taken by a step. */
   arrived: () => readonly ConnectorOutput[];
 }
@@ -63,6 +57,18 @@ export class Inspector {
       freeBlocks,
       usedBlocks: cache.numUsable - freeBlocks,
       numBlocks: config.cache.numBlocks,
+    };
+  }
+
+  /** What is told often: without copies or counts of what is held. */
+  load(): EngineQueues {
+    const { queues, cache } = this.#deps;
+    return {
+      running: queues.running.length,
+      waiting: queues.waiting.length + queues.loaded.length,
+      waitingForRemote: queues.loading.size,
+      freeBlocks: cache.numFree,
+      numBlocks: cache.numUsable,
     };
   }
 

@@ -8,6 +8,7 @@ import {
   attentionVariants,
   type SplitAttention,
 } from '../../model/kernel-variants.ts';
+import { EVERY_KEY } from '../../model/layer-attention.ts';
 import { attend } from '../../model/oracle-math.ts';
 import { attentionTiles, type Piece } from '../../model/step-inputs.ts';
 import type { WeightDtype } from '../../model/types.ts';
@@ -109,6 +110,7 @@ async function attentionError(
         group,
         dims4: headDim / 4,
         lanes: form.subgroup ?? 1,
+        window: EVERY_KEY,
       }),
     ],
     [tiles.length / 4, numKvHeads, parts],
@@ -142,7 +144,7 @@ async function combined(
       new Float32Array(written),
       piece.tokens,
       new Float32Array(4 * piece.numRows * width),
-      packUniform('attentionCombine', { heads, dims4: headDim / 4 }),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4, window: EVERY_KEY }),
       packUniform('step', { rows: piece.numRows, logit_rows: 0 }),
     ],
     [Math.ceil(width / form.workgroup), piece.numRows],

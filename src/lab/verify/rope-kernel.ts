@@ -1,5 +1,6 @@
 /** RoPE with the write of K and V into the paged cache, against float64. */
 import { packUniform } from '../../gpu/uniforms.ts';
+import { ropeThreads } from '../../model/kernel-variants.ts';
 import { rmsNorm, rotate } from '../../model/oracle-math.ts';
 import { ropeFrequencies } from '../../model/rope.ts';
 import type { Architecture, WeightDtype } from '../../model/types.ts';
@@ -93,7 +94,7 @@ async function ropeErrors(
       }),
       packUniform('step', { rows: rows.length, logit_rows: 0 }),
     ],
-    [Math.ceil((columns * headDim) / 8 / WORKGROUP), rows.length],
+    [Math.ceil(ropeThreads(columns * headDim, headDim) / WORKGROUP), rows.length],
   );
   const frequencies = ropeFrequencies(architecture);
   const expectedQ = new Float64Array(qSize);

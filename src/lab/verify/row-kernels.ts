@@ -4,7 +4,7 @@ import { packUniform } from '../../gpu/uniforms.ts';
 import { formOf, GEMM_FORMS } from '../../model/gemm-forms.ts';
 import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
 import { matricesOf } from '../../model/matrices.ts';
-import { denseMatrix, linear, rmsNorm, swiglu } from '../../model/oracle-math.ts';
+import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
 import { type Matrix, pad4 } from '../../model/types.ts';
 import type { KernelBench } from './kernel-bench.ts';
 import {
@@ -55,7 +55,7 @@ export const embedding: KernelCheck = {
             Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
             matrix.data,
             new Float32Array(4 * hidden4 * ids.length),
-            packUniform('embedding', { hidden4, vocab4: pad4(vocabSize) / 4 }),
+            packUniform('embedding', { hidden4, vocab4: pad4(vocabSize) / 4, first: 0, scale: 1 }),
             step(ids.length),
           ],
           [Math.ceil(hidden4 / WORKGROUP), ids.length],
@@ -178,6 +178,8 @@ async function gemmError(
             columns4,
             use_bias: Number(useBias),
             count: 0,
+            stride4: columns4,
+            first4: 0,
           }),
           step(rows),
         ],
@@ -210,7 +212,7 @@ export const activation: KernelCheck = {
         ],
         [Math.ceil(width4 / WORKGROUP), MOST_ROWS],
       );
-      const expected = padded(swiglu(Float64Array.from(gateUp), MOST_ROWS, width), width);
+      const expected = padded(gatedActivation(Float64Array.from(gateUp), MOST_ROWS, width), width);
       findings.push({ what: name, error: largestError(new Float32Array(out!), expected), bound: BOUND });
     }
     return findings;

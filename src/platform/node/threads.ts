@@ -1,4 +1,4 @@
-/** Engines' threads in Node. Some may be started before they are asked for: their modules then load beside others. */
+/** Threads in Node: engines', and one for long texts. Engines' may be started before they are asked for: their modules then load beside others. */
 import path from 'node:path';
 import { MessageChannel, type MessagePort as NodePort, SHARE_ENV, Worker } from 'node:worker_threads';
 import type { EngineThread } from '../types.ts';
@@ -39,12 +39,18 @@ export function takeEngineThread(): EngineThread {
   };
 }
 
+/** A thread with the model's tokenizer: answers each text with its ids, a Uint32Array, in order. */
+export function startTextThread(model: string): Worker {
+  return new Worker(compiled('text-node.js'), { name: 'text', workerData: { model } });
+}
+
+/** Workers run compiled code: Node 20 does not start TypeScript. */
+const compiled = (entry: string): string => path.join(packageRoot, 'dist', 'workers', entry);
+
 function start(): Started {
-  // Workers run compiled code: Node 20 does not start TypeScript.
-  const entry = path.join(packageRoot, 'dist', 'workers', 'engine-node.js');
   const { port1, port2 } = new MessageChannel();
   // The adapter may be chosen later, by environment variables.
-  const worker = new Worker(entry, {
+  const worker = new Worker(compiled('engine-node.js'), {
     name: 'engine',
     env: SHARE_ENV,
     workerData: { port: port2 },

@@ -53,14 +53,14 @@ export class CostTracker {
     const prompt = promptTokenIds.length;
     // One token at least is computed, for its logits.
     const has = Math.min(cachedTokens(engineId), Math.max(0, prompt - 1));
-    const aheadMs = this.aheadMs(engineId);
-    const computed = { ms: this.costs.prefillMs(has, prompt - has, aheadMs), pullTokens: 0 };
+    const waitMs = this.costs.waitMs(this.aheadMs(engineId));
+    const computed = { ms: waitMs + this.costs.prefillMs(has, prompt - has), pullTokens: 0 };
     if (pull === 'never' || !held || held.engineId === engineId) return computed;
     const pullTokens = Math.min(held.tokens, prompt - 1) - has;
     if (pullTokens <= 0) return computed;
-    const pullMs = this.moveMs(held.engineId, engineId, pullTokens);
     const start = has + pullTokens;
-    const ms = this.costs.prefillMs(start, prompt - start, aheadMs + pullMs);
+    const pullMs = this.moveMs(held.engineId, engineId, pullTokens);
+    const ms = waitMs + pullMs + this.costs.prefillMs(start, prompt - start);
     return pull === 'must' || ms <= computed.ms ? { ms, pullTokens } : computed;
   }
 
@@ -99,7 +99,7 @@ export class CostTracker {
   }: Extract<RoutingEvent, { kind: 'planned' }>) {
     const prefill = chosen ?? decode;
     const aheadMs = this.aheadMs(prefill);
-    const workMs = Math.max(0, this.prefill(request, prefill).ms - aheadMs);
+    const workMs = Math.max(0, this.prefill(request, prefill).ms - this.costs.waitMs(aheadMs));
     const lacks =
       prefill === decode ? 0 : promptTokens - Math.min(promptTokens, request.cachedTokens(decode));
     this.#ahead.set(prefill, aheadMs + workMs);
@@ -130,16 +130,16 @@ export class CostTracker {
     turn.prefilledMs = ms;
     if (!prompt) return;
     const { promptTokens, computedTokens } = prompt;
-    this.costs.prefilled(promptTokens - computedTokens, computedTokens, turn.aheadMs + turn.pulledMs, ms);
+    this.costs.prefilled(promptTokens - computedTokens, computedTokens, ms);
   }
 
   #firstToken(number: number, ttftMs: number): void {
     this.#workDone(number);
     const turn = this.#turns.get(number);
     if (!turn || turn.prefilledMs === null) return;
-    const { prefill: from, decode: to, bytes } = turn;
+    const { prefill: from, decode: to, bytes, aheadMs, pulledMs, prefilledMs, decodeRequests } = turn;
     const movedMs = turn.handedOverMs ?? this.costs.moveMs({ from, to, bytes, holderRequests: 0 });
-    this.costs.firstToken(turn.decodeRequests, ttftMs - turn.prefilledMs - movedMs);
+    this.costs.firstToken(decodeRequests, aheadMs, ttftMs - prefilledMs - pulledMs - movedMs);
   }
 
   #workDone(number: number): void {

@@ -41,6 +41,14 @@ export function definePolicy<Schema extends z.ZodObject>(
 
 /** Draws by turn from one seed. */
 export const seededDraws = (seed: number) => (turn: number) => {
-  const generator = xoroshiro128plus((Math.imul(seed, 0x9e3779b1) ^ turn) | 0);
+  const generator = xoroshiro128plus(scrambled(Math.imul(seed, 0x9e3779b1) ^ turn));
   return () => uniformFloat64(generator);
 };
+
+/** MurmurHash3's last step: neighbouring seeds would draw alike at first. */
+function scrambled(seed: number): number {
+  let bits = seed ^ (seed >>> 16);
+  bits = Math.imul(bits, 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return bits ^ (bits >>> 16);
+}

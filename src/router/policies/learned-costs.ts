@@ -36,7 +36,8 @@ const LEAST_MS = 0.1;
 export class LearnedCosts {
   readonly #prefill: RecursiveLeastSquares;
   readonly #move: RecursiveLeastSquares;
-  readonly #firstStep: RecursiveLeastSquares;
+  /** D's first step, and how much of what waits at P is waited for: steps take several prompts. */
+  readonly #rest: RecursiveLeastSquares;
   /** By holder, by reader. */
   readonly #factors = new Map<string, Map<string, number>>();
   /** No pair's is less. */
@@ -49,28 +50,24 @@ export class LearnedCosts {
         values.map((value, i) => 2 * value + floors[i]!),
       );
     this.#prefill = learned(
-      [prior.prefillFixedMs, prior.prefillMsPerToken, prior.prefillMsPerTokenContext, 1],
-      [5, 0.1, 1e-4, 0],
+      [prior.prefillFixedMs, prior.prefillMsPerToken, prior.prefillMsPerTokenContext],
+      [5, 0.1, 1e-4],
     );
     this.#move = learned(
       [prior.moveFixedMs, prior.moveMsPerByte, prior.moveMsPerHolderRequest],
       [1, 1e-7, 1],
     );
-    this.#firstStep = learned([prior.firstStepMs, prior.firstStepMsPerRequest], [5, 1]);
+    this.#rest = learned([prior.firstStepMs, prior.firstStepMsPerRequest, 1], [5, 1, 0]);
   }
 
-  get observations(): number {
-    return this.#prefill.observations;
+  /** Of tokens from position `start` on, from their first step to their last. */
+  prefillMs(start: number, tokens: number): number {
+    return this.#prefill.predict([1, tokens, tokenContext(start, tokens)]);
   }
 
-  /** Computing alone: tokens from position `start` on. */
-  computeMs(start: number, tokens: number): number {
-    return this.#prefill.predict([1, tokens, tokenContext(start, tokens), 0]);
-  }
-
-  /** From when P is asked to when it is done, `aheadMs` of other prefills and of its pull before it. */
-  prefillMs(start: number, tokens: number, aheadMs: number): number {
-    return this.#prefill.predict([1, tokens, tokenContext(start, tokens), aheadMs]);
+  /** Until P begins, where so many milliseconds of prefill are before it. */
+  waitMs(aheadMs: number): number {
+    return this.#rest.predict([0, 0, aheadMs]);
   }
 
   moveMs({ from, to, bytes, holderRequests }: Move): number {
@@ -83,11 +80,11 @@ export class LearnedCosts {
   }
 
   firstStepMs(requests: number): number {
-    return this.#firstStep.predict([1, requests]);
+    return this.#rest.predict([1, requests, 0]);
   }
 
-  prefilled(start: number, tokens: number, aheadMs: number, ms: number): void {
-    this.#prefill.observe([1, tokens, tokenContext(start, tokens), aheadMs], ms);
+  prefilled(start: number, tokens: number, ms: number): void {
+    this.#prefill.observe([1, tokens, tokenContext(start, tokens)], ms);
   }
 
   moved({ from, to, bytes, holderRequests }: Move, ms: number): void {
@@ -102,8 +99,9 @@ export class LearnedCosts {
     this.#move.observe([1, bytes, holderRequests], ms);
   }
 
-  firstToken(requests: number, ms: number): void {
-    this.#firstStep.observe([1, requests], Math.max(0, ms));
+  /** `ms`: of the time to the first token, what neither prefill nor moves took. */
+  firstToken(requests: number, aheadMs: number, ms: number): void {
+    this.#rest.observe([1, requests, aheadMs], Math.max(0, ms));
   }
 
   #factor(from: string, to: string): number {

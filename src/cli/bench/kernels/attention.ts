@@ -2,6 +2,7 @@
 import { packUniform } from '../../../gpu/uniforms.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
 import { type AdapterForm, attentionParts, attentionVariants } from '../../../model/kernel-variants.ts';
+import { EVERY_KEY } from '../../../model/layer-attention.ts';
 import { attend } from '../../../model/oracle-math.ts';
 import { attentionTiles } from '../../../model/step-inputs.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
@@ -13,6 +14,8 @@ export interface AttentionShape {
   headDim: number;
   heads: number;
   kvHeads: number;
+  /** Keys that a row sees; absent: all. */
+  window?: number;
 }
 
 export interface AttentionFigure extends AttentionShape {
@@ -20,7 +23,7 @@ export interface AttentionFigure extends AttentionShape {
   ms: number[];
   /** Causal multiply-adds only, each counted as two. */
   gflops: number;
-  /** Bytes of KV a second, 10^9, each counted once. */
+  /** Bytes of KV that some row sees a second, 10^9, each counted once. */
   kvGbps: number;
   error: number;
 }
@@ -33,12 +36,23 @@ export const attentionShapes: readonly AttentionShape[] = [
   ...[512, 4096].map((context) => ({ rows: 1, context, headDim: 64, heads: 4, kvHeads: 2 })),
 ];
 
+/** In the shapes of tiny-hybrid and Gemma 3: a window at the end of a long context, and a context of as many keys. */
+export const windowPairs: readonly { windowed: AttentionShape; full: AttentionShape }[] = [
+  { headDim: 64, heads: 4, kvHeads: 2 },
+  { headDim: 256, heads: 4, kvHeads: 1 },
+].flatMap((shape) =>
+  [1, 64].map((rows) => ({
+    windowed: { ...shape, rows, context: 4096, window: 512 },
+    full: { ...shape, rows, context: 512 },
+  })),
+);
+
 export async function measureAttention(
   bench: Workbench,
   form: AdapterForm,
   shape: AttentionShape,
 ): Promise<AttentionFigure> {
-  const { rows, context, headDim, heads, kvHeads } = shape;
+  const { rows, context, headDim, heads, kvHeads, window = EVERY_KEY } = shape;
   const group = heads / kvHeads;
   const variants = await attentionVariants(bench.library, form, {
     headDim,
@@ -50,7 +64,8 @@ export async function measureAttention(
   });
   const few = variants.few;
   const workgroups = Math.ceil(group / few.tileRows) * kvHeads;
-  const parts = rows === 1 ? attentionParts({ rows, longestContext: context, workgroups }, heads, form) : 1;
+  const parts =
+    rows === 1 ? attentionParts({ rows, longestContext: context, workgroups, window }, heads, form) : 1;
   const split = parts > 1 ? variants.split : null;
   const { kernel, tileRows } = split ?? (rows === 1 ? few : variants.many);
   const blocks = Math.ceil(context / BLOCK_SIZE);
@@ -79,6 +94,7 @@ export async function measureAttention(
         group,
         dims4: headDim / 4,
         lanes: form.subgroup ?? 1,
+        window,
       }),
     ],
     output: 5,
@@ -90,7 +106,7 @@ export async function measureAttention(
       'first' as const,
       tokens,
       new Float32Array(q.length),
-      packUniform('attentionCombine', { heads, dims4: headDim / 4 }),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4, window }),
       packUniform('step', { rows, logit_rows: 0 }),
     ],
     output: 2,
@@ -114,20 +130,21 @@ export async function measureAttention(
     const from = at * headDim;
     const expected = new Float64Array(headDim);
     const unscaled = Float64Array.from(q.subarray(from, from + headDim), (x) => x * Math.sqrt(headDim));
-    attend(unscaled, part(0), part(1), length, expected);
+    attend(unscaled, part(0), part(1), length, expected, { window });
     for (let d = 0; d < headDim; d++) {
       const difference = Math.abs(output[from + d]! - expected[d]!);
       error = Math.max(error, Number.isNaN(difference) ? Infinity : difference);
     }
   }
-  const pairs = rows * (context - rows) + (rows * (rows + 1)) / 2;
+  let pairs = 0;
+  for (let row = 0; row < rows; row++) pairs += Math.min(context - rows + row + 1, window);
   const best = Math.min(...ms);
   return {
     ...shape,
     kernel: `${kernel.name} ${tileRows}${split ? `, ${parts} parts` : ''}`,
     ms,
     gflops: (4 * pairs * heads * headDim) / best / 1e6,
-    kvGbps: (context * kvHeads * headDim * 4) / best / 1e6,
+    kvGbps: (Math.min(context, window + rows - 1) * kvHeads * headDim * 4) / best / 1e6,
     error,
   };
 }

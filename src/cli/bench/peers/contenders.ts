@@ -53,7 +53,14 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
   const back = buffer(4 * m * n, MAP_READ | COPY_DST);
   const bindGroup = library.bind(kernel, 'peers', [
     ...[inA, inB, buffer(16, STORAGE), out],
-    uniformBuffer(device, 'gemm', { inputs4: k / 4, columns4: n / 4, use_bias: 0, count: 0 }),
+    uniformBuffer(device, 'gemm', {
+      inputs4: k / 4,
+      columns4: n / 4,
+      use_bias: 0,
+      count: 0,
+      stride4: n / 4,
+      first4: 0,
+    }),
     uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),
   ]);
   // As an engine waits for such an adapter.

@@ -1,0 +1,110 @@
+/**
+ * What can happen to messages on their way, one direction of one pair: lost, late, twice, overtaken by the next, cut
+ * short, or with a bit of the slab flipped under them. Deals with messages as they come; knows no port and no timer.
+ */
+import type { NotificationMessage, PeerMessage } from '../transport/messages.ts';
+import type { FaultKind } from './schedule.ts';
+
+export const MESSAGE_FAULTS = [
+  'lose',
+  'delay',
+  'repeat',
+  'reorder',
+  'truncate',
+  'lose-notice',
+  'flip',
+] as const satisfies readonly FaultKind[];
+export type MessageFault = (typeof MESSAGE_FAULTS)[number];
+
+export const isMessageFault = (kind: FaultKind): kind is MessageFault =>
+  (MESSAGE_FAULTS as readonly FaultKind[]).includes(kind);
+
+export class FaultyDirection {
+  readonly #deliver: (message: PeerMessage) => void;
+  #armed: { fault: MessageFault; met: () => void }[] = [];
+  /** In the order in which they will arrive, while messages are late. */
+  #late: PeerMessage[] | null = null;
+  #overtaken: PeerMessage | null = null;
+  /** The slab through which the sender's chunks go; null before its handshake. */
+  #slab: { bytes: SharedArrayBuffer; slotBytes: number } | null = null;
+
+  constructor(deliver: (message: PeerMessage) => void) {
+    this.#deliver = deliver;
+  }
+
+  /** Meets the next message that it can be done to; `met` is called when it did. */
+  arm(fault: MessageFault, met: () => void): void {
+    this.#armed.push({ fault, met });
+  }
+
+  /** What is late or overtaken arrives now, and nothing more happens to later ones. */
+  heal(): void {
+    this.#armed = [];
+    const late = [...(this.#late ?? []), ...(this.#overtaken ? [this.#overtaken] : [])];
+    this.#late = null;
+    this.#overtaken = null;
+    for (const message of late) this.#deliver(message);
+  }
+
+  pass(message: PeerMessage): void {
+    if (message.kind === 'welcome') this.#slab = { bytes: message.slab, slotBytes: message.slotBytes };
+    const index = this.#armed.findIndex(({ fault }) => suits(fault, message));
+    const [armed] = index < 0 ? [] : this.#armed.splice(index, 1);
+    armed?.met();
+    switch (armed?.fault) {
+      case 'delay':
+        this.#late ??= [];
+        break;
+      case 'lose':
+      case 'lose-notice':
+        return;
+      case 'repeat':
+        this.#arrive(message);
+        break;
+      case 'truncate':
+        this.#arrive(cut(message));
+        return;
+      case 'flip':
+        this.#flip(message);
+        break;
+      case 'reorder':
+        if (this.#overtaken) break;
+        this.#overtaken = message;
+        return;
+      case undefined:
+        break;
+    }
+    this.#arrive(message);
+    const overtaken = this.#overtaken;
+    this.#overtaken = null;
+    if (overtaken) this.#arrive(overtaken);
+  }
+
+  #arrive(message: PeerMessage): void {
+    if (this.#late) this.#late.push(message);
+    else this.#deliver(message);
+  }
+
+  #flip(message: PeerMessage): void {
+    if (message.kind !== 'chunk' || !this.#slab) return;
+    const { bytes, slotBytes } = this.#slab;
+    const slot = new Uint8Array(bytes, message.slot * slotBytes, message.byteLength);
+    // The high exponent bit of the first key's first value, f16 or the low half of an f32.
+    slot[1] = slot[1]! ^ 0x40;
+  }
+}
+
+function suits(fault: MessageFault, message: PeerMessage): boolean {
+  if (fault === 'lose-notice') return isNotification(message);
+  if (fault === 'flip') return message.kind === 'chunk';
+  return true;
+}
+
+const isNotification = (message: PeerMessage): message is NotificationMessage =>
+  message.kind === 'notification';
+
+/** The first half of its fields, as a stream that ended early would leave them. */
+function cut(message: PeerMessage): PeerMessage {
+  const fields = Object.entries(message);
+  return Object.fromEntries(fields.slice(0, Math.ceil(fields.length / 2))) as unknown as PeerMessage;
+}

@@ -1,0 +1,206 @@
+/** One episode: several clients talk, a few things go wrong, and then everything is looked at. */
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { Clock } from '../../engine/types.ts';
+import { KvferryError, messageOf } from '../../errors.ts';
+import { type Fault, type FaultKind, makeSchedule } from '../../faults/schedule.ts';
+import type { EngineCluster } from '../../fleet/cluster.ts';
+import type { PolicyChange } from '../../fleet/types.ts';
+import { checkCalm, type Found } from './checks.ts';
+import { LONGEST, type Script, type ScriptedTurn } from './script.ts';
+import type { Storm } from './storm.ts';
+import type { TurnOutcome } from './types.ts';
+import { Hangs, within } from './watch.ts';
+
+const FAULTS_EACH = 4;
+const FILLERS = 3;
+
+export interface EpisodeDeps {
+  cluster: EngineCluster;
+  storm: Storm;
+  scripts: readonly Script[];
+  clock: Clock;
+  kinds: readonly FaultKind[];
+  /** Milliseconds after which a call hangs. */
+  patienceMs: number;
+  /** Milliseconds in which what nobody will read must be free. */
+  drainMs: number;
+  signal: AbortSignal;
+}
+
+export interface EpisodeResult {
+  /** In order, each with how the turns ended that were under way. */
+  faults: readonly { fault: Fault; turns: readonly TurnOutcome[] }[];
+  turns: Record<TurnOutcome, number>;
+  errors: Record<string, number>;
+  found: readonly Found[];
+}
+
+/** A turn under way. */
+interface OpenTurn {
+  leave: AbortController;
+  /** What happened meanwhile. */
+  met: { turns: TurnOutcome[] }[];
+}
+
+class Left extends Error {}
+
+/** A turn may end with these; any other error is a fault of the program. */
+const TYPED: readonly string[] = ['transfer', 'refused', 'engine_dead'];
+
+/** Errors that must not be thrown are thrown as what they are only when the cluster cannot be used any more. */
+export async function runEpisode(seed: number, deps: EpisodeDeps): Promise<EpisodeResult> {
+  const episode = new Episode(seed, deps);
+  return episode.run();
+}
+
+class Episode {
+  readonly #seed: number;
+  readonly #deps: EpisodeDeps;
+  readonly #open = new Set<OpenTurn>();
+  readonly #talks = new Set<Promise<void>>();
+  readonly #conversations: string[] = [];
+  readonly #faults: { fault: Fault; turns: TurnOutcome[] }[] = [];
+  readonly #turns: Record<TurnOutcome, number> = { right: 0, error: 0, left: 0 };
+  readonly #errors: Record<string, number> = {};
+  readonly #found: Found[] = [];
+  #failover = false;
+
+  constructor(seed: number, deps: EpisodeDeps) {
+    this.#seed = seed;
+    this.#deps = deps;
+  }
+
+  async run(): Promise<EpisodeResult> {
+    const { cluster, storm, kinds, clock, drainMs } = this.#deps;
+    const { change, clients, failover } = drawn(this.#seed, cluster);
+    this.#failover = failover;
+    await this.#bounded('configure()', cluster.configure(change));
+    const schedule = makeSchedule(this.#seed, { kinds, faults: FAULTS_EACH, span: 2 * clients });
+    storm.begin(
+      schedule,
+      { leave: (all) => this.#leave(all), fill: () => this.#talk(FILLERS, 1) },
+      (fault) => {
+        const happened = { fault, turns: [] };
+        this.#faults.push(happened);
+        for (const turn of this.#open) turn.met.push(happened);
+      },
+    );
+    this.#talk(clients, Number.POSITIVE_INFINITY);
+    while (this.#talks.size > 0) await Promise.all(this.#talks);
+    await this.#bounded('replacing engines', storm.calm());
+    for (const id of this.#conversations) await cluster.endConversation(id);
+    const calm = checkCalm(cluster, clock, drainMs);
+    this.#found.push(...((await this.#bounded('stats()', calm)) ?? []));
+    await storm.setClocksRight();
+    return { faults: this.#faults, turns: this.#turns, errors: this.#errors, found: this.#found };
+  }
+
+  /** New conversations, of at most so many turns each. */
+  #talk(count: number, turns: number): void {
+    for (let i = 0; i < count; i++) {
+      const number = this.#conversations.length;
+      const { scripts } = this.#deps;
+      const id = `storm-${this.#seed}-${number}`;
+      this.#conversations.push(id);
+      const talk = this.#converse(id, scripts[(this.#seed + number) % scripts.length]!.slice(0, turns));
+      const gone = talk.finally(() => this.#talks.delete(gone));
+      this.#talks.add(gone);
+    }
+  }
+
+  async #converse(id: string, script: readonly ScriptedTurn[]): Promise<void> {
+    for (const [i, turn] of script.entries()) {
+      if (this.#deps.signal.aborted) return;
+      const open: OpenTurn = { leave: new AbortController(), met: [] };
+      this.#open.add(open);
+      const outcome = await this.#serve(`${id}, turn ${i + 1}`, id, turn, open);
+      this.#open.delete(open);
+      this.#turns[outcome]++;
+      for (const { turns } of open.met) turns.push(outcome);
+    }
+  }
+
+  async #serve(
+    what: string,
+    conversationId: string,
+    turn: ScriptedTurn,
+    open: OpenTurn,
+  ): Promise<TurnOutcome> {
+    const { clock, patienceMs } = this.#deps;
+    const { promptTokenIds, sampling } = turn;
+    const given: string[] = [];
+    const ask = async (): Promise<void> => {
+      const request = { conversationId, promptTokenIds, sampling, failover: this.#failover };
+      for await (const token of this.#deps.cluster.generate({ ...request, signal: open.leave.signal }))
+        given.push(`${token.tokenId}:${token.logitsDigest}`);
+    };
+    const ended = (): string | null => differs(given, turn.answer);
+    try {
+      await within(clock, patienceMs, what, ask());
+      const wrong = ended() ?? (given.length < turn.answer.length ? 'it ended early, without a word' : null);
+      if (wrong) this.#found.push({ kind: 'wrong tokens', detail: `${what}: ${wrong}` });
+      return 'right';
+    } catch (error) {
+      const wrong = ended();
+      if (wrong) this.#found.push({ kind: 'wrong tokens', detail: `${what}: ${wrong}` });
+      if (error instanceof Left) return 'left';
+      if (error instanceof Hangs) {
+        this.#found.push({ kind: 'caller hangs', detail: error.message });
+        open.leave.abort(new Left());
+        return 'error';
+      }
+      const code = error instanceof KvferryError ? error.code : 'none';
+      this.#errors[code] = (this.#errors[code] ?? 0) + 1;
+      if (!TYPED.includes(code))
+        this.#found.push({ kind: 'untyped error', detail: `${what}: ${code}: ${messageOf(error)}` });
+      return 'error';
+    }
+  }
+
+  #leave(all: boolean): void {
+    for (const { leave } of all ? this.#open : [...this.#open].slice(-1)) leave.abort(new Left());
+  }
+
+  /** null: it hangs or failed, which is noted. */
+  async #bounded<T>(what: string, promise: Promise<T>): Promise<T | null> {
+    try {
+      return await within(this.#deps.clock, this.#deps.patienceMs, what, promise);
+    } catch (error) {
+      const kind = error instanceof Hangs ? 'caller hangs' : 'cannot go on';
+      this.#found.push({ kind, detail: `${what}: ${messageOf(error)}` });
+      return null;
+    }
+  }
+}
+
+/** null: what came is what the answer begins with. */
+function differs(given: readonly string[], answer: readonly string[]): string | null {
+  const at = given.findIndex((token, i) => token !== answer[i]);
+  return at < 0 ? null : `token ${at} is ${given[at]}, of one engine alone ${answer[at] ?? 'none'}`;
+}
+
+function drawn(
+  seed: number,
+  cluster: EngineCluster,
+): { change: PolicyChange; clients: number; failover: boolean } {
+  const random = xoroshiro128plus(~seed);
+  const between = (from: number, to: number): number => uniformInt(random, from, to);
+  const { blockSize, prefill, decode } = cluster.settings;
+  const least = Math.ceil(LONGEST / blockSize) + 1;
+  const pool = (most: number): number => Math.min(most, between(0, 1) ? most : least + between(1, 6));
+  const clients = between(2, 4);
+  return {
+    clients,
+    failover: between(0, 2) === 0,
+    change: {
+      mode: 'bidirectional',
+      handover: between(0, 2) === 0 ? 'streamed' : 'pull',
+      recomputeThreshold: between(0, 1) * 16,
+      prefixCaching: between(0, 1) === 1,
+      prefillBlocks: pool(prefill.numBlocks),
+      decodeBlocks: pool(decode.numBlocks),
+      loadFailurePolicy: between(0, 2) === 0 ? 'fail' : 'recompute',
+    },
+  };
+}

@@ -1,0 +1,138 @@
+/** Episode after episode until enough has gone wrong: `kvferry verify --faults`. Prints nothing. */
+import type { Clock } from '../../engine/types.ts';
+import { ConfigError } from '../../errors.ts';
+import { describeFault, FAULTS, type FaultKind } from '../../faults/schedule.ts';
+import { EngineCluster } from '../../fleet/cluster.ts';
+import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
+import { type EpisodeResult, runEpisode } from './episode.ts';
+import { askAlone } from './script.ts';
+import { Storm } from './storm.ts';
+import type { FaultReport, FaultTally, Violation } from './types.ts';
+
+/** Leases are short, so that what a dead reader left is free soon; and a drain waits for one at most. */
+const LEASE_MS = 2000;
+/** What jumps back late, and a busy machine. */
+const DRAIN_MS = LEASE_MS + 8000;
+/** After so many broken episodes the rest would say nothing new. */
+const MOST_VIOLATIONS = 10;
+/** Blocks of each pool: all conversations of an episode; many episodes use fewer. */
+const POOL = 96;
+
+export interface FaultRunOptions {
+  /** Stops after the episode in which so many have happened. */
+  faults: number;
+  seed: number;
+  kinds: readonly FaultKind[];
+  /** The adapter computes on the CPU: calls may take longer. */
+  software: boolean;
+  clock: Clock;
+  signal: AbortSignal;
+  /** What a cluster of this command's is otherwise built from. */
+  cluster: ClusterOptions;
+  start(options: ClusterOptions, seams: ClusterSeams): Promise<Cluster>;
+  onEpisode(happened: number, episodes: number, violations: readonly Violation[]): void;
+}
+
+export async function runFaults(options: FaultRunOptions): Promise<FaultReport> {
+  const { clock, seed, kinds, signal, software } = options;
+  const storm = new Storm(clock);
+  const cluster = await options.start(stormOptions(options.cluster), storm.seams);
+  if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
+  try {
+    storm.over(cluster);
+    const scripts = await askAlone(cluster, 1, signal);
+    const tally = new Tally();
+    while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {
+      // So that the run that begins with a seed's episode is the way to repeat it.
+      const episodeSeed = (seed + tally.episodes) % 2 ** 32;
+      const patienceMs = software ? 60_000 : 30_000;
+      const deps = { cluster, storm, scripts, clock, kinds, patienceMs, drainMs: DRAIN_MS, signal };
+      const result = await runEpisode(episodeSeed, deps);
+      tally.add(episodeSeed, result);
+      options.onEpisode(tally.happened, tally.episodes, tally.violations);
+      if (result.found.length > 0 && !(await renewed(cluster))) break;
+    }
+    signal.throwIfAborted();
+    return tally.report(seed, storm.enginesReplaced);
+  } finally {
+    await cluster.close();
+  }
+}
+
+/** What a broken episode left must not break the next. */
+async function renewed(cluster: EngineCluster): Promise<boolean> {
+  try {
+    await Promise.all(cluster.engines.map((engine) => engine.shutdown()));
+    await cluster.revive();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const stormOptions = (options: ClusterOptions): ClusterOptions => ({
+  ...options,
+  model: 'nano',
+  weightSeed: 1,
+  mode: 'bidirectional',
+  blockSize: 16,
+  prefill: { numBlocks: POOL, enablePrefixCaching: true },
+  decode: { numBlocks: POOL, enablePrefixCaching: true },
+  maxNumBatchedTokens: 64,
+  maxNumSeqs: 8,
+  maxModelLen: 512,
+  connector: { ...options.connector, nixl: { ...options.connector.nixl, leaseMs: LEASE_MS } },
+  checksum: true,
+  poison: true,
+});
+
+class Tally {
+  happened = 0;
+  episodes = 0;
+  readonly violations: Violation[] = [];
+  readonly #turns = { right: 0, error: 0, left: 0 };
+  readonly #errors: Record<string, number> = {};
+  readonly #tallies = new Map<FaultKind, FaultTally>();
+
+  add(seed: number, { faults, turns, errors, found }: EpisodeResult): void {
+    this.episodes++;
+    this.happened += faults.length;
+    const names = faults.map(({ fault }) => describeFault(fault));
+    this.violations.push(...found.map((one) => ({ ...one, seed, faults: names })));
+    for (const outcome of ['right', 'error', 'left'] as const) this.#turns[outcome] += turns[outcome];
+    for (const [code, count] of Object.entries(errors))
+      this.#errors[code] = (this.#errors[code] ?? 0) + count;
+    for (const { fault, turns } of faults) {
+      const tally = this.#of(fault.kind);
+      tally.times++;
+      for (const outcome of turns) tally.turns[outcome]++;
+    }
+    for (const kind of new Set(faults.map(({ fault }) => fault.kind)))
+      this.#of(kind).violations += found.length;
+  }
+
+  report(seed: number, enginesReplaced: number): FaultReport {
+    return {
+      seed,
+      faults: this.happened,
+      episodes: this.episodes,
+      turns: this.#turns,
+      errors: this.#errors,
+      enginesReplaced,
+      tallies: (Object.keys(FAULTS) as FaultKind[]).flatMap((kind) => this.#tallies.get(kind) ?? []),
+      violations: this.violations,
+      ok: this.violations.length === 0,
+    };
+  }
+
+  #of(kind: FaultKind): FaultTally {
+    const tally = this.#tallies.get(kind) ?? {
+      kind,
+      times: 0,
+      turns: { right: 0, error: 0, left: 0 },
+      violations: 0,
+    };
+    this.#tallies.set(kind, tally);
+    return tally;
+  }
+}

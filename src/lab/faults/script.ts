@@ -1,0 +1,49 @@
+/** Conversations with known answers: what one engine alone, whom nothing happens to, says in each turn. */
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { EngineCluster } from '../../fleet/cluster.ts';
+
+export interface ScriptedTurn {
+  /** The whole prompt, history included. */
+  promptTokenIds: readonly number[];
+  sampling: { maxTokens: number; temperature: number; seed: number; ignoreEos: true };
+  /** `token:digest of its logits`, in order. */
+  answer: readonly string[];
+}
+
+/** The turns of one conversation. */
+export type Script = readonly ScriptedTurn[];
+
+const SCRIPTS = 6;
+const TURNS = 3;
+const OUTPUT_TOKENS = 12;
+/** Tokens of the longest prompt and its answer: for pools that just hold it. */
+export const LONGEST = 40 + (TURNS - 1) * 30 + TURNS * OUTPUT_TOKENS;
+
+/** Asks the cluster, which must be idle, in mode monolithic. */
+export async function askAlone(cluster: EngineCluster, seed: number, signal: AbortSignal): Promise<Script[]> {
+  const random = xoroshiro128plus(seed);
+  const vocabulary = cluster.info.model.vocabSize;
+  const fresh = (from: number, to: number): number[] =>
+    Array.from({ length: uniformInt(random, from, to) }, () => uniformInt(random, 1, vocabulary - 1));
+  await cluster.configure({ mode: 'monolithic' });
+  const scripts: Script[] = [];
+  for (let i = 0; i < SCRIPTS; i++) {
+    const turns: ScriptedTurn[] = [];
+    let history: number[] = [];
+    for (let turn = 0; turn < TURNS; turn++) {
+      signal.throwIfAborted();
+      const promptTokenIds = [...history, ...(turn === 0 ? fresh(20, 40) : fresh(5, 30))];
+      const sampling = { maxTokens: OUTPUT_TOKENS, temperature: i % 2, seed: i, ignoreEos: true as const };
+      const answer: string[] = [];
+      history = [...promptTokenIds];
+      for await (const token of cluster.generate({ conversationId: null, promptTokenIds, sampling })) {
+        answer.push(`${token.tokenId}:${token.logitsDigest}`);
+        history.push(token.tokenId);
+      }
+      turns.push({ promptTokenIds, sampling, answer });
+    }
+    scripts.push(turns);
+  }
+  return scripts;
+}

@@ -1,0 +1,78 @@
+/** From an accepted turn to its plan: what is known of the engines now, whom the policy in force takes, and what is kept of that. */
+import type { Handover } from '../config/cluster-schema.ts';
+import type { Mode } from '../config/modes.ts';
+import type { Clock } from '../engine/types.ts';
+import { type Conversation, type HeldForNextTurn, release } from './conversations.ts';
+import { DecidedBy, type RoutedTurn } from './decision.ts';
+import type { EngineClient } from './engine-client.ts';
+import type { Placement } from './placement.ts';
+import { enginesOf, planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from './plan.ts';
+import type { GenerateRequest } from './turn-types.ts';
+import { TurnWatch } from './turn-watch.ts';
+import type { EngineViews } from './views.ts';
+
+/** The policy that is in force. */
+export interface RouterPolicy {
+  name: string;
+  policy: RoutingPolicy;
+  views: EngineViews;
+  looksAt: { cache: boolean };
+}
+
+export interface PlannerDeps {
+  clock: Clock;
+  /** Who decides now, by which name, and what it sees. */
+  routing: () => RouterPolicy;
+  /** Absent: any P with any D. */
+  placement?: Placement;
+  /** What is in force now. `throttled`: a modelled link slows transfers down. */
+  settings: () => { mode: Mode; handover: Handover; throttled: boolean };
+  /** Those there are now, ended ones included. */
+  engines: () => readonly EngineClient[];
+}
+
+export interface PlannedTurn {
+  /** null: the plan's engines ended before it began, and the request may go another way. */
+  plan: TurnPlan | null;
+  watch: TurnWatch;
+  routed: RoutedTurn | null;
+}
+
+/** Throws what planTurn throws; what was held is released then. */
+export function planned(
+  { clock, engines, placement, routing, settings }: PlannerDeps,
+  { cacheSalt = null, failover }: GenerateRequest,
+  { id: conversationId, turns: turnsBefore }: Conversation,
+  { acceptedMs, ...turn }: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
+  held: HeldForNextTurn | null,
+): PlannedTurn {
+  const { mode, handover } = settings();
+  const { name, policy, views: known, looksAt } = routing();
+  const nowMs = clock.now();
+  const views = known.of(engines(), nowMs);
+  const request = {
+    ...turn,
+    nowMs,
+    conversationId,
+    turnsBefore,
+    mode,
+    handover,
+    held: held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 },
+    cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, nowMs),
+  };
+  const decided = new DecidedBy(policy);
+  let plan: TurnPlan;
+  try {
+    plan = planTurn(request, views, decided, placement);
+  } catch (error) {
+    if (held) release(held);
+    throw error;
+  }
+  const endMs = clock.now();
+  const watch = new TurnWatch(policy, request, acceptedMs);
+  const broken = enginesOf(plan).some((id) => views.some(({ engineId, ended }) => engineId === id && ended));
+  if (broken && failover) return { plan: null, watch, routed: null };
+  const routed = { ...decided.read(plan, name, looksAt.cache), startMs: nowMs, endMs };
+  watch.planned(plan);
+  return { plan, watch, routed };
+}

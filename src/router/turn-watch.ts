@@ -1,0 +1,74 @@
+/** Tells a policy that keeps track what comes of a turn, as its outputs come. */
+import type { RouteRequest, RoutingPolicy, TurnPlan } from './plan.ts';
+import type { TurnOutput } from './ways.ts';
+
+export class TurnWatch {
+  readonly #policy: RoutingPolicy;
+  readonly #request: RouteRequest;
+  readonly #acceptedMs: number;
+  #plan: TurnPlan | null = null;
+  #prefilled = false;
+  #firstToken = false;
+  #tokens = 0;
+
+  constructor(policy: RoutingPolicy, request: RouteRequest, acceptedMs: number) {
+    this.#policy = policy;
+    this.#request = request;
+    this.#acceptedMs = acceptedMs;
+  }
+
+  /** The turn goes this way from its beginning; another way that it went before is over. */
+  planned(plan: TurnPlan): void {
+    this.ended();
+    this.#plan = plan;
+    this.#prefilled = false;
+    const { number, promptTokenIds } = this.#request;
+    const [prefill, decode] = plan.way === 'alone' ? [null, plan.engineId] : [plan.prefill, plan.decode];
+    const promptTokens = promptTokenIds.length;
+    this.#policy.observe?.({
+      kind: 'planned',
+      number,
+      prefill,
+      decode,
+      promptTokens,
+      request: this.#request,
+    });
+  }
+
+  heard({ side, output, atMs, transfers }: TurnOutput): void {
+    const plan = this.#plan;
+    if (!plan || !this.#policy.observe) return;
+    const { number } = this.#request;
+    const engineId = plan.way === 'alone' ? plan.engineId : plan[side];
+    if (side === 'prefill' && !this.#prefilled && (output.tokens.length > 0 || output.finish)) {
+      this.#prefilled = true;
+      this.#moved(plan.way === 'alone' ? null : (plan.load?.from ?? null), engineId, transfers);
+      const { arrivalMs, scheduledMs } = output.times;
+      const ms = atMs - (scheduledMs ?? arrivalMs);
+      this.#policy.observe({ kind: 'prefilled', number, engineId, ms, prompt: output.prompt });
+    }
+    if (side === 'prefill' && plan.way !== 'alone') return;
+    this.#tokens += output.tokens.length;
+    if (this.#firstToken || output.tokens.length === 0) return;
+    this.#firstToken = true;
+    if (plan.way !== 'alone') this.#moved(plan.prefill, engineId, transfers);
+    this.#policy.observe({ kind: 'first token', number, engineId, ttftMs: atMs - this.#acceptedMs });
+  }
+
+  /** However it ended. */
+  ended(): void {
+    if (!this.#plan) return;
+    this.#plan = null;
+    const { number } = this.#request;
+    this.#policy.observe?.({ kind: 'ended', number, outputTokens: this.#tokens });
+    this.#tokens = 0;
+  }
+
+  #moved(from: string | null, to: string, transfers: TurnOutput['transfers']): void {
+    if (from === null) return;
+    const { number } = this.#request;
+    for (const { outcome, bytes, wallMs: ms } of transfers)
+      if (outcome === 'done' && bytes > 0)
+        this.#policy.observe?.({ kind: 'moved', number, from, to, bytes, ms });
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * What the router knows of its engines: kept up to date by what they tell, and shown as a policy may see it, as old as
+ * `ageMs` says. Making views asks no engine anything.
+ */
+import { type EngineLoad, faded } from '../engine/inspect/engine-load.ts';
+import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import type { EngineClient } from './engine-client.ts';
+import type { EngineView } from './plan.ts';
+import type { PrefixIndex } from './prefix-index.ts';
+
+/** News of caches that wait for their age; beyond these the oldest are taken in early. */
+const MOST_PENDING = 65_536;
+
+interface CacheNews {
+  engineId: string;
+  atMs: number;
+  events: readonly CacheEvent[];
+}
+
+export class EngineViews {
+  readonly #index: PrefixIndex;
+  readonly #ageMs: () => number;
+  /** By engine: oldest first, the first being what views show. */
+  readonly #loads = new Map<string, EngineLoad[]>();
+  /** Not yet old enough, oldest first. */
+  readonly #pending: CacheNews[] = [];
+
+  /** `ageMs`: how old news has to be before it shows; 0: it shows at once. */
+  constructor(index: PrefixIndex, ageMs: () => number) {
+    this.#index = index;
+    this.#ageMs = ageMs;
+  }
+
+  load(engineId: string, load: EngineLoad): void {
+    const loads = this.#loads.get(engineId) ?? [];
+    loads.push(load);
+    this.#loads.set(engineId, loads);
+    this.#drop(loads, load.atMs - this.#ageMs());
+  }
+
+  cached(news: CacheNews): void {
+    this.#pending.push(news);
+    this.#takeIn(news.atMs);
+  }
+
+  /** The engine is gone; what takes its place has another id. */
+  forget(engineId: string): void {
+    this.#loads.delete(engineId);
+    const others = this.#pending.filter((news) => news.engineId !== engineId);
+    this.#pending.splice(0, this.#pending.length, ...others);
+    this.#index.forget(engineId);
+  }
+
+  /** Nothing is known any more. */
+  clear(): void {
+    this.#loads.clear();
+    for (const { engineId } of this.#pending.splice(0)) this.#index.forget(engineId);
+  }
+
+  of(engines: readonly EngineClient[], nowMs: number): EngineView[] {
+    return engines.map((engine) => {
+      const { engineId, role, roleset, combined = false, ended, load } = engine;
+      return {
+        engineId,
+        role,
+        ...(roleset === undefined ? {} : { roleset }),
+        combined,
+        ended: ended !== null,
+        inFlight: load.inFlight,
+        signals: this.#signals(engineId, nowMs - this.#ageMs()),
+      };
+    });
+  }
+
+  /** Leading tokens that an engine has; looked up once, when it is first asked for. */
+  cachedTokens(
+    tokenIds: readonly number[],
+    cacheSalt: string | null,
+    nowMs: number,
+  ): (engineId: string) => number {
+    let found: ReadonlyMap<string, number> | null = null;
+    return (engineId) => {
+      if (!found) {
+        this.#takeIn(nowMs);
+        found = this.#index.match(tokenIds, cacheSalt);
+      }
+      return found.get(engineId) ?? 0;
+    };
+  }
+
+  #signals(engineId: string, untilMs: number): EngineLoad | null {
+    const loads = this.#loads.get(engineId);
+    if (!loads) return null;
+    this.#drop(loads, untilMs);
+    const load = loads[0]!;
+    // What was told just now may be later than the request, by another thread's clock.
+    if (this.#ageMs() > 0 && load.atMs > untilMs) return null;
+    const still = load.running + load.waiting + load.waitingForRemote === 0;
+    // An engine with nothing to do tells nothing; its rates go on falling.
+    return still ? faded(load, untilMs - load.atMs) : load;
+  }
+
+  /** Leaves the newest of those that are old enough, and all that are not. */
+  #drop(loads: EngineLoad[], untilMs: number): void {
+    while (loads.length > 1 && (this.#ageMs() === 0 || loads[1]!.atMs <= untilMs)) loads.shift();
+  }
+
+  #takeIn(nowMs: number): void {
+    const untilMs = nowMs - this.#ageMs();
+    const due = this.#ageMs() === 0 ? -1 : this.#pending.findIndex(({ atMs }) => atMs > untilMs);
+    const count = due < 0 ? this.#pending.length : Math.max(due, this.#pending.length - MOST_PENDING);
+    for (const { engineId, events } of this.#pending.splice(0, count)) this.#index.update(engineId, events);
+  }
+}

@@ -1,0 +1,65 @@
+/** Which ports only this machine reaches, and whether the others have the keys that they need: decided before any opens. */
+import { lookup } from 'node:dns/promises';
+import { BlockList } from 'node:net';
+import { ConfigError } from '../errors.ts';
+
+export interface AccessOptions {
+  host: string;
+  adminHost: string;
+  apiKey: string | null;
+  adminKey: string | null;
+  adminOnClientPorts: boolean;
+}
+
+export interface Reach {
+  /** Nobody but this machine reaches the clients' ports. */
+  local: boolean;
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** A name by all of its addresses; one that has none is left to whoever listens on it, to complain. */
+async function isLocal(host: string): Promise<boolean> {
+  const addresses = await lookup(host, { all: true }).catch(() => []);
+  return (
+    addresses.length > 0 &&
+    addresses.every(({ address, family }) => loopback.check(address, family === 6 ? 'ipv6' : 'ipv4'))
+  );
+}
+
+/** Throws ConfigError, which shows no key. */
+export async function checkAccess(options: AccessOptions): Promise<Reach> {
+  const { host, adminHost, apiKey, adminKey, adminOnClientPorts } = options;
+  checkKey('--api-key', apiKey);
+  checkKey('--admin-key', adminKey);
+  if (apiKey !== null && apiKey === adminKey) {
+    throw new ConfigError(
+      '--api-key and --admin-key are the same, which makes every client an operator: give another',
+    );
+  }
+  const [local, adminLocal] = await Promise.all([isLocal(host), isLocal(adminHost)]);
+  if (!local && apiKey === null) {
+    throw new ConfigError(
+      `--host ${host} is reached from other machines, and there is no key: give --api-key (or KVFERRY_API_KEY), or --host 127.0.0.1`,
+    );
+  }
+  const open = !adminLocal
+    ? `--admin-host ${adminHost}`
+    : adminOnClientPorts && !local
+      ? `--host ${host}`
+      : null;
+  if (open !== null && adminKey === null) {
+    throw new ConfigError(
+      `${open} is reached from other machines, and there is no key for the operator's paths there: give --admin-key (or KVFERRY_ADMIN_KEY)`,
+    );
+  }
+  return { local };
+}
+
+function checkKey(option: string, key: string | null): void {
+  if (key !== null && !/^[\x21-\x7e]+$/.test(key)) {
+    throw new ConfigError(`${option} holds what no header can carry: wanted printable ASCII without spaces`);
+  }
+}

@@ -1,0 +1,41 @@
+/** What every app has, whoever it serves: errors in one shape, a line in the log, ids that are checked. */
+import { Hono } from 'hono';
+import { asHttpError, errorBody, HttpError } from './http-error.ts';
+import { checkIdHeaders, requestIdOf } from './ids.ts';
+import { jsonResponse } from './json.ts';
+import type { ServerLog } from './log.ts';
+import { responseFailed } from './over.ts';
+
+export function tellError(log: ServerLog | undefined, error: unknown): void {
+  log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
+}
+
+/** `port`: for the log. */
+export function baseApp(port: string, log: ServerLog | undefined): Hono {
+  const app = new Hono();
+  app.onError((error, c) => {
+    const known = asHttpError(error);
+    if (known.status === 500) tellError(log, error);
+    responseFailed(c, known);
+    return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
+  });
+  app.notFound((c) => {
+    const methods = app.routes.filter(({ path, method }) => path === c.req.path && method !== 'ALL');
+    const here = [...new Set(methods.map(({ method }) => method))].join(', ');
+    if (here === '') throw new HttpError(404, `there is no ${c.req.method} ${c.req.path} here`);
+    throw new HttpError(405, `${c.req.path} takes ${here}, not ${c.req.method}`, null, { Allow: here });
+  });
+  app.use(async (c, next) => {
+    const begun = performance.now();
+    await next();
+    const { method, path } = c.req;
+    const { status } = c.res;
+    const requestId = requestIdOf(c);
+    log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
+  });
+  app.use(async (c, next) => {
+    checkIdHeaders(c);
+    await next();
+  });
+  return app;
+}

@@ -1,0 +1,44 @@
+/** Ids that clients give: checked before anything is made in their name, since they come back in headers, answers and logs. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import { HttpError } from './http-error.ts';
+
+const MOST_CHARACTERS = 256;
+const WANTED = `at most ${MOST_CHARACTERS} characters of printable ASCII`;
+const PRINTABLE = /^[\x20-\x7e]*$/;
+
+export const idText = z
+  .string({ error: 'a string' })
+  .max(MOST_CHARACTERS, { error: WANTED })
+  .regex(PRINTABLE, { error: WANTED });
+
+const ID_HEADERS = ['X-Request-Id', 'X-Conversation-Id', 'X-Session-Id'] as const;
+
+const isId = (text: string): boolean => text.length <= MOST_CHARACTERS && PRINTABLE.test(text);
+
+/** Throws HttpError 400 that names the header. */
+export function checkIdHeaders(c: Context): void {
+  for (const name of ID_HEADERS) {
+    const given = c.req.header(name);
+    if (given !== undefined && !isId(given))
+      throw new HttpError(400, `the header ${name} is no id: wanted ${WANTED}`, name);
+  }
+}
+
+const made = new WeakMap<Request, string>();
+
+/** The client's id of its request, or one made for it. */
+export function requestIdOf(c: Context): string {
+  const given = c.req.header('X-Request-Id');
+  if (given && isId(given)) return given;
+  let id = made.get(c.req.raw);
+  if (id === undefined) {
+    id = crypto.randomUUID().replaceAll('-', '');
+    made.set(c.req.raw, id);
+  }
+  return id;
+}
+
+/** A conversation's id may come in a header, as vLLM's benchmark sends it; null: there is none. */
+export const conversationIdOf = (c: Context): string | null =>
+  c.req.header('X-Conversation-Id') || c.req.header('X-Session-Id') || null;

@@ -1,0 +1,45 @@
+/** POST /tokenize and /detokenize, in vLLM's shapes. They ask no engine, and are not counted among its requests. */
+import { setImmediate as letOthers } from 'node:timers/promises';
+import type { Context, Hono } from 'hono';
+import { Admission } from './admission.ts';
+import { askedByDetokenize, askedByTokenize } from './bodies.ts';
+import { bodyOf, jsonResponse } from './json.ts';
+import { overSignal } from './over.ts';
+import type { PortService } from './service.ts';
+import { checkSizes, checkTokens } from './sizes.ts';
+
+/** Tokens: their texts, one by one, take about a millisecond. */
+const TOKENS_AT_ONCE = 256;
+
+/** `most` requests at once: the next is told to come back. */
+export function mountTextRoutes(app: Hono, service: PortService, most: number): void {
+  const admission = new Admission(0, most);
+  const route = (path: string, answer: (body: unknown, over: AbortSignal) => Promise<object>) =>
+    app.post(path, async (c: Context) => {
+      const body = await bodyOf(c);
+      checkSizes(body, service);
+      const leave = admission.enter(new AbortController());
+      try {
+        return jsonResponse(await answer(body, overSignal(c)));
+      } finally {
+        leave();
+      }
+    });
+  route('/tokenize', (body, over) => tokenized(service, askedByTokenize(body), over));
+  route('/detokenize', async (body) => ({ prompt: service.text.decode(askedByDetokenize(body).tokens) }));
+}
+
+async function tokenized(service: PortService, asked: ReturnType<typeof askedByTokenize>, over: AbortSignal) {
+  const { text, model } = service;
+  const tokens = asked.messages
+    ? await text.encodeMessages(asked.messages, asked.add_generation_prompt, over)
+    : await text.encode(asked.prompt!, over);
+  checkTokens(asked.messages ? 'messages' : 'prompt', tokens, service);
+  const strings: string[] = [];
+  for (let i = 0; asked.return_token_strs && i < tokens.length; i++) {
+    if (i % TOKENS_AT_ONCE === TOKENS_AT_ONCE - 1) await letOthers();
+    strings.push(text.decode([tokens[i]!]));
+  }
+  const token_strs = asked.return_token_strs ? strings : null;
+  return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs };
+}

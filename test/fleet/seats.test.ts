@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { ConfigError } from '../../src/errors.ts';
+import { clusterOptions } from '../../src/fleet/from-config.ts';
+import { checkMemory, leastMemory } from '../../src/fleet/memory-needs.ts';
+import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+
+const nano = presetArchitecture('nano');
+const options = (settings: object) =>
+  clusterOptions(parseRunConfig({ model: 'nano', ...settings }), nano, true);
+const ofFile = (fleet: object) => options({ fleet });
+const starts = (settings: object) => {
+  const all = options(settings);
+  return engineSpecs(all).map((spec) => engineStart(all, spec, 1, 'bidirectional'));
+};
+
+test('by numbers: P before D, each with a port', () => {
+  const all = starts({ prefill: 2, decode: 3 });
+  expect(all.map(({ core }) => [core.engineId, core.port])).toEqual([
+    ['prefill-0', 5600],
+    ['prefill-1', 5601],
+    ['decode-0', 5602],
+    ['decode-1', 5603],
+    ['decode-2', 5604],
+  ]);
+  expect(countEngines(options({ prefill: 2, decode: 3 }))).toBe('2 P and 3 D');
+  expect(countEngines(options({}))).toBe('P and D');
+});
+
+const file = {
+  rolesets: [
+    { name: 'big', prefill: [{ blocks: 64, prefixCaching: false }, {}], decode: 1, node: 'n1' },
+    { prefill: 1, decode: [{ node: 'n1' }], both: 2, node: 'n2', promptTokens: { min: 10, max: 20 } },
+  ],
+  sameNode: 'nvlink',
+  acrossNodes: '100gbe',
+  links: [{ between: ['decode-0', 'prefill-2'], link: '10e6,1ms' }],
+};
+
+test('by a file: rolesets, pools of single engines, links of pairs', () => {
+  const all = ofFile(file);
+  const specs = engineSpecs(all);
+  expect(specs.map(({ name, role, combined, roleset }) => [name, role, combined, roleset])).toEqual([
+    ['prefill-0', 'prefill', false, 'big'],
+    ['prefill-1', 'prefill', false, 'big'],
+    ['prefill-2', 'prefill', false, 'roleset-1'],
+    ['decode-0', 'decode', false, 'big'],
+    ['decode-1', 'decode', false, 'roleset-1'],
+    ['both-0', 'decode', true, 'roleset-1'],
+    ['both-1', 'decode', true, 'roleset-1'],
+  ]);
+  expect(countEngines(all)).toBe('3 P, 2 D and 2 that do both');
+  expect(all.fleet!.rolesets).toEqual([
+    { name: 'big', min: 0, max: null },
+    { name: 'roleset-1', min: 10, max: 20 },
+  ]);
+  const caches = specs.map((spec) => engineCore(all, spec, spec.name, 'bidirectional').cache);
+  expect(caches[0]).toMatchObject({ numBlocks: 64, enablePrefixCaching: false });
+  expect(caches[1]).toMatchObject({ numBlocks: all.prefill.numBlocks, enablePrefixCaching: true });
+  const at = (name: string) =>
+    starts({ fleet: file })
+      .find(({ core }) => core.engineId === name)!
+      .peerLinks.map(({ port, link }) => [port - 5600, link.name]);
+  // On n1: prefill-0, prefill-1, decode-0 and decode-1 (ports 0, 1, 3, 4); on n2 the rest.
+  expect(at('decode-0').toSorted()).toEqual([
+    [0, 'nvlink'],
+    [1, 'nvlink'],
+    [2, '10e6,1ms'],
+    [4, 'nvlink'],
+    [5, '100gbe'],
+    [6, '100gbe'],
+  ]);
+  expect(at('both-0').toSorted()).toEqual([
+    [0, '100gbe'],
+    [1, '100gbe'],
+    [2, 'nvlink'],
+    [3, '100gbe'],
+    [4, '100gbe'],
+    [6, 'nvlink'],
+  ]);
+});
+
+test('a configuration with a fleet parses to itself', () => {
+  const once = parseRunConfig({ model: 'nano', fleet: JSON.stringify(file) });
+  expect(parseRunConfig({ ...once })).toEqual(once);
+});
+
+test('all engines count in what is needed of memory, each with its own pool', () => {
+  const needs = leastMemory(ofFile(file), nano);
+  const two = leastMemory(options({}), nano);
+  expect(needs.weights).toBe((two.weights / 2) * 7);
+  const { numBlocks } = options({}).decode;
+  expect(needs.kv).toBe((two.kv / (2 * numBlocks)) * (64 + 6 * numBlocks));
+  expect(() => checkMemory(options({ prefill: 2, decode: 2 }), nano, two.total)).toThrow(
+    /^nano does not fit: 2 P and 2 D need .*: use fewer engines \(--prefill, --decode\), /,
+  );
+});
+
+describe('one sentence for a fleet that contradicts itself', () => {
+  test.each([
+    [{ rolesets: [{ prefill: 2 }] }, /roleset roleset-0 has 2 P and no D: give it one D at least/],
+    [{ rolesets: [{ decode: 1, both: 1 }] }, /roleset roleset-0 has 1 D and no P/],
+    [{ rolesets: [{ prefill: 1, decode: 1 }, { name: 'x' }] }, /roleset x has no engines/],
+    [
+      {
+        rolesets: [
+          { name: 'x', both: 1 },
+          { name: 'x', both: 1 },
+        ],
+      },
+      /two rolesets are called x/,
+    ],
+    [{ rolesets: [{ both: 1, promptTokens: { min: 9, max: 8 } }] }, /takes prompts of 9 to 8 tokens: none/],
+    [
+      {
+        rolesets: [{ prefill: 1, decode: 1 }],
+        links: [{ between: ['prefill-0', 'decode-3'], link: 'pcie' }],
+      },
+      /there is no engine decode-3 \(did you mean decode-0\?\): there are prefill-0, decode-0/,
+    ],
+    [
+      { rolesets: [{ prefill: 1, decode: 1 }], links: [{ between: ['decode-0', 'decode-0'], link: 'pcie' }] },
+      /between decode-0 and itself/,
+    ],
+    [
+      {
+        rolesets: [{ prefill: 1, decode: 1 }],
+        links: [
+          { between: ['prefill-0', 'decode-0'], link: 'pcie' },
+          { between: ['decode-0', 'prefill-0'], link: 'nvlink' },
+        ],
+      },
+      /given twice/,
+    ],
+    [{ rolesets: [{ prefill: 1, decode: 1 }], sameNode: '10gbx' }, /link '10gbx'/],
+    [{ rolesets: [] }, /rolesets in 'fleet' is \[\]: wanted one roleset at least/],
+    [{ rolesets: [{ prefil: 1 }] }, /unknown field 'prefil' in rolesets.0.*did you mean prefill\?/],
+    [
+      { rolesets: [{ prefill: [{ block: 1 }], decode: 1 }] },
+      /unknown field 'block' in rolesets.0.prefill.0.*did you mean blocks\?/,
+    ],
+    [{ rolesets: [{ prefill: -1 }] }, /rolesets.0.prefill in 'fleet' is -1: wanted a number of engines/],
+    [{ rolesets: [{ prefill: [{ blocks: 1 }] }] }, /rolesets.0.prefill.0.blocks in 'fleet' is 1: wanted/],
+    [
+      { rolesets: [{ both: 1 }], links: [{ between: ['both-0'], link: 'x' }] },
+      /links.0.between.*wanted two engines/,
+    ],
+  ])('%j', (fleet, expected) => {
+    const make = () => ofFile(fleet);
+    expect(make).toThrow(ConfigError);
+    expect(make).toThrow(expected);
+  });
+
+  test('numbers beside rolesets, and no such number', () => {
+    const fleet = { rolesets: [{ prefill: 1, decode: 1 }] };
+    expect(() => options({ fleet, decode: 2 })).toThrow("'fleet' and 'decode' are both given");
+    expect(() => options({ prefill: 0 })).toThrow(
+      "'prefill' is 0: wanted a whole number of engines from 1 to 64",
+    );
+    expect(() => options({ fleet: 'two' })).toThrow(/'fleet' is 'two': wanted an object with rolesets/);
+  });
+});

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import type { RequestOutput } from '../../src/engine/types.ts';
+import { LoadReport } from '../../src/host/load-report.ts';
+
+const queues = (running: number) => () => ({
+  running,
+  waiting: 0,
+  waitingForRemote: 0,
+  freeBlocks: 5,
+  numBlocks: 9,
+});
+const output = (requestId: string, tokens: number, ends = false): RequestOutput => ({
+  requestId,
+  tokens: Array.from({ length: tokens }, () => ({ requestId, tokenId: 1, logitsDigest: '', logits: null })),
+  prompt: { promptTokens: 30, localHitTokens: 10, pulledTokens: 0, computedTokens: 20, noPull: null },
+  times: { arrivalMs: 0, queuedMs: 0, scheduledMs: 0 },
+  finish: ends ? { reason: 'stop', error: null, kvTransferParams: null, numPreemptions: 0 } : null,
+});
+
+test('nobody listens: nothing is told', () => {
+  const report = new LoadReport();
+  report.add([output('a', 1)], 0);
+  expect(report.take(queues(1), 0, true)).toBeNull();
+});
+
+test('the first is told at once, then at most one in 5 ms while steps follow', () => {
+  const report = new LoadReport();
+  report.want(true);
+  const told = [0, 1, 4, 5, 6, 10].filter((atMs) => report.take(queues(1), atMs, false) !== null);
+  expect(told).toEqual([0, 5, 10]);
+});
+
+test('before it is idle the engine tells what changed, and not twice the same', () => {
+  const report = new LoadReport();
+  report.want(true);
+  report.take(queues(1), 0, false);
+  expect(report.take(queues(0), 1, true)).toMatchObject({ running: 0, atMs: 1 });
+  expect(report.take(queues(0), 2, true)).toBeNull();
+});
+
+test('a prompt counts once, each token and each end once, and all fade', () => {
+  const report = new LoadReport();
+  report.want(true);
+  report.add([output('a', 1), output('b', 1)], 1000);
+  report.add([output('a', 1, true)], 1000);
+  const rates = { promptTokensPerSecond: 40, generationTokensPerSecond: 3, endedPerSecond: 1 };
+  expect(report.take(queues(1), 1000, false)).toMatchObject(rates);
+  const later = report.take(queues(1), 2000, false)!;
+  expect(later.promptTokensPerSecond).toBeCloseTo(40 / Math.E);
+  expect(later.endedPerSecond).toBeCloseTo(1 / Math.E);
+});

@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest';
+import { ROUTING_NAMES } from '../../../src/config/routing.ts';
+import { parseRunConfig } from '../../../src/config/run.ts';
+import type { EngineView, RoutingPolicy, RoutingScore } from '../../../src/router/plan.ts';
+import { mixed } from '../../../src/router/policies/mix.ts';
+import { makePolicy, POLICIES } from '../../../src/router/policies/registry.ts';
+import { DEPS, policyOf, routeRequest, view } from '../policies.ts';
+
+const refusal = (name: string, parameters: Record<string, unknown> = {}) => {
+  try {
+    makePolicy({ name, parameters }, DEPS);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  throw new Error('nothing was refused');
+};
+
+describe('every policy', () => {
+  test.each(ROUTING_NAMES)('%s says what it is, and routes to the only engines that there are', (name) => {
+    const { help, source } = POLICIES[name];
+    expect(help.length).toBeGreaterThan(10);
+    expect(source.length).toBeGreaterThan(3);
+    const [prefill, decode] = [[view('p0')], [view('d0')]];
+    const policy = policyOf(name);
+    const request = routeRequest();
+    const routing = policy.route(request, { prefill, decode });
+    expect(routing.prefill).toBe(prefill[0]);
+    expect(routing.decode).toBe(decode[0]);
+    expect(policy.route(request, { prefill, decode })).toEqual(routing);
+  });
+
+  test.each(ROUTING_NAMES)('%s refuses a parameter that it has not', (name) => {
+    expect(refusal(name, { [name]: { nonsense: 1 } })).toContain(
+      `--routing-config: ${name} has no parameter 'nonsense'`,
+    );
+  });
+});
+
+describe('what is refused', () => {
+  test('names the nearest parameter and policy', () => {
+    expect(refusal('prefix-cache', { 'prefix-cache': { imbalanc: 3 } })).toBe(
+      "--routing-config: prefix-cache has no parameter 'imbalanc' (did you mean imbalance?); it has imbalance, deviations",
+    );
+    expect(refusal('random', { 'prefix-cach': {} })).toContain('(did you mean prefix-cache?)');
+    expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: 'much' } })).toContain(
+      'prefix-cache.imbalance is not what it takes',
+    );
+  });
+
+  test.each([
+    ['round-robbin', "there is no 'round-robbin' (did you mean round-robin?)"],
+    ['', 'there is no'],
+    ['random,', 'there is no'],
+    ['random:0', 'a weight above 0 for random'],
+    ['random:much', 'a weight above 0 for random'],
+  ])('--routing %s', (routing, message) => {
+    expect(() => parseRunConfig({ routing })).toThrow(message);
+  });
+});
+
+test('names with commas are several choices, neighbours with weights one mix', () => {
+  const routing = (text: string) => parseRunConfig({ routing: text }).routing;
+  expect(routing('random')).toEqual(['random']);
+  expect(routing('random, least-request')).toEqual(['random', 'least-request']);
+  expect(routing('random,least-request:1,prefix-cache:2,round-robin')).toEqual([
+    'random',
+    'least-request:1,prefix-cache:2',
+    'round-robin',
+  ]);
+  const config = parseRunConfig({ routing: 'least-request:1,prefix-cache:2', signalAge: '50ms' });
+  expect(parseRunConfig(JSON.parse(JSON.stringify(config)))).toEqual(config);
+});
+
+test.each([
+  ['50ms', 50],
+  ['1.5s', 1500],
+  ['0', 0],
+  [20, 20],
+])('--signal-age %s', (signalAge, expected) => {
+  expect(parseRunConfig({ signalAge }).signalAge).toBe(expected);
+});
+
+test.each(['soon', '-1', '5m'])('--signal-age %s is refused', (signalAge) => {
+  expect(() => parseRunConfig({ signalAge })).toThrow('wanted a time such as 50ms');
+});
+
+describe('a mix', () => {
+  const engines = [view('d0'), view('d1'), view('d2')];
+  /** Scores of d0, d1, d2; of P only p0 is there. */
+  const scoring = (scores: (number | null)[], best: 'most' | 'least'): RoutingPolicy => ({
+    route: (_, { prefill, decode }) => ({
+      prefill: prefill[0]!,
+      decode: decode[0]!,
+      why: '',
+      scores: scores.flatMap((score, i): RoutingScore[] =>
+        score === null ? [] : [{ engineId: `d${i}`, side: 'decode', score, best }],
+      ),
+    }),
+  });
+  const choosing = (pick: (decode: readonly EngineView[]) => EngineView, alone = false): RoutingPolicy => ({
+    route: (_, { prefill, decode }) => ({ prefill: prefill[0]!, decode: pick(decode), why: '', alone }),
+  });
+  const mix = (...parts: [RoutingPolicy, number][]) =>
+    mixed(parts.map(([policy, weight], i) => ({ name: `${i}`, policy, weight }))).route(routeRequest(), {
+      prefill: [view('p0')],
+      decode: engines,
+    });
+  const sums = (routing: ReturnType<typeof mix>) =>
+    routing.scores!.filter(({ side }) => side === 'decode').map(({ score }) => score);
+
+  test('each is normalised by its polarity, then weighted', () => {
+    // least 10, 20, 30: 1, 0.5, 0; most 0, 4, 8: 0, 0.5, 1. Weights 1 and 3: a quarter and three quarters.
+    const routing = mix([scoring([10, 20, 30], 'least'), 1], [scoring([0, 4, 8], 'most'), 3]);
+    expect(sums(routing)).toEqual([0.25, 0.5, 0.75]);
+    expect(routing.decode.engineId).toBe('d2');
+  });
+
+  test('who has no score gets 0', () => {
+    // least 1, -, 3: 1, 0, 0.
+    expect(sums(mix([scoring([1, null, 3], 'least'), 2]))).toEqual([1, 0, 0]);
+  });
+
+  test('all equal: nobody is better, and the first wins', () => {
+    const routing = mix([scoring([5, 5, 5], 'least'), 1], [scoring([2, 2, 2], 'most'), 1]);
+    expect(sums(routing)).toEqual([1, 1, 1]);
+    expect(routing.decode.engineId).toBe('d0');
+  });
+
+  test('a policy without scores is for whom it chose', () => {
+    const routing = mix([choosing((decode) => decode[1]!), 3], [scoring([1, 1, 2], 'most'), 1]);
+    expect(sums(routing)).toEqual([0, 0.75, 0.25]);
+    expect(routing.decode.engineId).toBe('d1');
+  });
+
+  test('one engine alone serves where more than half of the weight says so, not at half', () => {
+    const first = (decode: readonly EngineView[]) => decode[0]!;
+    expect(mix([choosing(first, true), 1], [choosing(first), 1]).alone).toBe(false);
+    expect(mix([choosing(first, true), 1.1], [choosing(first), 1]).alone).toBe(true);
+  });
+
+  test('as it is written on the command line', () => {
+    const decode = [view('d0', { inFlight: 4 }), view('d1', { inFlight: 0 })];
+    const request = routeRequest({ cachedTokens: (id) => (id === 'd0' ? 64 : 0) });
+    const route = (name: string) => policyOf(name).route(request, { prefill: [view('p0')], decode });
+    expect(route('least-request:1,prefix-cache:2').decode.engineId).toBe('d0');
+    expect(route('least-request:2,prefix-cache:1').decode.engineId).toBe('d1');
+  });
+});

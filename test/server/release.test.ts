@@ -1,0 +1,136 @@
+/** Whatever becomes of a request, what it held is given back: its place in the queue and the answer under way. */
+import type { AddressInfo } from 'node:net';
+import { serve } from '@hono/node-server';
+import { Hono } from 'hono';
+import { describe, expect, test } from 'vitest';
+import { CHAT, hello, post, stubApp } from './ask.ts';
+import { StubService } from './stub.ts';
+
+const COMPLETION = '/v1/completions';
+const streamed = { prompt: [1], max_tokens: 2, stream: true };
+
+/** More than there are places: the stub has 2 + 256. */
+const MANY = 400;
+
+/** Counts answers that were begun and not ended. */
+class Counted extends StubService {
+  open = 0;
+
+  override async *generate(request: Parameters<StubService['generate']>[0]) {
+    this.open++;
+    try {
+      yield* super.generate(request);
+    } finally {
+      this.open--;
+    }
+  }
+}
+
+describe('ids of clients', () => {
+  test.each(['日', 'a\r\nb', 'a\nb', 'a\u2028b', 'a\u0001', '\u007f', 'é', 'x'.repeat(257)])(
+    'a request_id of %j is a 400, as often as it comes',
+    async (id) => {
+      const stub = new Counted();
+      const app = stubApp(stub);
+      for (let i = 0; i < MANY; i++) {
+        const response = await app.request(COMPLETION, post({ ...streamed, request_id: id }));
+        expect(response.status).toBe(400);
+        expect(await response.json()).toMatchObject({ error: { param: 'request_id', code: 400 } });
+      }
+      expect([stub.open, stub.requests.length]).toEqual([0, 0]);
+      expect((await app.request(COMPLETION, post(streamed))).status).toBe(200);
+    },
+  );
+
+  test.each([
+    ['X-Request-Id', 'é'],
+    ['X-Request-Id', 'x'.repeat(257)],
+    ['X-Conversation-Id', 'é'],
+    ['X-Session-Id', 'x'.repeat(257)],
+  ])('a header %s of %j is a 400', async (name, id) => {
+    const response = await stubApp(new StubService()).request(CHAT, post(hello, { [name]: id }));
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { param: name } });
+    expect(response.headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/);
+  });
+
+  test.each(['conversation_id', 'session_id'])('%s too', async (field) => {
+    const response = await stubApp(new StubService()).request(CHAT, post({ ...hello, [field]: 'a\u2028b' }));
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { param: field } });
+  });
+
+  test('good ones come back as they are', async () => {
+    const id = 'a b/{c}~'.repeat(32);
+    const app = stubApp(new StubService());
+    const inBody = await app.request(CHAT, post({ ...hello, request_id: id }));
+    const inHeader = await app.request(CHAT, post(hello, { 'X-Request-Id': id }));
+    for (const response of [inBody, inHeader]) expect(response.headers.get('X-Request-Id')).toBe(id);
+  });
+});
+
+describe('a response that cannot be built', () => {
+  test.each([true, false])('stream %j, by the access log: nothing is kept', async (stream) => {
+    const stub = new Counted();
+    let fails = true;
+    const log = {
+      access: () => {
+        if (fails) throw new Error('no space left on device');
+      },
+      ended: () => {},
+      note: () => {},
+      error: () => {},
+    };
+    const app = stubApp(stub, { log });
+    for (let i = 0; i < MANY; i++) {
+      expect((await app.request(COMPLETION, post({ ...streamed, stream }))).status).toBe(500);
+    }
+    await expect.poll(() => stub.open).toBe(0);
+    fails = false;
+    const after = await app.request(COMPLETION, post({ ...streamed, stream }));
+    expect(after.status).toBe(200);
+    await after.text();
+    expect(stub.requests).toHaveLength(MANY + 1);
+  });
+
+  test.each([true, false])('stream %j, by its format, in the middle of an answer', async (stream) => {
+    const stub = new Counted();
+    const { generate } = stub;
+    stub.generate = async function* (request) {
+      for await (const piece of generate.call(stub, request)) yield { ...piece, logits: {} as Float32Array };
+    };
+    const app = stubApp(stub);
+    for (let i = 0; i < MANY; i++) {
+      const response = await app.request(COMPLETION, post({ ...streamed, stream, logprobs: 1 }));
+      expect(await response.text()).toContain('InternalServerError');
+    }
+    await expect.poll(() => stub.open).toBe(0);
+    expect((await app.request(COMPLETION, post(streamed))).status).toBe(200);
+  });
+
+  test("by Node, which refuses a header's characters when it is sent", async () => {
+    const stub = new Counted();
+    const app = new Hono();
+    app.use(async (c, next) => {
+      await next();
+      c.res.headers.set('X-Bad', '\u0001');
+    });
+    app.route('/', stubApp(stub));
+    const server = serve({ fetch: app.fetch, hostname: '127.0.0.1', port: 0 });
+    await new Promise((resolve) => server.once('listening', resolve));
+    const { port } = server.address() as AddressInfo;
+    const { error } = console;
+    console.error = () => {};
+    try {
+      for (let i = 0; i < 20; i++) {
+        const sent = fetch(`http://127.0.0.1:${port}${COMPLETION}`, post({ ...streamed, max_tokens: 60 }));
+        await sent.then((response) => response.text()).catch(() => {});
+      }
+      await expect.poll(() => stub.open).toBe(0);
+      expect(stub.requests).toHaveLength(20);
+    } finally {
+      console.error = error;
+      await new Promise((resolve) => server.close(resolve));
+    }
+  });
+});

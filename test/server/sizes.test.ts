@@ -1,0 +1,128 @@
+/** What is too large to be a good request is refused before anyone spends time on it, wherever it comes. */
+import { describe, expect, test } from 'vitest';
+import { mountKvQuery } from '../../src/server/kv-query.ts';
+import { MOST_MESSAGES, MOST_PARTS, mostBodyBytes } from '../../src/server/sizes.ts';
+import { CHAT, post, stubApp } from './ask.ts';
+import { asService, StubService } from './stub.ts';
+
+/** The stub's context is 64 tokens, and a token of it has 4 characters at most. */
+const LONG = 'x'.repeat(4 * 64 + 1);
+const IDS = Array(65).fill(1);
+const user = (content: unknown) => ({ role: 'user', content });
+const part = { type: 'text', text: '' };
+
+/** Whoever makes tokens of anything, or renders it, is seen. */
+class Watched extends StubService {
+  encoded = 0;
+
+  constructor() {
+    super('engine');
+    const { encode, encodeMessages } = this.text;
+    this.text.encode = (text) => {
+      this.encoded++;
+      return encode(text);
+    };
+    this.text.encodeMessages = (messages) => {
+      this.encoded++;
+      return encodeMessages(messages);
+    };
+  }
+}
+
+function watchedApp() {
+  const stub = new Watched();
+  return { stub, app: stubApp(stub, { mount: (app) => mountKvQuery(app, asService(stub)) }) };
+}
+
+describe('refused untouched', () => {
+  const params = { do_remote_prefill: true };
+  test.each<[string, object, string]>([
+    ['/v1/completions', { prompt: LONG }, 'prompt'],
+    ['/v1/completions', { prompt: IDS }, 'prompt'],
+    ['/v1/completions', { prompt: [LONG] }, 'prompt'],
+    ['/v1/completions', { prompt: [IDS] }, 'prompt'],
+    ['/v1/completions', { prompt: Array(65).fill('') }, 'prompt'],
+    ['/inference/v1/generate', { token_ids: IDS, sampling_params: {} }, 'token_ids'],
+    [CHAT, { messages: [user(LONG)] }, 'messages'],
+    [CHAT, { messages: [user([{ ...part, text: LONG }])] }, 'messages'],
+    [CHAT, { messages: Array(65).fill(user('xxxxx')) }, 'messages'],
+    [CHAT, { messages: Array(MOST_MESSAGES + 1).fill(user('')) }, 'messages'],
+    [CHAT, { messages: [user(Array(MOST_PARTS + 1).fill(part))] }, 'messages.0.content'],
+    [CHAT, { messages: [{ role: 'x'.repeat(65), content: '' }] }, 'messages.0.role'],
+    ['/tokenize', { prompt: LONG }, 'prompt'],
+    ['/tokenize', { messages: [user(LONG)] }, 'messages'],
+    ['/detokenize', { tokens: IDS }, 'tokens'],
+    ['/kv/query', { prompt: LONG }, 'prompt'],
+    ['/kv/query', { prompt: IDS }, 'prompt'],
+    ['/kv/query', { token_ids: IDS }, 'token_ids'],
+    ['/kv/query', { messages: [user(LONG)] }, 'messages'],
+    [
+      '/v1/completions',
+      { prompt: 'a', kv_transfer_params: { ...params, remote_token_ids: IDS } },
+      'kv_transfer_params.remote_token_ids',
+    ],
+    [
+      '/v1/completions',
+      { prompt: 'a', kv_transfer_params: { ...params, remote_block_ids: [IDS] } },
+      'kv_transfer_params.remote_block_ids',
+    ],
+    [
+      '/v1/completions',
+      { prompt: 'a', kv_transfer_params: Object.fromEntries(IDS.map((_, i) => [`k${i}`, 1])) },
+      'kv_transfer_params',
+    ],
+    [
+      '/inference/v1/generate',
+      { token_ids: [1], sampling_params: { extra_args: { kv_transfer_params: { remote_token_ids: IDS } } } },
+      'kv_transfer_params.remote_token_ids',
+    ],
+  ])('%s %j', async (path, body, param) => {
+    const { stub, app } = watchedApp();
+    const response = await app.request(path, post(body));
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { param, type: 'BadRequestError' } });
+    expect([stub.encoded, stub.requests.length]).toEqual([0, 0]);
+  });
+});
+
+describe('refused by what its text turned out to have', () => {
+  // 65 tokens, though it might have been 17.
+  const text = 'x'.repeat(65);
+
+  test.each([
+    ['/tokenize', { prompt: text }, 'prompt'],
+    ['/tokenize', { messages: [user(text)] }, 'messages'],
+    ['/kv/query', { prompt: text }, 'prompt'],
+  ])('%s %j', async (path, body, param) => {
+    const response = await watchedApp().app.request(path, post(body));
+    expect(response.status).toBe(400);
+    const { error } = (await response.json()) as { error: object };
+    expect(error).toMatchObject({ param, message: expect.stringMatching(/has 65 tokens.*context is 64/) });
+  });
+});
+
+test('a body has room for the longest prompt, however it is spelled, and for little more', async () => {
+  const { stub, app } = watchedApp();
+  const most = mostBodyBytes(asService(stub));
+  expect(most).toBeLessThan(300_000);
+  const spelled = `{"prompt":"${'\\u0078'.repeat(64)}"${' '.repeat(most - 400)}}`;
+  expect((await app.request('/tokenize', post(spelled))).status).toBe(200);
+  for (const path of ['/tokenize', '/detokenize', '/kv/query', CHAT, '/v1/completions']) {
+    const response = await app.request(path, post(' '.repeat(most + 1)));
+    expect(response.status).toBe(413);
+  }
+});
+
+test('a list is not looked through when it is too long, and else up to its first bad element', async () => {
+  const app = stubApp(new StubService());
+  const told = async (body: object) => {
+    const response = await app.request('/v1/completions', post(body));
+    return ((await response.json()) as { error: { message: string } }).error.message;
+  };
+  const stops = Array(40_000).fill('');
+  expect(await told({ prompt: 'a', stop: stops })).toMatch(
+    /^stop is .*wanted a string, or a list of strings/,
+  );
+  expect(await told({ prompt: 'a', stop_token_ids: stops })).toMatch(/at most 32 token ids/);
+  expect(await told({ prompt: [1, -1, 'x'] })).toMatch(/prompt\.1 is -1: wanted token ids/);
+});
