@@ -17,6 +17,7 @@ import {
   WIDTH,
   wrap,
 } from './format.ts';
+import { routingLines } from './routing-table.ts';
 import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
 import { styleOf } from './table.ts';
 import { turnPicture } from './turn-picture.ts';
@@ -46,6 +47,7 @@ export function printReport(
     if (run.mode !== 'monolithic' && report.link) print([`${THROTTLED}: ${report.link.name}`], c.yellow);
     if (run.mode !== 'monolithic' && isStreamed(report)) print([STREAMED], c.yellow);
     print(turnTable(run, style));
+    if (report.config.explainRouting === true) print(routingLines(run, style));
     const audits = run.turns.flatMap(({ audit }) => (audit ? [audit] : []));
     if (audits.length > 0) {
       const said = auditSentence(auditTotals(audits), String(report.config.pullPolicy));

@@ -23,7 +23,7 @@ export async function readSettings(
   const label = (key: string): string =>
     key in fromFile && !(key in options) ? `'${key}' in ${configFile}` : optionName(key);
   const asked: Record<string, unknown> = { ...fromFile, ...options };
-  const given = await withFleet({ ...defaults?.(asked), ...asked }, deps);
+  const given = await withFiles({ ...defaults?.(asked), ...asked }, deps);
   const lists: { [K in RunKey]?: unknown[] } = {};
   for (const key of keys) if (given[key] !== undefined) lists[key] = splitList(key, given[key]);
   const parseWith = (key: RunKey | null, value: unknown): RunConfig => {
@@ -39,18 +39,24 @@ export async function readSettings(
   return { config: parseWith(null, null), lists };
 }
 
-/** `fleet` names a file, except where a config file has the fleet itself. */
-async function withFleet(
+/** What may be named by a file, except where a config file has it itself; and what such a file should hold. */
+const FILES = {
+  fleet: 'wanted rolesets, such as {"rolesets": [{"prefill": 2, "decode": 1}]}',
+  routingConfig: 'wanted parameters by policy, such as {"prefix-cache": {"imbalance": 16}}',
+} as const;
+
+async function withFiles(
   given: Record<string, unknown>,
   deps: Pick<CliDeps, 'readTextFile'>,
 ): Promise<Record<string, unknown>> {
-  const { fleet } = given;
-  if (typeof fleet !== 'string') return given;
-  const text = await deps.readTextFile(fleet);
-  return {
-    ...given,
-    fleet: parseJson(text, fleet, 'wanted rolesets, such as {"rolesets": [{"prefill": 2, "decode": 1}]}'),
-  };
+  const read = { ...given };
+  for (const [key, wanted] of Object.entries(FILES)) {
+    const file = given[key];
+    // A routing configuration may also stand on the command line itself.
+    if (typeof file === 'string' && !file.trimStart().startsWith('{'))
+      read[key] = parseJson(await deps.readTextFile(file), file, wanted);
+  }
+  return read;
 }
 
 /** A link may have a comma itself: '10e6,1ms' is one, and so what is only a latency belongs to what stands before it. */

@@ -1,0 +1,148 @@
+/**
+ * `npm run bench:routing`: how long one routing takes, by policy, at 16 and at 256 engines, their views kept up to date by
+ * events between two. Looking the prompt's blocks up (hashing it as far as any engine has it) is a column of its own. No
+ * engine runs. `--rounds`: routings a case.
+ */
+import { ROUTING_NAMES } from '../../config/routing.ts';
+import { createBlockHasher, extendHashes } from '../../engine/block-hash.ts';
+import { quantile } from '../../measure/statistics.ts';
+import { planTurn } from '../../router/plan.ts';
+import { seededDraws } from '../../router/policies/definition.ts';
+import { makePolicy } from '../../router/policies/registry.ts';
+import { PrefixIndex } from '../../router/prefix-index.ts';
+import { EngineViews } from '../../router/views.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
+import { benchOptions, report, runBench } from './options.ts';
+
+/** Engines, and the microseconds that a routing may take. */
+const SIZES = [
+  { engines: 16, goalUs: 20 },
+  { engines: 256, goalUs: 100 },
+] as const;
+const PROMPT = 512;
+const BLOCK_SIZE = 16;
+/** Different prompts; every engine has a part of each. */
+const PROMPTS = 8;
+const WARM_UP = 500;
+
+interface RoutingTime {
+  policy: string;
+  engines: number;
+  routeUs: { p50: number; p99: number };
+  lookupUs: { p50: number };
+  goalUs: number;
+}
+
+await runBench(async () => {
+  const options = benchOptions('bench:routing', 'one routing by each policy', {
+    model: 'none',
+    rounds: 2000,
+  });
+  const times = ROUTING_NAMES.flatMap((name) =>
+    SIZES.map(({ engines, goalUs }) => measure(name, engines, goalUs, options.rounds)),
+  );
+  const us = (value: number): string => value.toFixed(1);
+  const rows = times.map(({ policy, engines, routeUs, lookupUs, goalUs }) => [
+    policy,
+    String(engines),
+    us(routeUs.p50),
+    us(routeUs.p99),
+    String(goalUs),
+    routeUs.p50 <= goalUs ? 'within' : 'MISSED',
+    us(lookupUs.p50),
+  ]);
+  const columns = [
+    left('policy'),
+    ...right('engines', 'p50 µs', 'p99 µs', 'goal'),
+    left(''),
+    ...right(`lookup of ${PROMPT} tokens, µs`),
+  ];
+  report(options, renderTable(columns, rows, plainStyle), { prompt_tokens: PROMPT, times });
+});
+
+function measure(name: string, count: number, goalUs: number, rounds: number): RoutingTime {
+  const hashing = { hasher: createBlockHasher('bench'), blockSize: BLOCK_SIZE };
+  const views = new EngineViews(new PrefixIndex(hashing), () => 0);
+  const policy = makePolicy(
+    { name, parameters: {} },
+    { draws: seededDraws(1), blockSize: BLOCK_SIZE, kvBytesPerToken: 4096 },
+  );
+  const engines = Array.from({ length: count }, (_, i) => ({
+    engineId: `${i % 2 === 0 ? 'prefill' : 'decode'}-${i >> 1}`,
+    role: i % 2 === 0 ? ('prefill' as const) : ('decode' as const),
+    ended: null,
+    load: { inFlight: i % 7 },
+  }));
+  const prompts = Array.from({ length: PROMPTS }, (_, p) =>
+    Array.from({ length: PROMPT }, (_, i) => (i * 31 + p * 7) % 1000),
+  );
+  const chains = prompts.map((tokenIds) => {
+    const hashes: string[] = [];
+    extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, PROMPT / BLOCK_SIZE);
+    return hashes;
+  });
+  const told = { parentBlockHash: null, tokenIds: [], blockSize: BLOCK_SIZE, group: 0 };
+  const store = (engineId: string, atMs: number, blockHashes: readonly string[]): void =>
+    views.cached({ engineId, atMs, events: [{ kind: 'stored', blockHashes, ...told }] });
+  for (const [i, { engineId }] of engines.entries())
+    for (const chain of chains) store(engineId, 0, chain.slice(0, 1 + ((i * 5) % chain.length)));
+
+  const routed: number[] = [];
+  const looked: number[] = [];
+  for (let turn = 0; turn < WARM_UP + rounds; turn++) {
+    const nowMs = turn * 10;
+    // What two engines tell between two turns.
+    for (const at of [turn, turn * 3 + 1]) {
+      const { engineId } = engines[at % count]!;
+      views.load(engineId, loadOf(nowMs, at));
+      store(engineId, nowMs, chains[at % PROMPTS]!.slice(0, 2));
+    }
+    const promptTokenIds = prompts[turn % PROMPTS]!;
+    const cachedTokens = views.cachedTokens(promptTokenIds, null, nowMs);
+    const begun = performance.now();
+    cachedTokens(engines[0]!.engineId);
+    const found = performance.now();
+    const plan = planTurn(
+      {
+        number: turn,
+        nowMs,
+        conversationId: `conversation-${turn % 40}`,
+        promptTokenIds,
+        turnsBefore: turn % 3,
+        mode: 'bidirectional',
+        handover: 'pull',
+        held: null,
+        cachedTokens,
+      },
+      views.of(engines, nowMs),
+      policy,
+    );
+    const done = performance.now();
+    if (plan.way === 'alone') engines[turn % count]!.load.inFlight = turn % 5;
+    else for (const engine of engines) if (engine.engineId === plan.decode) engine.load.inFlight = turn % 9;
+    if (turn < WARM_UP) continue;
+    looked.push(1000 * (found - begun));
+    routed.push(1000 * (done - found));
+  }
+  return {
+    policy: name,
+    engines: count,
+    routeUs: { p50: quantile(routed, 0.5), p99: quantile(routed, 0.99) },
+    lookupUs: { p50: quantile(looked, 0.5) },
+    goalUs,
+  };
+}
+
+function loadOf(atMs: number, n: number) {
+  return {
+    atMs,
+    running: n % 6,
+    waiting: n % 3,
+    waitingForRemote: 0,
+    freeBlocks: 100 + (n % 50),
+    numBlocks: 200,
+    promptTokensPerSecond: 50 * (n % 11),
+    generationTokensPerSecond: 20 * (n % 13),
+    endedPerSecond: n % 4,
+  };
+}
