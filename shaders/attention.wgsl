@@ -2,7 +2,8 @@
 // with a window from the first key that the row sees: nothing before the first one that any row of the tile sees is read.
 // A subgroup serves ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles of as many
 // as it has lanes, at fixed positions: lanes are keys for the scores, then head dimensions for the weighted sum of values.
-// Masked scores are selected away, and values of slots not yet written are read as 0, whatever the memory holds.
+// Masked scores are selected away, and values of slots not yet written are read as 0, whatever the memory holds;
+// a lane whose key is before the first that is read has that one, with a weight of 0.
 // Parts of PART keys, at fixed positions, are each summed from nothing and added up in order: here, or, with SPLIT, in
 // attention_combine.wgsl after a subgroup each has written its part. Both add in the same order.
 // Parts: attention_inputs, running_softmax.
@@ -89,7 +90,7 @@ fn main(
         }
       }
       for (var j = 0u; j < params.lanes; j++) {
-        let written = start + j >= first && start + j <= last;
+        let written = start + j <= last;
         let v_key = subgroupShuffle(v_at, j);
         for (var i = 0u; i < lane_dims4; i++) {
           let v = select(vec4f(), load(v_key + min(lane + i * SUBGROUP, dims4 - 1)), written);

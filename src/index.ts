@@ -18,7 +18,8 @@ export type { Span } from './measure/spans.ts';
 export type * from './router/turn-types.ts';
 
 /**
- * Starts a prefill and a decode engine, each in a thread with a WebGPU device of its own. Takes the settings of the
+ * Starts a prefill and a decode engine (or `prefill` and `decode` many, or a whole `fleet`), each in a thread with a WebGPU
+ * device of its own. Takes the settings of the
  * command line, in camelCase; the mode is the last of `mode`. Close it when done.
  *
  *     const cluster = await createCluster({ model: 'recall', threshold: 0 });

@@ -1,4 +1,5 @@
 /** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
+import type { Seat } from '../fleet/seats.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { ReportSource } from '../lab/run-report.ts';
 import type { Engines, VerifyProviders } from '../lab/verify/types.ts';
@@ -36,7 +37,7 @@ export interface Backend extends Engines {
 /** Real sockets. */
 export interface Servers {
   /** Before anything costly starts. Throws ConfigError. */
-  check(server: ServerOptions): Promise<void>;
+  check(server: ServerOptions, engines: readonly Seat[]): Promise<void>;
   /** Starts engines, has them prepared, and opens ports. Throws KvferryError, with nothing left running. */
   start(
     cluster: ClusterOptions,

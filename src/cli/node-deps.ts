@@ -5,7 +5,7 @@ import path from 'node:path';
 import pc from 'picocolors';
 import { ConfigError } from '../errors.ts';
 import { EngineCluster } from '../fleet/cluster.ts';
-import type { ClusterOptions } from '../fleet/types.ts';
+import type { ClusterOptions, ClusterSeams } from '../fleet/types.ts';
 import { fixtureChecks } from '../lab/verify/fixture.ts';
 import { kernelChecks } from '../lab/verify/kernels.ts';
 import { pulledBlockChecks } from '../lab/verify/pulled-blocks.ts';
@@ -63,9 +63,9 @@ export async function nodeDeps(): Promise<CliDeps> {
     exitNow: (code) => process.exit(code),
     backend,
     servers: {
-      async check(server) {
-        const { checkServer } = await import('../server/serve.ts');
-        await checkServer(server);
+      async check(server, engines) {
+        const { checkServer } = await import('../server/ports.ts');
+        await checkServer(server, engines);
       },
       async start(options, server, prepare) {
         const { startServer } = await import('../server/serve.ts');
@@ -107,9 +107,9 @@ async function createTextFile(file: string): Promise<TextFile> {
 }
 
 /** Needs useAdapter. */
-async function startCluster(options: ClusterOptions): Promise<EngineCluster> {
+async function startCluster(options: ClusterOptions, seams: ClusterSeams = {}): Promise<EngineCluster> {
   const adapter = await useAdapter('auto');
-  return EngineCluster.start(nodePlatform, await tuned(options, adapter));
+  return EngineCluster.start(nodePlatform, await tuned(options, adapter), systemClock, seams);
 }
 
 const backend: Backend = {

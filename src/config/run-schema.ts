@@ -105,6 +105,11 @@ const modes = {
 };
 
 const verify = {
+  faults: wholeNumber('a whole number of faults, 1 or more', { min: 1 }).nullable().default(null).meta({
+    description:
+      'Instead of the checks: conversations on engines to which so many faults happen, drawn from --seed; answers must stay right and nothing may be left over. Model nano.',
+    value: 'N',
+  }),
   fixture: text('a directory').nullable().default(null).meta({
     description: 'Also check logits and KV against expected.safetensors in this directory.',
     value: 'DIR',

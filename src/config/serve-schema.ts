@@ -1,15 +1,23 @@
 /** Settings of `kvferry serve`. Names and defaults are those of `vllm serve` where it has the setting. */
-import { anyNumber, countFrom0, flag, oneOf, text, wholeNumber } from './fields.ts';
+import { anyNumber, countFrom0, flag, oneOf, text, wholeNumber, wholeNumbers } from './fields.ts';
 
 const port = (what: string, fallback: number) =>
   wholeNumber('a port from 0 to 65535', { min: 0, max: 65535 })
     .default(fallback)
     .meta({ description: `Port of ${what}; 0 takes any free one.`, value: 'PORT' });
 
+const enginePort = (what: string, fallback: number) =>
+  wholeNumbers('ports from 0 to 65535 with commas between', { min: 0, max: 65535 })
+    .default([fallback])
+    .meta({
+      description: `Port of the first ${what}, which the others' follow; or one for each, with commas between; 0 takes any free one (${fallback}).`,
+      value: 'PORTS',
+    });
+
 export const serving = {
   port: port('the router', 8000),
-  prefillPort: port('P', 8100),
-  decodePort: port('D', 8200),
+  prefillPort: enginePort('P', 8100),
+  decodePort: enginePort('D', 8200),
   adminPort: port('the operator: metrics, KV events, cache queries and controls of each port', 8300),
   host: text('an address of this machine').default('127.0.0.1').meta({
     description:

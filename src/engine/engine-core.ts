@@ -9,7 +9,7 @@ import { startCounting } from './counters.ts';
 import { Activities, type ActivitySink } from './inspect/activities.ts';
 import { Inspector } from './inspect/inspector.ts';
 import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
-import type { ConnectorOutput, KvConnector, Pressure } from './kv-connector.ts';
+import type { ConnectorOutput, KvConnector, Pressure, RefusedRequest } from './kv-connector.ts';
 import { Postprocessor } from './postprocess.ts';
 import { checkRequest, Request } from './request.ts';
 import { RequestQueues, Scheduler } from './scheduler.ts';
@@ -76,7 +76,11 @@ export class EngineCore {
   addRequest(engineRequest: EngineRequest): void {
     const { config, clock, connector } = this.#deps;
     const { requestId } = engineRequest;
-    if (this.#queues.known.has(requestId)) {
+    const earlier = this.#queues.known.get(requestId);
+    if (earlier) {
+      // The same once more: what it names is the earlier one's to load.
+      const { remote_request_id: remote } = earlier.kvTransferParams ?? {};
+      if (engineRequest.kvTransferParams?.remote_request_id !== remote) this.refuseRequest(engineRequest);
       throw new RequestError(
         `request ${requestId}: an earlier one with this id has not ended: choose another id`,
       );
@@ -92,6 +96,11 @@ export class EngineCore {
     this.#queues.add(request);
     connector?.scheduler.onNewRequest(request);
     this.#activities?.waits(request);
+  }
+
+  /** For a request that was refused before it came here: a holder that it names is told to free. */
+  refuseRequest(request: RefusedRequest): void {
+    this.#deps.connector?.scheduler.requestRefused?.(request);
   }
 
   /** No-op for an unknown or finished request. Its end comes out of the next step. */

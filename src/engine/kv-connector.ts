@@ -49,9 +49,14 @@ export interface ExternalMatch {
   noPull: NoPull | null;
 }
 
+/** What a request was to load, of one that was never added. */
+export type RefusedRequest = Pick<ConnectorRequest, 'promptTokenIds' | 'kvTransferParams' | 'cacheSalt'>;
+
 /** Synchronous: it decides, the worker side moves bytes. */
 export interface KvConnectorScheduler<Meta = unknown> {
   onNewRequest(request: ConnectorRequest): void;
+  /** Nobody will load what the request names: who holds it is told so. */
+  requestRefused?(request: RefusedRequest): void;
   /**
    * What can be loaded beyond numComputedTokens (the local prefix hit). The request then waits (waiting_for_remote_kvs)
    * until the worker side reports it. null: not known yet; asked again when something has changed.

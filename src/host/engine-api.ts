@@ -12,6 +12,7 @@ import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import type { RefusedRequest } from '../engine/kv-connector.ts';
 import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -86,6 +87,8 @@ export interface ServingApi {
   abortRequest(requestId: string): Promise<void>;
   /** Ends a request whose text holds a stop string, as a stop token would; its end comes as an output. */
   stopRequest(requestId: string): Promise<void>;
+  /** For a request that was refused before it came here: a holder that it names is told to free. */
+  refuseRequest(request: RefusedRequest): Promise<void>;
   /** Ends one hold, or all; unknown ids are ignored. */
   releaseHolds(requestIds: readonly string[] | 'all'): Promise<void>;
   /** vLLM's rule: false, and nothing done, unless only the null block is in use. */

@@ -3,6 +3,7 @@
  * so is what looks into the engine (inspection.ts) and what experiments do to it (lab.ts).
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
+import type { RefusedRequest } from '../engine/kv-connector.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, invariant, toWire } from '../errors.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -105,6 +106,11 @@ class EngineHost implements ServingApi, RunningEngine {
 
   async stopRequest(requestId: string): Promise<void> {
     this.policy().core.stopRequest(requestId);
+    this.wake();
+  }
+
+  async refuseRequest(request: RefusedRequest): Promise<void> {
+    this.policy().core.refuseRequest(request);
     this.wake();
   }
 

@@ -6,7 +6,7 @@ import { Admission } from './admission.ts';
 import { baseApp, tellError } from './base-app.ts';
 import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
-import { type GenerationDeps, respond } from './generation.ts';
+import { checkModel, type GenerationDeps, respond } from './generation.ts';
 import { HttpError } from './http-error.ts';
 import { conversationIdOf, requestIdOf } from './ids.ts';
 import { bodyOf, jsonResponse } from './json.ts';
@@ -71,11 +71,22 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     onEnd: (record) => log?.ended(service.name, record),
     onError: (error) => tellError(log, error),
   };
+  /** What is refused here no engine hears of, so nobody but this would tell who holds blocks for it. */
+  const checked = (body: unknown, read: (body: unknown) => Asked): Asked => {
+    try {
+      checkSizes(body, service);
+      const asked = read(body);
+      checkModel(asked.model, service);
+      return asked;
+    } catch (error) {
+      if (service.kind === 'engine') service.refused(body);
+      throw error;
+    }
+  };
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {
       const body = await bodyOf(c);
-      checkSizes(body, service);
-      const asked = withHeaders(read(body), c);
+      const asked = withHeaders(checked(body, read), c);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
       const response = await respond(deps, { asked, requestId, over: overSignal(c) }, format);
       response.headers.set('X-Request-Id', requestId);

@@ -1,14 +1,24 @@
 /** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
+import { z } from 'zod';
+import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import { InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
-import type { EngineRole } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
 import { HttpError } from './http-error.ts';
 import { checkKvParams } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
+
+/** What of a body says whose blocks it was to read. */
+const refusedOffer = z.object({
+  kv_transfer_params: kvTransferParamsSchema,
+  cache_salt: z
+    .string()
+    .nullish()
+    .transform((salt) => salt ?? null),
+});
 
 export class OneEngineService implements EngineService {
   readonly kind = 'engine';
@@ -17,19 +27,20 @@ export class OneEngineService implements EngineService {
   readonly text: TextTools;
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
-  readonly #role: EngineRole;
+  readonly #seat: number;
 
-  constructor(cluster: EngineCluster, role: EngineRole, model: ServedModel, text: TextTools) {
+  /** `seat`: its place among the cluster's engines. */
+  constructor(cluster: EngineCluster, seat: number, model: ServedModel, text: TextTools) {
     this.#cluster = cluster;
-    this.#role = role;
+    this.#seat = seat;
     this.model = model;
     this.text = text;
-    this.name = cluster.engine(role).engineId;
+    this.name = cluster.engines[seat]!.engineId;
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
   engine(): ThreadEngine {
-    return this.#cluster.engine(this.#role);
+    return this.#cluster.engines[this.#seat]!;
   }
 
   async resetPrefixCache(): Promise<boolean> {
@@ -40,14 +51,29 @@ export class OneEngineService implements EngineService {
     return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
   }
 
+  refused(body: unknown): void {
+    const offer = refusedOffer.safeParse(body).data;
+    if (!offer || (offer.kv_transfer_params.remote_token_ids ?? []).length > this.model.maxModelLen) return;
+    const { kv_transfer_params: kvTransferParams, cache_salt: cacheSalt } = offer;
+    this.engine()
+      .serving.refuseRequest({ promptTokenIds: [], kvTransferParams, cacheSalt })
+      .catch(() => {});
+  }
+
+  async #checked({ prompt, kvTransferParams: given, onPrompt, signal }: GenerationRequest) {
+    const promptTokenIds = await promptTokens(this.text, prompt, signal);
+    onPrompt(promptTokenIds);
+    const peers = this.#cluster.engines.filter((other) => other !== this.engine());
+    return { promptTokenIds, kvTransferParams: given && checkKvParams(given, peers) };
+  }
+
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
     const engine = this.engine();
     const { requestId, sampling, cacheSalt, signal } = request;
-    const promptTokenIds = await promptTokens(this.text, request.prompt, signal);
-    request.onPrompt(promptTokenIds);
-    const peers = this.#cluster.engines.filter((other) => other !== engine);
-    const given = request.kvTransferParams;
-    const kvTransferParams = given && checkKvParams(given, peers);
+    const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
+      this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });
+      throw error;
+    });
     const stopping = new AbortController();
     const outputs = requestOutputs(
       engine,

@@ -40,7 +40,6 @@ export interface Incoming {
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
   const { asked, requestId, over } = incoming;
   const { service } = deps;
-  checkModel(asked.model, service);
   const abort = new AbortController();
   const { signal } = abort;
   const id = format.idPrefix + requestId;
@@ -70,7 +69,8 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   }
 }
 
-function checkModel(model: string | null, { model: { names } }: PortService): void {
+/** Throws HttpError 404. */
+export function checkModel(model: string | null, { model: { names } }: PortService): void {
   if (model === null || names.includes(model)) return;
   throw new HttpError(404, `there is no model '${model}' here: wanted ${names.join(' or ')}`, 'model');
 }

@@ -1,5 +1,6 @@
 /** What a port tells of itself beside serving: metrics, KV events, cache queries. */
 import type { Context, Hono } from 'hono';
+import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { EngineMetrics } from './engine-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
@@ -25,13 +26,12 @@ export function observeEngine(
   service: EngineService,
   cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'settings'>,
 ): Observability {
-  const { role } = service.engine();
   let { engineId } = service.engine();
   const metrics = new EngineMetrics({
     modelName: service.model.names[0]!,
-    engineIndex: '0',
+    engineIndex: indexOf(engineId),
     maxModelLen: service.model.maxModelLen,
-    cacheConfig: cacheConfig(cluster.settings, role),
+    cacheConfig: cacheConfig(cluster.settings, engineId),
   });
   const log = new KvEventLog();
   const stops = [
@@ -88,9 +88,13 @@ async function exposition(c: Context, metrics: Exposition, whole: boolean): Prom
   return c.body(text, 200, { 'Content-Type': metrics.contentType });
 }
 
+/** Its number among those of its role: 'decode-1' is engine 1. */
+const indexOf = (name: string): string => /\d+$/.exec(name)?.[0] ?? '0';
+
 /** vLLM's spelling of CacheConfig's fields. */
-function cacheConfig(settings: Cluster['settings'], role: 'prefill' | 'decode'): Labels {
-  const { numBlocks, enablePrefixCaching } = settings[role];
+function cacheConfig(settings: Cluster['settings'], name: string): Labels {
+  const spec = engineSpecs(settings).find((seat) => seat.name === name)!;
+  const { numBlocks, enablePrefixCaching } = poolOf(settings, spec);
   return {
     block_size: String(settings.blockSize),
     cache_dtype: settings.kvDtype === 'f16' ? 'float16' : 'float32',

@@ -1,35 +1,28 @@
-/** P, D and the router on ports of their own, and an operator's beside them, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
+/** Each engine and the router on ports of their own, and an operator's beside them, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
 import type { Server } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import type { Worker } from 'node:worker_threads';
 import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
-import { ConfigError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
+import type { EngineRole } from '../router/engine-client.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
 import { createApp } from './app.ts';
 import { OneEngineService } from './engine-service.ts';
+import { mountFleet } from './fleet-route.ts';
 import { keepAlive } from './keep-alive.ts';
 import type { ServerLog } from './log.ts';
 import { type Observability, observeEngine, observeRouter } from './observability.ts';
 import { adminApp, isOperator, mountOnClientPort, type Observed } from './operator.ts';
+import { cannotListen, enginePorts, type Ports } from './ports.ts';
 import { ClusterService } from './router-service.ts';
 import type { PortService } from './service.ts';
 import { TextThread } from './text-thread.ts';
 import { textTools } from './text-tools.ts';
 
-export interface Ports {
-  prefill: number;
-  decode: number;
-  router: number;
-  /** The operator's. */
-  admin: number;
-}
-
 export interface ServerOptions extends AccessOptions {
-  /** 0: any free one. */
   ports: Ports;
   /** Names that clients may give the model; none: its own. */
   servedModelNames: readonly string[];
@@ -43,45 +36,13 @@ export interface ServerOptions extends AccessOptions {
 }
 
 export interface RunningServer {
-  /** http://host:port of each. */
+  /** http://host:port; of P and D the first ones'. */
   readonly urls: Record<keyof Ports, string>;
+  /** Of every engine, by its name. */
+  readonly engineUrls: Readonly<Record<string, string>>;
   readonly modelName: string;
   /** Takes no more requests, gives those under way so long, then ends them, and the cluster. */
   stop(graceMs: number): Promise<void>;
-}
-
-/** Throws ConfigError when a port cannot be listened on, or is reached by others without a key; nothing is left open then. */
-export async function checkServer(
-  options: Pick<ServerOptions, 'ports' | keyof AccessOptions>,
-): Promise<void> {
-  const { host, adminHost, ports } = options;
-  await checkAccess(options);
-  const wanted = Object.entries(ports).filter(([, port]) => port !== 0);
-  for (const [name, port] of wanted) {
-    const other = wanted.find(([another, same]) => another !== name && same === port);
-    if (other) {
-      throw new ConfigError(`port ${port} is given to both ${name} and ${other[0]}: give each its own`);
-    }
-    const on = name === 'admin' ? adminHost : host;
-    await new Promise<void>((resolve, reject) => {
-      const probe = createServer();
-      probe.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(on, port, error)));
-      probe.listen(port, on, () => probe.close(() => resolve()));
-    });
-  }
-}
-
-const REASONS: Record<string, string> = {
-  EADDRINUSE: 'something else listens there; give another port, or end that program',
-  EACCES: 'permission denied; give a port above 1023',
-  EADDRNOTAVAIL: 'no interface of this machine has that address; give another --host',
-  ENOTFOUND: 'there is no host of that name; give another --host',
-};
-
-function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): ConfigError {
-  return new ConfigError(`cannot listen on ${host}:${port}: ${REASONS[error.code ?? ''] ?? error.message}`, {
-    cause: error,
-  });
 }
 
 /** The cluster belongs to the server from now on. Throws ConfigError; the cluster is closed then. */
@@ -99,8 +60,7 @@ export async function startServer(
   };
   const longTexts = new TextThread(() => startTextThread(cluster.settings.model));
   const text = textTools(cluster.text, (long, signal) => longTexts.encode(long, signal));
-  const prefill = new OneEngineService(cluster, 'prefill', served, text);
-  const decode = new OneEngineService(cluster, 'decode', served, text);
+  const engines = cluster.engines.map((_, seat) => new OneEngineService(cluster, seat, served, text));
   const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];
@@ -122,8 +82,10 @@ export async function startServer(
     opened.push({ server, admission });
     return urlOf(options.host, server);
   };
-  const openAdmin = async (): Promise<string> => {
-    const server = await listenOn(adminApp(observed, options), options.adminHost, options.ports.admin);
+  const openAdmin = async (engineUrls: readonly string[]): Promise<string> => {
+    const app = adminApp(observed, options);
+    mountFleet(app, cluster, engineUrls);
+    const server = await listenOn(app, options.adminHost, options.ports.admin);
     opened.push({ server, admission: null });
     return urlOf(options.adminHost, server);
   };
@@ -137,13 +99,23 @@ export async function startServer(
   };
   try {
     ({ local } = await checkAccess(options));
+    const ports = enginePorts(
+      cluster.engines.map(({ engineId: name, role }) => ({ name, role })),
+      options.ports,
+    );
+    const opening: string[] = [];
+    for (const [i, service] of engines.entries())
+      opening.push(await open(service, observeEngine(service, cluster), ports[i]!));
+    const first = (role: EngineRole): string =>
+      opening[cluster.engines.findIndex((engine) => engine.role === role)] ?? opening[0]!;
     const urls = {
-      prefill: await open(prefill, observeEngine(prefill, cluster), options.ports.prefill),
-      decode: await open(decode, observeEngine(decode, cluster), options.ports.decode),
+      prefill: first('prefill'),
+      decode: first('decode'),
       router: await open(router, observeRouter(router), options.ports.router),
-      admin: await openAdmin(),
+      admin: await openAdmin(opening),
     };
-    return { urls, modelName: served.names[0]!, stop: end };
+    const engineUrls = Object.fromEntries(engines.map(({ name }, i) => [name, opening[i]!]));
+    return { urls, engineUrls, modelName: served.names[0]!, stop: end };
   } catch (error) {
     await end(0);
     throw error;

@@ -1,5 +1,6 @@
 /** Typed messages over a MessagePort. Knows when the other end is gone; does not know what messages mean. */
 import type { PeerMessage } from './messages.ts';
+import { isReadable } from './readable.ts';
 import type { RemoteAddress } from './types.ts';
 
 /** Makes the two ends of a channel between the transports of two engines. Faults are put in here. */
@@ -46,11 +47,8 @@ export class Channel {
 
   #onMessage = (event: MessageEvent): void => {
     const message: unknown = event.data;
-    if (message === null || typeof message !== 'object' || !('kind' in message)) {
-      this.#gone('it sent something that is no message of this protocol');
-      return;
-    }
-    this.#listener.onMessage(message as PeerMessage);
+    if (isReadable(message)) this.#listener.onMessage(message);
+    else this.#gone('it sent something that is no message of this protocol');
   };
 
   #onMessageError = (): void => this.#gone('it sent a message that cannot be read here');

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { Clock } from '../engine/types.ts';
 import { type HandshakeSide, incompatibility } from './compatibility.ts';
+import { ATTEMPTS, SILENCE_MS, silence } from './deadlines.ts';
 import type { ToHolder, WelcomeMessage } from './messages.ts';
 import type { EngineIdentity } from './types.ts';
 
@@ -81,18 +82,30 @@ export class Handshake {
     if (state.kind === 'connected') return Promise.resolve({ ok: true, connected: state.connected });
     if (state.kind === 'dead') return Promise.resolve({ ok: false, outcome: 'dead', message: state.message });
     if (state.kind === 'shaking') return state.promise;
-    const epoch = this.#deps.nextEpoch();
     const { promise, resolve } = withResolvers<ConnectResult>();
-    this.#state = { kind: 'shaking', epoch, sentAt: this.#deps.clock.now(), promise, resolve };
-    const { identity, factors } = this.#deps.own;
-    this.#deps.post({
-      kind: 'hello',
-      epoch,
-      identity,
-      factors,
-      maxChunkBytes: this.#deps.maxChunkBytes,
-    });
+    const answered = new AbortController();
+    void promise.then(() => answered.abort());
+    void this.#shake(promise, resolve, answered.signal);
     return promise;
+  }
+
+  /** Each time under another epoch: an answer to an earlier one, which may still come, is not taken. */
+  async #shake(
+    promise: Promise<ConnectResult>,
+    resolve: (result: ConnectResult) => void,
+    answered: AbortSignal,
+  ): Promise<void> {
+    const { clock, own, maxChunkBytes, nextEpoch, post } = this.#deps;
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const epoch = nextEpoch();
+      this.#state = { kind: 'shaking', epoch, sentAt: clock.now(), promise, resolve };
+      post({ kind: 'hello', epoch, ...own, maxChunkBytes });
+      const silent = await silence(clock, () => 0, answered);
+      if (!silent || answered.aborted) return;
+    }
+    this.#state = { kind: 'idle' };
+    const message = `no answer to ${ATTEMPTS} handshakes, each within ${SILENCE_MS / 1000} s.`;
+    resolve({ ok: false, outcome: 'failed', message });
   }
 
   onWelcome(message: WelcomeMessage): void {

@@ -6,10 +6,11 @@ import type { TransferOutcome } from '../engine/kv-connector.ts';
 import { messageOf } from '../errors.ts';
 import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
+import { ALIVE_EVERY_MS } from './deadlines.ts';
 import { impossibleRead } from './impossible-read.ts';
 import { LinkInForce, type LinkSpec } from './link.ts';
 import type { HelloMessage, ReadEndedMessage, ReadMessage, StreamMessage, ToHolder } from './messages.ts';
-import { ChunkSending, type SendingDeps, type SlabOut } from './send-chunks.ts';
+import { ChunkSending, CreditLostError, type SendingDeps, type SlabOut } from './send-chunks.ts';
 import { sendStream } from './send-stream.ts';
 import { createSlab, SlotRing, slotBytesFor } from './slab.ts';
 import type { ReadGate, StreamEnd, StreamGate } from './types.ts';
@@ -123,15 +124,33 @@ export class HolderHalf {
     const { signal } = transfer;
     const sending = new ChunkSending({ ...this.#deps, link: connection.link }, connection, read, signal);
     let end: Pick<ReadEndedMessage, 'outcome' | 'message'> = { outcome: 'done', message: '' };
+    const over = new AbortController();
+    void this.#sayAlive(read, over.signal);
     try {
       end = (await opened.send(sending)) ?? end;
       await sending.posted;
     } catch (error) {
-      end = { outcome: 'failed', message: `the holder could not give its blocks: ${messageOf(error)}` };
+      const lost = error instanceof CreditLostError;
+      end = lost
+        ? {
+            outcome: 'dead',
+            message: 'the holder heard of no free slot for too long and ends the connection.',
+          }
+        : { outcome: 'failed', message: `the holder could not give its blocks: ${messageOf(error)}` };
     }
+    over.abort();
     connection.transfers.delete(read.transferId);
     opened.finished();
     if (!signal.aborted) this.#end(read, end.outcome, end.message);
+    if (end.outcome === 'dead' && this.#connection === connection) this.close();
+  }
+
+  async #sayAlive({ epoch, transferId }: ReadMessage | StreamMessage, over: AbortSignal): Promise<void> {
+    for (;;) {
+      await this.#deps.clock.sleep(ALIVE_EVERY_MS, over);
+      if (over.aborted) return;
+      this.#deps.post({ kind: 'alive', epoch, transferId });
+    }
   }
 
   /** Asks the gate; how to send the blocks, or why they are refused. */

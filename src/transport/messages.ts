@@ -103,6 +103,13 @@ export interface CancelMessage {
   transferId: string;
 }
 
+/** Holder to reader: the READ is under way, however long it takes. */
+export interface AliveMessage {
+  kind: 'alive';
+  epoch: number;
+  transferId: string;
+}
+
 /** Holder to reader, last of its transfer. 'done': all chunks have been posted before. */
 export interface ReadEndedMessage {
   kind: 'read_ended';
@@ -123,5 +130,5 @@ export interface NotificationMessage {
 }
 
 export type ToHolder = HelloMessage | ReadMessage | StreamMessage | CreditMessage | CancelMessage;
-export type ToReader = WelcomeMessage | ChunkMessage | ReadEndedMessage;
+export type ToReader = WelcomeMessage | ChunkMessage | AliveMessage | ReadEndedMessage;
 export type PeerMessage = ToHolder | ToReader | NotificationMessage;

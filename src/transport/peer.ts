@@ -68,6 +68,7 @@ export class Peer {
         break;
       case 'welcome':
       case 'chunk':
+      case 'alive':
       case 'read_ended':
         this.reader.onMessage(message);
         break;

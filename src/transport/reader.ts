@@ -6,6 +6,7 @@ import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
 import { onHost, type SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
+import { ATTEMPTS, SILENCE_MS, silence } from './deadlines.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
 import type { ChunkMessage, ReadEndedMessage, ToReader } from './messages.ts';
 import { slotView } from './slab.ts';
@@ -30,25 +31,32 @@ export class ReaderHalf {
     this.handshake = new Handshake(deps);
   }
 
+  /** Asks again when messages were lost, and gives up at last. */
   async read(request: ReadRequest): Promise<TransferResult> {
+    for (let attempt = 1; ; attempt++) {
+      const { result, lost } = await this.#attempt(request);
+      if (!lost || attempt === ATTEMPTS || request.signal?.aborted) return result;
+    }
+  }
+
+  async #attempt(request: ReadRequest): Promise<{ result: TransferResult; lost: boolean }> {
     const { clock, memory, post } = this.#deps;
+    const none = (outcome: 'failed' | 'dead', message: string, lost = false) => {
+      return { result: emptyResult(outcome, message, clock.now() - startedAt), lost };
+    };
     const startedAt = clock.now();
     const wasConnected = this.handshake.connected !== null;
     const result = await this.handshake.connect();
     const elapsed = clock.now() - startedAt;
-    if (!result.ok) return emptyResult(result.outcome, result.message, elapsed);
+    if (!result.ok) return none(result.outcome, result.message);
     const { connected } = result;
     const { engineId, host, port } = request.remote;
     if (connected.identity.engineId !== engineId) {
       const message = `expected engine '${engineId}' at ${host}:${port}, found '${connected.identity.engineId}': the blocks meant are gone.`;
-      return emptyResult('failed', message, elapsed);
+      return none('failed', message);
     }
     if (this.handshake.connected !== connected) {
-      return emptyResult(
-        'dead',
-        `the connection to '${engineId}' ended before the READ was posted.`,
-        elapsed,
-      );
+      return none('dead', `the connection to '${engineId}' ended before the READ was posted.`, true);
     }
     const transferId = this.#deps.nextTransferId();
     const groups = memory.blockBytes.length;
@@ -67,17 +75,37 @@ export class ReaderHalf {
     const onAbort = () => this.#fail(transfer, 'nobody wants it any more.');
     signal?.addEventListener('abort', onAbort);
     if (signal?.aborted) onAbort();
+    const over = new AbortController();
+    void this.#watch(transfer, over.signal);
     const ended = await transfer.result;
+    over.abort();
     signal?.removeEventListener('abort', onAbort);
     this.#transfers.delete(transferId);
-    return ended;
+    // What else was lost nobody knows: slots of the slab may be.
+    if (transfer.lost && this.handshake.connected === connected) this.#forget(ended.message);
+    return { result: ended, lost: transfer.lost };
+  }
+
+  /** Ends it when its holder is silent. */
+  async #watch(transfer: Transfer, over: AbortSignal): Promise<void> {
+    const news = () => transfer.news;
+    while (await silence(this.#deps.clock, news, over)) {
+      if (!transfer.awaitsHolder) return;
+      const { engineId } = transfer.request.remote;
+      this.#cancel(transfer);
+      transfer.lose('failed', `nothing was heard of '${engineId}' for ${SILENCE_MS / 1000} s.`);
+    }
   }
 
   onMessage(message: ToReader): void {
     if (message.kind === 'welcome') this.handshake.onWelcome(message);
     else if (message.epoch !== this.handshake.connected?.epoch) return;
-    else if (message.kind === 'chunk') void this.#takeChunk(message, this.handshake.connected);
-    else this.#readEnded(message);
+    else {
+      const transfer = this.#transfers.get(message.transferId);
+      if (transfer) transfer.news++;
+      if (message.kind === 'chunk') void this.#takeChunk(message, this.handshake.connected);
+      else if (message.kind === 'read_ended') this.#readEnded(message);
+    }
   }
 
   /** The holder is gone: every transfer ends 'dead', as soon as copies under way are done. */
@@ -90,10 +118,13 @@ export class ReaderHalf {
     const transfer = this.#transfers.get(message.transferId);
     if (message.outcome === 'done') transfer?.allPosted();
     else if (message.outcome !== 'dead') transfer?.end(message.outcome, message.message);
-    else {
-      this.handshake.forget();
-      for (const each of this.#transfers.values()) each.end('dead', message.message);
-    }
+    else this.#forget(message.message);
+  }
+
+  /** The connection is of no more use: the next READ shakes hands anew. */
+  #forget(message: string): void {
+    this.handshake.forget();
+    for (const each of this.#transfers.values()) each.lose('dead', message);
   }
 
   async #takeChunk(chunk: ChunkMessage, connected: Connected): Promise<void> {
@@ -184,6 +215,10 @@ export class ReaderHalf {
   #fail(transfer: Transfer, message: string): void {
     if (transfer.ended) return;
     transfer.end('failed', message);
+    this.#cancel(transfer);
+  }
+
+  #cancel(transfer: Transfer): void {
     const epoch = this.handshake.connected?.epoch;
     if (epoch !== undefined) {
       this.#deps.post({ kind: 'cancel', epoch, transferId: transfer.transferId });

@@ -6,6 +6,7 @@ import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import { checksum } from './checksum.ts';
 import type { ChunkPlan } from './chunks.ts';
+import { silence } from './deadlines.ts';
 import type { LinkInForce } from './link.ts';
 import type { HolderTimes, ReadMessage, StreamMessage, ToReader } from './messages.ts';
 import type { ChunksToSend } from './send-stream.ts';
@@ -44,6 +45,9 @@ interface GatheredChunk extends Gathered {
   slot: number;
 }
 
+/** A message that a slot is free was lost, or its reader is gone: the connection is of no more use. */
+export class CreditLostError extends Error {}
+
 export class ChunkSending {
   /** Aborts when nobody wants the rest. */
   readonly signal: AbortSignal;
@@ -75,7 +79,7 @@ export class ChunkSending {
           if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!, revoked)));
         }
         const part = await gathers.get(i)!;
-        const slot = await this.#to.ring.acquire(this.signal);
+        const slot = await this.#slot();
         if (slot === null) return;
         gathers.delete(i);
         taken?.(chunk);
@@ -88,6 +92,23 @@ export class ChunkSending {
       // buffer back by itself, for the next may be waiting for just that one.
       const release = ({ gathered }: Gathered) => gathered.release();
       await Promise.all([...gathers.values()].map((gather) => gather.then(release, () => {})));
+    }
+  }
+
+  /** null: nobody wants the rest. Rejects with CreditLostError when no slot comes back for too long. */
+  async #slot(): Promise<number | null> {
+    const { ring } = this.#to;
+    if (ring.hasFree) return ring.acquire(this.signal);
+    const waiting = new AbortController();
+    const stop = () => waiting.abort();
+    this.signal.addEventListener('abort', stop);
+    const taken = ring.acquire(this.signal).finally(stop);
+    try {
+      const silent = silence(this.#deps.clock, () => ring.returned, waiting.signal);
+      if (await Promise.race([taken.then(() => false), silent])) throw new CreditLostError();
+      return await taken;
+    } finally {
+      this.signal.removeEventListener('abort', stop);
     }
   }
 

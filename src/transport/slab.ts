@@ -39,6 +39,8 @@ export class SlotRing {
   readonly #free: number[];
   readonly #inUse = new Set<number>();
   readonly #waiters = new Set<(slot: number) => void>();
+  /** Slots that came back. */
+  returned = 0;
 
   constructor(slots: number) {
     this.#free = Array.from({ length: slots }, (_, slot) => slot);
@@ -66,9 +68,14 @@ export class SlotRing {
     });
   }
 
+  get hasFree(): boolean {
+    return this.#free.length > 0;
+  }
+
   /** No-op for a slot that is not in use. */
   release(slot: number): void {
     if (!this.#inUse.has(slot)) return;
+    this.returned++;
     const [first] = this.#waiters;
     if (first) {
       this.#waiters.delete(first);

@@ -35,6 +35,8 @@ export class Transfer {
   readonly stages: TransferStages = noStages();
   bytes = 0;
   postMs = 0;
+  /** Messages of the holder about it. */
+  news = 0;
 
   readonly #localIds: readonly (readonly BlockId[])[];
   readonly #resolve: (result: TransferResult) => void;
@@ -48,6 +50,7 @@ export class Transfer {
   #chunksInWork = 0;
   #allPosted = false;
   #end: { outcome: TransferOutcome; message: string } | null = null;
+  #lost = false;
 
   constructor(
     transferId: string,
@@ -71,6 +74,22 @@ export class Transfer {
   /** Its end is decided; the result may still wait for copies under way. */
   get ended(): boolean {
     return this.#end !== null;
+  }
+
+  /** It waits for the holder, not for what is done here. */
+  get awaitsHolder(): boolean {
+    return this.#end === null && !this.#allPosted;
+  }
+
+  /** It ended because messages did not come: the same may be asked for once more. */
+  get lost(): boolean {
+    return this.#lost;
+  }
+
+  /** Ends it: something that should have come did not. */
+  lose(outcome: 'failed' | 'dead', message: string): void {
+    if (this.#end === null) this.#lost = true;
+    this.end(outcome, message);
   }
 
   /** The first end counts. */
@@ -128,10 +147,10 @@ export class Transfer {
     if (this.#chunksInWork > 0) return;
     if (this.#end === null && this.#allPosted) {
       const wanted = this.request.pairs.length;
-      this.#end =
-        this.#blocks === wanted
-          ? { outcome: 'done', message: '' }
-          : { outcome: 'failed', message: `the holder sent ${this.#blocks} of ${wanted} blocks.` };
+      this.#lost = this.#blocks !== wanted;
+      this.#end = this.#lost
+        ? { outcome: 'failed', message: `the holder sent ${this.#blocks} of ${wanted} blocks.` }
+        : { outcome: 'done', message: '' };
     }
     if (this.#end === null) return;
     this.#resolve({

@@ -97,6 +97,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
         };
         return {
           urls,
+          engineUrls: { 'prefill-0': urls.prefill, 'decode-0': urls.decode },
           modelName: server.servedModelNames[0] ?? options.model,
           async stop(graceMs) {
             stopped.push(graceMs);

@@ -13,7 +13,7 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
   expect(options).toMatchObject({ model: 'nano', mode: 'bidirectional' });
   expect(server).toMatchObject({
     host: '127.0.0.1',
-    ports: { router: 8000, prefill: 8100, decode: 8200, admin: 8300 },
+    ports: { router: 8000, prefill: [8100], decode: [8200], admin: 8300 },
     ...{ adminHost: '127.0.0.1', adminKey: null, adminOnClientPorts: false },
     servedModelNames: ['a', 'b'],
     maxQueue: 256,
@@ -34,6 +34,7 @@ test("recall is served with vLLM's defaults, not with those of the shipped conve
   expect(JSON.parse(world.out())).toEqual({
     model: 'recall',
     urls: { prefill: 'http://h:1', decode: 'http://h:2', router: 'http://h:3', admin: 'http://h:4' },
+    engines: { 'prefill-0': 'http://h:1', 'decode-0': 'http://h:2' },
   });
   const { options } = world.served[0]!;
   expect(options.prefill.enablePrefixCaching).toBe(true);

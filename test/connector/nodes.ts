@@ -76,6 +76,7 @@ export function metadata(parts: Partial<NixlMetadata>): NixlMetadata {
     reqsNotProcessed: new Set(),
     computed: new Map(),
     reqsToCancel: new Set(),
+    refused: [],
     heartbeats: [],
     ...parts,
   };

@@ -316,3 +316,46 @@ it.each(['pull', 'streamed'] as const)(
     await cluster.release();
   },
 );
+
+describe('a request that D refuses', () => {
+  async function handedOver() {
+    const cluster = new PolicyCluster({}, {});
+    const params = { do_remote_decode: true, do_remote_prefill: false };
+    cluster.p.add(request('x-p', tokens(20), { maxTokens: 1 }, { kvTransferParams: params }));
+    await cluster.settle();
+    const kvTransferParams = cluster.p.finishOf('x-p')!.kvTransferParams!;
+    return { cluster, kvTransferParams, held: () => cluster.p.holds.list().length };
+  }
+
+  it('before it came to the engine: P is told to free, by who knows what it holds', async () => {
+    const { cluster, kvTransferParams, held } = await handedOver();
+    cluster.d.core.refuseRequest({ promptTokenIds: [], kvTransferParams, cacheSalt: 'another' });
+    const lie = { ...kvTransferParams, remote_token_ids: tokens(20, 1) };
+    cluster.d.core.refuseRequest({ promptTokenIds: [], kvTransferParams: lie, cacheSalt: null });
+    await cluster.settle();
+    expect(held()).toBe(1);
+    cluster.d.core.refuseRequest({ promptTokenIds: [], kvTransferParams, cacheSalt: null });
+    await cluster.settle();
+    expect(held()).toBe(0);
+  });
+
+  it('for its id, which another has: P frees what the other does not name', async () => {
+    const { cluster, kvTransferParams, held } = await handedOver();
+    cluster.d.add(request('x-d', tokens(9), { maxTokens: 50 }));
+    await cluster.d.step();
+    const again = request('x-d', tokens(20), {}, { kvTransferParams });
+    expect(() => cluster.d.core.addRequest(again)).toThrow('choose another id');
+    await cluster.settle();
+    expect(held()).toBe(0);
+  });
+
+  it('for its id, since it came twice: the first still reads', async () => {
+    const { cluster, kvTransferParams } = await handedOver();
+    const once = request('x-d', tokens(20), { maxTokens: 3 }, { kvTransferParams });
+    cluster.d.add(once);
+    expect(() => cluster.d.core.addRequest(once)).toThrow('choose another id');
+    await cluster.settle();
+    expect(cluster.d.promptOf('x-d')).toMatchObject({ pulledTokens: 19 });
+    await cluster.release();
+  });
+});

@@ -116,6 +116,42 @@ function attacks(params: Json, prompt: readonly number[]): Record<string, [reado
   };
 }
 
+describe('a request that is refused at the door', () => {
+  const doors: Record<string, (params: Json) => Json> = {
+    'for a field': (params) => ({
+      token_ids: PROMPT,
+      sampling_params: { max_tokens: -1 },
+      kv_transfer_params: params,
+    }),
+    'for the model': (params) => ({ token_ids: PROMPT, model: 'another', kv_transfer_params: params }),
+    'for its length': (params) => ({ token_ids: Array(5000).fill(9), kv_transfer_params: params }),
+    'for its parameters': (params) => ({
+      token_ids: PROMPT,
+      kv_transfer_params: { ...params, do_remote_decode: true, do_remote_prefill: true },
+    }),
+  };
+  it('frees what its parameters name, and nothing of who only guesses', async () => {
+    await withServer({}, {}, async (served) => {
+      for (const [what, body] of Object.entries(doors)) {
+        const { params } = await prefill(served, PROMPT, MISS);
+        const send = async (given: Json, more: Json = {}) =>
+          (await post(`${served.urls.decode}/inference/v1/generate`, { ...body(given), ...more })).status;
+        const held = async () => (await inUse(served.cluster)).held;
+        expect(await held()).toBe(1);
+        expect(await send({ ...params, remote_token_ids: OTHER })).toBeGreaterThanOrEqual(400);
+        expect(await send(params!, { cache_salt: 'stranger' })).toBeGreaterThanOrEqual(400);
+        // A message that follows theirs: those have been heard.
+        await turn(served, OTHER, null);
+        expect([what, await held()]).toEqual([what, 2]);
+        expect(await send(params!)).toBeLessThan(500);
+        await expect.poll(held).toBe(1);
+        for (const { serving } of served.cluster.engines) await serving.releaseHolds('all');
+        await expect.poll(held).toBe(0);
+      }
+    });
+  });
+});
+
 describe('what D holds for P', () => {
   it("fail: every lie gets one and the same 400, and the owner's turn is as if nothing had been", async () => {
     await withServer({ ...failing, ...withCache }, {}, async (served) => {

@@ -32,7 +32,7 @@ export async function withServer<T>(
   const options = {
     host: '127.0.0.1',
     adminHost: '127.0.0.1',
-    ports: { prefill: 0, decode: 0, router: 0, admin: 0 },
+    ports: { prefill: [0], decode: [0], router: 0, admin: 0 },
     servedModelNames: [],
     maxQueue: 64,
     apiKey: null,

@@ -46,7 +46,7 @@ describe('kernels', () => {
     ['gemm_portable', 'sum + bias[n]', 'sum'],
     ['rope_kv_write', '-(high * sin)', 'high * sin'],
     ['attention_portable', 'exp(', 'exp2('],
-    ['swiglu', 'exp(-gate)', 'exp2(-gate)'],
+    ['swiglu', 'exp(-slope)', 'exp2(-slope)'],
     ['sample', 'other.y < mine.y', 'other.y > mine.y'],
   ])('%s: a wrong one is noticed', manyCompilations, async (name, from, to) => {
     const checks = await kernelChecks(withShader(name, from, to))(environment());

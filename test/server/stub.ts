@@ -27,6 +27,7 @@ export class StubService {
   failure: { at: number; error: Error } | null = null;
   kvTransferParams: AnswerPieceEnd['kvTransferParams'] = null;
   resets = true;
+  refused = (): void => {};
 
   constructor(kind: 'engine' | 'router' = 'router') {
     this.kind = kind;

@@ -1,6 +1,7 @@
 /** Engines without a GPU for the transport's tests. */
 import type { BlockId, Clock } from '../../src/engine/types.ts';
 import { compatibilityHash } from '../../src/transport/compatibility.ts';
+import type { PeerMessage } from '../../src/transport/messages.ts';
 import { createTransport, type PeerTransport, type TransportDeps } from '../../src/transport/transport.ts';
 import type { BlockPair, EngineIdentity, ReadGate, RemoteAddress } from '../../src/transport/types.ts';
 import type { TestClock } from '../clock.ts';
@@ -112,10 +113,24 @@ export function makeEngine(engineId: string, options: TestEngineOptions = {}): T
   return { transport, memory, address, pins };
 }
 
-export function connect(a: TestEngine, b: TestEngine): void {
+/** `lose`: of every message that one of the two posts, whether it is lost. */
+export function connect(a: TestEngine, b: TestEngine, lose?: (message: PeerMessage) => boolean): void {
   const { port1, port2 } = new MessageChannel();
-  a.transport.addPeer(port1, b.address);
-  b.transport.addPeer(port2, a.address);
+  a.transport.addPeer(lose ? losing(port1, lose) : port1, b.address);
+  b.transport.addPeer(lose ? losing(port2, lose) : port2, a.address);
+}
+
+function losing(port: MessagePort, lose: (message: PeerMessage) => boolean): MessagePort {
+  const postMessage = (message: PeerMessage) => {
+    if (!lose(message)) port.postMessage(message);
+  };
+  return new Proxy(port, {
+    get(target, name) {
+      if (name === 'postMessage') return postMessage;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
 }
 
 export interface Pair {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CompatibilityFactors } from '../../src/transport/compatibility.ts';
 import type { PeerMessage, WelcomeMessage } from '../../src/transport/messages.ts';
-import { FACTORS, makeEngine, pairsOf, range, read, TestMemory, turns } from './helpers.ts';
+import { FACTORS, makeEngine, pairsOf, range, read, realClock, TestMemory, turns } from './helpers.ts';
 import { openPair } from './pairs.ts';
 
 const some = pairsOf(range(1, 10), range(1, 10));
@@ -54,8 +54,8 @@ describe('the handshake', () => {
     const { reader, holder } = openPair();
     expect(Math.abs(await reader.transport.clockOffsetSeconds(holder.address))).toBeLessThan(1);
     const skewed = openPair({
-      holder: { clock: { now: () => Date.now() + 3_600_000, sleep: async () => {} } },
-      reader: { clock: { now: () => Date.now(), sleep: async () => {} } },
+      holder: { clock: { now: () => Date.now() + 3_600_000, sleep: realClock.sleep } },
+      reader: { clock: { now: () => Date.now(), sleep: realClock.sleep } },
     });
     expect(await skewed.reader.transport.clockOffsetSeconds(skewed.holder.address)).toBeCloseTo(3600, 0);
     await expect(reader.transport.clockOffsetSeconds({ ...holder.address, port: 1 })).rejects.toThrow(
@@ -148,4 +148,21 @@ describe('a chunk that cannot be meant', () => {
     expect(credits.toSorted()).toEqual([0, 3]);
     for (const port of [a.port2, b.port2]) port.close();
   });
+});
+
+describe('a message that ended early', () => {
+  it.each(['chunk', 'read_ended'] as const)(
+    '%s: the other engine is given up, and nothing throws',
+    async (kind) => {
+      const reader = makeEngine('reader');
+      const holder = makeEngine('holder');
+      const ports = interposed(reader, holder, (message) =>
+        message.kind === kind ? { kind, epoch: message.epoch } : message,
+      );
+      const result = await read(reader, holder, some);
+      expect(result.outcome).toBe('dead');
+      expect(result.message).toContain('it sent something that is no message of this protocol');
+      for (const port of ports) port.close();
+    },
+  );
 });

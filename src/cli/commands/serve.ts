@@ -1,6 +1,7 @@
 /** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
+import { fleetOf } from '../../fleet/seats.ts';
 import { createLog } from '../../server/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
 import type { CommandSpec } from '../arguments.ts';
@@ -29,7 +30,7 @@ export async function serve(config: RunConfig, { deps, signal }: CommandContext)
   const { backend } = deps;
   const serving = serverOptions(config, deps);
   const architecture = await backend.architecture(config.model);
-  await deps.servers.check(serving);
+  await deps.servers.check(serving, fleetOf(config).seats);
   const adapter = await backend.useAdapter(config.adapter);
   const options = clusterOptions(config, architecture, adapter.software);
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
@@ -40,7 +41,7 @@ export async function serve(config: RunConfig, { deps, signal }: CommandContext)
     signal.throwIfAborted();
     textOutput(config, deps).write(banner(server, serving));
     // For programs that start the server: where it is, once it is ready.
-    await writeJson({ model: server.modelName, urls: server.urls }, config, deps);
+    await writeJson({ model: server.modelName, urls: server.urls, engines: server.engineUrls }, config, deps);
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
   } finally {
     await server.stop(1000 * config.grace);
@@ -83,18 +84,20 @@ const listed = (names: string | null): string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== '');
 
-function banner({ urls, modelName }: RunningServer, { apiKey }: ServerOptions): string {
+function banner({ urls, engineUrls, modelName }: RunningServer, { apiKey }: ServerOptions): string {
   const body = JSON.stringify({
     model: modelName,
     max_tokens: 32,
     messages: [{ role: 'user', content: 'Hello!' }],
   });
+  const names = Object.keys(engineUrls)
+    .map((name) => `/${name}`)
+    .join(', ');
   const key = apiKey === null ? '' : " -H 'Authorization: Bearer '$KEY";
   return [
     `router   ${urls.router}   any OpenAI client: ${urls.router}/v1`,
-    `P        ${urls.prefill}   for a proxy of your own: --prefiller-port`,
-    `D        ${urls.decode}   for a proxy of your own: --decoder-port`,
-    `admin    ${urls.admin}   for you: /router, /prefill-0 and /decode-0, each with /metrics and /kv/query`,
+    ...engineLines(urls, engineUrls),
+    `admin    ${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`,
     '',
     `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
     `  -d '${body.replaceAll("'", "'\\''")}'`,
@@ -102,4 +105,17 @@ function banner({ urls, modelName }: RunningServer, { apiKey }: ServerOptions): 
     'Ctrl-C ends it.',
     '',
   ].join('\n');
+}
+
+/** P and D, or each engine by its name. */
+function engineLines(
+  { prefill, decode }: RunningServer['urls'],
+  engineUrls: RunningServer['engineUrls'],
+): string[] {
+  const all = Object.entries(engineUrls);
+  if (all.length > 2) return all.map(([name, url]) => `${name.padEnd(9)}${url}`);
+  return [
+    `P        ${prefill}   for a proxy of your own: --prefiller-port`,
+    `D        ${decode}   for a proxy of your own: --decoder-port`,
+  ];
 }

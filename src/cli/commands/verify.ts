@@ -7,6 +7,7 @@ import { runChecks, type Verdict } from '../../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { verifyFaults } from '../fault-run.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles, writePages } from '../outputs.ts';
@@ -22,10 +23,12 @@ export const verifySpec: CommandSpec = {
     'kvferry verify',
     'kvferry verify --model nano --seed 7 --markdown verify.md --junit verify.xml',
     'kvferry verify --fixture ./my-fixture',
+    'kvferry verify --faults 1000 --seed 7',
   ],
 };
 
 export async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  if (config.faults !== null) return verifyFaults(config, config.faults, { deps, signal });
   await checkFiles(config, deps);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const progress = createProgress(deps);

@@ -20,8 +20,8 @@ const DEFAULT_PORTS = { router: 8000, prefill: 8100, decode: 8200 } as const;
 export function portsOf(config: RunConfig): Record<keyof typeof DEFAULT_PORTS, number> {
   return {
     router: config.port || DEFAULT_PORTS.router,
-    prefill: config.prefillPort || DEFAULT_PORTS.prefill,
-    decode: config.decodePort || DEFAULT_PORTS.decode,
+    prefill: config.prefillPort[0] || DEFAULT_PORTS.prefill,
+    decode: config.decodePort[0] || DEFAULT_PORTS.decode,
   };
 }
 

@@ -54,6 +54,8 @@ export interface NixlMetadata {
   computed: ReadonlyMap<string, ComputedBlocks>;
   /** Streamed pulls that nobody wants any more. */
   reqsToCancel: ReadonlySet<string>;
+  /** Holds that nobody here will read. */
+  refused: readonly { remote: RemoteAddress; hold: HoldRef }[];
   /** Holds to keep alive, by holder. */
   heartbeats: readonly { remote: RemoteAddress; holds: readonly HoldRef[] }[];
 }

@@ -10,10 +10,11 @@ import type {
   ConnectorStreams,
   ExternalMatch,
   KvConnectorScheduler,
+  RefusedRequest,
 } from '../../engine/kv-connector.ts';
 import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
 import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../transport/prefix-claim.ts';
-import type { ReadClaim } from '../../transport/types.ts';
+import type { HoldRef, ReadClaim } from '../../transport/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
@@ -24,6 +25,7 @@ import {
   offersStream,
   pairBlocks,
   promptBlocks,
+  type RemoteRequest,
   remoteRequest,
   roleOf,
   toldTokens,
@@ -63,6 +65,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   #reqsNotProcessed = new Set<string>();
   #computed = new Map<string, ComputedBlocks>();
   #reqsToCancel = new Set<string>();
+  #refused: { remote: RemoteRequest; hold: HoldRef }[] = [];
   /** Own requests whose streamed pull is under way. */
   readonly #streaming = new Set<string>();
 
@@ -79,6 +82,16 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const remote = remoteRequest(params);
     if ('missing' in remote) return;
     this.#heartbeats.track(requestId, { ...remote, held: this.#heldClaim(request, params) });
+  }
+
+  /** vLLM's rejection clean-up. A holder frees for nobody who does not know the tokens and their salt. */
+  requestRefused({ kvTransferParams: params, promptTokenIds, cacheSalt }: RefusedRequest): void {
+    if (!params || roleOf(params) === null || !offersBlocks(params)) return;
+    const remote = remoteRequest(params);
+    if ('missing' in remote) return;
+    const { tokenIds, numTokens } = toldTokens(params, promptTokenIds);
+    const held = this.#claim(tokenIds, numTokens, cacheSalt);
+    this.#refused.push({ remote, hold: { requestId: remote.requestId, held } });
   }
 
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch {
@@ -156,6 +169,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
       reqsNotProcessed: this.#reqsNotProcessed,
       computed: this.#computed,
       reqsToCancel: this.#reqsToCancel,
+      refused: this.#refused,
       heartbeats: this.#heartbeats.take(this.#deps.clock.now()),
     };
     this.#reqsToRecv = new Map();
@@ -164,13 +178,15 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     this.#reqsNotProcessed = new Set();
     this.#computed = new Map();
     this.#reqsToCancel = new Set();
+    this.#refused = [];
     return metadata;
   }
 
   metaDueMs(): number | null {
     const ends = [this.#reqsToSend, this.#reqsNotProcessed, this.#reqsToCancel];
     const pending = [this.#reqsToRecv, this.#reqsInBatch, this.#computed, ...ends];
-    return pending.some(({ size }) => size > 0) ? this.#deps.clock.now() : this.#heartbeats.dueMs;
+    const some = this.#refused.length > 0 || pending.some(({ size }) => size > 0);
+    return some ? this.#deps.clock.now() : this.#heartbeats.dueMs;
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {

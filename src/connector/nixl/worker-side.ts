@@ -109,6 +109,8 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       this.holds.hold(requestId, send);
       this.#streams.held(requestId);
     }
+    for (const { remote, hold } of metadata.refused)
+      this.#transport.notify(remote, { kind: 'done_reading', ...hold });
     for (const { remote, holds } of metadata.heartbeats) {
       this.#transport.notify(remote, { kind: 'heartbeat', holds });
     }

@@ -23,8 +23,8 @@ export interface FaultRunOptions {
   faults: number;
   seed: number;
   kinds: readonly FaultKind[];
-  /** The adapter computes on the CPU: calls may take longer. */
-  software: boolean;
+  /** Milliseconds after which a caller hangs. */
+  patienceMs: number;
   clock: Clock;
   signal: AbortSignal;
   /** What a cluster of this command's is otherwise built from. */
@@ -34,7 +34,7 @@ export interface FaultRunOptions {
 }
 
 export async function runFaults(options: FaultRunOptions): Promise<FaultReport> {
-  const { clock, seed, kinds, signal, software } = options;
+  const { clock, seed, kinds, signal, patienceMs } = options;
   const storm = new Storm(clock);
   const cluster = await options.start(stormOptions(options.cluster), storm.seams);
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
@@ -45,7 +45,6 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {
       // So that the run that begins with a seed's episode is the way to repeat it.
       const episodeSeed = (seed + tally.episodes) % 2 ** 32;
-      const patienceMs = software ? 60_000 : 30_000;
       const deps = { cluster, storm, scripts, clock, kinds, patienceMs, drainMs: DRAIN_MS, signal };
       const result = await runEpisode(episodeSeed, deps);
       tally.add(episodeSeed, result);

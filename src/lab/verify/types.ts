@@ -1,6 +1,6 @@
 /** What `kvferry verify` runs: checks with a name and a verdict, from several providers. */
 import type { RunConfig } from '../../config/run.ts';
-import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
+import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
 import type { Architecture } from '../../model/types.ts';
 
 export interface CheckResult {
@@ -32,7 +32,7 @@ export interface Engines {
   /** Throws ModelError. */
   architecture(model: string): Promise<Architecture>;
   /** Throws KvferryError. */
-  startCluster(options: ClusterOptions): Promise<Cluster>;
+  startCluster(options: ClusterOptions, seams?: ClusterSeams): Promise<Cluster>;
 }
 
 export interface CheckEnvironment {

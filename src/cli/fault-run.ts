@@ -1,0 +1,101 @@
+/** `kvferry verify --faults N`: what happened and what came of it, as a table, and for each break the command that repeats it. */
+import pc from 'picocolors';
+import { optionName, type RunConfig } from '../config/run.ts';
+import { ConfigError } from '../errors.ts';
+import { FAULTS, type FaultKind } from '../faults/schedule.ts';
+import { clusterOptions } from '../fleet/from-config.ts';
+import { runFaults } from '../lab/faults/run.ts';
+import type { FaultReport, Violation } from '../lab/faults/types.ts';
+import { type CommandContext, EXIT, type ExitCode } from './deps.ts';
+import { formatSeconds, plural, WIDTH, wrap } from './format.ts';
+import { textOutput, writeJson } from './json-option.ts';
+import { createProgress } from './progress.ts';
+import { left, renderTable, styleOf } from './table.ts';
+
+const OF_THE_CHECKS = ['fixture', 'html', 'markdown', 'junit'] as const;
+
+export async function verifyFaults(
+  config: RunConfig,
+  faults: number,
+  { deps, signal }: CommandContext,
+): Promise<ExitCode> {
+  const given = OF_THE_CHECKS.find((key) => config[key] !== null);
+  if (given !== undefined) {
+    throw new ConfigError(
+      `${optionName(given)} is for the checks, and --faults runs none of them: leave one of the two out, or take --json`,
+    );
+  }
+  const { backend, now } = deps;
+  const adapter = await backend.useAdapter(config.adapter);
+  const progress = createProgress(deps);
+  progress.line(`${plural(faults, 'fault')} on ${adapter.name}, seed ${config.seed}`);
+  const begunMs = now();
+  progress.begin('faults', faults);
+  let report: FaultReport;
+  try {
+    report = await runFaults({
+      faults,
+      seed: config.seed,
+      kinds: Object.keys(FAULTS) as FaultKind[],
+      patienceMs: adapter.software ? 60_000 : 30_000,
+      clock: { now, sleep: (ms, stop) => deps.sleep(ms, stop) },
+      signal,
+      cluster: clusterOptions(config, await backend.architecture('nano'), adapter.software),
+      start: (options, seams) => backend.startCluster(options, seams),
+      onEpisode: (happened, episodes, violations) =>
+        progress.update(
+          Math.min(happened, faults),
+          `${plural(episodes, 'episode')}, ${violations.length} broken`,
+        ),
+    });
+  } finally {
+    progress.end();
+  }
+  const seconds = formatSeconds(now() - begunMs);
+  const out = textOutput(config, deps);
+  for (const line of faultLines(report, config.adapter, seconds, deps.color)) out.write(`${line}\n`);
+  await writeJson({ kvferry: deps.version, adapter: adapter.name, ...report }, config, deps);
+  return report.ok ? EXIT.good : EXIT.failed;
+}
+
+/** `adapter`: as the user chose it; `seconds`: how long it took, in words. */
+export function faultLines(report: FaultReport, adapter: string, seconds: string, color: boolean): string[] {
+  const c = pc.createColors(color);
+  const { turns, errors, episodes, enginesReplaced, violations } = report;
+  const columns = [
+    left('what happened'),
+    { head: 'times' },
+    ...['right', 'error', 'left'].map((head) => ({ head, group: 'turns that it met' })),
+    { head: 'broken' },
+  ];
+  const rows = report.tallies.map(({ kind, times, turns: met, violations: broken }) =>
+    [FAULTS[kind], times, met.right, met.error, met.left, broken].map(String),
+  );
+  const codes = Object.entries(errors).map(([code, count]) => `${count} ${code}`);
+  const summary = [
+    `${plural(report.faults, 'fault')} in ${plural(episodes, 'episode')}, ${seconds}; ${plural(enginesReplaced, 'engine')} replaced.`,
+    `Turns: ${turns.right} with the tokens and logits of one engine alone, ${turns.left} left by their clients,`,
+    `${turns.error} ended by an error${codes.length > 0 ? ` (${codes.join(', ')})` : ''}.`,
+  ].join(' ');
+  const verdict =
+    violations.length === 0
+      ? c.green('No wrong token, no block held, no request parked, no caller hanging, memory as before.')
+      : c.red(`${plural(violations.length, 'rule')} broken:`);
+  return [
+    ...renderTable(columns, rows, styleOf(color)),
+    '',
+    ...wrap(summary, WIDTH),
+    verdict,
+    ...violations.flatMap((violation) => broken(violation, adapter)),
+  ];
+}
+
+function broken({ kind, detail, seed, faults }: Violation, adapter: string): string[] {
+  return [
+    '',
+    ...wrap(`${kind}: ${detail}`, WIDTH),
+    ...faults.map((fault) => `  ${fault}`),
+    // Faults come at the same moments of the work; threads may interleave in another way.
+    `  kvferry verify --faults 1 --seed ${seed}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
+  ];
+}

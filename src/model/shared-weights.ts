@@ -1,0 +1,200 @@
+/**
+ * Weights that several engines start with, generated or read once among them: each makes what no other has begun, into memory
+ * that all of them see, and takes the rest from there. Whoever cannot go on leaves the others to make it themselves.
+ */
+import { matricesOf } from './matrices.ts';
+import {
+  type Allocate,
+  type Architecture,
+  inMemory,
+  type LayerWeights,
+  type Matrix,
+  type ModelWeights,
+  pad4,
+  type WeightDtype,
+} from './types.ts';
+
+/** Of a piece: the embedding, the LM head, or a layer. */
+const STATE = { open: 0, making: 1, made: 2, failed: 3 } as const;
+
+/** Beyond it nothing is shared: a second whole copy in memory would cost more than it spares. */
+const MOST_SHARED_BYTES = 2 ** 30;
+
+/** What a whole copy of the weights takes beside the engines' own; null: too much to be shared. */
+export function sharedBytes(architecture: Architecture, dtype: WeightDtype): number | null {
+  const bytes = stateBytes(architecture) + piecesOf(architecture, dtype).reduce((sum, { bytes }) => sum + bytes, 0);
+  return bytes <= MOST_SHARED_BYTES ? bytes : null;
+}
+
+/** No engine that waits for another one waits any longer: who was at it may be gone. */
+export function abandon(memory: SharedArrayBuffer, architecture: Architecture): void {
+  const states = new Int32Array(memory, 0, stateBytes(architecture) / 4);
+  for (let piece = 0; piece < states.length; piece++)
+    Atomics.compareExchange(states, piece, STATE.making, STATE.failed);
+}
+
+interface Field {
+  name: 'embedding' | 'lmHead' | keyof LayerWeights;
+  dtype: WeightDtype;
+  rows: number;
+  /** null: a vector of so many rows. */
+  columns: number | null;
+  /** From the piece's begin. */
+  offset: number;
+}
+
+interface Piece {
+  offset: number;
+  bytes: number;
+  fields: readonly Field[];
+}
+
+const aligned = (bytes: number): number => (bytes + 15) & ~15;
+const elementsOf = ({ rows, columns }: Pick<Field, 'rows' | 'columns'>): number =>
+  columns === null ? rows : pad4(rows) * pad4(columns);
+const stateBytes = ({ numLayers }: Architecture): number => aligned(4 * (numLayers + 2));
+
+/** Embedding, LM head (empty where tied), then the layers, one behind the other. */
+function piecesOf(a: Architecture, dtype: WeightDtype): Piece[] {
+  const { qkv, o, 'gate up': gateUp, down, 'lm head': head } = matricesOf(a);
+  let offset = stateBytes(a);
+  const piece = (fields: readonly Omit<Field, 'offset'>[]): Piece => {
+    let bytes = 0;
+    const placed = fields.map((field) => {
+      const at = bytes;
+      bytes += aligned(elementsOf(field) * (field.dtype === 'f16' ? 2 : 4));
+      return { ...field, offset: at };
+    });
+    const made = { offset, bytes, fields: placed };
+    offset += bytes;
+    return made;
+  };
+  const matrix = (name: Field['name'], { inputs, outputs }: typeof qkv) => {
+    return { name, dtype, rows: inputs, columns: outputs };
+  };
+  const vector = (name: Field['name'], rows: number, has = true) =>
+    has ? [{ name, dtype: 'f32' as const, rows, columns: null }] : [];
+  const layer = [
+    ...vector('inputNorm', a.hiddenSize),
+    matrix('qkv', qkv),
+    ...vector('qkvBias', qkv.outputs, a.qkvBias),
+    ...vector('qNorm', a.headDim, a.qkNorm),
+    ...vector('kNorm', a.headDim, a.qkNorm),
+    matrix('o', o),
+    ...vector('oBias', o.outputs, a.oBias),
+    ...vector('postAttentionNorm', a.hiddenSize),
+    matrix('gateUp', gateUp),
+    ...vector('gateUpBias', gateUp.outputs, a.mlpBias),
+    matrix('down', down),
+    ...vector('downBias', down.outputs, a.mlpBias),
+  ];
+  return [
+    piece([matrix('embedding', head)]),
+    piece(a.tieWordEmbeddings ? [] : [matrix('lmHead', head)]),
+    ...Array.from({ length: a.numLayers }, () => piece(layer)),
+  ];
+}
+
+type Made = Partial<Record<Field['name'], Matrix | Float32Array | null>>;
+
+export class SharedWeights implements ModelWeights {
+  readonly architecture: Architecture;
+  readonly dtype: WeightDtype;
+  readonly #own: ModelWeights;
+  readonly #memory: SharedArrayBuffer;
+  readonly #states: Int32Array;
+  readonly #pieces: readonly Piece[];
+
+  /** `memory`: zeros at first, of sharedBytes(), the same for all engines of this model. */
+  constructor(own: ModelWeights, memory: SharedArrayBuffer) {
+    this.architecture = own.architecture;
+    this.dtype = own.dtype;
+    this.#own = own;
+    this.#memory = memory;
+    this.#states = new Int32Array(memory, 0, stateBytes(own.architecture) / 4);
+    this.#pieces = piecesOf(own.architecture, own.dtype);
+  }
+
+  async embedding(allocate: Allocate = inMemory): Promise<Matrix> {
+    const made = await this.#take(0, allocate);
+    return made ? (made.embedding as Matrix) : this.#own.embedding(allocate);
+  }
+
+  async lmHead(allocate: Allocate = inMemory): Promise<Matrix | null> {
+    if (this.architecture.tieWordEmbeddings) return null;
+    const made = await this.#take(1, allocate);
+    return made ? (made.lmHead as Matrix) : this.#own.lmHead(allocate);
+  }
+
+  finalNorm(): Promise<Float32Array> {
+    return this.#own.finalNorm();
+  }
+
+  async layer(index: number, allocate: Allocate = inMemory): Promise<LayerWeights> {
+    const made = await this.#take(index + 2, allocate);
+    if (!made) return this.#own.layer(index, allocate);
+    const absent = { qkvBias: null, qNorm: null, kNorm: null, oBias: null, gateUpBias: null, downBias: null };
+    return { ...absent, ...made } as LayerWeights;
+  }
+
+  /** Copied from the shared memory, once it is there; meanwhile others are made. null: whoever had it in hand failed. */
+  async #take(wanted: number, allocate: Allocate): Promise<Made | null> {
+    for (;;) {
+      const state = Atomics.load(this.#states, wanted);
+      if (state === STATE.made) return this.#copy(this.#pieces[wanted]!, allocate);
+      if (state === STATE.failed) return null;
+      const next = this.#claim(wanted);
+      if (next === null) await new Promise((resolve) => setTimeout(resolve, 1));
+      else await this.#make(next);
+    }
+  }
+
+  /** The piece, or one after it, that nobody has begun; null: all are in hand. */
+  #claim(wanted: number): number | null {
+    for (let piece = wanted; piece < this.#pieces.length; piece++) {
+      if (this.#pieces[piece]!.bytes === 0) continue;
+      if (Atomics.compareExchange(this.#states, piece, STATE.open, STATE.making) === STATE.open) return piece;
+    }
+    return null;
+  }
+
+  async #make(index: number): Promise<void> {
+    try {
+      const made: Made =
+        index === 0
+          ? { embedding: await this.#own.embedding() }
+          : index === 1
+            ? { lmHead: await this.#own.lmHead() }
+            : { ...(await this.#own.layer(index - 2)) };
+      const { offset, fields } = this.#pieces[index]!;
+      for (const field of fields) {
+        const value = made[field.name]!;
+        this.#view(offset, field).set(value instanceof Float32Array ? value : value.data);
+      }
+      Atomics.compareExchange(this.#states, index, STATE.making, STATE.made);
+    } catch (error) {
+      Atomics.store(this.#states, index, STATE.failed);
+      throw error;
+    }
+  }
+
+  #copy({ offset, fields }: Piece, allocate: Allocate): Made {
+    const copied: Made = {};
+    for (const field of fields) {
+      const { name, dtype, rows, columns } = field;
+      const shared = this.#view(offset, field);
+      if (columns === null) copied[name] = Float32Array.from(shared);
+      else {
+        const data = allocate(name, dtype, elementsOf(field));
+        data.set(shared);
+        copied[name] = { dtype, rows, columns, data } as Matrix;
+      }
+    }
+    return copied;
+  }
+
+  #view(offset: number, field: Field): Uint16Array | Float32Array {
+    const ArrayOf = field.dtype === 'f16' ? Uint16Array : Float32Array;
+    return new ArrayOf(this.#memory, offset + field.offset, elementsOf(field));
+  }
+}

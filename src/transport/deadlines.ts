@@ -1,0 +1,27 @@
+/**
+ * Nobody waits for ever for a message: it may have been lost. What counts is silence, not how long something takes, for a
+ * slow link or a long prefill is no fault; whoever serves says now and then that it still does.
+ */
+import type { Clock } from '../engine/types.ts';
+
+/** A peer that was not heard of for so long is asked anew. */
+export const SILENCE_MS = 20_000;
+/** A holder says so often that a READ is under way. */
+export const ALIVE_EVERY_MS = SILENCE_MS / 4;
+/** How often something is asked for, the first time included. */
+export const ATTEMPTS = 3;
+
+/**
+ * Resolves true after two halves of the time in which `news` did not change, so that a clock that jumps is not taken for
+ * silence; false when the signal aborts first.
+ */
+export async function silence(clock: Clock, news: () => number, signal: AbortSignal): Promise<boolean> {
+  let last = news();
+  for (let silentHalves = 0; silentHalves < 2; ) {
+    await clock.sleep(SILENCE_MS / 2, signal);
+    if (signal.aborted) return false;
+    silentHalves = news() === last ? silentHalves + 1 : 0;
+    last = news();
+  }
+  return true;
+}

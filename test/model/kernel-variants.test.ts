@@ -1,0 +1,46 @@
+/** What the kernels serve, and in how many parts attention is computed. No GPU. */
+import { expect, it } from 'vitest';
+import { ModelError } from '../../src/errors.ts';
+import {
+  ATTENTION_PART,
+  adapterForm,
+  attentionParts,
+  checkKernelsServe,
+  contextParts,
+} from '../../src/model/kernel-variants.ts';
+import { EVERY_KEY } from '../../src/model/layer-attention.ts';
+import { presetArchitecture, presetNames } from '../../src/model/presets.ts';
+
+it('heads of any multiple of 4 dimensions up to 256 are served', () => {
+  for (const name of presetNames) checkKernelsServe(presetArchitecture(name));
+  const nano = presetArchitecture('nano');
+  for (const headDim of [4, 20, 256]) checkKernelsServe({ ...nano, headDim });
+  for (const headDim of [2, 30, 260]) {
+    const check = () => checkKernelsServe({ ...nano, headDim });
+    expect(check).toThrow(ModelError);
+    expect(check).toThrow(`head_dim ${headDim}: wanted query heads`);
+  }
+});
+
+it('a context has as many parts as some window of it may touch', () => {
+  for (const window of [1, 2, ATTENTION_PART, ATTENTION_PART + 1, ATTENTION_PART + 2, 700]) {
+    let most = 0;
+    for (let position = 0; position < 5 * ATTENTION_PART; position++) {
+      const first = Math.max(0, position + 1 - window);
+      const touched = Math.floor(position / ATTENTION_PART) - Math.floor(first / ATTENTION_PART) + 1;
+      expect(touched).toBeLessThanOrEqual(contextParts(position + 1, window));
+      most = Math.max(most, touched);
+    }
+    expect(contextParts(5 * ATTENTION_PART, window)).toBe(most);
+  }
+  expect(contextParts(5 * ATTENTION_PART + 1, EVERY_KEY)).toBe(6);
+});
+
+it('attention is split where workgroups are few, and a window of one part never', () => {
+  const form = adapterForm(8, true);
+  const step = { rows: 1, longestContext: 4096, workgroups: 1 };
+  expect(attentionParts(step, 4, form)).toBe(16);
+  expect(attentionParts({ ...step, workgroups: 2 }, 4, form)).toBe(1);
+  expect(attentionParts({ ...step, window: 512 }, 4, form)).toBe(3);
+  expect(attentionParts({ ...step, window: ATTENTION_PART }, 4, form)).toBe(1);
+});

@@ -1,0 +1,49 @@
+import { createServer } from 'node:net';
+import { expect, test } from 'vitest';
+import { checkServer, enginePorts } from '../../src/server/ports.ts';
+
+const engine = (name: string) => ({
+  name,
+  role: name.startsWith('p') ? ('prefill' as const) : ('decode' as const),
+});
+const engines = ['prefill-0', 'prefill-1', 'decode-0', 'decode-1', 'decode-2', 'both-0'].map(engine);
+
+test.each([
+  [[8100], [8200], [8100, 8101, 8200, 8201, 8202, 8203]],
+  [[0], [8200], [0, 0, 8200, 8201, 8202, 8203]],
+  [
+    [7, 5],
+    [4, 3, 2, 1],
+    [7, 5, 4, 3, 2, 1],
+  ],
+])('P %j and D %j', (prefill, decode, expected) => {
+  expect(enginePorts(engines, { prefill, decode })).toEqual(expected);
+});
+
+test('a list for another number of engines', () => {
+  expect(() => enginePorts(engines, { prefill: [1, 2, 3], decode: [4] })).toThrow(
+    '--prefill-port names 3 ports for 2 P: give 2, or one that the others follow',
+  );
+});
+
+const options = (ports: object) => ({
+  ...{ host: '127.0.0.1', adminHost: '127.0.0.1', apiKey: null, adminKey: null, adminOnClientPorts: false },
+  ports: { prefill: [0], decode: [0], router: 0, admin: 0, ...ports },
+});
+
+test('two on one port, one beyond the last, one that is taken: found before anything starts', async () => {
+  await expect(checkServer(options({ prefill: [8199], decode: [8200] }), engines)).rejects.toThrow(
+    'port 8200 is given to both prefill-1 and decode-0: give each its own',
+  );
+  await expect(checkServer(options({ decode: [65534] }), engines)).rejects.toThrow(
+    /decode-2 would get port 65536/,
+  );
+  const taken = createServer();
+  const port = await new Promise<number>((resolve) =>
+    taken.listen(0, '127.0.0.1', () => resolve((taken.address() as { port: number }).port)),
+  );
+  await expect(checkServer(options({ decode: [0, 0, port, 0] }), engines)).rejects.toThrow(
+    `cannot listen on 127.0.0.1:${port}: something else listens there`,
+  );
+  taken.close();
+});

@@ -1,0 +1,154 @@
+/** Messages that are lost: each costs a time limit, and no READ, handshake or hold. */
+import { describe, expect, it } from 'vitest';
+import type { PeerMessage } from '../../src/transport/messages.ts';
+import type { BlockStream } from '../../src/transport/types.ts';
+import { TestClock } from '../clock.ts';
+import {
+  CLAIM,
+  connect,
+  differing,
+  makeEngine,
+  pairsOf,
+  range,
+  read,
+  type TestEngine,
+  TestMemory,
+  turns,
+  withSkippedTime,
+} from './helpers.ts';
+
+const pairs = pairsOf(range(1, 10), range(1, 10));
+
+/** Reader and holder with one clock; `lose` says of each message whether it is lost. */
+function losing(lose: (message: PeerMessage) => boolean) {
+  const clock = new TestClock();
+  const sizes = { clock, slots: 2, chunkBytes: 200 };
+  const reader = makeEngine('reader', { memory: new TestMemory(), ...sizes });
+  const holder = makeEngine('holder', sizes);
+  connect(reader, holder, lose);
+  return { clock, reader, holder };
+}
+
+/** The first so many of a kind are lost. */
+function firstOf(kind: PeerMessage['kind'], count: number) {
+  let left = count;
+  return (message: PeerMessage) => message.kind === kind && left-- > 0;
+}
+
+async function nothingIsLeft({ reader, holder }: { reader: TestEngine; holder: TestEngine }) {
+  await turns();
+  expect(holder.pins.held).toBe(0);
+  for (const { transport, memory } of [reader, holder]) {
+    expect(transport.slotsInUse()).toBe(0);
+    expect(memory.gathersInFlight + memory.stagesInFlight).toBe(0);
+    transport.close();
+  }
+}
+
+describe('a READ ends well, later', () => {
+  it.each([
+    ['hello', 1],
+    ['hello', 2],
+    ['welcome', 1],
+    ['read', 1],
+    ['chunk', 1],
+    ['credit', 1],
+    ['credit', 2],
+    ['read_ended', 1],
+    ['read_ended', 2],
+  ] as const)("when '%s' is lost %i time(s)", async (kind, count) => {
+    const nodes = losing(firstOf(kind, count));
+    const { reader, holder, clock } = nodes;
+    const result = await withSkippedTime(clock, read(reader, holder, pairs));
+    expect(result).toMatchObject({ outcome: 'done', blocks: 10 });
+    expect(differing(reader.memory, holder.memory, pairs)).toEqual([]);
+    const again = await withSkippedTime(clock, read(reader, holder, pairs));
+    expect(again.outcome).toBe('done');
+    if (kind !== 'credit' || count > 1) await nothingIsLeft(nodes);
+  });
+
+  it('also one that streams', async () => {
+    const { reader, holder, clock } = losing(firstOf('stream', 1));
+    const stream: BlockStream = {
+      ready: async () => ({ blockIds: [range(1, 10)], numBlocks: 10, revoked: new AbortController().signal }),
+      finished: () => {},
+    };
+    holder.transport.setHandlers({ streamGate: () => stream });
+    const result = await withSkippedTime(
+      clock,
+      reader.transport.read({
+        ...{ remote: holder.address, remoteRequestId: 'r', claim: CLAIM, requestId: 'q' },
+        ...{ pairs: pairsOf(range(0, 10), range(1, 10)), streamed: true },
+      }),
+    );
+    expect(result.outcome).toBe('done');
+    expect(differing(reader.memory, holder.memory, pairs)).toEqual([]);
+  });
+});
+
+describe('who never answers', () => {
+  it.each(['hello', 'read'] as const)("to '%s' ends the READ after three attempts of 20 s", async (kind) => {
+    const { reader, holder, clock } = losing((message) => message.kind === kind);
+    const start = clock.now();
+    const result = await withSkippedTime(clock, read(reader, holder, pairs));
+    expect(result).toMatchObject({ outcome: 'failed', message: expect.stringContaining('20 s') });
+    expect(clock.now() - start).toBe(60_000);
+  });
+
+  it('keeps neither the clock offset nor a notification waiting', async () => {
+    const { reader, holder, clock } = losing(({ kind }) => kind === 'hello');
+    const failed: string[] = [];
+    reader.transport.setHandlers({ onNotifyFailed: (_remote, _what, why) => failed.push(why) });
+    const { held } = CLAIM;
+    reader.transport.notify(holder.address, { kind: 'done_reading', requestId: 'r', held });
+    const offset = reader.transport.clockOffsetSeconds(holder.address);
+    await expect(withSkippedTime(clock, offset)).rejects.toThrow('no answer');
+    expect(failed).toHaveLength(1);
+  });
+});
+
+it('what is slow is not lost: a holder that takes minutes says that it is at it', async () => {
+  const { reader, holder, clock } = losing(() => false);
+  holder.memory.onGather = () => clock.sleep(300_000);
+  const result = await withSkippedTime(clock, read(reader, holder, pairs));
+  expect(result.outcome).toBe('done');
+  expect(holder.pins.finished).toBe(1);
+});
+
+it('a clock that jumps is no silence', async () => {
+  const { reader, holder, clock } = losing(() => false);
+  let go = () => {};
+  holder.memory.onGather = () =>
+    new Promise<void>((resolve) => {
+      go = resolve;
+      holder.memory.onGather = null;
+    });
+  const reading = read(reader, holder, pairs);
+  await turns();
+  clock.advance(3_600_000);
+  await turns();
+  go();
+  expect((await withSkippedTime(clock, reading)).outcome).toBe('done');
+  expect(holder.pins.finished).toBe(1);
+});
+
+it('what names an earlier life of an engine is refused, and does not reach the one that took its place', async () => {
+  const clock = new TestClock();
+  const reader = makeEngine('reader', { clock, memory: new TestMemory() });
+  const former = makeEngine('holder', { clock });
+  connect(reader, former);
+  expect((await read(reader, former, pairs)).outcome).toBe('done');
+  former.transport.close();
+  await turns();
+  const heard: unknown[] = [];
+  const later = makeEngine('holder-life2', { clock, port: former.address.port });
+  later.transport.setHandlers({ onNotification: (...news) => heard.push(news) });
+  connect(reader, later);
+  const result = await read(reader, former, pairs);
+  expect(result).toMatchObject({ outcome: 'failed', message: expect.stringContaining('holder-life2') });
+  const { held } = CLAIM;
+  reader.transport.notify(former.address, { kind: 'done_reading', requestId: 'r', held });
+  await turns();
+  expect(heard).toEqual([]);
+  expect(later.pins.finished).toBe(0);
+});
