@@ -34,7 +34,9 @@ export class RecursiveLeastSquares {
   }
 
   predict(x: readonly number[]): number {
-    return x.reduce((sum, value, i) => sum + value * this.#coefficients[i]!, 0);
+    let sum = 0;
+    for (let i = 0; i < x.length; i++) sum += x[i]! * this.#coefficients[i]!;
+    return sum;
   }
 
   observe(x: readonly number[], y: number): void {

@@ -89,6 +89,8 @@ export class LearnedCosts {
 
   moved({ from, to, bytes, holderRequests }: Move, ms: number): void {
     if (bytes <= 0) return;
+    // First what all pairs have in common, then what is left to this one.
+    this.#move.observe([1, bytes, holderRequests], ms);
     const expected = this.#move.predict([1, bytes, holderRequests]);
     const before = this.#factor(from, to);
     const ratio = ms / Math.max(expected, LEAST_MS);
@@ -96,7 +98,6 @@ export class LearnedCosts {
     const readers = this.#factors.get(from) ?? new Map<string, number>();
     this.#factors.set(from, readers.set(to, factor));
     this.#leastFactor = Math.min(this.#leastFactor, factor);
-    this.#move.observe([1, bytes, holderRequests], ms);
   }
 
   /** `ms`: of the time to the first token, what neither prefill nor moves took. */

@@ -4,6 +4,9 @@
  */
 
 interface Block {
+  /** A second hash: a false match would only cost time, and is still not wanted. */
+  check: number;
+  /** By engine, when it was last sent this. */
   engines: Map<string, number>;
   lastMs: number;
 }
@@ -33,11 +36,12 @@ export class PrefixTable {
   /** Leading blocks by engine; engines with none are left out. */
   match(tokenIds: readonly number[], nowMs: number): ReadonlyMap<string, number> {
     const found: Block[] = [];
-    for (const hash of this.#hashes(tokenIds)) {
+    this.#eachBlock(tokenIds, (hash, check) => {
       const block = this.#blocks.get(hash);
-      if (!block || nowMs - block.lastMs > this.#sizes.keepMs) break;
+      if (block?.check !== check || nowMs - block.lastMs > this.#sizes.keepMs) return false;
       found.push(block);
-    }
+      return true;
+    });
     const matched = new Map<string, number>();
     // Who has a block has those before it, for prompts are credited whole: an equal number is the same engines.
     for (let i = found.length - 1; i >= 0; i--) {
@@ -50,9 +54,15 @@ export class PrefixTable {
 
   /** The engine was sent this prompt. */
   credit(tokenIds: readonly number[], engineId: string, nowMs: number): void {
+    const hashes: [number, number][] = [];
+    this.#eachBlock(tokenIds, (hash, check) => {
+      hashes.push([hash, check]);
+      return true;
+    });
     // Backwards, so that of one prompt the last block is forgotten first.
-    for (const hash of [...this.#hashes(tokenIds)].reverse()) {
-      const block = this.#blocks.get(hash) ?? { engines: new Map(), lastMs: nowMs };
+    for (const [hash, check] of hashes.reverse()) {
+      const known = this.#blocks.get(hash);
+      const block = known?.check === check ? known : { check, engines: new Map(), lastMs: nowMs };
       block.engines.set(engineId, nowMs);
       block.lastMs = nowMs;
       this.#blocks.delete(hash);
@@ -64,21 +74,21 @@ export class PrefixTable {
     }
   }
 
-  /** Two hashes of 32 bits in one number of 53: a false match would only cost time, and is still not wanted. */
-  *#hashes(tokenIds: readonly number[]): Generator<number> {
+  /** Until `visit` says false. Each block's hash has all tokens before it in it. */
+  #eachBlock(tokenIds: readonly number[], visit: (hash: number, check: number) => boolean): void {
     const { blockTokens } = this.#sizes;
-    let a = 0x811c9dc5;
-    let b = 0x9e3779b9;
+    let hash = 0x811c9dc5 | 0;
+    let check = 0x9e3779b9 | 0;
     for (let start = 0; start < tokenIds.length; start += blockTokens) {
       const end = Math.min(start + blockTokens, tokenIds.length);
       for (let i = start; i < end; i++) {
-        a = Math.imul(a ^ tokenIds[i]!, 0x01000193);
-        b = Math.imul((b ^ tokenIds[i]!) + 0x7f4a7c15, 0x85ebca6b);
-        b ^= b >>> 15;
+        hash = Math.imul(hash ^ tokenIds[i]!, 0x01000193);
+        check = Math.imul(check ^ tokenIds[i]!, 0x85ebca6b);
+        check ^= check >>> 15;
       }
       // A last block that is not full is none of the full ones.
-      const salted = end - start < blockTokens ? a ^ 0x5bd1e995 : a;
-      yield (salted >>> 0) * 0x200000 + (b >>> 11);
+      const full = end - start === blockTokens;
+      if (!visit(full ? hash : hash ^ 0x5bd1e995, check)) return;
     }
   }
 }
