@@ -22,7 +22,8 @@ const MOST_SHARED_BYTES = 2 ** 30;
 
 /** What a whole copy of the weights takes beside the engines' own; null: too much to be shared. */
 export function sharedBytes(architecture: Architecture, dtype: WeightDtype): number | null {
-  const bytes = stateBytes(architecture) + piecesOf(architecture, dtype).reduce((sum, { bytes }) => sum + bytes, 0);
+  const bytes =
+    stateBytes(architecture) + piecesOf(architecture, dtype).reduce((sum, { bytes }) => sum + bytes, 0);
   return bytes <= MOST_SHARED_BYTES ? bytes : null;
 }
 
@@ -82,11 +83,13 @@ function piecesOf(a: Architecture, dtype: WeightDtype): Piece[] {
     ...vector('kNorm', a.headDim, a.qkNorm),
     matrix('o', o),
     ...vector('oBias', o.outputs, a.oBias),
-    ...vector('postAttentionNorm', a.hiddenSize),
+    ...vector('attentionOutNorm', a.hiddenSize, a.outputNorms),
+    ...vector('mlpNorm', a.hiddenSize),
     matrix('gateUp', gateUp),
     ...vector('gateUpBias', gateUp.outputs, a.mlpBias),
     matrix('down', down),
     ...vector('downBias', down.outputs, a.mlpBias),
+    ...vector('mlpOutNorm', a.hiddenSize, a.outputNorms),
   ];
   return [
     piece([matrix('embedding', head)]),
@@ -194,7 +197,9 @@ export class SharedWeights implements ModelWeights {
   }
 
   #view(offset: number, field: Field): Uint16Array | Float32Array {
-    const ArrayOf = field.dtype === 'f16' ? Uint16Array : Float32Array;
-    return new ArrayOf(this.#memory, offset + field.offset, elementsOf(field));
+    const at = offset + field.offset;
+    return field.dtype === 'f16'
+      ? new Uint16Array(this.#memory, at, elementsOf(field))
+      : new Float32Array(this.#memory, at, elementsOf(field));
   }
 }

@@ -31,6 +31,7 @@ const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
   },
   credit: { epoch: 'number', slot: 'number' },
   cancel: transfer,
+  alive: transfer,
   read_ended: { ...transfer, outcome: 'string', message: 'string' },
   notification: { notification: 'object', postedAt: 'number' },
 };
