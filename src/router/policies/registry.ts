@@ -36,11 +36,15 @@ export const POLICIES: Readonly<Record<RoutingName, PolicyDefinition>> = {
 
 /** Throws ConfigError for a policy or a parameter that there is not, and for a value that a parameter cannot have. */
 export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDeps): RoutingPolicy {
-  for (const policy of Object.keys(parameters))
-    if (!ROUTING_NAMES.some((known) => known === policy))
+  for (const [policy, given] of Object.entries(parameters)) {
+    const known = ROUTING_NAMES.find((each) => each === policy);
+    // Those of policies that are not in force are checked too.
+    if (known) create(known, POLICIES[known], given, deps);
+    else
       throw new ConfigError(
         `--routing-config has parameters of '${policy}', and there is no such policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
       );
+  }
   const parts = routingParts(name).map((part) => {
     const definition = POLICIES[part.name];
     if (!definition)
