@@ -3,6 +3,7 @@
  * milliseconds of a clock that ran. Does not make reports: bench-summary.ts and bench-comparison.ts do.
  */
 import { z } from 'zod';
+import { benchRoutingSchema } from './bench-routing.ts';
 import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';
 
@@ -126,6 +127,9 @@ export const benchModeSchema = z.strictObject({
     .optional()
     .describe('Prompts that nothing was pulled for although something was offered, by why.'),
   first_use_compilations: count.nullable().describe('Must be 0 for the times to count.'),
+  routing: benchRoutingSchema
+    .optional()
+    .describe('How the policy shared the work out: where policies are compared.'),
   samples: z.array(sampleSchema).describe('In the order in which they began.'),
 });
 

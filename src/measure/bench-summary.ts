@@ -19,6 +19,8 @@ export interface MeasuredRequest {
   output: readonly (number | string)[];
   bytesPToD: number | null;
   bytesDToP: number | null;
+  /** Engines that served it, and whose KV was offered; absent where nothing routes. */
+  routed?: { prefill: string | null; decode: string; load: string | null };
   /** It was served both ways. */
   audit?: TurnAudit;
 }

@@ -49,8 +49,14 @@ export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle
 
 export const ratio = (value: number | null): string => (value === null ? '-' : `${value.toFixed(2)}x`);
 
+/** Mixes of policies have long names. */
+const LONGEST_LABEL = 18;
+
 /** The unscaled threshold is a row below bidirectional's. */
-const shortLabel = (label: string): string => label.replace('bidirectional, threshold', '- threshold');
+const shortLabel = (label: string): string => {
+  const short = label.replace('bidirectional, threshold', '- threshold');
+  return short.length <= LONGEST_LABEL ? short : `${short.slice(0, LONGEST_LABEL - 1)}…`;
+};
 
 const interval = ({ ratio: value, low, high }: Ratio): string =>
   value === null || low === null || high === null

@@ -66,7 +66,7 @@ export async function runArm(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'audited'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing'>,
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
@@ -77,6 +77,7 @@ export async function runArm(
     prefixCaching: experiment.prefixCaching,
     prefillBlocks: experiment.pBlocks,
     decodeBlocks: experiment.dBlocks,
+    ...(arm.routing ? { routing: arm.routing } : {}),
   });
   const before = await cluster.stats();
   const served = await serveConversations(target, conversations, {
