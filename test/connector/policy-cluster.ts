@@ -191,7 +191,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     const { blockSize } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes: [1] };
     const transport = new PolicyTransport(identity, net);
-    const silent = { onPull() {}, onChunk() {}, onTransfer() {} };
+    const silent = { onHoldDropped() {}, onPull() {}, onChunk() {}, onTransfer() {} };
     const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
     super(config, { connector, clock });
     this.#net = net;
