@@ -25,6 +25,7 @@ import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
+import { droppedNote } from './dropped-note.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory } from './memory-needs.ts';
@@ -266,8 +267,11 @@ export class EngineCluster implements Cluster {
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
     return this.#engineWatch.listen((notice) => {
-      if (notice.kind !== 'engine' || notice.event.kind !== 'waiting') return;
-      listener(notice.event.requestId, `${notice.engineId}: ${notice.event.reason}`);
+      if (notice.kind !== 'engine') return;
+      const { engineId, event } = notice;
+      if (event.kind === 'waiting') listener(event.requestId, `${engineId}: ${event.reason}`);
+      else if (event.kind === 'hold_dropped')
+        listener(event.requestId, `${engineId}: ${droppedNote(event.direction)}`);
     });
   }
 

@@ -5,6 +5,7 @@ import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { checkMemory, leastMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
+import { kvBlockBytes } from '../../src/model/types.ts';
 
 const nano = presetArchitecture('nano');
 const options = (settings: object) =>
@@ -90,8 +91,14 @@ test('all engines count in what is needed of memory, each with its own pool', ()
   const needs = leastMemory(ofFile(file), nano);
   const two = leastMemory(options({}), nano);
   expect(needs.weights).toBe((two.weights / 2) * 7);
-  const { numBlocks } = options({}).decode;
-  expect(needs.kv).toBe((two.kv / (2 * numBlocks)) * (64 + 6 * numBlocks));
+  const { prefill, decode } = ofFile(file);
+  const perBlock = two.kv / (options({}).prefill.numBlocks + options({}).decode.numBlocks);
+  const ofRole = { prefill: prefill.numBlocks, decode: decode.numBlocks };
+  const all = engineSpecs(ofFile(file)).reduce(
+    (sum, { own, role }) => sum + (own.numBlocks ?? ofRole[role]),
+    0,
+  );
+  expect(needs.kv).toBe(perBlock * all);
   expect(() => checkMemory(options({ prefill: 2, decode: 2 }), nano, two.total)).toThrow(
     /^nano does not fit: 2 P and 2 D need .*: use fewer engines \(--prefill, --decode\), /,
   );
@@ -159,5 +166,24 @@ describe('one sentence for a fleet that contradicts itself', () => {
       "'prefill' is 0: wanted a whole number of engines from 1 to 64",
     );
     expect(() => options({ fleet: 'two' })).toThrow(/'fleet' is 'two': wanted an object with rolesets/);
+  });
+});
+
+describe("D's pool, when nobody says how large", () => {
+  const blocks = (settings: object) => options(settings).decode.numBlocks;
+  const bytesPerBlock = kvBlockBytes(nano, 16, 'f32');
+
+  test('has room for two of the longest requests and for holds of all that run, if that is little', () => {
+    const small = { maxModelLen: 64, maxNumSeqs: 2, maxNumBatchedTokens: 64, kvDtype: 'f32' };
+    expect(blocks(small)).toBe(2 * 4 + 1 + 2 * 4);
+    expect(options(small).prefill.numBlocks).toBe(2 * 4 + 1);
+    expect(blocks({ ...small, dBlocks: 20 })).toBe(20);
+  });
+
+  test('gives holds no more than 64 MiB over all D', () => {
+    const many = { maxNumSeqs: 100_000, maxNumBatchedTokens: 100_000, kvDtype: 'f32' };
+    const forTwo = options(many).prefill.numBlocks;
+    expect((blocks(many) - forTwo) * bytesPerBlock).toBe(2 ** 26);
+    expect((blocks({ ...many, decode: 4 }) - forTwo) * bytesPerBlock).toBe(2 ** 24);
   });
 });

@@ -9,7 +9,7 @@ import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { styleOf, type TableStyle } from '../table.ts';
 import { routedModes, routingVerdicts, speedTable, WORK_LEGEND, workTable } from './routing-tables.ts';
-import { costTable, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
+import { costTable, notPulled, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
   const c = pc.createColors(color);
@@ -103,6 +103,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
   if (routed.length === 0 && Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
     print(['', c.bold('what it cost')]);
     print(costTable(modes, style));
+    for (const sentence of notPulled(modes)) say(sentence, c.yellow);
   }
   if (audit) {
     print(['']);

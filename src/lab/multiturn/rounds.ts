@@ -21,6 +21,10 @@ export interface ArmCounters {
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
   preemptions: number;
+  /** Unread blocks given up for room. */
+  holdsDropped: { forP: number; forD: number };
+  /** Prompts that nothing was pulled for although something was offered, by why. */
+  noPulls: EngineStats['noPulls'];
   firstUseCompilations: number;
 }
 
@@ -102,6 +106,17 @@ function counted(before: readonly EngineStats[], after: readonly EngineStats[]):
     heldForP: held('decode'),
     heldForD: held('prefill'),
     preemptions: sum((engine) => engine.preemptions),
+    holdsDropped: {
+      forP: sum(({ transfers }) => transfers?.holdsDropped.decode ?? 0),
+      forD: sum(({ transfers }) => transfers?.holdsDropped.prefill ?? 0),
+    },
+    noPulls: {
+      policy: sum(({ noPulls }) => noPulls.policy),
+      request: sum(({ noPulls }) => noPulls.request),
+      offer: sum(({ noPulls }) => noPulls.offer),
+      transfer: sum(({ noPulls }) => noPulls.transfer),
+      preemption: sum(({ noPulls }) => noPulls.preemption),
+    },
     firstUseCompilations: sum((engine) => engine.firstUseCompilations),
   };
 }

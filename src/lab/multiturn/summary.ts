@@ -94,6 +94,8 @@ function bootstrap(seed: number): BootstrapOptions {
   return { resamples: RESAMPLES, confidence: CONFIDENCE, random: () => random.float(), seed };
 }
 
+const NO_PULLS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
+
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
   const counters = rounds.flatMap((round) => (round.counters ? [round.counters] : []));
   const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -107,6 +109,15 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
     heldForD: sumHeld(counters.map(({ heldForD }) => heldForD)),
     preemptions: sum(counters.map(({ preemptions }) => preemptions)),
+    notPulled: {
+      holdsDropped: {
+        for_p: sum(counters.map(({ holdsDropped }) => holdsDropped.forP)),
+        for_d: sum(counters.map(({ holdsDropped }) => holdsDropped.forD)),
+      },
+      noPulls: Object.fromEntries(
+        NO_PULLS.map((by) => [by, sum(counters.map(({ noPulls }) => noPulls[by]))]),
+      ),
+    },
     firstUseCompilations: sum(counters.map(({ firstUseCompilations }) => firstUseCompilations)),
     warmupPercentages: percentages(config.warmupPercentages)!,
   };
