@@ -13,6 +13,12 @@ export const ROUTING_NAMES = [
   'least-request',
   'session-affinity',
   'prefix-cache',
+  'aibrix-pd',
+  'llm-d',
+  'dynamo',
+  'sglang',
+  'mooncake',
+  'least-ttft',
 ] as const;
 export type RoutingName = (typeof ROUTING_NAMES)[number];
 
