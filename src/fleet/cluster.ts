@@ -28,7 +28,7 @@ import { describe } from './describe.ts';
 import { droppedNote } from './dropped-note.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
-import { checkMemory } from './memory-needs.ts';
+import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
 import { policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -117,10 +117,12 @@ export class EngineCluster implements Cluster {
   ): Promise<EngineCluster> {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
-    checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
+    const architecture = await loadArchitecture(options.model, files);
+    const free = platform.freeMemory();
+    checkMemory(options, architecture, free);
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      EnginePool.start(platform, clock, options, wire),
+      EnginePool.start(platform, clock, options, sharedMemory(options, architecture, free), wire),
     ]);
     if (text.status === 'rejected') {
       if (engines.status === 'fulfilled') await engines.value.shutdown();

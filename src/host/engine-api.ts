@@ -28,6 +28,8 @@ import type { BlockPair, RemoteAddress, TransferResult } from '../transport/type
 export interface EngineStart {
   core: EngineCoreConfig;
   model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
+  /** Where engines that start together make their weights, once for all; null: this one makes its own. */
+  sharedWeights: SharedArrayBuffer | null;
   layout: KvLayout;
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';

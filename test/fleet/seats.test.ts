@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
-import { checkMemory, leastMemory } from '../../src/fleet/memory-needs.ts';
+import { checkMemory, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
@@ -186,4 +186,15 @@ describe("D's pool, when nobody says how large", () => {
     expect((blocks(many) - forTwo) * bytesPerBlock).toBe(2 ** 26);
     expect((blocks({ ...many, decode: 4 }) - forTwo) * bytesPerBlock).toBe(2 ** 24);
   });
+});
+
+test('weights are shared where a copy of them fits beside all, and more than one engine wants them', () => {
+  const two = options({});
+  const { total } = leastMemory(two, nano);
+  const { byteLength } = sharedMemory(two, nano, null)!.memory;
+  // All but the last norm.
+  expect(byteLength).toBeGreaterThan(0.99 * (leastMemory(two, nano).weights / 2));
+  expect(sharedMemory(two, nano, total + byteLength)).not.toBeNull();
+  expect(sharedMemory(two, nano, total + byteLength - 1)).toBeNull();
+  expect(sharedMemory(ofFile({ rolesets: [{ both: 1 }] }), nano, null)).toBeNull();
 });
