@@ -34,6 +34,7 @@ import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts
 
 export const runSpec: CommandSpec = {
   usage: 'run',
+  run,
   description:
     'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
   groups: [
@@ -66,7 +67,7 @@ export const runSpec: CommandSpec = {
 /** Logits are kept, to tell how far modes part, up to so many bytes. */
 const MOST_KEPT_LOGITS = 32 * 2 ** 20;
 
-export async function run(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function run(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   const { backend } = deps;
   const architecture = await backend.architecture(config.model);
   const conversations = await chooseConversations(config, architecture, deps);
