@@ -12,6 +12,9 @@ import { textOutput, writeJson } from './json-option.ts';
 import { createProgress } from './progress.ts';
 import { left, renderTable, styleOf } from './table.ts';
 
+/** A message that was lost is asked for again twice, each time after 20 s of silence. */
+const PATIENCE_MS = 120_000;
+
 const OF_THE_CHECKS = ['fixture', 'html', 'markdown', 'junit'] as const;
 
 export async function verifyFaults(
@@ -37,7 +40,7 @@ export async function verifyFaults(
       faults,
       seed: config.seed,
       kinds: Object.keys(FAULTS) as FaultKind[],
-      patienceMs: adapter.software ? 60_000 : 30_000,
+      patienceMs: PATIENCE_MS,
       clock: { now, sleep: (ms, stop) => deps.sleep(ms, stop) },
       signal,
       cluster: clusterOptions(config, await backend.architecture('nano'), adapter.software),
@@ -79,7 +82,7 @@ export function faultLines(report: FaultReport, adapter: string, seconds: string
   ].join(' ');
   const verdict =
     violations.length === 0
-      ? c.green('No wrong token, no block held, no request parked, no caller hanging, memory as before.')
+      ? c.green('No wrong token; nothing held, parked or hanging; memory as before.')
       : c.red(`${plural(violations.length, 'rule')} broken:`);
   return [
     ...renderTable(columns, rows, styleOf(color)),

@@ -1,5 +1,5 @@
 /** The settings of a benchmark: what is served, by how many clients, how often, and against what. vLLM's names and meanings where it has them. */
-import { anyNumber, flag, listOf, oneOf, positive, text, wholeNumber } from './fields.ts';
+import { anyNumber, flag, listOf, oneOf, positive, text, time, wholeNumber } from './fields.ts';
 
 export const EXPERIMENTS = ['no-prefix-caching', 'prefix-caching', 'eviction'] as const;
 export type ExperimentName = (typeof EXPERIMENTS)[number];
@@ -39,6 +39,7 @@ export function percentages(list: string): number[] | null {
 export const shareOf = (text: string): number => Number.parseFloat(text) / 100;
 
 const wantedScale = "1, or 1/N with a whole number N, such as '1/16'";
+const wantedSlo = 'a time above 0, such as 200ms or 1s';
 const wantedBudget = "a time above 0, such as '10m', '90s' or '1h30m'";
 const wantedWarmup = "percentages below 100 with commas between, such as '0%,50%'";
 
@@ -109,6 +110,14 @@ export const bench = {
   conversationSampling: oneOf(['round_robin', 'random']).default('round_robin').meta({
     description: "Which active conversation is next. vLLM's conversation_sampling and default.",
     value: 'HOW',
+  }),
+  sloTtft: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
+    description: 'Where policies are compared: a request counts as good only with such a TTFT at most.',
+    value: 'TIME',
+  }),
+  sloTpot: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
+    description: 'The same of its time a token after the first.',
+    value: 'TIME',
   }),
   warmupStep: flag().default(false).meta({
     description: 'Serves the first turn of every conversation beforehand and does not count it.',

@@ -48,7 +48,8 @@ export const cluster = {
     value: 'BLOCKS',
   }),
   dBlocks: blocks().nullable().default(null).meta({
-    description: "KV blocks in D's pool. Left out: room for two of the longest requests.",
+    description:
+      "KV blocks in D's pool. Left out: room for two of the longest requests, and for what D holds for the next turns of --max-num-seqs conversations, the latter up to 64 MiB over all D.",
     value: 'BLOCKS',
   }),
   ttl: seconds().default(480).meta({

@@ -49,6 +49,18 @@ export function anyNumber(wanted: string, range: Range) {
   return z.preprocess(fromText, ranged(z.number({ error: wanted }), range, wanted));
 }
 
+/** Milliseconds, of '50ms', '1s' or a plain number of them. */
+export function time(wanted: string, range: Range) {
+  return z.preprocess(
+    (value) => {
+      if (typeof value !== 'string') return value;
+      const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s)?$/.exec(value.trim()) ?? [];
+      return number === undefined ? value : Number(number) * (unit === 's' ? 1000 : 1);
+    },
+    ranged(z.number({ error: wanted }), range, wanted),
+  );
+}
+
 /** Whatever can be written: a number of a JSON file is taken as it would be typed. */
 export function text(wanted: string) {
   return z.preprocess(

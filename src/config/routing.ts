@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { parsedJson } from './cluster-schema.ts';
-import { didYouMean } from './fields.ts';
+import { didYouMean, time } from './fields.ts';
 
 export const ROUTING_NAMES = [
   'round-robin',
@@ -13,6 +13,12 @@ export const ROUTING_NAMES = [
   'least-request',
   'session-affinity',
   'prefix-cache',
+  'aibrix-pd',
+  'llm-d',
+  'dynamo',
+  'sglang',
+  'mooncake',
+  'least-ttft',
 ] as const;
 export type RoutingName = (typeof ROUTING_NAMES)[number];
 
@@ -37,7 +43,7 @@ export function routingParts(name: string): { name: RoutingName; weight: number 
 const WANTED = `policies with commas between, of ${ROUTING_NAMES.join(', ')}; with weights (least-request:1,prefix-cache:2) they are mixed into one`;
 
 /** Neighbours with weights are one mix: 'a,b:1,c:2' is two choices, 'a' and 'b:1,c:2'. */
-function choices(value: unknown): unknown {
+export function routingChoices(value: unknown): unknown {
   const parts = typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value;
   if (!Array.isArray(parts) || typeof value !== 'string') return parts;
   return parts.reduce<string[]>((all, part, i) => {
@@ -57,19 +63,10 @@ function wrong(name: string): string | null {
   return null;
 }
 
-const WANTED_AGE = 'a time such as 50ms or 1s, or 0';
-
-/** Of '50ms', '1s', '50': milliseconds; anything else as it is. */
-function milliseconds(value: unknown): unknown {
-  if (typeof value !== 'string') return value;
-  const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s)?$/.exec(value.trim()) ?? [];
-  return number === undefined ? value : Number(number) * (unit === 's' ? 1000 : 1);
-}
-
 export const routing = {
   routing: z
     .preprocess(
-      choices,
+      routingChoices,
       z
         .array(
           z.string({ error: WANTED }).superRefine((name, context) => {
@@ -99,12 +96,9 @@ export const routing = {
       description: 'Parameters of the policies, by policy: JSON, or a file of it.',
       value: 'JSON|FILE',
     }),
-  signalAge: z
-    .preprocess(milliseconds, z.number({ error: WANTED_AGE }).min(0, { error: WANTED_AGE }))
-    .default(0)
-    .meta({
-      description:
-        "How old what a policy knows of the engines' load and caches is, as a scraped metric would be; 0: as it is now.",
-      value: 'TIME',
-    }),
+  signalAge: time('a time such as 50ms or 1s, or 0', { min: 0 }).default(0).meta({
+    description:
+      "How old what a policy knows of the engines' load and caches is, as a scraped metric would be; 0: as it is now.",
+    value: 'TIME',
+  }),
 };

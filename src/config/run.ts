@@ -69,7 +69,12 @@ export function parseRunConfig(
   label: (key: string) => string = (key) => `'${key}'`,
 ): RunConfig {
   const result = runConfigSchema.safeParse(input ?? {});
-  if (!result.success) throw new ConfigError(sentence(result.error.issues[0]!, input, label));
+  if (!result.success) {
+    const { issues } = result.error;
+    // What is missing may only be misspelt.
+    const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]!;
+    throw new ConfigError(sentence(issue, input, label));
+  }
   const config: { -readonly [K in RunKey]: RunConfig[K] } = result.data;
   const given = (key: RunKey): boolean =>
     (input as Record<string, unknown> | null | undefined)?.[key] !== undefined;

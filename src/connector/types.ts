@@ -42,6 +42,8 @@ export interface TransferCounters {
 }
 
 export interface TransferEvents {
+  /** An unread hold was given up for room. */
+  onHoldDropped(requestId: string, direction: HeldBlocks['direction']): void;
   /** A pull that has blocks to fetch begins. */
   onPull(info: PullInfo): void;
   /** A streamed pull learns which blocks it reads: the pairs of a chunk, with the holder's ids. */

@@ -25,9 +25,10 @@ import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
+import { droppedNote } from './dropped-note.ts';
 import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
-import { checkMemory } from './memory-needs.ts';
+import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
 import { policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -116,10 +117,12 @@ export class EngineCluster implements Cluster {
   ): Promise<EngineCluster> {
     const begun = clock.now();
     const files = await platform.openModel(options.model);
-    checkMemory(options, await loadArchitecture(options.model, files), platform.freeMemory());
+    const architecture = await loadArchitecture(options.model, files);
+    const free = platform.freeMemory();
+    checkMemory(options, architecture, free);
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
-      EnginePool.start(platform, clock, options, wire),
+      EnginePool.start(platform, clock, options, sharedMemory(options, architecture, free), wire),
     ]);
     if (text.status === 'rejected') {
       if (engines.status === 'fulfilled') await engines.value.shutdown();
@@ -266,8 +269,11 @@ export class EngineCluster implements Cluster {
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
     return this.#engineWatch.listen((notice) => {
-      if (notice.kind !== 'engine' || notice.event.kind !== 'waiting') return;
-      listener(notice.event.requestId, `${notice.engineId}: ${notice.event.reason}`);
+      if (notice.kind !== 'engine') return;
+      const { engineId, event } = notice;
+      if (event.kind === 'waiting') listener(event.requestId, `${engineId}: ${event.reason}`);
+      else if (event.kind === 'hold_dropped')
+        listener(event.requestId, `${engineId}: ${droppedNote(event.direction)}`);
     });
   }
 

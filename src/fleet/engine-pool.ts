@@ -3,6 +3,7 @@ import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineWire } from '../transport/channel.ts';
+import type { SharedMemory } from './memory-needs.ts';
 import { type EngineSpec, engineSpecs, engineStart } from './options.ts';
 import { connect, ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
@@ -29,16 +30,25 @@ export class EnginePool {
     this.#options = options;
   }
 
-  /** Throws KvferryError, with nothing left running. */
+  /** `shared`: what the engines make their weights in. Throws KvferryError, with nothing left running. */
   static async start(
     platform: Platform,
     clock: Clock,
     options: ClusterOptions,
+    shared: SharedMemory | null = null,
     wire?: EngineWire,
   ): Promise<EnginePool> {
     const pool = new EnginePool(platform, clock, options, wire);
     const specs = engineSpecs(options);
-    const started = await Promise.allSettled(specs.map((spec) => pool.#start(spec, 1, options.mode)));
+    const first = async (spec: EngineSpec): Promise<ThreadEngine> => {
+      try {
+        return await pool.#start(spec, 1, options.mode, shared?.memory);
+      } catch (error) {
+        shared?.abandon();
+        throw error;
+      }
+    };
+    const started = await Promise.allSettled(specs.map(first));
     for (const [i, result] of started.entries())
       if (result.status === 'fulfilled') pool.#seats.push({ spec: specs[i]!, engine: result.value, life: 1 });
     try {
@@ -104,8 +114,13 @@ export class EnginePool {
     await Promise.all(this.all.map((engine) => engine.shutdown()));
   }
 
-  #start(spec: EngineSpec, life: number, mode: Mode): Promise<ThreadEngine> {
-    const start = engineStart(this.#options, spec, life, mode);
+  #start(
+    spec: EngineSpec,
+    life: number,
+    mode: Mode,
+    sharedWeights: SharedArrayBuffer | null = null,
+  ): Promise<ThreadEngine> {
+    const start = { ...engineStart(this.#options, spec, life, mode), sharedWeights };
     return ThreadEngine.start(this.#platform, start, spec, this.#clock);
   }
 }

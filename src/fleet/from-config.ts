@@ -3,14 +3,29 @@ import { type ConnectorConfig, kvTransferConfigSchema } from '../config/kv-trans
 import type { RoutingChoice } from '../config/routing.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
-import type { Architecture } from '../model/types.ts';
+import { type Architecture, kvBlockBytes } from '../model/types.ts';
 import { parseLink } from '../transport/link.ts';
 import { policyOf } from './routing-in-force.ts';
-import { fleetOf } from './seats.ts';
+import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
 
 /** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
 const DEFAULT_MAX_MODEL_LEN = 8192;
+
+/** Most memory that the default pools of all D give to holds for P: little beside what models take, some hundred turns of a small one. */
+const MOST_HOLD_BYTES = 2 ** 26;
+
+/** What a D keeps for P's next turns, beside what it computes: of as many conversations as run at once, as far as that is little. */
+function blocksForHolds(
+  { maxNumSeqs, blockSize, kvDtype }: RunConfig,
+  architecture: Architecture,
+  maxModelLen: number,
+  { seats }: FleetOptions,
+): number {
+  const bytes = MOST_HOLD_BYTES / Math.max(1, seats.filter(({ role }) => role === 'decode').length);
+  const affordable = Math.floor(bytes / kvBlockBytes(architecture, blockSize, kvDtype));
+  return Math.min(maxNumSeqs * Math.ceil(maxModelLen / blockSize), affordable);
+}
 
 /** Throws ConfigError. */
 export function clusterOptions(
@@ -25,6 +40,8 @@ export function clusterOptions(
     );
   }
   const roomForTwo = 2 * Math.ceil(maxModelLen / config.blockSize) + 1;
+  const fleet = fleetOf(config);
+  const roomForHolds = blocksForHolds(config, architecture, maxModelLen, fleet);
   const options: ClusterOptions = {
     model: config.model,
     weightSeed: config.seed,
@@ -34,8 +51,8 @@ export function clusterOptions(
     mode: config.mode.at(-1) ?? 'bidirectional',
     blockSize: config.blockSize,
     prefill: { numBlocks: config.pBlocks ?? roomForTwo, enablePrefixCaching: config.prefixCaching },
-    decode: { numBlocks: config.dBlocks ?? roomForTwo, enablePrefixCaching: true },
-    fleet: fleetOf(config),
+    decode: { numBlocks: config.dBlocks ?? roomForTwo + roomForHolds, enablePrefixCaching: true },
+    fleet,
     placement: config.modeOfFleet,
     // A software adapter computes 2,048 rows in seconds; the other requests should not wait for that.
     maxNumBatchedTokens: config.maxNumBatchedTokens ?? (software ? 256 : 2048),

@@ -1,6 +1,7 @@
 /** Whether a fleet fits the memory that there is, as far as that is known: found before any weight is generated or read. */
 import { AdapterError } from '../errors.ts';
 import { formatBytes } from '../measure/format.ts';
+import { abandon, sharedBytes } from '../model/shared-weights.ts';
 import { type Architecture, kvBlockBytes } from '../model/types.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { countEngines, engineSpecs, poolOf } from './options.ts';
@@ -39,4 +40,24 @@ export function checkMemory(options: Sizes, architecture: Architecture, free: nu
       `software adapter computes in; nothing was loaded: use ${fewer}a smaller model, ${smaller}fewer KV blocks (--p-blocks, ` +
       '--d-blocks), or end other programs',
   );
+}
+
+/** What engines that start together make their weights in, once for all. */
+export interface SharedMemory {
+  memory: SharedArrayBuffer;
+  /** One of them is gone: nobody waits for what it had in hand. */
+  abandon(): void;
+}
+
+/** null: for one engine, or where there is no room for a copy beside the engines' own. */
+export function sharedMemory(
+  options: Sizes,
+  architecture: Architecture,
+  free: number | null,
+): SharedMemory | null {
+  const bytes = sharedBytes(architecture, options.weightDtype);
+  if (bytes === null || engineSpecs(options).length < 2) return null;
+  if (free !== null && leastMemory(options, architecture).total + bytes > free) return null;
+  const memory = new SharedArrayBuffer(bytes);
+  return { memory, abandon: () => abandon(memory, architecture) };
 }

@@ -80,6 +80,7 @@ export function engineStart(
     link: options.link,
     peerLinks: linksOf(options, spec),
     checksum: options.checksum,
+    sharedWeights: null,
     gemm: options.gemm?.choice ?? null,
     keepLogits: options.keepLogits,
     poison: options.poison,

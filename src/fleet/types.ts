@@ -205,7 +205,10 @@ export interface Cluster {
   /** Spans recorded since the start, for what recording them costs. */
   spanCounts(): SpanCounts;
   onSpan(listener: (span: Span) => void): () => void;
-  /** Told when a request has waited for half a second while its engine stood still: for what, from whom, until when. */
+  /**
+   * Told when a request has waited for half a second while its engine stood still: for what, from whom, until when; and
+   * once when an engine gave up for room what it held for one that ended.
+   */
   onWaiting(listener: (requestId: string, reason: string) => void): () => void;
   close(): Promise<void>;
 }

@@ -9,6 +9,7 @@ import { loadWeights } from '../model/load-weights.ts';
 import { putOnDevice } from '../model/on-device.ts';
 import { countParameters } from '../model/presets.ts';
 import type { ModelRunner } from '../model/runner.ts';
+import { SharedWeights } from '../model/shared-weights.ts';
 import { type Architecture, kvBlockBytes } from '../model/types.ts';
 import type { Platform } from '../platform/types.ts';
 import {
@@ -42,12 +43,13 @@ export async function buildEngine(
   const { core } = start;
   const { blockSize, numBlocks, kvDtype } = core.cache;
   const files = await platform.openModel(start.model.name);
-  const weights = await loadWeights({
+  const own = await loadWeights({
     name: start.model.name,
     files,
     dtype: start.model.weightDtype,
     seed: start.model.weightSeed,
   });
+  const weights = start.sharedWeights ? new SharedWeights(own, start.sharedWeights) : own;
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {

@@ -24,12 +24,17 @@ export function buildPolicy(
   spans: EngineSpans,
 ): EnginePolicy {
   const config = { ...coreConfig, eosTokenIds };
+  let told = false;
   const connector =
     config.connector &&
     createConnector(config.connector, {
       engine: config,
       transport,
       clock,
+      onHoldDropped(requestId, direction) {
+        if (!told) send({ kind: 'hold_dropped', requestId, direction });
+        told = true;
+      },
       onPull: ({ requestId, remote, pairs, streamed }) =>
         send({
           kind: 'pull',

@@ -12,7 +12,7 @@ import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { CacheEvent } from '../engine/kv-cache-manager.ts';
-import type { RefusedRequest } from '../engine/kv-connector.ts';
+import type { HeldBlocks, RefusedRequest } from '../engine/kv-connector.ts';
 import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
@@ -28,6 +28,8 @@ import type { BlockPair, RemoteAddress, TransferResult } from '../transport/type
 export interface EngineStart {
   core: EngineCoreConfig;
   model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
+  /** Where engines that start together make their weights, once for all; null: this one makes its own. */
+  sharedWeights: SharedArrayBuffer | null;
   layout: KvLayout;
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
@@ -171,5 +173,7 @@ export type EngineEvent =
   | { kind: 'cache'; events: CacheEvent[]; atMs: number }
   /** Nothing has moved for half a second, and this keeps the request from running. */
   | { kind: 'waiting'; requestId: string; reason: string }
+  /** The pool is too small for what is held: the first time that a hold was given up for room since the policy was built. */
+  | { kind: 'hold_dropped'; requestId: string; direction: HeldBlocks['direction'] }
   /** The device was lost or the loop failed; nothing more will come. */
   | { kind: 'dead'; error: WireError };

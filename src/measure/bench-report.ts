@@ -3,6 +3,7 @@
  * milliseconds of a clock that ran. Does not make reports: bench-summary.ts and bench-comparison.ts do.
  */
 import { z } from 'zod';
+import { benchRoutingSchema } from './bench-routing.ts';
 import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';
 
@@ -117,7 +118,18 @@ export const benchModeSchema = z.strictObject({
   held_for_p: heldSchema.nullable().describe('On D, for the next turn: what reuse costs in memory.'),
   held_for_d: heldSchema.nullable().describe('On P, until D has read.'),
   preemptions: count.nullable(),
+  holds_dropped: z
+    .strictObject({ for_p: count, for_d: count })
+    .optional()
+    .describe('Unread blocks of ended requests that gave way to requests that waited for room.'),
+  not_pulled: z
+    .record(z.string(), count)
+    .optional()
+    .describe('Prompts that nothing was pulled for although something was offered, by why.'),
   first_use_compilations: count.nullable().describe('Must be 0 for the times to count.'),
+  routing: benchRoutingSchema
+    .optional()
+    .describe('How the policy shared the work out: where policies are compared.'),
   samples: z.array(sampleSchema).describe('In the order in which they began.'),
 });
 

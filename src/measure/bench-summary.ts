@@ -19,6 +19,8 @@ export interface MeasuredRequest {
   output: readonly (number | string)[];
   bytesPToD: number | null;
   bytesDToP: number | null;
+  /** Engines that served it, and whose KV was offered; absent where nothing routes. */
+  routed?: { prefill: string | null; decode: string; load: string | null };
   /** It was served both ways. */
   audit?: TurnAudit;
 }
@@ -41,6 +43,8 @@ export interface ModeFacts {
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
   preemptions: number | null;
+  /** null where nobody counts it. */
+  notPulled: { holdsDropped: { for_p: number; for_d: number }; noPulls: Record<string, number> } | null;
   firstUseCompilations: number | null;
   warmupPercentages: readonly number[];
 }
@@ -79,6 +83,10 @@ export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeF
     held_for_p: heldOf(facts.heldForP, facts.blockBytes),
     held_for_d: heldOf(facts.heldForD, facts.blockBytes),
     preemptions: facts.preemptions,
+    ...(facts.notPulled && {
+      holds_dropped: facts.notPulled.holdsDropped,
+      not_pulled: facts.notPulled.noPulls,
+    }),
     first_use_compilations: facts.firstUseCompilations,
     samples,
   };

@@ -6,6 +6,7 @@ import { matricesOf } from './matrices.ts';
 import {
   type Allocate,
   type Architecture,
+  type Columns,
   inMemory,
   type LayerWeights,
   type Matrix,
@@ -118,15 +119,15 @@ export class SharedWeights implements ModelWeights {
     this.#pieces = piecesOf(own.architecture, own.dtype);
   }
 
-  async embedding(allocate: Allocate = inMemory): Promise<Matrix> {
-    const made = await this.#take(0, allocate);
-    return made ? (made.embedding as Matrix) : this.#own.embedding(allocate);
+  async embedding(allocate: Allocate = inMemory, columns?: Columns): Promise<Matrix> {
+    const made = await this.#take(0, allocate, columns);
+    return made ? (made.embedding as Matrix) : this.#own.embedding(allocate, columns);
   }
 
-  async lmHead(allocate: Allocate = inMemory): Promise<Matrix | null> {
+  async lmHead(allocate: Allocate = inMemory, columns?: Columns): Promise<Matrix | null> {
     if (this.architecture.tieWordEmbeddings) return null;
-    const made = await this.#take(1, allocate);
-    return made ? (made.lmHead as Matrix) : this.#own.lmHead(allocate);
+    const made = await this.#take(1, allocate, columns);
+    return made ? (made.lmHead as Matrix) : this.#own.lmHead(allocate, columns);
   }
 
   finalNorm(): Promise<Float32Array> {
@@ -136,15 +137,24 @@ export class SharedWeights implements ModelWeights {
   async layer(index: number, allocate: Allocate = inMemory): Promise<LayerWeights> {
     const made = await this.#take(index + 2, allocate);
     if (!made) return this.#own.layer(index, allocate);
-    const absent = { qkvBias: null, qNorm: null, kNorm: null, oBias: null, gateUpBias: null, downBias: null };
-    return { ...absent, ...made } as LayerWeights;
+    const {
+      qkvBias = null,
+      qNorm = null,
+      kNorm = null,
+      oBias = null,
+      gateUpBias = null,
+      downBias = null,
+    } = made;
+    const { attentionOutNorm = null, mlpOutNorm = null } = made;
+    const perhaps = { qkvBias, qNorm, kNorm, oBias, gateUpBias, downBias, attentionOutNorm, mlpOutNorm };
+    return { ...made, ...perhaps } as LayerWeights;
   }
 
   /** Copied from the shared memory, once it is there; meanwhile others are made. null: whoever had it in hand failed. */
-  async #take(wanted: number, allocate: Allocate): Promise<Made | null> {
+  async #take(wanted: number, allocate: Allocate, some?: Columns): Promise<Made | null> {
     for (;;) {
       const state = Atomics.load(this.#states, wanted);
-      if (state === STATE.made) return this.#copy(this.#pieces[wanted]!, allocate);
+      if (state === STATE.made) return this.#copy(this.#pieces[wanted]!, allocate, some);
       if (state === STATE.failed) return null;
       const next = this.#claim(wanted);
       if (next === null) await new Promise((resolve) => setTimeout(resolve, 1));
@@ -181,25 +191,35 @@ export class SharedWeights implements ModelWeights {
     }
   }
 
-  #copy({ offset, fields }: Piece, allocate: Allocate): Made {
+  /** `some`: of a matrix only these columns. */
+  #copy({ offset, fields }: Piece, allocate: Allocate, some?: Columns): Made {
     const copied: Made = {};
     for (const field of fields) {
-      const { name, dtype, rows, columns } = field;
+      const { name, dtype, rows } = field;
       const shared = this.#view(offset, field);
-      if (columns === null) copied[name] = Float32Array.from(shared);
-      else {
-        const data = allocate(name, dtype, elementsOf(field));
-        data.set(shared);
-        copied[name] = { dtype, rows, columns, data } as Matrix;
+      if (field.columns === null) {
+        copied[name] = Float32Array.from(shared);
+        continue;
       }
+      const columns = some?.count ?? field.columns;
+      const [from, to] = [pad4(field.columns), pad4(columns)];
+      const data = allocate(name, dtype, pad4(rows) * to);
+      if (from === to) data.set(shared);
+      else {
+        const first = some?.first ?? 0;
+        for (let row = 0; row < rows; row++)
+          data.set(shared.subarray(row * from + first, row * from + first + to), row * to);
+      }
+      copied[name] = { dtype, rows, columns, data } as Matrix;
     }
     return copied;
   }
 
-  #view(offset: number, field: Field): Uint16Array | Float32Array {
+  #view(offset: number, field: Field): Uint16Array<SharedArrayBuffer> | Float32Array<SharedArrayBuffer> {
     const at = offset + field.offset;
+    const elements = elementsOf(field);
     return field.dtype === 'f16'
-      ? new Uint16Array(this.#memory, at, elementsOf(field))
-      : new Float32Array(this.#memory, at, elementsOf(field));
+      ? new Uint16Array(this.#memory, at, elements)
+      : new Float32Array(this.#memory, at, elements);
   }
 }

@@ -6,6 +6,7 @@ import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { PromptAccount } from '../engine/types.ts';
+import { RequestError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
 import { ANYWHERE, type Placed, type Placement, partners, place } from './placement.ts';
@@ -73,6 +74,10 @@ export interface Routing {
   decode: EngineView;
   /** The decode engine prefills too: the hand-over would cost more. */
   alone?: boolean;
+  /** P computes all that it lacks itself, whoever holds it. */
+  recompute?: boolean;
+  /** Nobody should serve it now, and why: the turn fails with that. */
+  refused?: string;
   /** One sentence's worth, for people. */
   why: string;
   /** What candidates scored; of whom there is none, the policy did not score. */
@@ -117,7 +122,7 @@ export interface RoutingPolicy {
 
 /**
  * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. Throws
- * RequestError when no roleset takes the prompt.
+ * RequestError when no roleset takes the prompt, and when the policy refuses the turn.
  */
 export function planTurn(
   request: RouteRequest,
@@ -129,11 +134,13 @@ export function planTurn(
   const byMode = mode === 'monolithic' ? 'mode monolithic' : laterLocal(mode, turnsBefore);
   const turn = { promptTokens: promptTokenIds.length, alone: byMode !== null };
   const placed = place(turn, engines, placement);
-  const { prefill, decode, why, alone: local } = routed(request, placed, policy, placement);
+  const routing = routed(request, placed, policy, placement);
+  const { prefill, decode, why, alone: local, recompute, refused } = routing;
+  if (refused !== undefined) throw new RequestError(`the routing policy refuses the turn: ${refused}`);
   if (byMode !== null) return alone(decode, byMode);
   if (placed.alone) return alone(decode, `no P and D that take it: ${why}`);
   if (local) return alone(decode, why);
-  const load = mode === 'bidirectional' && held ? { from: held.engineId } : null;
+  const load = mode === 'bidirectional' && held && !recompute ? { from: held.engineId } : null;
   return { way: handover, prefill: prefill.engineId, decode: decode.engineId, load, why };
 }
 

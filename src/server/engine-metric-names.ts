@@ -30,6 +30,10 @@ export const PLAIN_METRICS: readonly string[] = [
   'vllm:cache_config_info',
 ];
 
+const HOLD_READERS = ['prefill', 'decode'] as const;
+export const NO_PULL_REASONS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
+export const PULL_FAILURES = ['declined', 'expired', 'refused', 'failed', 'dead'] as const;
+
 export interface EngineMetricsOptions {
   /** As requests name the model. */
   modelName: string;
@@ -177,5 +181,23 @@ export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }
       tokens('failed NIXL KV Cache notifications'),
     ),
     expired: kit.counter('vllm:nixl_num_kv_expired_reqs_total', tokens('requests that had their KV expire')),
+    holdsDropped: kit.counters(
+      'kvferry:holds_dropped_total',
+      'Unread blocks of ended requests given up for room: for whom they were kept (prefill: the next turn on P).',
+      'reader',
+      HOLD_READERS,
+    ),
+    noPulls: kit.counters(
+      'kvferry:prompts_not_pulled_total',
+      'Prompts that nothing was pulled for although something was offered, by why.',
+      'reason',
+      NO_PULL_REASONS,
+    ),
+    pullsNotDone: kit.counters(
+      'kvferry:pulls_not_done_total',
+      'Pulls that did not bring all, by how they ended.',
+      'outcome',
+      PULL_FAILURES,
+    ),
   };
 }

@@ -9,7 +9,9 @@ import {
   defineEngineMetrics,
   type EngineMetricsOptions,
   type FINISHED_REASONS,
+  NO_PULL_REASONS,
   PLAIN_METRICS,
+  PULL_FAILURES,
 } from './engine-metric-names.ts';
 import { MetricKit } from './metric-kit.ts';
 
@@ -85,6 +87,15 @@ export class EngineMetrics {
     this.#follow('failed transfers', m.failedTransfers, transfers?.numFailedTransfers ?? 0);
     this.#follow('failed notifications', m.failedNotifications, transfers?.numFailedNotifications ?? 0);
     this.#follow('expired', m.expired, transfers?.numKvExpired ?? 0);
+    for (const reason of NO_PULL_REASONS)
+      this.#follow(`no pull: ${reason}`, { inc: (by) => m.noPulls(reason, by) }, stats.noPulls[reason]);
+    if (!transfers) return;
+    const { holdsDropped, pullsNotDone } = transfers;
+    // Named by who would have read them: D's holds are P's to read.
+    this.#follow('dropped for P', { inc: (by) => m.holdsDropped('prefill', by) }, holdsDropped.decode);
+    this.#follow('dropped for D', { inc: (by) => m.holdsDropped('decode', by) }, holdsDropped.prefill);
+    for (const outcome of PULL_FAILURES)
+      this.#follow(`pull ${outcome}`, { inc: (by) => m.pullsNotDone(outcome, by) }, pullsNotDone[outcome]);
   }
 
   text(): Promise<string> {

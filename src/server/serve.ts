@@ -6,6 +6,7 @@ import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
+import { droppedNote } from '../fleet/dropped-note.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
@@ -90,6 +91,10 @@ export async function startServer(
     return urlOf(options.adminHost, server);
   };
   const revival = keepAlive(cluster, options.log);
+  cluster.onNotice((notice) => {
+    if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
+      options.log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
+  });
   const end = async (graceMs: number) => {
     for (const { observability } of observed) observability.close();
     await closePorts(opened, graceMs);

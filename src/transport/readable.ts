@@ -29,9 +29,9 @@ const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
     times: 'object',
     descriptors: 'number',
   },
+  alive: transfer,
   credit: { epoch: 'number', slot: 'number' },
   cancel: transfer,
-  alive: transfer,
   read_ended: { ...transfer, outcome: 'string', message: 'string' },
   notification: { notification: 'object', postedAt: 'number' },
 };

@@ -292,3 +292,70 @@ describe('kvferry verify', () => {
     expect(xml).toMatch(/skipped="1"/);
   });
 });
+
+describe('a fleet', () => {
+  const fleet = JSON.stringify({ rolesets: [{ prefill: 2, decode: [{ blocks: 40 }] }, { both: 1 }] });
+
+  test('by numbers: run, and what the start says of it', async () => {
+    const world = fakeWorld();
+    expect(await main(['run', '--model', 'nano', '--prefill', '2', '--decode', '3'], world.deps)).toBe(0);
+    expect(world.err()).toMatch(/starting 2 P and 3 D with nano on fake \(auto\): [\d.]+ MiB at least/);
+    const { engines } = world.clusters[0]!.info;
+    expect(engines.map(({ engineId }) => engineId)).toEqual([
+      'prefill-0',
+      'prefill-1',
+      'decode-0',
+      'decode-1',
+      'decode-2',
+    ]);
+    expect(world.out()).toMatch(/prefill-1 weights/);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+  });
+
+  test('from a file, and from a config file that has it inside', async () => {
+    for (const args of [
+      ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'],
+      ['--config', 'config.json'],
+    ]) {
+      const config = JSON.stringify({ fleet: JSON.parse(fleet), modeOfFleet: 'replica' });
+      const world = fakeWorld({}, { 'fleet.json': fleet, 'config.json': config });
+      expect(await main(['doctor', '--model', 'nano', ...args], world.deps)).toBe(0);
+      expect(world.err()).toContain('starting 2 P, 1 D and 1 that does both with nano');
+      const { options } = world.clusters[0]!;
+      expect(options.placement).toBe('replica');
+      expect(options.fleet!.seats.map(({ name, own }) => [name, own])).toEqual([
+        ['prefill-0', {}],
+        ['prefill-1', {}],
+        ['decode-0', { numBlocks: 40 }],
+        ['both-0', {}],
+      ]);
+    }
+  });
+
+  test.each([
+    [['--fleet', 'none.json'], 'cannot read none.json'],
+    [['--fleet', 'text'], 'text is no JSON'],
+    [['--fleet', 'fleet.json', '--prefill', '3'], '--fleet and --prefill are both given'],
+    [['--fleet', 'half.json'], 'roleset roleset-0 has 1 P and no D'],
+    [['--fleet', 'typo.json'], "--fleet has an unknown field 'rolests'"],
+    [['--prefill', '0'], "--prefill is '0': wanted a whole number of engines from 1 to 64"],
+    [['--mode-of-fleet', 'poled'], 'wanted one of pooled, replica (did you mean pooled?)'],
+  ])('%j is one sentence, before anything starts', async (args, expected) => {
+    const files = {
+      'fleet.json': fleet,
+      text: 'two of each',
+      'half.json': '{"rolesets":[{"prefill":1}]}',
+      'typo.json': '{"rolests":[]}',
+    };
+    const world = fakeWorld({}, files);
+    expect(await main(['run', '--model', 'nano', ...args], world.deps)).toBe(2);
+    expect(world.err()).toContain(expected);
+    expect(world.clusters).toHaveLength(0);
+  });
+
+  test('commands that measure one P and one D take none', async () => {
+    const world = fakeWorld();
+    expect(await main(['sweep', '--prefill', '2'], world.deps)).toBe(2);
+    expect(world.err()).toContain('--prefill is an option of kvferry run and');
+  });
+});

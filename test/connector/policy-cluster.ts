@@ -32,6 +32,8 @@ export class Net {
   readonly #underWay: (() => void)[] = [];
   /** Asked once a READ: true makes it fail half way. */
   failsNext: () => boolean = () => false;
+  /** Asked once a notification: how often it arrives. */
+  copies: () => number = () => 1;
   blocksMoved = 0;
   /** Streamed gathers whose blocks were given back before they were submitted. */
   revoked = 0;
@@ -44,6 +46,7 @@ export class Net {
   leave(engineId: string): void {
     this.#nodes.get(engineId)?.end();
     this.#nodes.delete(engineId);
+    for (const { handlers } of this.#nodes.values()) handlers.onPeerGone?.(engineId);
   }
 
   node(remote: RemoteAddress): PolicyTransport | undefined {
@@ -95,7 +98,8 @@ class PolicyTransport implements ServingTransport {
 
   notify(remote: RemoteAddress, notification: PeerNotification): void {
     const from = this.identity.engineId;
-    this.#net.post(() => this.#net.node(remote)?.handlers.onNotification?.(from, notification));
+    for (let copies = this.#net.copies(); copies > 0; copies--)
+      this.#net.post(() => this.#net.node(remote)?.handlers.onNotification?.(from, notification));
   }
 
   read(request: ReadRequest): Promise<TransferResult> {
@@ -187,7 +191,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     const { blockSize } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes: [1] };
     const transport = new PolicyTransport(identity, net);
-    const silent = { onPull() {}, onChunk() {}, onTransfer() {} };
+    const silent = { onHoldDropped() {}, onPull() {}, onChunk() {}, onTransfer() {} };
     const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
     super(config, { connector, clock });
     this.#net = net;
@@ -260,16 +264,29 @@ export class PolicyNode extends TestEngine implements EngineClient {
 export class PolicyCluster {
   readonly clock = new TestClock();
   readonly net = new Net();
-  readonly p: PolicyNode;
-  readonly d: PolicyNode;
+  p: PolicyNode;
+  d: PolicyNode;
+  readonly #make: (role: EngineRole, life: string) => PolicyNode;
+  #lives = 1;
   handover: Handover = 'pull';
   /** D's requests whose end came to whoever asked for the turn. */
   readonly taken: string[] = [];
 
   constructor(p: Sizes, d: Sizes, changes: Changes = {}) {
     const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
-    this.p = new PolicyNode('prefill-0', 5600, p, settings, this.clock, this.net);
-    this.d = new PolicyNode('decode-0', 5601, d, settings, this.clock, this.net);
+    this.#make = (role, life) => {
+      const [sizes, port] = role === 'prefill' ? [p, 5600] : [d, 5601];
+      return new PolicyNode(`${role}-0${life}`, port, sizes, settings, this.clock, this.net);
+    };
+    this.p = this.#make('prefill', '');
+    this.d = this.#make('decode', '');
+  }
+
+  /** Another takes the place of the one that ended. */
+  replace(role: EngineRole): void {
+    const engine = this.#make(role, `.${++this.#lives}`);
+    if (role === 'prefill') this.p = engine;
+    else this.d = engine;
   }
 
   /** One turn, by the router's ways. Returns what D generated, and its params for the next turn. */

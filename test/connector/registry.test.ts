@@ -16,6 +16,7 @@ const make = (name: string) => {
     transport,
     clock,
     onPull() {},
+    onHoldDropped() {},
     onChunk() {},
     onTransfer() {},
   };

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { EnginePool } from '../../src/fleet/engine-pool.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
-import type { EngineEvent, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
+import type { EngineEvent, EngineStart, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
 import { expose } from '../../src/host/rpc.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Platform } from '../../src/platform/types.ts';
@@ -16,7 +16,10 @@ interface Thread {
   tell(event: EngineEvent): void;
 }
 
-function platformOf(addPeer: (name: string) => void = () => {}) {
+function platformOf(
+  addPeer: (name: string) => void = () => {},
+  starting: (name: string, start: EngineStart) => void = () => {},
+) {
   const threads: Thread[] = [];
   const startEngineThread: Platform['startEngineThread'] = async (name) => {
     const { port1, port2 } = new MessageChannel();
@@ -33,7 +36,8 @@ function platformOf(addPeer: (name: string) => void = () => {}) {
     };
     threads.push(thread);
     const serving: Partial<ServingApi> = {
-      async start(_, events) {
+      async start(start, events) {
+        starting(name, start);
         thread.tell = (event) => events.postMessage(event);
         return {} as EngineStarted;
       },
@@ -117,4 +121,27 @@ test('each asks those that serve: one that ended, or ends while it is asked, is 
     }),
   ).rejects.toThrow('another failure');
   await pool.shutdown();
+});
+
+test('engines that start together share where weights are made; one that fails is waited for by nobody', async () => {
+  const memory = new SharedArrayBuffer(16);
+  let abandoned = 0;
+  const shared = { memory, abandon: () => void abandoned++ };
+  const given: (number | undefined)[] = [];
+  const { platform, threads } = platformOf(undefined, (_, { sharedWeights }) =>
+    given.push(sharedWeights?.byteLength),
+  );
+  const pool = await EnginePool.start(platform, systemClock, options, shared);
+  threads[1]!.end();
+  await pool.replaceDead('bidirectional', async () => {});
+  // Who takes another's place makes its own.
+  expect(given).toEqual([16, 16, 16, undefined]);
+  expect(abandoned).toBe(0);
+  await pool.shutdown();
+  const failing = platformOf(undefined, (name) => {
+    if (name === 'decode-0') throw new Error('no device');
+  });
+  await expect(EnginePool.start(failing.platform, systemClock, options, shared)).rejects.toThrow('no device');
+  expect(abandoned).toBe(1);
+  expect(failing.threads.every(({ running }) => !running)).toBe(true);
 });

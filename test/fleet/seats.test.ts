@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
-import { checkMemory, leastMemory } from '../../src/fleet/memory-needs.ts';
+import { checkMemory, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
+import { kvBlockBytes } from '../../src/model/types.ts';
 
 const nano = presetArchitecture('nano');
 const options = (settings: object) =>
@@ -90,8 +91,14 @@ test('all engines count in what is needed of memory, each with its own pool', ()
   const needs = leastMemory(ofFile(file), nano);
   const two = leastMemory(options({}), nano);
   expect(needs.weights).toBe((two.weights / 2) * 7);
-  const { numBlocks } = options({}).decode;
-  expect(needs.kv).toBe((two.kv / (2 * numBlocks)) * (64 + 6 * numBlocks));
+  const { prefill, decode } = ofFile(file);
+  const perBlock = two.kv / (options({}).prefill.numBlocks + options({}).decode.numBlocks);
+  const ofRole = { prefill: prefill.numBlocks, decode: decode.numBlocks };
+  const all = engineSpecs(ofFile(file)).reduce(
+    (sum, { own, role }) => sum + (own.numBlocks ?? ofRole[role]),
+    0,
+  );
+  expect(needs.kv).toBe(perBlock * all);
   expect(() => checkMemory(options({ prefill: 2, decode: 2 }), nano, two.total)).toThrow(
     /^nano does not fit: 2 P and 2 D need .*: use fewer engines \(--prefill, --decode\), /,
   );
@@ -160,4 +167,34 @@ describe('one sentence for a fleet that contradicts itself', () => {
     );
     expect(() => options({ fleet: 'two' })).toThrow(/'fleet' is 'two': wanted an object with rolesets/);
   });
+});
+
+describe("D's pool, when nobody says how large", () => {
+  const blocks = (settings: object) => options(settings).decode.numBlocks;
+  const bytesPerBlock = kvBlockBytes(nano, 16, 'f32');
+
+  test('has room for two of the longest requests and for holds of all that run, if that is little', () => {
+    const small = { maxModelLen: 64, maxNumSeqs: 2, maxNumBatchedTokens: 64, kvDtype: 'f32' };
+    expect(blocks(small)).toBe(2 * 4 + 1 + 2 * 4);
+    expect(options(small).prefill.numBlocks).toBe(2 * 4 + 1);
+    expect(blocks({ ...small, dBlocks: 20 })).toBe(20);
+  });
+
+  test('gives holds no more than 64 MiB over all D', () => {
+    const many = { maxNumSeqs: 100_000, maxNumBatchedTokens: 100_000, kvDtype: 'f32' };
+    const forTwo = options(many).prefill.numBlocks;
+    expect((blocks(many) - forTwo) * bytesPerBlock).toBe(2 ** 26);
+    expect((blocks({ ...many, decode: 4 }) - forTwo) * bytesPerBlock).toBe(2 ** 24);
+  });
+});
+
+test('weights are shared where a copy of them fits beside all, and more than one engine wants them', () => {
+  const two = options({});
+  const { total } = leastMemory(two, nano);
+  const { byteLength } = sharedMemory(two, nano, null)!.memory;
+  // All but the last norm.
+  expect(byteLength).toBeGreaterThan(0.99 * (leastMemory(two, nano).weights / 2));
+  expect(sharedMemory(two, nano, total + byteLength)).not.toBeNull();
+  expect(sharedMemory(two, nano, total + byteLength - 1)).toBeNull();
+  expect(sharedMemory(ofFile({ rolesets: [{ both: 1 }] }), nano, null)).toBeNull();
 });

@@ -10,7 +10,7 @@ import { benchReport, runReport } from '../report/reports.ts';
 const OUTPUT_KEYS = new Set<RunKey>([
   ...(['json', 'html', 'markdown', 'junit', 'csv', 'assert', 'baseline', 'record'] as const),
   // A profile is a run of its own, in no other figure.
-  ...(['traceOut', 'gantt', 'profile', 'debug'] as const),
+  ...(['traceOut', 'gantt', 'profile', 'explainRouting', 'debug'] as const),
 ]);
 
 const movement = (report: Parameters<typeof compareWithBaseline>[0], earlier: typeof report, name: string) =>

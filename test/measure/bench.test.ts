@@ -45,6 +45,7 @@ const facts = {
   heldForP: { blockMs: 4000, peakBlocks: 9, overMs: 2000 },
   heldForD: null,
   preemptions: 0,
+  notPulled: null,
   firstUseCompilations: 0,
   warmupPercentages: [0, 50],
 };

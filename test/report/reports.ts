@@ -69,6 +69,7 @@ export function benchReport({ ttft, rounds, requests, pulled = 300 }: BenchShape
         heldForP: { blockMs: 9000, peakBlocks: 8, overMs: 4000 },
         heldForD: null,
         preemptions: 0,
+        notPulled: null,
         firstUseCompilations: 0,
         warmupPercentages: [],
       })!,

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { type EngineView, planAgain, planTurn, type RouteRequest } from '../../src/router/plan.ts';
+import {
+  type EngineView,
+  planAgain,
+  planTurn,
+  type RouteRequest,
+  type RoutingPolicy,
+} from '../../src/router/plan.ts';
 import { ROUND_ROBIN, view } from './policies.ts';
 
 const request: RouteRequest = {
@@ -65,4 +71,29 @@ test('after a failure each engine that serves is tried alone, once, those that d
     tried.add(next.engineId);
   }
   expect(order).toEqual(['d1', 'p0']);
+});
+
+test('a policy may have P compute what is held elsewhere', () => {
+  const recompute: RoutingPolicy = {
+    route: (_, { prefill, decode }) => ({
+      prefill: prefill[0]!,
+      decode: decode[0]!,
+      recompute: true,
+      why: 'sooner',
+    }),
+  };
+  const asked = { ...request, held: { engineId: 'd0', tokens: 3 } };
+  expect(planTurn(asked, [view('p0'), view('d0')], recompute)).toMatchObject({ way: 'pull', load: null });
+});
+
+test('a turn that the policy refuses fails with why', () => {
+  const refusing: RoutingPolicy = {
+    route: (_, { prefill, decode }) => ({
+      prefill: prefill[0]!,
+      decode: decode[0]!,
+      refused: 'too late',
+      why: '',
+    }),
+  };
+  expect(() => planTurn(request, [view('p0'), view('d0')], refusing)).toThrow('refuses the turn: too late');
 });

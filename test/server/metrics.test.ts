@@ -227,6 +227,12 @@ describe('values', () => {
     expect(value('num_failed_transfers_total')).toBe(1);
     expect(value('num_failed_notifications_total')).toBe(2);
     expect(value('num_kv_expired_reqs_total')).toBe(3);
+    const ours = (name: string, labels = {}) => sampleOf(families, `kvferry:${name}`, labels);
+    // D's holds are for P to read.
+    expect(ours('holds_dropped_total', { reader: 'prefill' })).toBe(5);
+    expect(ours('holds_dropped_total', { reader: 'decode' })).toBe(4);
+    expect(ours('pulls_not_done_total', { outcome: 'refused' })).toBe(8);
+    expect(ours('prompts_not_pulled_total', { reason: 'policy' })).toBe(0);
   });
 
   it('keeps nothing of ended requests: the text of 1,000 requests is as long as that of 10', async () => {

@@ -6,7 +6,7 @@
 import { ROUTING_NAMES } from '../../config/routing.ts';
 import { createBlockHasher, extendHashes } from '../../engine/block-hash.ts';
 import { quantile } from '../../measure/statistics.ts';
-import { planTurn } from '../../router/plan.ts';
+import { planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from '../../router/plan.ts';
 import { seededDraws } from '../../router/policies/definition.ts';
 import { makePolicy } from '../../router/policies/registry.ts';
 import { PrefixIndex } from '../../router/prefix-index.ts';
@@ -24,6 +24,9 @@ const BLOCK_SIZE = 16;
 /** Different prompts; every engine has a part of each. */
 const PROMPTS = 8;
 const WARM_UP = 500;
+/** Turns that are under way, and those of them that are not prefilled. */
+const UNDER_WAY = 200;
+const PREFILLING = 40;
 
 interface RoutingTime {
   policy: string;
@@ -102,22 +105,20 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
     const begun = performance.now();
     cachedTokens(engines[0]!.engineId);
     const found = performance.now();
-    const plan = planTurn(
-      {
-        number: turn,
-        nowMs,
-        conversationId: `conversation-${turn % 40}`,
-        promptTokenIds,
-        turnsBefore: turn % 3,
-        mode: 'bidirectional',
-        handover: 'pull',
-        held: null,
-        cachedTokens,
-      },
-      views.of(engines, nowMs),
-      policy,
-    );
+    const request: RouteRequest = {
+      number: turn,
+      nowMs,
+      conversationId: `conversation-${turn % 40}`,
+      promptTokenIds,
+      turnsBefore: turn % 3,
+      mode: 'bidirectional',
+      handover: 'pull',
+      held: null,
+      cachedTokens,
+    };
+    const plan = planTurn(request, views.of(engines, nowMs), policy);
     const done = performance.now();
+    tell(policy, request, plan);
     if (plan.way === 'alone') engines[turn % count]!.load.inFlight = turn % 5;
     else for (const engine of engines) if (engine.engineId === plan.decode) engine.load.inFlight = turn % 9;
     if (turn < WARM_UP) continue;
@@ -131,6 +132,17 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
     lookupUs: { p50: quantile(looked, 0.5) },
     goalUs,
   };
+}
+
+/** The turn begins, one before it is prefilled, and one longer ago ends: what policies that keep track have to look through. */
+function tell(policy: RoutingPolicy, request: RouteRequest, plan: TurnPlan): void {
+  const { number, promptTokenIds } = request;
+  const [prefill, decode] = plan.way === 'alone' ? [null, plan.engineId] : [plan.prefill, plan.decode];
+  const promptTokens = promptTokenIds.length;
+  policy.observe?.({ kind: 'planned', number, prefill, decode, promptTokens, request });
+  const prefilled = { number: number - PREFILLING, engineId: decode, ms: 30, prompt: null };
+  policy.observe?.({ kind: 'prefilled', ...prefilled });
+  policy.observe?.({ kind: 'ended', number: number - UNDER_WAY, outputTokens: 32 });
 }
 
 function loadOf(atMs: number, n: number) {

@@ -7,7 +7,8 @@ import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdi
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural } from '../format.ts';
 import { type Printer, printer } from '../table.ts';
-import { costTable, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
+import { routedModes, routingVerdicts, speedTable, WORK_LEGEND, workTable } from './routing-tables.ts';
+import { costTable, notPulled, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
   const printing = printer(out, color);
@@ -58,7 +59,9 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
   const { title, p_blocks, d_blocks, modes, comparisons, comparison, audit, published } = experiment;
   const pools = p_blocks === null ? '' : ` (blocks: P ${p_blocks}, D ${d_blocks})`;
   print(['', `${c.bold(`== ${title}`)}${pools}`]);
+  const routed = routedModes(experiment);
   for (const mode of Object.values(modes)) {
+    if (mode.routing && mode.errors.length === 0 && !mode.first_use_compilations) continue;
     const rate = `${mode.requests_per_second.toFixed(2)} requests/s`;
     const failed = mode.failed_requests > 0 ? `, ${mode.failed_requests} failed` : '';
     print(['', `${c.bold(mode.label)}: ${formatSeconds(mode.runtime_ms)}, ${rate}${failed}`]);
@@ -74,13 +77,20 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
         c.yellow,
       );
   }
+  if (routed.length > 0) {
+    print(['', c.bold('policies side by side')]);
+    print(speedTable(routed, style));
+    print(['', ...workTable(routed, style)]);
+    say(WORK_LEGEND, c.dim);
+  }
   if (Object.keys(comparisons).length > 0) {
     print(['', c.bold(`against ${comparison!.reference}`)]);
     print(ratioTable(experiment, style));
   }
-  if (Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
+  if (routed.length === 0 && Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
     print(['', c.bold('what it cost')]);
     print(costTable(modes, style));
+    for (const sentence of notPulled(modes)) say(sentence, c.yellow);
   }
   if (audit) {
     print(['']);
@@ -112,6 +122,8 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
   const lines = compared.flatMap((experiment): { text: string; tone: Tone }[] => {
     const { title, comparison, modes } = experiment;
+    if (routedModes(experiment).length > 0)
+      return routingVerdicts(experiment).map(({ text, outcome }) => ({ text, tone: TONE_OF[outcome] }));
     const { mean, p50 } = comparison!.ttft_ms;
     if (mean.ratio === null) return [];
     const name = modes[comparison!.candidate]?.label ?? comparison!.candidate;

@@ -1,6 +1,7 @@
 /** A benchmark's defaults, which follow from what the user gave, and settings that contradict each other. */
 import { EXPERIMENTS, scaleDivisor, shareOf } from '../../config/bench-schema.ts';
 import { BENCH_MODES } from '../../config/modes.ts';
+import { routingChoices } from '../../config/routing.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { UNSCALED_THRESHOLD } from '../../lab/multiturn/experiments.ts';
@@ -23,11 +24,21 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
   return {
     ...workload,
     model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
-    mode: BENCH_MODES,
-    experiments: given.prefixCaching === undefined ? [...EXPERIMENTS] : [cacheOnly(given.prefixCaching)],
+    ...modesAndExperiments(given),
     ...(preset === 'pr32553' ? PR32553_CLIENTS : {}),
     ...(divisor !== null && { threshold: Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor)) }),
   };
+}
+
+/** Policies are compared in the mode that needs them most, and where caches matter. */
+function modesAndExperiments({ routing, prefixCaching }: Readonly<Record<string, unknown>>) {
+  const policies = routingChoices(routing);
+  const several = Array.isArray(policies) && policies.length > 1;
+  if (prefixCaching !== undefined)
+    return { mode: several ? ['bidirectional'] : BENCH_MODES, experiments: [cacheOnly(prefixCaching)] };
+  return several
+    ? { mode: ['bidirectional'], experiments: ['prefix-caching'] }
+    : { mode: BENCH_MODES, experiments: [...EXPERIMENTS] };
 }
 
 const cacheOnly = (prefixCaching: unknown): string =>

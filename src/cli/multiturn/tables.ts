@@ -6,7 +6,7 @@ import {
   type Experiment,
   type Ratio,
 } from '../../measure/bench-report.ts';
-import { formatMs } from '../format.ts';
+import { formatMs, plural } from '../format.ts';
 import { type Column, left, packed, renderTable, type TableStyle, under } from '../table.ts';
 
 /** vLLM's own table: a row a metric, describe()'s columns. */
@@ -49,8 +49,14 @@ export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle
 
 export const ratio = (value: number | null): string => (value === null ? '-' : `${value.toFixed(2)}x`);
 
+/** Mixes of policies have long names. */
+const LONGEST_LABEL = 18;
+
 /** The unscaled threshold is a row below bidirectional's. */
-const shortLabel = (label: string): string => label.replace('bidirectional, threshold', '- threshold');
+const shortLabel = (label: string): string => {
+  const short = label.replace('bidirectional, threshold', '- threshold');
+  return short.length <= LONGEST_LABEL ? short : `${short.slice(0, LONGEST_LABEL - 1)}…`;
+};
 
 const interval = ({ ratio: value, low, high }: Ratio): string =>
   value === null || low === null || high === null
@@ -80,6 +86,25 @@ export function costTable(modes: Experiment['modes'], style: TableStyle): string
     mode.held_for_p ? (mode.held_for_p.byte_seconds / 1e6).toFixed(1) : '-',
   ]);
   return renderTable(columns, rows, style);
+}
+
+/** What came between P and what D offered, a sentence a mode; nothing where it was pulled. */
+export function notPulled(modes: Experiment['modes']): string[] {
+  return Object.values(modes).flatMap(({ label, mode, holds_dropped, not_pulled = {}, pulled_tokens }) => {
+    const dropped = holds_dropped?.for_p ?? 0;
+    const lost = not_pulled.transfer ?? 0;
+    if (mode !== 'bidirectional' || (dropped + lost === 0 && pulled_tokens !== 0)) return [];
+    const reasons = Object.entries(not_pulled).filter(([, prompts]) => prompts > 0);
+    const parts = [
+      ...(dropped > 0
+        ? [`D gave up ${plural(dropped, 'hold')} for room, and P computed again (--d-blocks)`]
+        : []),
+      ...(reasons.length > 0
+        ? [`prompts that pulled nothing: ${reasons.map(([by, prompts]) => `${prompts} by ${by}`).join(', ')}`]
+        : []),
+    ];
+    return parts.length > 0 ? [`${shortLabel(label)}: ${parts.join('; ')}.`] : [];
+  });
 }
 
 const count = (value: number | null): string => (value === null ? '-' : String(value));

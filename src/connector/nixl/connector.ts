@@ -6,7 +6,7 @@ import { NixlSchedulerSide } from './scheduler-side.ts';
 import { NixlWorkerSide } from './worker-side.ts';
 
 export function createNixlConnector(config: NixlConfig, deps: ConnectorDeps): EngineConnector {
-  const { transport, clock, onPull, onChunk, onTransfer } = deps;
+  const { transport, clock, onHoldDropped, onPull, onChunk, onTransfer } = deps;
   const { engineId, host, port, cache, scheduler } = deps.engine;
   const { blockSize } = cache;
   const { maxNumBatchedTokens } = scheduler;
@@ -17,6 +17,7 @@ export function createNixlConnector(config: NixlConfig, deps: ConnectorDeps): En
     config,
     transport,
     clock,
+    onHoldDropped,
     onPull,
     onChunk,
     onTransfer(info) {

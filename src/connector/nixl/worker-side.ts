@@ -65,7 +65,10 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       leaseMs: deps.config.leaseMs,
       onEnd: (requestId, end, direction) => {
         if (end === 'expired') this.counters.numKvExpired += 1;
-        if (end === 'dropped' && direction) this.counters.holdsDropped[direction] += 1;
+        if (end === 'dropped' && direction) {
+          this.counters.holdsDropped[direction] += 1;
+          this.#events.onHoldDropped?.(requestId, direction);
+        }
         this.#reports.sent(requestId);
       },
       onDeadline: () => this.#reports.wake(),

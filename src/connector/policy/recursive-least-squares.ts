@@ -34,14 +34,21 @@ export class RecursiveLeastSquares {
   }
 
   predict(x: readonly number[]): number {
-    return x.reduce((sum, value, i) => sum + value * this.#coefficients[i]!, 0);
+    let sum = 0;
+    for (let i = 0; i < x.length; i++) sum += x[i]! * this.#coefficients[i]!;
+    return sum;
   }
 
   observe(x: readonly number[], y: number): void {
     const expected = this.predict(x);
     const noise = (RELATIVE_NOISE * Math.max(expected, FLOOR_MS)) ** 2;
     const spread = this.#covariance.map((row) => row.reduce((sum, value, j) => sum + value * x[j]!, 0));
-    const variance = noise + x.reduce((sum, value, i) => sum + value * spread[i]!, 0);
+    // Below 0 only by rounding.
+    const uncertainty = Math.max(
+      0,
+      x.reduce((sum, value, i) => sum + value * spread[i]!, 0),
+    );
+    const variance = noise + uncertainty;
     const edge = EDGE * Math.sqrt(variance);
     const surprise = Math.max(-edge, Math.min(edge, y - expected));
     for (const [i, value] of this.#coefficients.entries()) {
@@ -49,11 +56,19 @@ export class RecursiveLeastSquares {
     }
     this.#observations++;
     for (const [i, row] of this.#covariance.entries()) {
-      for (const j of row.keys()) {
-        const bound = Math.sqrt(this.#mostVariance[i]! * this.#mostVariance[j]!);
-        const next = (row[j]! - (spread[i]! * spread[j]!) / variance) / FORGETTING;
-        row[j] = Math.max(-bound, Math.min(bound, next));
-      }
+      for (const j of row.keys()) row[j] = (row[j]! - (spread[i]! * spread[j]!) / variance) / FORGETTING;
+    }
+    this.#bound();
+  }
+
+  /** Rows and columns are scaled, never single entries: it stays a covariance. */
+  #bound(): void {
+    const scales = this.#covariance.map((row, i) => {
+      const most = this.#mostVariance[i]!;
+      return row[i]! > most ? Math.sqrt(most / row[i]!) : 1;
+    });
+    for (const [i, row] of this.#covariance.entries()) {
+      for (const j of row.keys()) row[j]! *= scales[i]! * scales[j]!;
     }
   }
 }

@@ -76,6 +76,7 @@ class Episode {
     const { change, clients, failover } = drawn(this.#seed, cluster);
     this.#failover = failover;
     await this.#bounded('configure()', cluster.configure(change));
+    if (this.#found.length > 0) return this.#result();
     const schedule = makeSchedule(this.#seed, { kinds, faults: FAULTS_EACH, span: 2 * clients });
     storm.begin(
       schedule,
@@ -93,6 +94,10 @@ class Episode {
     const calm = checkCalm(cluster, clock, drainMs);
     this.#found.push(...((await this.#bounded('stats()', calm)) ?? []));
     await storm.setClocksRight();
+    return this.#result();
+  }
+
+  #result(): EpisodeResult {
     return { faults: this.#faults, turns: this.#turns, errors: this.#errors, found: this.#found };
   }
 

@@ -223,6 +223,7 @@ class Round {
       },
       gapsMs: answered.gapsMs,
       output: answered.output,
+      ...(answered.routed ? { routed: answered.routed } : {}),
       bytesPToD: answered.bytesPToD,
       bytesDToP: answered.bytesDToP,
       ...(answered.audit ? { audit: answered.audit } : {}),

@@ -82,7 +82,7 @@ export async function benchCluster(
   const { adapter, model, link } = cluster.info;
   const experiments = session.experiments.map((plan): [string, Experiment] => [
     plan.key,
-    summariseExperiment(plan, session.rounds, config, model.blockBytes),
+    summariseExperiment(plan, session.rounds, config, model.blockBytes, cluster.info.engines),
   ]);
   const served = {
     adapter,
@@ -108,10 +108,12 @@ export async function benchCluster(
 
 function scaleNotes(config: RunConfig): string[] {
   if (config.scale === '1') return [];
+  const unscaled =
+    config.routing.length > 1 ? '' : `; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
   const threshold =
     config.pullPolicy === 'cost-aware'
       ? ''
-      : `, and so is the threshold: ${config.threshold} tokens; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
+      : `, and so is the threshold: ${config.threshold} tokens${unscaled}`;
   return [
     `Every length is ${config.scale} of the workload's${threshold}. Blocks stay at ${config.blockSize} tokens.`,
   ];

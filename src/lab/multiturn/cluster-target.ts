@@ -64,6 +64,7 @@ export class ClusterTarget implements BenchTarget {
       stagesMs: result.stagesMs,
       bytesPToD: transfer.pToD?.bytes ?? 0,
       bytesDToP: transfer.dToP?.bytes ?? 0,
+      ...(result.routed ? { routed: result.routed } : {}),
       ...(audit ? { audit } : {}),
     };
   }

@@ -58,6 +58,7 @@ export async function benchEndpoint(
     heldForP: null,
     heldForD: null,
     preemptions: null,
+    notPulled: null,
     firstUseCompilations: null,
     warmupPercentages: percentages(config.warmupPercentages)!,
   });

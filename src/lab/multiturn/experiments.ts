@@ -1,8 +1,10 @@
 /** What is compared under which conditions: P's prefix caching off, on, and with a pool too small for all conversations. */
 import { type ExperimentName, shareOf } from '../../config/bench-schema.ts';
 import type { Mode } from '../../config/modes.ts';
+import type { RoutingChoice } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { routingChoice } from '../../fleet/from-config.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 
@@ -13,6 +15,8 @@ export interface Arm {
   label: string;
   mode: Mode;
   threshold: number;
+  /** Where policies are compared. */
+  routing?: RoutingChoice;
   /** A sample of its turns is served both ways: an arm for the audit alone, whose times are compared with no other's. */
   audited?: true;
 }
@@ -102,7 +106,7 @@ export function planExperiments(
       pBlocks: name === 'eviction' ? evictingPool(size, clients, pBlocks) : pBlocks,
       dBlocks,
       arms: armsOf(config, name === withCache, scale),
-      published: config.preset === 'pr32553' ? publishedFor(name) : null,
+      published: config.preset === 'pr32553' && config.routing.length === 1 ? publishedFor(name) : null,
     };
   });
 }
@@ -139,6 +143,7 @@ const publishedFor = (name: ExperimentName): ExperimentPlan['published'] =>
 
 /** decode-local and the unscaled threshold are rows of one experiment only: they cost time and tell the same in each. */
 function armsOf(config: RunConfig, extra: boolean, scale: number): Arm[] {
+  if (config.routing.length > 1) return policyArms(config);
   const modes = config.mode.filter((mode) => mode !== 'decode-local' || extra || config.mode.length === 1);
   const arms = modes.map(
     (mode): Arm => ({ key: mode.replaceAll('-', '_'), label: mode, mode, threshold: config.threshold }),
@@ -169,4 +174,16 @@ function armsOf(config: RunConfig, extra: boolean, scale: number): Arm[] {
     });
   }
   return arms;
+}
+
+/** Each policy in each mode. */
+function policyArms(config: RunConfig): Arm[] {
+  const { mode: modes, routing, threshold } = config;
+  return modes.flatMap((mode) =>
+    routing.map((name): Arm => {
+      const label = modes.length > 1 ? `${mode}, ${name}` : name;
+      const key = label.replace(/[^a-z0-9]+/g, '_');
+      return { key, label, mode, threshold, routing: routingChoice(config, name) };
+    }),
+  );
 }

@@ -21,6 +21,10 @@ export interface ArmCounters {
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
   preemptions: number;
+  /** Unread blocks given up for room. */
+  holdsDropped: { forP: number; forD: number };
+  /** Prompts that nothing was pulled for although something was offered, by why. */
+  noPulls: EngineStats['noPulls'];
   firstUseCompilations: number;
 }
 
@@ -62,7 +66,7 @@ export async function runArm(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'audited'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing'>,
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
@@ -73,6 +77,7 @@ export async function runArm(
     prefixCaching: experiment.prefixCaching,
     prefillBlocks: experiment.pBlocks,
     decodeBlocks: experiment.dBlocks,
+    ...(arm.routing ? { routing: arm.routing } : {}),
   });
   const before = await cluster.stats();
   const served = await serveConversations(target, conversations, {
@@ -101,6 +106,17 @@ function counted(before: readonly EngineStats[], after: readonly EngineStats[]):
     heldForP: held('decode'),
     heldForD: held('prefill'),
     preemptions: sum((engine) => engine.preemptions),
+    holdsDropped: {
+      forP: sum(({ transfers }) => transfers?.holdsDropped.decode ?? 0),
+      forD: sum(({ transfers }) => transfers?.holdsDropped.prefill ?? 0),
+    },
+    noPulls: {
+      policy: sum(({ noPulls }) => noPulls.policy),
+      request: sum(({ noPulls }) => noPulls.request),
+      offer: sum(({ noPulls }) => noPulls.offer),
+      transfer: sum(({ noPulls }) => noPulls.transfer),
+      preemption: sum(({ noPulls }) => noPulls.preemption),
+    },
     firstUseCompilations: sum((engine) => engine.firstUseCompilations),
   };
 }

@@ -1,9 +1,11 @@
 /** From the rounds of all arms to a report's experiments. */
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
+import type { Cluster } from '../../fleet/types.ts';
 import { auditTotals } from '../../measure/audit.ts';
 import { type BootstrapOptions, comparePair, compareTokens } from '../../measure/bench-comparison.ts';
 import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
+import { routingOf } from '../../measure/bench-routing.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
 import { mergeErrors } from './clients.ts';
@@ -19,16 +21,27 @@ export function summariseExperiment(
   rounds: ReadonlyMap<Arm, readonly ArmRound[]>,
   config: RunConfig,
   blockBytes: number,
+  engines: Cluster['info']['engines'] = [],
 ): Experiment {
   const all = plan.arms.map((arm) => ({ arm, rounds: rounds.get(arm) ?? [] }));
   const served = all.filter(({ arm }) => !arm.audited);
   const audited = all.find(({ arm }) => arm.audited);
   const modes = served.flatMap(({ arm, rounds }): [string, BenchMode][] => {
-    const mode = summariseMode(
-      rounds.flatMap(({ requests }) => requests),
-      armFacts(arm, rounds, config, blockBytes),
-    );
-    return mode ? [[arm.key, mode]] : [];
+    const requests = rounds.flatMap((round) => round.requests);
+    const facts = armFacts(arm, rounds, config, blockBytes);
+    const mode = summariseMode(requests, facts);
+    if (!mode) return [];
+    if (!arm.routing) return [[arm.key, mode]];
+    const idsOf = (role: string) => engines.flatMap((each) => (each.role === role ? [each.engineId] : []));
+    const routing = routingOf(requests, {
+      policy: arm.routing.name,
+      prefill: idsOf('prefill'),
+      decode: idsOf('decode'),
+      sloTtftMs: config.sloTtft,
+      sloTpotMs: config.sloTpot,
+      runtimeMs: facts.runtimeMs,
+    });
+    return [[arm.key, { ...mode, routing }]];
   });
   const requestsOf = (arms: typeof all) =>
     arms.map(({ arm, rounds }) => ({
@@ -81,6 +94,8 @@ function bootstrap(seed: number): BootstrapOptions {
   return { resamples: RESAMPLES, confidence: CONFIDENCE, random: () => random.float(), seed };
 }
 
+const NO_PULLS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
+
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
   const counters = rounds.flatMap((round) => (round.counters ? [round.counters] : []));
   const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -94,6 +109,15 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
     heldForD: sumHeld(counters.map(({ heldForD }) => heldForD)),
     preemptions: sum(counters.map(({ preemptions }) => preemptions)),
+    notPulled: {
+      holdsDropped: {
+        for_p: sum(counters.map(({ holdsDropped }) => holdsDropped.forP)),
+        for_d: sum(counters.map(({ holdsDropped }) => holdsDropped.forD)),
+      },
+      noPulls: Object.fromEntries(
+        NO_PULLS.map((by) => [by, sum(counters.map(({ noPulls }) => noPulls[by]))]),
+      ),
+    },
     firstUseCompilations: sum(counters.map(({ firstUseCompilations }) => firstUseCompilations)),
     warmupPercentages: percentages(config.warmupPercentages)!,
   };

@@ -1,5 +1,6 @@
 /** What a benchmark's clients talk to: engines in this process, or a server. */
 import type { PromptAccount } from '../../engine/types.ts';
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { TurnAudit } from '../../measure/report.ts';
 import type { Message } from '../../workload/types.ts';
 import type { Auditor } from '../audit.ts';
@@ -37,6 +38,8 @@ export interface AnsweredTurn {
     [K in keyof Pick<PromptAccount, 'localHitTokens' | 'pulledTokens' | 'computedTokens'>]: number | null;
   };
   stagesMs: Readonly<Record<string, number>>;
+  /** Who served it; absent where nothing routes. */
+  routed?: NonNullable<MeasuredRequest['routed']>;
   bytesPToD: number | null;
   bytesDToP: number | null;
   /** Of a turn that was served both ways; everything else is of the first time. */

@@ -4,14 +4,20 @@ import { didYouMean } from '../../config/fields.ts';
 import { ROUTING_NAMES, type RoutingChoice, type RoutingName, routingParts } from '../../config/routing.ts';
 import { ConfigError } from '../../errors.ts';
 import type { RoutingPolicy } from '../plan.ts';
+import { aibrixPd } from './aibrix-pd/aibrix-pd.ts';
 import type { PolicyDefinition, RoutingDeps } from './definition.ts';
+import { dynamo } from './dynamo.ts';
 import { leastRequest } from './least-request.ts';
+import { leastTtft } from './least-ttft.ts';
+import { llmD } from './llm-d/llm-d.ts';
 import { mixed } from './mix.ts';
+import { mooncake } from './mooncake.ts';
 import { powerOfTwo } from './power-of-two.ts';
 import { prefixCache } from './prefix-cache.ts';
 import { random } from './random.ts';
 import { roundRobin } from './round-robin.ts';
 import { sessionAffinity } from './session-affinity.ts';
+import { sglang } from './sglang/sglang.ts';
 
 export const POLICIES: Readonly<Record<RoutingName, PolicyDefinition>> = {
   'round-robin': roundRobin,
@@ -20,15 +26,25 @@ export const POLICIES: Readonly<Record<RoutingName, PolicyDefinition>> = {
   'least-request': leastRequest,
   'session-affinity': sessionAffinity,
   'prefix-cache': prefixCache,
+  'aibrix-pd': aibrixPd,
+  'llm-d': llmD,
+  dynamo,
+  sglang,
+  mooncake,
+  'least-ttft': leastTtft,
 };
 
 /** Throws ConfigError for a policy or a parameter that there is not, and for a value that a parameter cannot have. */
 export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDeps): RoutingPolicy {
-  for (const policy of Object.keys(parameters))
-    if (!ROUTING_NAMES.some((known) => known === policy))
+  for (const [policy, given] of Object.entries(parameters)) {
+    const known = ROUTING_NAMES.find((each) => each === policy);
+    // Those of policies that are not in force are checked too.
+    if (known) create(known, POLICIES[known], given, deps);
+    else
       throw new ConfigError(
         `--routing-config has parameters of '${policy}', and there is no such policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
       );
+  }
   const parts = routingParts(name).map((part) => {
     const definition = POLICIES[part.name];
     if (!definition)

@@ -41,6 +41,7 @@ describe('what is refused', () => {
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalanc: 3 } })).toBe(
       "--routing-config: prefix-cache has no parameter 'imbalanc' (did you mean imbalance?); it has imbalance, deviations",
     );
+    expect(refusal('random', { 'prefix-cache': { imbalanc: 3 } })).toContain('(did you mean imbalance?)');
     expect(refusal('random', { 'prefix-cach': {} })).toContain('(did you mean prefix-cache?)');
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: 'much' } })).toContain(
       'prefix-cache.imbalance is not what it takes',

@@ -1,0 +1,133 @@
+/**
+ * AIBrix's PodAutoscaler (pkg/controller/podautoscaler), strategies APA and KPA, with what they do differently from what they
+ * are named after: KPA divides the mean of an engine by the target and does not multiply by the engines, where Knative's value
+ * is a total; its panic does not hold from one tick to the next; and the window after a step down takes the LEAST of recent
+ * recommendations (Kubernetes: the most), so that a longer one scales down sooner. k8s-hpa is the Kubernetes rule.
+ */
+import { z } from 'zod';
+import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
+import { TimeWindow } from './window.ts';
+
+const common = {
+  /** Of the metric, an engine. */
+  target: z.number().positive(),
+  minEngines: z.number().int().nonnegative().default(1),
+  maxEngines: z.number().int().positive().default(8),
+  scaleToZero: z.boolean().default(false),
+  observeWindowSeconds: z.number().positive().default(180),
+  maxScaleUpRate: z.number().min(1).default(2),
+  maxScaleDownRate: z.number().min(1).default(2),
+  scaleUpTolerance: z.number().nonnegative().default(0.1),
+  scaleDownTolerance: z.number().nonnegative().default(0.1),
+  scaleUpCooldownSeconds: z.number().nonnegative().default(0),
+  scaleDownCooldownSeconds: z.number().nonnegative().default(300),
+};
+export const apaSchema = z.strictObject(common);
+export const kpaSchema = z.strictObject({
+  ...common,
+  panicWindowSeconds: z.number().min(1).max(3600).default(60),
+  /** Panic is when the short window's mean is more than so many times the long one's. */
+  panicThreshold: z.number().positive().default(2),
+});
+type Common = z.output<typeof apaSchema>;
+
+/** n engines to r times as many, r above 1 + tolerance or below 1 - tolerance, by one step's rate at most. */
+export function apaEngines(n: number, ratio: number, parameters: Omit<Common, 'target'>): number {
+  const { maxScaleUpRate, maxScaleDownRate, scaleUpTolerance, scaleDownTolerance } = parameters;
+  if (ratio > 1 + scaleUpTolerance) return Math.min(Math.ceil(n * ratio), Math.ceil(maxScaleUpRate * n));
+  if (ratio < 1 - scaleDownTolerance) return Math.max(Math.ceil(n * ratio), Math.floor(n / maxScaleDownRate));
+  return n;
+}
+
+/** As KPA does: `value`, an engine's mean, over target, whatever n is. */
+export function kpaEngines(n: number, value: number, parameters: Common): number {
+  const { target, maxScaleUpRate, maxScaleDownRate, scaleUpTolerance, scaleDownTolerance } = parameters;
+  const outside = value > target * (1 + scaleUpTolerance) || value < target * (1 - scaleDownTolerance);
+  const wanted = outside ? Math.ceil(value / target) : n;
+  const most = Math.max(1, Math.ceil(maxScaleUpRate * n));
+  return Math.min(most, Math.max(Math.floor(n / maxScaleDownRate), wanted));
+}
+
+export class AibrixApa implements RoleScaler {
+  readonly #parameters: Common;
+  readonly #observed: TimeWindow;
+  readonly #cooldown: Cooldown;
+
+  constructor(parameters: Common) {
+    this.#parameters = parameters;
+    this.#observed = new TimeWindow(1000 * parameters.observeWindowSeconds);
+    this.#cooldown = new Cooldown(parameters);
+  }
+
+  decide(nowMs: number, load: RoleLoad): ScaleDecision {
+    const value = observed(this.#observed, nowMs, load);
+    const n = load.engines;
+    if (value === null) return { want: n, why: 'no metrics' };
+    const ratio = value / this.#parameters.target;
+    const want = apaEngines(n, ratio, this.#parameters);
+    const why = `${format(value)} an engine is ${ratio.toFixed(2)} of ${this.#parameters.target}`;
+    return this.#cooldown.decide(nowMs, n, { want, why });
+  }
+}
+
+export class AibrixKpa implements RoleScaler {
+  readonly #parameters: z.output<typeof kpaSchema>;
+  readonly #stable: TimeWindow;
+  readonly #panic: TimeWindow;
+  readonly #cooldown: Cooldown;
+
+  constructor(parameters: z.output<typeof kpaSchema>) {
+    this.#parameters = parameters;
+    this.#stable = new TimeWindow(1000 * parameters.observeWindowSeconds);
+    this.#panic = new TimeWindow(1000 * parameters.panicWindowSeconds);
+    this.#cooldown = new Cooldown(parameters);
+  }
+
+  decide(nowMs: number, load: RoleLoad): ScaleDecision {
+    const stable = observed(this.#stable, nowMs, load);
+    const panic = observed(this.#panic, nowMs, load);
+    const n = load.engines;
+    if (stable === null || panic === null) return { want: n, why: 'no metrics' };
+    const { target, panicThreshold } = this.#parameters;
+    const calm = kpaEngines(n, stable, this.#parameters);
+    if (stable > 0 && panic / stable <= panicThreshold) {
+      return this.#cooldown.decide(nowMs, n, {
+        want: calm,
+        why: `${format(stable)} an engine, target ${target}`,
+      });
+    }
+    const want = Math.max(calm, kpaEngines(n, panic, this.#parameters));
+    const why = `panic: ${format(panic)} an engine after ${format(stable)}, target ${target}`;
+    return this.#cooldown.decide(nowMs, n, { want, why });
+  }
+}
+
+/** The most of recent recommendations on the way up, the least on the way down; then the bounds. */
+class Cooldown {
+  readonly #parameters: Common;
+  readonly #up: TimeWindow;
+  readonly #down: TimeWindow;
+
+  constructor(parameters: Common) {
+    this.#parameters = parameters;
+    this.#up = new TimeWindow(1000 * parameters.scaleUpCooldownSeconds);
+    this.#down = new TimeWindow(1000 * parameters.scaleDownCooldownSeconds);
+  }
+
+  decide(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
+    this.#up.add(nowMs, want);
+    this.#down.add(nowMs, want);
+    const { minEngines, maxEngines, scaleToZero } = this.#parameters;
+    const chosen = want > n ? this.#up.most() : want < n ? this.#down.least() : want;
+    const recent = chosen === want ? why : `${why}; ${chosen} was recommended before`;
+    return within(Math.max(minEngines, scaleToZero ? 0 : 1), maxEngines, { want: chosen, why: recent });
+  }
+}
+
+/** The window's mean of engines' means. An engine that told nothing does not count. */
+function observed(window: TimeWindow, nowMs: number, { values }: RoleLoad): number | null {
+  if (values.length > 0) window.add(nowMs, values.reduce((sum, value) => sum + value, 0) / values.length);
+  return window.mean(nowMs);
+}
+
+const format = (value: number): string => String(Number(value.toPrecision(4)));

@@ -1,0 +1,162 @@
+/**
+ * Dynamo's SLA planner (its docs; both forms): every 180 s throughput sets the floor, from requests and lengths of the interval
+ * that ended, corrected by how far measured latencies are from profiled ones; every 5 s load moves each role by one, up when
+ * every engine is above its SLO, down when every one is below 0.8 of it. The lengths to come are taken to be the last ones
+ * (its `constant` predictor; arima, kalman and prophet are not here).
+ */
+import { z } from 'zod';
+import type { EngineRole } from '../engine-client.ts';
+import type { Autoscaler, FleetLoad, RoleLoad, ScaleDecision, ServedLoad } from './types.ts';
+
+const positive = () => z.number().positive();
+export const dynamoSlaSchema = z.strictObject({
+  ttftMs: positive().default(500),
+  itlMs: positive().default(50),
+  /** P and D together, and each role at least. */
+  maxEngines: z.number().int().min(2).default(8),
+  minEndpoint: z.number().int().positive().default(1),
+  throughputIntervalSeconds: positive().default(180),
+  loadIntervalSeconds: positive().default(5),
+  /** Down when every engine is below so much of its SLO. */
+  downShare: z.number().min(0).max(1).default(0.8),
+  /** What one engine does, measured beforehand: sorted by tokens. */
+  prefillProfile: z
+    .array(z.strictObject({ inputTokens: positive(), ttftMs: positive(), tokensPerSecond: positive() }))
+    .min(1),
+  decodeProfile: z
+    .array(z.strictObject({ contextTokens: positive(), itlMs: positive(), tokensPerSecond: positive() }))
+    .min(1),
+});
+type Parameters = z.output<typeof dynamoSlaSchema>;
+type Engines = Readonly<Record<EngineRole, number>>;
+
+/** Engines that the throughput of one interval needs. */
+export function enginesForThroughput(served: ServedLoad, intervalSeconds: number, p: Parameters): Engines {
+  const { requests, meanInputTokens: isl, meanOutputTokens: osl, ttftMs, itlMs } = served;
+  const prefill = nearest(p.prefillProfile, ({ inputTokens }) => inputTokens, isl);
+  const correction = ttftMs / prefill.ttftMs;
+  const promptRate = ((requests * isl) / intervalSeconds) * Math.min(1, correction);
+
+  const context = isl + osl / 2;
+  const point = nearest(p.decodeProfile, ({ contextTokens }) => contextTokens, context);
+  const atContext = p.decodeProfile.filter(({ contextTokens }) => contextTokens === point.contextTokens);
+  const expected = fastest(atContext, p.itlMs);
+  const target = p.itlMs / (itlMs / expected.itlMs);
+  const outputRate = (requests * osl) / intervalSeconds;
+  return {
+    prefill: Math.max(p.minEndpoint, Math.ceil(promptRate / prefill.tokensPerSecond)),
+    decode: Math.max(p.minEndpoint, Math.ceil(outputRate / fastest(atContext, target).tokensPerSecond)),
+  };
+}
+
+/** More than there may be is cut in proportion, D taking what is left. */
+export function withinBudget({ prefill, decode }: Engines, { maxEngines, minEndpoint }: Parameters): Engines {
+  if (prefill + decode <= maxEngines) return { prefill, decode };
+  const share = Math.floor((prefill * maxEngines) / (prefill + decode));
+  const p = Math.min(maxEngines - minEndpoint, Math.max(minEndpoint, share));
+  return { prefill: p, decode: maxEngines - p };
+}
+
+export class DynamoSla implements Autoscaler {
+  readonly #p: Parameters;
+  #floor: Engines;
+  readonly #sinceFloor: ServedLoad[] = [];
+  #floorMs: number | null = null;
+  #loadMs = Number.NEGATIVE_INFINITY;
+  /** What was last wanted: until it is there, nothing else is. */
+  #wanted: Engines | null = null;
+
+  constructor(parameters: Parameters) {
+    this.#p = parameters;
+    this.#floor = { prefill: parameters.minEndpoint, decode: parameters.minEndpoint };
+  }
+
+  decide(load: FleetLoad): Record<EngineRole, ScaleDecision> {
+    const { nowMs, served, prefill, decode } = load;
+    if (served) this.#sinceFloor.push(served);
+    this.#floorMs ??= nowMs;
+    const now = { prefill: prefill.engines, decode: decode.engines };
+    const wanted = this.#wanted ?? now;
+    if (wanted.prefill !== now.prefill || wanted.decode !== now.decode) {
+      return each(wanted, () => 'the last change is not done');
+    }
+    const floorIsNew = this.#updateFloor(nowMs);
+    if (!floorIsNew && nowMs - this.#loadMs < 1000 * this.#p.loadIntervalSeconds) {
+      return each(now, () => 'between two looks');
+    }
+    this.#loadMs = nowMs;
+    const { ttftMs, itlMs } = this.#p;
+    const moved = { prefill: this.#byLoad(prefill, ttftMs), decode: this.#byLoad(decode, itlMs) };
+    const proposed = {
+      prefill: Math.max(this.#floor.prefill, moved.prefill.want),
+      decode: Math.max(this.#floor.decode, moved.decode.want),
+    };
+    this.#wanted = withinBudget(proposed, this.#p);
+    const cut = this.#wanted.prefill + this.#wanted.decode < proposed.prefill + proposed.decode;
+    return each(this.#wanted, (role) =>
+      [
+        moved[role].why,
+        ...(this.#floor[role] > moved[role].want ? [`throughput needs ${this.#floor[role]}`] : []),
+        ...(cut ? [`${this.#p.maxEngines} in all`] : []),
+      ].join('; '),
+    );
+  }
+
+  #updateFloor(nowMs: number): boolean {
+    const seconds = (nowMs - this.#floorMs!) / 1000;
+    if (seconds < this.#p.throughputIntervalSeconds) return false;
+    this.#floorMs = nowMs;
+    const all = this.#sinceFloor.splice(0);
+    const { minEndpoint } = this.#p;
+    this.#floor =
+      all.length === 0
+        ? { prefill: minEndpoint, decode: minEndpoint }
+        : enginesForThroughput(together(all), seconds, this.#p);
+    return true;
+  }
+
+  /** By one at most. Strict both ways. */
+  #byLoad({ engines, values }: RoleLoad, slo: number): ScaleDecision {
+    if (values.length === 0) return { want: engines, why: 'no estimates' };
+    if (values.every((value) => value > slo))
+      return { want: engines + 1, why: `every engine above ${slo} ms` };
+    const low = slo * this.#p.downShare;
+    if (values.every((value) => value < low) && engines > this.#p.minEndpoint) {
+      return { want: engines - 1, why: `every engine below ${low} ms` };
+    }
+    return { want: engines, why: `within ${slo} ms` };
+  }
+}
+
+const each = (wanted: Engines, why: (role: EngineRole) => string): Record<EngineRole, ScaleDecision> => ({
+  prefill: { want: wanted.prefill, why: why('prefill') },
+  decode: { want: wanted.decode, why: why('decode') },
+});
+
+/** By requests. */
+function together(all: readonly ServedLoad[]): ServedLoad {
+  const requests = all.reduce((sum, served) => sum + served.requests, 0);
+  const mean = (value: (served: ServedLoad) => number) =>
+    all.reduce((sum, served) => sum + served.requests * value(served), 0) / Math.max(1, requests);
+  return {
+    requests,
+    meanInputTokens: mean((served) => served.meanInputTokens),
+    meanOutputTokens: mean((served) => served.meanOutputTokens),
+    ttftMs: mean((served) => served.ttftMs),
+    itlMs: mean((served) => served.itlMs),
+  };
+}
+
+/** The first that reaches it, else the last. */
+const nearest = <T>(points: readonly T[], of: (point: T) => number, value: number): T =>
+  points.find((point) => of(point) >= value) ?? points.at(-1)!;
+
+/** The highest throughput within the latency; where none is, the one that comes nearest. */
+function fastest<T extends { itlMs: number; tokensPerSecond: number }>(
+  points: readonly T[],
+  itlMs: number,
+): T {
+  const fits = points.filter((point) => point.itlMs <= itlMs);
+  if (fits.length === 0) return points.reduce((a, b) => (b.itlMs < a.itlMs ? b : a));
+  return fits.reduce((a, b) => (b.tokensPerSecond > a.tokensPerSecond ? b : a));
+}

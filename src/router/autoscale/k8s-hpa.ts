@@ -1,0 +1,98 @@
+/**
+ * Kubernetes' HorizontalPodAutoscaler for a metric of pods (pkg/controller/podautoscaler: replica_calculator.go,
+ * horizontal.go, default behaviour): ceil(n * mean / target) outside the tolerance; engines that told nothing count as idle on
+ * the way up and as at the target on the way down; the most that was recommended in the last 300 s on the way down; up by 4 or
+ * twice in 15 s, whichever is more.
+ */
+import { z } from 'zod';
+import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
+import { TimeWindow } from './window.ts';
+
+export const hpaSchema = z.strictObject({
+  /** Of the metric, an engine. */
+  target: z.number().positive(),
+  minEngines: z.number().int().positive().default(1),
+  maxEngines: z.number().int().positive().default(8),
+  tolerance: z.number().nonnegative().default(0.1),
+  scaleUpStabilizationSeconds: z.number().nonnegative().default(0),
+  scaleDownStabilizationSeconds: z.number().nonnegative().default(300),
+  scaleUpPods: z.number().int().positive().default(4),
+  scaleUpPercent: z.number().positive().default(100),
+  scaleDownPercent: z.number().positive().max(100).default(100),
+  periodSeconds: z.number().positive().default(15),
+});
+type HpaParameters = z.output<typeof hpaSchema>;
+
+/** The replica calculator: of `engines`, those in `values` told. */
+export function hpaEngines(
+  { engines, values }: RoleLoad,
+  { target, tolerance }: Pick<HpaParameters, 'target' | 'tolerance'>,
+): number {
+  if (values.length === 0) return engines;
+  const sum = values.reduce((total, value) => total + value, 0);
+  const ratio = sum / values.length / target;
+  const missing = Math.max(0, engines - values.length);
+  const same = (r: number) => r >= 1 - tolerance && r <= 1 + tolerance;
+  if (missing === 0) return same(ratio) ? engines : Math.ceil(roundingLeft(ratio * values.length));
+  const all = values.length + missing;
+  // What missing ones might have had never turns the direction.
+  const cautious = (sum + (ratio < 1 ? missing * target : 0)) / all / target;
+  if (same(cautious) || (ratio < 1 && cautious > 1) || (ratio > 1 && cautious < 1)) return engines;
+  const wanted = Math.ceil(roundingLeft(cautious * all));
+  return (cautious < 1 && wanted > engines) || (cautious > 1 && wanted < engines) ? engines : wanted;
+}
+
+/** 3.0000000000000004 engines are 3. */
+const roundingLeft = (value: number): number => Number(value.toPrecision(12));
+
+export class KubernetesHpa implements RoleScaler {
+  readonly #parameters: HpaParameters;
+  readonly #recentUp: TimeWindow;
+  readonly #recentDown: TimeWindow;
+  /** Engines that were added, and taken away, in the period. */
+  readonly #added: TimeWindow;
+  readonly #removed: TimeWindow;
+
+  constructor(parameters: HpaParameters) {
+    this.#parameters = parameters;
+    this.#recentUp = new TimeWindow(1000 * parameters.scaleUpStabilizationSeconds);
+    this.#recentDown = new TimeWindow(1000 * parameters.scaleDownStabilizationSeconds);
+    this.#added = new TimeWindow(1000 * parameters.periodSeconds);
+    this.#removed = new TimeWindow(1000 * parameters.periodSeconds);
+  }
+
+  decide(nowMs: number, load: RoleLoad): ScaleDecision {
+    const { target, minEngines, maxEngines } = this.#parameters;
+    const n = load.engines;
+    const wanted = hpaEngines(load, this.#parameters);
+    const mean = load.values.reduce((sum, value) => sum + value, 0) / load.values.length;
+    const why =
+      load.values.length > 0 ? `${Number(mean.toPrecision(4))} an engine, target ${target}` : 'no metrics';
+    const stable = this.#stabilized(nowMs, n, { want: wanted, why });
+    const decision = within(minEngines, maxEngines, this.#byRate(nowMs, n, stable));
+    this.#added.add(nowMs, Math.max(0, decision.want - n));
+    this.#removed.add(nowMs, Math.max(0, n - decision.want));
+    return decision;
+  }
+
+  /** Not above the least of the window before a step up, not below the most of that before a step down. */
+  #stabilized(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
+    this.#recentUp.add(nowMs, want);
+    this.#recentDown.add(nowMs, want);
+    const [up, down] = [this.#recentUp.least(), this.#recentDown.most()];
+    const stable = n < up ? up : n > down ? down : n;
+    return stable === want ? { want, why } : { want: stable, why: `${why}; ${want} is not stable yet` };
+  }
+
+  #byRate(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
+    const { scaleUpPods, scaleUpPercent, scaleDownPercent } = this.#parameters;
+    this.#added.add(nowMs, 0);
+    this.#removed.add(nowMs, 0);
+    const before = n - this.#added.sum();
+    const most = Math.max(before + scaleUpPods, Math.ceil(before * (1 + scaleUpPercent / 100)));
+    if (want > n && want > most) return { want: Math.max(n, most), why: `${why}; not more at once` };
+    const least = Math.floor((n + this.#removed.sum()) * (1 - scaleDownPercent / 100));
+    if (want < n && want < least) return { want: Math.min(n, least), why: `${why}; not fewer at once` };
+    return { want, why };
+  }
+}

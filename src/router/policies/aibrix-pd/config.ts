@@ -1,0 +1,66 @@
+/**
+ * Parameters of aibrix-pd with AIBrix's defaults, from its environment variables, its routingConfig, a pod's
+ * model.aibrix.ai/config with profiles, or by name. What an unknown name does differs: there the default is kept (prefill)
+ * or the request fails (decode), here the configuration is refused.
+ */
+import { z } from 'zod';
+
+const number = (fallback: number) => z.coerce.number().nonnegative().default(fallback);
+const PREFILL_SCORES = ['prefix_cache', 'least_request', 'conductor'] as const;
+const DECODE_SCORES = ['load_balancing', 'least_request', 'conductor'] as const;
+
+export const aibrixPdSchema = z.strictObject({
+  prefillScorePolicy: z.enum(PREFILL_SCORES).default('prefix_cache'),
+  decodeScorePolicy: z.enum(DECODE_SCORES).default('load_balancing'),
+  /** Outstanding prefills, most less fewest; above it the least loaded P is taken. */
+  prefillLoadImbalanceMinSpread: number(16),
+  /** Requests of D, most less fewest; from it on the least loaded D is taken. */
+  decodeLoadImbalanceMinSpread: number(16),
+  /** Tokens a second; above it the D of the lowest throughput is taken. */
+  decodeThroughputImbalanceMinSpread: number(2048),
+  decodeScoreRatioThreshold: number(1.5),
+  decodeLbWeightRunning: number(1),
+  decodeLbWeightThroughput: number(1),
+  /** A P with more requests than the mean and so many sample deviations is passed over. */
+  prefixCacheStandardDeviationFactor: number(1),
+  /** Tokens; AIBrix's are characters unless it has a tokenizer. */
+  prefixCacheBlockSize: z.coerce.number().int().positive().default(4),
+  prefixCacheBlockNumber: z.coerce.number().int().positive().default(200_000),
+  prefixCacheEvictionDurationMins: z.coerce.number().positive().default(20),
+  /** own: where prompts were sent. kv-events: what engines tell of their caches. */
+  prefixIndex: z.enum(['own', 'kv-events']).default('own'),
+});
+export type AibrixPdParameters = z.output<typeof aibrixPdSchema>;
+
+const ENVIRONMENT: Readonly<Record<string, keyof AibrixPdParameters>> = {
+  AIBRIX_PREFILL_SCORE_POLICY: 'prefillScorePolicy',
+  AIBRIX_DECODE_SCORE_POLICY: 'decodeScorePolicy',
+  AIBRIX_PREFILL_LOAD_IMBALANCE_MIN_SPREAD: 'prefillLoadImbalanceMinSpread',
+  AIBRIX_DECODE_LOAD_IMBALANCE_MIN_SPREAD: 'decodeLoadImbalanceMinSpread',
+  AIBRIX_DECODE_THROUGHPUT_IMBALANCE_MIN_SPREAD: 'decodeThroughputImbalanceMinSpread',
+  AIBRIX_DECODE_SCORE_RATIO_THRESHOLD: 'decodeScoreRatioThreshold',
+  AIBRIX_DECODE_LB_WEIGHT_RUNNING: 'decodeLbWeightRunning',
+  AIBRIX_DECODE_LB_WEIGHT_THROUGHPUT: 'decodeLbWeightThroughput',
+  AIBRIX_PREFIX_CACHE_STANDARD_DEVIATION_FACTOR: 'prefixCacheStandardDeviationFactor',
+  AIBRIX_PREFIX_CACHE_BLOCK_SIZE: 'prefixCacheBlockSize',
+  AIBRIX_PREFIX_CACHE_BLOCK_NUMBER: 'prefixCacheBlockNumber',
+  AIBRIX_PREFIX_CACHE_EVICTION_DURATION_MINS: 'prefixCacheEvictionDurationMins',
+};
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** AIBrix's shapes as the schema's; what is unknown stays, for the schema to name. */
+export function fromAibrixShapes(given: unknown): unknown {
+  if (!isObject(given)) return given;
+  if (isObject(given.profiles)) {
+    return fromAibrixShapes(given.profiles[String(given.defaultProfile ?? 'default')] ?? {});
+  }
+  const { routingStrategy, routingConfig, lockedRoutingStrategy: _, ...rest } = given;
+  const here = routingStrategy === undefined || routingStrategy === 'pd' ? {} : { routingStrategy };
+  const entries = Object.entries({ ...rest, ...here }).map(([key, value]) => [
+    ENVIRONMENT[key] ?? key,
+    value,
+  ]);
+  return { ...Object.fromEntries(entries), ...(isObject(routingConfig) ? routingConfig : {}) };
+}

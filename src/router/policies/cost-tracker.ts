@@ -1,0 +1,154 @@
+/**
+ * What is learned of costs from a router's turns (learned-costs.ts), and how much prefill each engine has still to do by
+ * those costs. Fed by a policy's observe().
+ */
+import type { RouteRequest, RoutingEvent } from '../plan.ts';
+import { LearnedCosts, type PriorCosts } from './learned-costs.ts';
+import { UnderWay } from './under-way.ts';
+
+interface Turn {
+  prefill: string;
+  decode: string;
+  aheadMs: number;
+  workMs: number;
+  decodeRequests: number;
+  /** What P to D moves. */
+  bytes: number;
+  pulledMs: number;
+  /** null: it was not told. */
+  handedOverMs: number | null;
+  prefilledMs: number | null;
+}
+
+/** The cheaper way to the KV that P lacks: computing all, or pulling of it what somebody holds. */
+export interface PrefillWay {
+  ms: number;
+  pullTokens: number;
+}
+
+export class CostTracker {
+  readonly costs: LearnedCosts;
+  readonly underWay = new UnderWay();
+  readonly #kvBytesPerToken: number;
+  readonly #turns = new Map<number, Turn>();
+  /** Predicted milliseconds of prefill that are not done. */
+  readonly #ahead = new Map<string, number>();
+
+  constructor(prior: PriorCosts, kvBytesPerToken: number) {
+    this.costs = new LearnedCosts(prior);
+    this.#kvBytesPerToken = kvBytesPerToken;
+  }
+
+  aheadMs(engineId: string): number {
+    return this.#ahead.get(engineId) ?? 0;
+  }
+
+  /** The waiting for others included. Held KV is pulled where that is sooner, unless `pull` says otherwise. */
+  prefill(
+    request: RouteRequest,
+    engineId: string,
+    pull: 'if sooner' | 'must' | 'never' = request.mode === 'bidirectional' ? 'if sooner' : 'never',
+  ): PrefillWay {
+    const { held, cachedTokens, promptTokenIds } = request;
+    const prompt = promptTokenIds.length;
+    // One token at least is computed, for its logits.
+    const has = Math.min(cachedTokens(engineId), Math.max(0, prompt - 1));
+    const waitMs = this.costs.waitMs(this.aheadMs(engineId));
+    const computed = { ms: waitMs + this.costs.prefillMs(has, prompt - has), pullTokens: 0 };
+    if (pull === 'never' || !held || held.engineId === engineId) return computed;
+    const pullTokens = Math.min(held.tokens, prompt - 1) - has;
+    if (pullTokens <= 0) return computed;
+    const start = has + pullTokens;
+    const pullMs = this.moveMs(held.engineId, engineId, pullTokens);
+    const ms = waitMs + pullMs + this.costs.prefillMs(start, prompt - start);
+    return pull === 'must' || ms <= computed.ms ? { ms, pullTokens } : computed;
+  }
+
+  moveMs(from: string, to: string, tokens: number): number {
+    const bytes = tokens * this.#kvBytesPerToken;
+    return this.costs.moveMs({ from, to, bytes, holderRequests: this.underWay.at(from).decodes });
+  }
+
+  observe(event: RoutingEvent): void {
+    switch (event.kind) {
+      case 'planned':
+        this.#planned(event);
+        break;
+      case 'moved':
+        this.#moved(event);
+        break;
+      case 'prefilled':
+        this.#prefilled(event);
+        break;
+      case 'first token':
+        this.#firstToken(event.number, event.ttftMs);
+        break;
+      case 'ended':
+        this.#workDone(event.number);
+        this.#turns.delete(event.number);
+    }
+    this.underWay.observe(event);
+  }
+
+  #planned({
+    number,
+    prefill: chosen,
+    decode,
+    promptTokens,
+    request,
+  }: Extract<RoutingEvent, { kind: 'planned' }>) {
+    const prefill = chosen ?? decode;
+    const aheadMs = this.aheadMs(prefill);
+    const workMs = Math.max(0, this.prefill(request, prefill).ms - this.costs.waitMs(aheadMs));
+    const lacks =
+      prefill === decode ? 0 : promptTokens - Math.min(promptTokens, request.cachedTokens(decode));
+    this.#ahead.set(prefill, aheadMs + workMs);
+    this.#turns.set(number, {
+      prefill,
+      decode,
+      aheadMs,
+      workMs,
+      decodeRequests: this.underWay.at(decode).decodes,
+      bytes: lacks * this.#kvBytesPerToken,
+      pulledMs: 0,
+      handedOverMs: null,
+      prefilledMs: null,
+    });
+  }
+
+  #moved({ number, from, to, bytes, ms }: Extract<RoutingEvent, { kind: 'moved' }>): void {
+    const turn = this.#turns.get(number);
+    this.costs.moved({ from, to, bytes, holderRequests: this.underWay.at(from).decodes }, ms);
+    if (to === turn?.prefill) turn.pulledMs += ms;
+    else if (to === turn?.decode) turn.handedOverMs = (turn.handedOverMs ?? 0) + ms;
+  }
+
+  #prefilled({ number, ms, prompt }: Extract<RoutingEvent, { kind: 'prefilled' }>): void {
+    this.#workDone(number);
+    const turn = this.#turns.get(number);
+    if (!turn) return;
+    turn.prefilledMs = ms;
+    if (!prompt) return;
+    const { promptTokens, computedTokens } = prompt;
+    this.costs.prefilled(promptTokens - computedTokens, computedTokens, ms);
+  }
+
+  #firstToken(number: number, ttftMs: number): void {
+    this.#workDone(number);
+    const turn = this.#turns.get(number);
+    if (!turn || turn.prefilledMs === null) return;
+    const { prefill: from, decode: to, bytes, aheadMs, pulledMs, prefilledMs, decodeRequests } = turn;
+    const movedMs = turn.handedOverMs ?? this.costs.moveMs({ from, to, bytes, holderRequests: 0 });
+    this.costs.firstToken(decodeRequests, aheadMs, ttftMs - prefilledMs - pulledMs - movedMs);
+  }
+
+  #workDone(number: number): void {
+    const turn = this.#turns.get(number);
+    if (!turn || turn.workMs === 0) return;
+    const left = this.aheadMs(turn.prefill) - turn.workMs;
+    turn.workMs = 0;
+    // Nothing under way leaves no dust of rounding.
+    if (left > 1e-6) this.#ahead.set(turn.prefill, left);
+    else this.#ahead.delete(turn.prefill);
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Dynamo's KV router (its docs: router-concepts, router-configuration, router-disaggregated-serving): for P the blocks that
+ * it would have to prefill, less a credit for those that it has; for D the blocks that it decodes over. With a temperature
+ * the choice is drawn. Conditional disaggregation leaves short prompts to D.
+ *
+ * Tokens that D generated meanwhile are not in its active blocks: a policy is told of a turn's end, not of each token. There
+ * is no host or disk tier to give credit for.
+ */
+import { z } from 'zod';
+import type {
+  Candidates,
+  EngineView,
+  RouteRequest,
+  Routing,
+  RoutingEvent,
+  RoutingPolicy,
+  RoutingScore,
+} from '../plan.ts';
+import { definePolicy, type RoutingDeps } from './definition.ts';
+import { leastOf, maxOf, minOf, weightedRandom } from './pick.ts';
+import { UnderWay } from './under-way.ts';
+
+const parameters = z.strictObject({
+  prefillLoadScale: z.number().nonnegative().default(1),
+  /** Of a block that is in the engine's own memory. */
+  overlapCredit: z.number().nonnegative().default(1),
+  /** 0: the least cost. */
+  temperature: z.number().nonnegative().default(0),
+  /** When D prefills by itself: what it lacks is little; P is busy; either; never. */
+  conditionalDisagg: z
+    .enum(['isl_bounding', 'prefill_load', 'isl_or_load'])
+    .nullable()
+    .default('isl_bounding'),
+  /** Tokens that D lacks; below it, and below the share of the prompt, the prompt is D's own. */
+  effectiveIsl: z.number().nonnegative().default(2048),
+  effectiveIslRatio: z.number().nonnegative().default(0.7),
+  /** Tokens that wait for prefill at P; above it P is busy. null: it never is. */
+  prefillBusyTokens: z.number().nonnegative().nullable().default(null),
+  /** Used share of D's blocks; above it D takes no prefill. null: it always may. */
+  decodeBusyUsage: z.number().min(0).max(1).nullable().default(null),
+});
+
+class Dynamo implements RoutingPolicy {
+  readonly #parameters: z.output<typeof parameters>;
+  readonly #deps: RoutingDeps;
+  /** Blocks that P has already are no work. */
+  readonly #underWay = new UnderWay(({ prefill, decode, promptTokens, request }) =>
+    Math.max(0, promptTokens - request.cachedTokens(prefill ?? decode)),
+  );
+
+  constructor(given: z.output<typeof parameters>, deps: RoutingDeps) {
+    this.#parameters = given;
+    this.#deps = deps;
+  }
+
+  route(request: RouteRequest, candidates: Candidates): Routing {
+    const draw = this.#deps.draws(request.number);
+    const { prefillLoadScale, overlapCredit } = this.#parameters;
+    const { promptTokenIds, cachedTokens } = request;
+    const prompt = this.#blocks(promptTokenIds.length);
+    const whole = (tokens: number) => Math.floor(tokens / this.#deps.blockSize);
+    const prefillCost = ({ engineId }: EngineView) => {
+      const active = this.#blocks(this.#underWay.at(engineId).prefillTokens);
+      return prefillLoadScale * Math.max(active + prompt - overlapCredit * whole(cachedTokens(engineId)), 0);
+    };
+    // As its decode stage has it: no credit, no prefill, nothing is taken to be shared.
+    const decodeCost = ({ engineId }: EngineView) =>
+      this.#blocks(this.#underWay.at(engineId).decodeTokens) + prompt;
+
+    const decode = this.#choose(candidates.decode, decodeCost, draw);
+    const prefill = this.#choose(candidates.prefill, prefillCost, draw);
+    const scores = [
+      ...told('prefill', candidates.prefill, prefillCost),
+      ...told('decode', candidates.decode, decodeCost),
+    ];
+    const bypass = this.#bypass(request, prefill, decode);
+    const why = bypass ?? `blocks: P ${prefillCost(prefill)}, D ${decodeCost(decode)}`;
+    return { prefill, decode, ...(bypass !== null && { alone: true }), why, scores };
+  }
+
+  observe(event: RoutingEvent): void {
+    this.#underWay.observe(event);
+  }
+
+  /** Why D prefills by itself; null: P does. */
+  #bypass(request: RouteRequest, prefill: EngineView, decode: EngineView): string | null {
+    const { conditionalDisagg, effectiveIsl, effectiveIslRatio, prefillBusyTokens, decodeBusyUsage } =
+      this.#parameters;
+    if (conditionalDisagg === null) return null;
+    const { signals } = decode;
+    const usage = signals && signals.numBlocks > 0 ? 1 - signals.freeBlocks / signals.numBlocks : 0;
+    if (decodeBusyUsage !== null && usage > decodeBusyUsage) return null;
+    const isl = request.promptTokenIds.length;
+    const lacks = isl - Math.min(isl, request.cachedTokens(decode.engineId));
+    const short = isl > 0 && lacks < effectiveIsl && lacks / isl < effectiveIslRatio;
+    const waiting = this.#underWay.at(prefill.engineId).prefillTokens;
+    const busy = prefillBusyTokens !== null && waiting > prefillBusyTokens;
+    if (conditionalDisagg !== 'prefill_load' && short) return `D lacks ${lacks} of ${isl} tokens: its own`;
+    if (conditionalDisagg !== 'isl_bounding' && busy) return `P has ${waiting} tokens to prefill: D's own`;
+    return null;
+  }
+
+  /** At a temperature: softmax over -cost, the costs brought to 0..1. */
+  #choose(
+    engines: readonly EngineView[],
+    cost: (engine: EngineView) => number,
+    draw: () => number,
+  ): EngineView {
+    const { temperature } = this.#parameters;
+    if (temperature === 0) return leastOf(engines, cost, draw)!;
+    const least = minOf(engines, cost);
+    const span = maxOf(engines, cost) - least || 1;
+    return weightedRandom(engines, (engine) => Math.exp(-(cost(engine) - least) / span / temperature), draw);
+  }
+
+  #blocks(tokens: number): number {
+    return Math.ceil(tokens / this.#deps.blockSize);
+  }
+}
+
+const told = (
+  side: RoutingScore['side'],
+  engines: readonly EngineView[],
+  cost: (engine: EngineView) => number,
+): RoutingScore[] =>
+  engines.map((engine) => ({ engineId: engine.engineId, side, score: cost(engine), best: 'least' }));
+
+export const dynamo = definePolicy({
+  help: 'blocks to prefill less those cached for P, active blocks for D',
+  source: "Dynamo's KV router",
+  looksAt: ['load', 'cache'],
+  parameters,
+  create: (given, deps) => new Dynamo(given, deps),
+});

@@ -1,0 +1,153 @@
+/**
+ * kvferry's own: predicts the time to the first token of every P, D and source of KV (what P computes, what it pulls from whom
+ * holds the last turn), and takes the least. Costs are measured: prefill by tokens and what waits before them, moves by bytes,
+ * link and what the holder serves, D's first step by what it serves; each follows what comes true (cost-tracker.ts).
+ *
+ * Time to the first token is all that it looks at: a prefill on D is free to it, so it does not do one unless told to.
+ */
+import { z } from 'zod';
+import type { Candidates, EngineView, RouteRequest, Routing, RoutingEvent, RoutingPolicy } from '../plan.ts';
+import { CostTracker } from './cost-tracker.ts';
+import { definePolicy, type RoutingDeps } from './definition.ts';
+import { priorCosts } from './prior-costs.ts';
+
+const parameters = z.strictObject({
+  /** D may prefill by itself where that is sooner, though others' tokens wait for it. */
+  alone: z.boolean().default(false),
+  ...priorCosts,
+});
+
+interface Prefill {
+  engine: EngineView;
+  ms: number;
+  pullTokens: number;
+}
+
+interface Decode {
+  engine: EngineView;
+  lacksTokens: number;
+  firstStepMs: number;
+  /** Whoever P is. */
+  leastMs: number;
+}
+
+interface Chosen {
+  prefill: Prefill;
+  decode: Decode;
+  ms: number;
+}
+
+class LeastTtft implements RoutingPolicy {
+  readonly #deps: RoutingDeps;
+  readonly #alone: boolean;
+  readonly #tracker: CostTracker;
+
+  constructor({ alone, ...prior }: z.output<typeof parameters>, deps: RoutingDeps) {
+    this.#deps = deps;
+    this.#alone = alone;
+    this.#tracker = new CostTracker(prior, deps.kvBytesPerToken);
+  }
+
+  route(request: RouteRequest, candidates: Candidates): Routing {
+    const draw = this.#deps.draws(request.number);
+    const prefills = rotated(candidates.prefill, draw).map((engine) => this.#prefill(request, engine));
+    const decodes = rotated(candidates.decode, draw).map((engine) => this.#decode(request, engine));
+    const { prefill, decode, ms } = this.#least(prefills, decodes);
+    const scores = [
+      ...prefills.map((p) => ({
+        engineId: p.engine.engineId,
+        side: 'prefill' as const,
+        score: p.ms,
+        best: 'least' as const,
+      })),
+      ...decodes.map((d) => ({
+        engineId: d.engine.engineId,
+        side: 'decode' as const,
+        score: this.#afterMs(prefill, d),
+        best: 'least' as const,
+      })),
+    ];
+    const local = this.#alone ? this.#leastAlone(request, decodes) : null;
+    if (local && local.ms < ms) {
+      const why = `~${local.ms.toFixed(1)} ms alone, ~${ms.toFixed(1)} over P`;
+      return {
+        prefill: prefill.engine,
+        decode: local.engine,
+        alone: true,
+        why,
+        scores,
+        predictedTtftMs: local.ms,
+      };
+    }
+    const { pullTokens } = prefill;
+    const source =
+      pullTokens > 0 ? `${pullTokens} tokens pulled from ${request.held!.engineId}` : 'nothing pulled';
+    return {
+      prefill: prefill.engine,
+      decode: decode.engine,
+      recompute: pullTokens === 0,
+      why: `~${ms.toFixed(1)} ms: P ~${prefill.ms.toFixed(1)} with ${source}, then D ~${(ms - prefill.ms).toFixed(1)}`,
+      scores,
+      predictedTtftMs: ms,
+    };
+  }
+
+  observe(event: RoutingEvent): void {
+    this.#tracker.observe(event);
+  }
+
+  #prefill(request: RouteRequest, engine: EngineView): Prefill {
+    return { engine, ...this.#tracker.prefill(request, engine.engineId) };
+  }
+
+  #decode({ promptTokenIds, cachedTokens }: RouteRequest, engine: EngineView): Decode {
+    const { costs, underWay } = this.#tracker;
+    const lacksTokens =
+      promptTokenIds.length - Math.min(promptTokenIds.length, cachedTokens(engine.engineId));
+    const firstStepMs = costs.firstStepMs(underWay.at(engine.engineId).decodes);
+    const leastMs = firstStepMs + costs.leastMoveMs(lacksTokens * this.#deps.kvBytesPerToken);
+    return { engine, lacksTokens, firstStepMs, leastMs };
+  }
+
+  #afterMs({ engine: { engineId: from } }: Prefill, { engine, lacksTokens, firstStepMs }: Decode): number {
+    return firstStepMs + this.#tracker.moveMs(from, engine.engineId, lacksTokens);
+  }
+
+  /** Of all pairs; those that cannot be less than one that was found are passed over. */
+  #least(prefills: readonly Prefill[], decodes: readonly Decode[]): Chosen {
+    const soonestP = [...prefills].sort((a, b) => a.ms - b.ms);
+    const soonestD = [...decodes].sort((a, b) => a.leastMs - b.leastMs);
+    let best: Chosen | null = null;
+    for (const prefill of soonestP) {
+      if (best && prefill.ms + soonestD[0]!.leastMs >= best.ms) break;
+      for (const decode of soonestD) {
+        if (best && prefill.ms + decode.leastMs >= best.ms) break;
+        const ms = prefill.ms + this.#afterMs(prefill, decode);
+        if (!best || ms < best.ms) best = { prefill, decode, ms };
+      }
+    }
+    return best!;
+  }
+
+  #leastAlone(request: RouteRequest, decodes: readonly Decode[]): { engine: EngineView; ms: number } {
+    const each = decodes.map(({ engine, firstStepMs }) => ({
+      engine,
+      ms: this.#tracker.prefill(request, engine.engineId, 'never').ms + firstStepMs,
+    }));
+    return each.reduce((a, b) => (b.ms < a.ms ? b : a));
+  }
+}
+
+/** Who comes first of equals is drawn. */
+function rotated(engines: readonly EngineView[], draw: () => number): readonly EngineView[] {
+  const first = Math.floor(draw() * engines.length);
+  return first === 0 ? engines : [...engines.slice(first), ...engines.slice(0, first)];
+}
+
+export const leastTtft = definePolicy({
+  help: 'the least predicted time to the first token over every P, D and source of KV',
+  source: "kvferry's own",
+  looksAt: ['cache'],
+  parameters,
+  create: (given, deps) => new LeastTtft(given, deps),
+});

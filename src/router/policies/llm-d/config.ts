@@ -1,0 +1,76 @@
+/**
+ * Parameters of llm-d: short ones by name, or an EndpointPickerConfig (its YAML as JSON) with plugins and a profile for
+ * prefill and one for decode.
+ */
+import { z } from 'zod';
+import { LLM_D_SCORERS } from './scorers.ts';
+
+const weights = () => z.partialRecord(z.enum(LLM_D_SCORERS), z.number().nonnegative());
+/** What its sister project's simulator runs as llm-d's own defaults. */
+const DEFAULT_WEIGHTS = {
+  'precise-prefix-cache-scorer': 2,
+  'queue-scorer': 1,
+  'kv-cache-utilization-scorer': 1,
+};
+
+const DECIDERS = ['prefix-based-pd-decider', 'always-disagg-pd-decider'] as const;
+const PICKERS = ['max-score-picker', 'weighted-random-picker'] as const;
+
+export const llmDSchema = z.strictObject({
+  decider: z.enum(DECIDERS).default('prefix-based-pd-decider'),
+  /** Tokens that D lacks from which on P prefills; 0: it never does. 16 is what shipped configurations have, 0 the code. */
+  nonCachedTokens: z.number().int().nonnegative().default(16),
+  /** Shorter prompts are D's own; 0: of any length. */
+  promptTokens: z.number().int().nonnegative().default(0),
+  picker: z.enum(PICKERS).default('max-score-picker'),
+  prefill: weights().default(DEFAULT_WEIGHTS),
+  decode: weights().default(DEFAULT_WEIGHTS),
+});
+export type LlmDParameters = z.output<typeof llmDSchema>;
+
+const PROFILE_FILTERS = [
+  'prefill-filter',
+  'decode-filter',
+  'disagg-profile-handler',
+  'pd-profile-handler',
+  'by-label',
+];
+
+const pickerConfigSchema = z.strictObject({
+  apiVersion: z.string().optional(),
+  kind: z.literal('EndpointPickerConfig'),
+  plugins: z.array(
+    z.strictObject({
+      type: z.enum([...LLM_D_SCORERS, ...DECIDERS, ...PICKERS, ...PROFILE_FILTERS]),
+      name: z.string().optional(),
+      parameters: z.record(z.string(), z.unknown()).optional(),
+    }),
+  ),
+  schedulingProfiles: z.array(
+    z.strictObject({
+      name: z.enum(['prefill', 'decode']),
+      plugins: z.array(z.strictObject({ pluginRef: z.string(), weight: z.number().optional() })),
+    }),
+  ),
+});
+
+/** Throws ZodError for a picker's configuration with what is not known here; anything else stays as it is. */
+export function fromPickerConfig(given: unknown): unknown {
+  if ((given as { kind?: unknown } | null)?.kind !== 'EndpointPickerConfig') return given;
+  const { plugins, schedulingProfiles } = pickerConfigSchema.parse(given);
+  const typeOf = new Map(plugins.map(({ type, name }) => [name ?? type, type]));
+  const decider = plugins.find(({ type }) => DECIDERS.some((known) => known === type));
+  const picker = plugins.find(({ type }) => PICKERS.some((known) => known === type));
+  const profiles = schedulingProfiles.map(({ name, plugins: refs }) => {
+    const scorers = refs.flatMap(({ pluginRef, weight = 1 }) => {
+      const type = typeOf.get(pluginRef) ?? pluginRef;
+      return LLM_D_SCORERS.some((known) => known === type) ? [[type, weight]] : [];
+    });
+    return [name, Object.fromEntries(scorers)];
+  });
+  return {
+    ...(decider && { decider: decider.type, ...decider.parameters }),
+    ...(picker && { picker: picker.type }),
+    ...Object.fromEntries(profiles),
+  };
+}

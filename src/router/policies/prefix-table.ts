@@ -1,0 +1,94 @@
+/**
+ * What a router believes that engines have cached, from where it sent prompts: AIBrix's prefix hash table
+ * (pkg/utils/prefixcacheindexer) and llm-d's approximate prefix index. Nobody tells it what an engine evicted.
+ */
+
+interface Block {
+  /** A second hash: a false match would only cost time, and is still not wanted. */
+  check: number;
+  /** By engine, when it was last sent this. */
+  engines: Map<string, number>;
+  lastMs: number;
+}
+
+export interface PrefixTableSizes {
+  /** Tokens a block of this table; nothing to do with the engines' KV blocks. */
+  blockTokens: number;
+  maxBlocks: number;
+  /** A block that was credited to nobody for longer is forgotten, milliseconds. */
+  keepMs: number;
+}
+
+export class PrefixTable {
+  readonly #sizes: PrefixTableSizes;
+  /** By hash of all tokens up to the block's end; least recently credited first. */
+  readonly #blocks = new Map<number, Block>();
+
+  constructor(sizes: PrefixTableSizes) {
+    this.#sizes = sizes;
+  }
+
+  /** Blocks of a prompt; a last one that is not full counts. */
+  blocksOf(tokenIds: readonly number[]): number {
+    return Math.ceil(tokenIds.length / this.#sizes.blockTokens);
+  }
+
+  /** Leading blocks by engine; engines with none are left out. */
+  match(tokenIds: readonly number[], nowMs: number): ReadonlyMap<string, number> {
+    const found: Block[] = [];
+    this.#eachBlock(tokenIds, (hash, check) => {
+      const block = this.#blocks.get(hash);
+      if (block?.check !== check || nowMs - block.lastMs > this.#sizes.keepMs) return false;
+      found.push(block);
+      return true;
+    });
+    const matched = new Map<string, number>();
+    // Who has a block has those before it, for prompts are credited whole: an equal number is the same engines.
+    for (let i = found.length - 1; i >= 0; i--) {
+      const { engines } = found[i]!;
+      if (engines.size === found[i + 1]?.engines.size) continue;
+      for (const engineId of engines.keys()) if (!matched.has(engineId)) matched.set(engineId, i + 1);
+    }
+    return matched;
+  }
+
+  /** The engine was sent this prompt. */
+  credit(tokenIds: readonly number[], engineId: string, nowMs: number): void {
+    const hashes: [number, number][] = [];
+    this.#eachBlock(tokenIds, (hash, check) => {
+      hashes.push([hash, check]);
+      return true;
+    });
+    // Backwards, so that of one prompt the last block is forgotten first.
+    for (const [hash, check] of hashes.reverse()) {
+      const known = this.#blocks.get(hash);
+      const block = known?.check === check ? known : { check, engines: new Map(), lastMs: nowMs };
+      block.engines.set(engineId, nowMs);
+      block.lastMs = nowMs;
+      this.#blocks.delete(hash);
+      this.#blocks.set(hash, block);
+    }
+    for (const [hash, { lastMs }] of this.#blocks) {
+      if (this.#blocks.size <= this.#sizes.maxBlocks && nowMs - lastMs <= this.#sizes.keepMs) break;
+      this.#blocks.delete(hash);
+    }
+  }
+
+  /** Until `visit` says false. Each block's hash has all tokens before it in it. */
+  #eachBlock(tokenIds: readonly number[], visit: (hash: number, check: number) => boolean): void {
+    const { blockTokens } = this.#sizes;
+    let hash = 0x811c9dc5 | 0;
+    let check = 0x9e3779b9 | 0;
+    for (let start = 0; start < tokenIds.length; start += blockTokens) {
+      const end = Math.min(start + blockTokens, tokenIds.length);
+      for (let i = start; i < end; i++) {
+        hash = Math.imul(hash ^ tokenIds[i]!, 0x01000193);
+        check = Math.imul(check ^ tokenIds[i]!, 0x85ebca6b);
+        check ^= check >>> 15;
+      }
+      // A last block that is not full is none of the full ones.
+      const full = end - start === blockTokens;
+      if (!visit(full ? hash : hash ^ 0x5bd1e995, check)) return;
+    }
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * SGLang's model gateway with P and D (sgl-model-gateway, policies/): a policy for each role, by default cache_aware for P and
+ * power_of_two for D, as its example for disaggregation has them. Load is what this router has under way; SGLang counts characters, this
+ * counts tokens.
+ */
+import { z } from 'zod';
+import type {
+  Candidates,
+  EngineView,
+  RouteRequest,
+  Routing,
+  RoutingEvent,
+  RoutingPolicy,
+} from '../../plan.ts';
+import { definePolicy, type RoutingDeps } from '../definition.ts';
+import { oneOf } from '../each-role.ts';
+import { leastOf, maxOf, minOf } from '../pick.ts';
+import { Buckets } from './buckets.ts';
+import { PrefixTree } from './prefix-tree.ts';
+
+const SIMPLE = ['power_of_two', 'round_robin', 'random'] as const;
+
+const parameters = z.strictObject({
+  prefillPolicy: z.enum(['cache_aware', 'bucket', ...SIMPLE]).default('cache_aware'),
+  decodePolicy: z.enum(SIMPLE).default('power_of_two'),
+  /** Share of the prompt that is believed to be cached; above it, the prompt goes there. */
+  cacheThreshold: z.number().min(0).max(1).default(0.3),
+  /** Out of balance: most less least above the one, and most above so many times the least. */
+  balanceAbsThreshold: z.number().nonnegative().default(64),
+  balanceRelThreshold: z.number().min(1).default(1.5),
+  evictionIntervalSecs: z.number().positive().default(120),
+  /** Tokens that the tree has of one engine. */
+  maxTreeSize: z.number().int().positive().default(67_108_864),
+  bucketAdjustIntervalSecs: z.number().positive().default(5),
+});
+
+interface Choice {
+  engine: EngineView;
+  why: string;
+}
+
+class SglangPolicy implements RoutingPolicy {
+  readonly #parameters: z.output<typeof parameters>;
+  readonly #deps: RoutingDeps;
+  readonly #tree = new PrefixTree();
+  readonly #buckets: Buckets;
+  #evictedMs: number | null = null;
+
+  constructor(given: z.output<typeof parameters>, deps: RoutingDeps) {
+    this.#parameters = given;
+    this.#deps = deps;
+    this.#buckets = new Buckets(given.bucketAdjustIntervalSecs * 1000);
+  }
+
+  route(request: RouteRequest, { prefill, decode }: Candidates): Routing {
+    const draw = this.#deps.draws(request.number);
+    const { prefillPolicy, decodePolicy } = this.#parameters;
+    const p =
+      prefillPolicy === 'cache_aware'
+        ? this.#cacheAware(request, prefill, draw)
+        : prefillPolicy === 'bucket'
+          ? this.#bucket(request, prefill, draw)
+          : simple(prefillPolicy, prefill, request.number, draw);
+    const d = simple(decodePolicy, decode, request.number, draw);
+    return { prefill: p.engine, decode: d.engine, why: `P: ${p.why}; D: ${d.why}` };
+  }
+
+  observe(event: RoutingEvent): void {
+    if (event.kind !== 'planned' || event.prefill === null) return;
+    const { prefill, promptTokens, request } = event;
+    const { prefillPolicy, evictionIntervalSecs, maxTreeSize } = this.#parameters;
+    if (prefillPolicy === 'bucket') {
+      this.#buckets.record({ engineId: prefill, tokens: promptTokens, atMs: request.nowMs });
+    }
+    if (prefillPolicy !== 'cache_aware') return;
+    this.#tree.insert(request.promptTokenIds, prefill, request.nowMs);
+    this.#evictedMs ??= request.nowMs;
+    if (request.nowMs - this.#evictedMs < evictionIntervalSecs * 1000) return;
+    this.#evictedMs = request.nowMs;
+    this.#tree.evict(maxTreeSize);
+  }
+
+  #cacheAware({ promptTokenIds }: RouteRequest, engines: readonly EngineView[], draw: () => number): Choice {
+    const underWay = ({ inFlight }: EngineView) => inFlight;
+    const unbalanced = this.#unbalanced(engines, underWay);
+    if (unbalanced) return { engine: leastOf(engines, underWay, draw)!, why: unbalanced };
+    const byId = new Map(engines.map((engine) => [engine.engineId, engine]));
+    const { tokens, engineId } = this.#tree.match(promptTokenIds, new Set(byId.keys()));
+    const share = promptTokenIds.length > 0 ? tokens / promptTokenIds.length : 0;
+    if (share > this.#parameters.cacheThreshold && engineId !== null) {
+      return { engine: byId.get(engineId)!, why: `was sent ${tokens} of these tokens` };
+    }
+    const size = ({ engineId: id }: EngineView) => this.#tree.sizeOf(id);
+    return { engine: leastOf(engines, size, draw)!, why: 'the smallest tree' };
+  }
+
+  #bucket({ promptTokenIds }: RouteRequest, engines: readonly EngineView[], draw: () => number): Choice {
+    const load = ({ engineId }: EngineView) => this.#buckets.load(engineId);
+    const unbalanced = this.#unbalanced(engines, load);
+    if (unbalanced) return { engine: leastOf(engines, load, draw)!, why: `${unbalanced} tokens` };
+    const place = this.#buckets.find(engines.length, promptTokenIds.length);
+    return { engine: engines[place]!, why: `takes prompts of ${promptTokenIds.length} tokens` };
+  }
+
+  /** Both strict, and both wanted. */
+  #unbalanced(engines: readonly EngineView[], load: (engine: EngineView) => number): string | null {
+    const most = maxOf(engines, load);
+    const least = minOf(engines, load);
+    const { balanceAbsThreshold, balanceRelThreshold } = this.#parameters;
+    const is = most - least > balanceAbsThreshold && most > balanceRelThreshold * least;
+    return is ? `least load, from ${least} to ${most}` : null;
+  }
+}
+
+function simple(
+  policy: (typeof SIMPLE)[number],
+  engines: readonly EngineView[],
+  turn: number,
+  draw: () => number,
+): Choice {
+  if (policy === 'round_robin') return { engine: engines[turn % engines.length]!, why: 'in turn' };
+  const first = oneOf(engines, draw);
+  if (policy === 'random' || engines.length === 1) return { engine: first, why: 'drawn' };
+  const second = oneOf(
+    engines.filter((engine) => engine !== first),
+    draw,
+  );
+  return { engine: second.inFlight < first.inFlight ? second : first, why: 'the less busy of two' };
+}
+
+export const sglang = definePolicy({
+  help: 'P by where its prefix was sent while loads are even, D the less busy of two',
+  source: "SGLang's model gateway",
+  looksAt: [],
+  parameters,
+  create: (given, deps) => new SglangPolicy(given, deps),
+});

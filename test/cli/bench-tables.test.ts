@@ -1,0 +1,34 @@
+/** What a benchmark says of pulls that did not happen. */
+import { describe, expect, it } from 'vitest';
+import { notPulled } from '../../src/cli/multiturn/tables.ts';
+import type { Experiment } from '../../src/measure/bench-report.ts';
+import { benchReport } from '../report/reports.ts';
+
+const modesWith = (more: object) => {
+  const [experiment] = Object.values(benchReport({ ttft: () => 45, rounds: 2, requests: 3 }).experiments);
+  const modes = Object.entries(experiment!.modes).map(([key, mode]) => [key, { ...mode, ...more }]);
+  return Object.fromEntries(modes) as Experiment['modes'];
+};
+const none = { policy: 0, request: 0, offer: 0, transfer: 0, preemption: 0 };
+
+describe('notPulled', () => {
+  it('says what D gave up for room, and what became of the prompts', () => {
+    const given = {
+      holds_dropped: { for_p: 12, for_d: 0 },
+      not_pulled: { ...none, transfer: 11, policy: 2 },
+    };
+    expect(notPulled(modesWith(given))).toEqual([
+      'bidirectional: D gave up 12 holds for room, and P computed again (--d-blocks); prompts that pulled nothing: 2 by policy, 11 by transfer.',
+    ]);
+  });
+
+  it('says nothing where what was offered was pulled, or nobody counted', () => {
+    const pulled = {
+      pulled_tokens: 5,
+      not_pulled: { ...none, offer: 3 },
+      holds_dropped: { for_p: 0, for_d: 0 },
+    };
+    expect(notPulled(modesWith(pulled))).toEqual([]);
+    expect(notPulled(modesWith({ pulled_tokens: 0 }))).toEqual([]);
+  });
+});

@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest';
+import { faultLines } from '../../src/cli/fault-run.ts';
+import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
+import type { FaultReport } from '../../src/lab/faults/types.ts';
+
+const turns = { right: 12_345, error: 1234, left: 12_345 };
+const report: FaultReport = {
+  seed: 7,
+  faults: 100_000,
+  episodes: 33_333,
+  turns,
+  errors: { engine_dead: 1200, transfer: 34 },
+  enginesReplaced: 4321,
+  tallies: (Object.keys(FAULTS) as FaultKind[]).map((kind) => ({
+    kind,
+    times: 12_345,
+    turns,
+    violations: 0,
+  })),
+  violations: [],
+  ok: true,
+};
+
+it('every kind has a row, and no line is longer than 80 columns', () => {
+  const lines = faultLines(report, 'auto', '1 h', false);
+  for (const name of Object.values(FAULTS))
+    expect(lines.filter((line) => line.startsWith(name))).toHaveLength(1);
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+  expect(lines.at(-1)).toMatch(/^No wrong token/);
+});
+
+it('what broke is told with what happened and the command that repeats it', () => {
+  const faults = ['device lost (decode), streaming 4'];
+  const violation = {
+    kind: 'blocks held',
+    detail: 'decode-0: 1 requests hold 2 blocks',
+    seed: 12,
+    faults,
+  } as const;
+  const lines = faultLines({ ...report, violations: [violation], ok: false }, 'lavapipe', '1 s', false);
+  expect(lines.slice(-3)).toEqual([
+    'blocks held: decode-0: 1 requests hold 2 blocks',
+    '  device lost (decode), streaming 4',
+    '  kvferry verify --faults 1 --seed 12 --adapter lavapipe',
+  ]);
+});

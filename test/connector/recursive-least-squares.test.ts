@@ -1,0 +1,30 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { RecursiveLeastSquares } from '../../src/connector/policy/recursive-least-squares.ts';
+
+test('coefficients stay numbers, whatever is observed', () => {
+  const observation = fc.record({
+    a: fc.constantFrom(0, 1, 2),
+    bytes: fc.constantFrom(0, 1024, 1e6, 1e8),
+    ms: fc.constantFrom(0, 0.01, 1, 1000, 1e6),
+  });
+  fc.assert(
+    fc.property(fc.array(observation, { minLength: 20, maxLength: 200 }), (all) => {
+      const learned = new RecursiveLeastSquares([1, 1e-6, 0.1], [3, 2e-6, 1.2]);
+      for (const { a, bytes, ms } of all) learned.observe([1, bytes, a], ms);
+      for (const coefficient of learned.coefficients) {
+        expect(Number.isFinite(coefficient)).toBe(true);
+        expect(coefficient).toBeGreaterThanOrEqual(0);
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('one kind of observation over and over, then the others, are all learned', () => {
+  const learned = new RecursiveLeastSquares([5, 1e-6], [10, 2e-6]);
+  for (let i = 0; i < 300; i++) learned.observe([1, 1e6], 4);
+  for (let i = 0; i < 100; i++) learned.observe([1, i % 2 ? 1e6 : 2e6], i % 2 ? 4 : 7);
+  expect(learned.predict([1, 2e6])).toBeCloseTo(7, 0);
+  expect(learned.predict([1, 1e6])).toBeCloseTo(4, 0);
+});

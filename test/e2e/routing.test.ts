@@ -1,0 +1,83 @@
+/** Every policy on real engines: one engine's tokens, decisions that can be read, and caches known as they are. */
+import { expect, it } from 'vitest';
+import { ROUTING_NAMES } from '../../src/config/routing.ts';
+import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
+import type { EngineCluster } from '../../src/fleet/cluster.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { type Answer, converse, fingerprint, withCluster } from './cluster-fixture.ts';
+
+const pool = { count: 2, numBlocks: 96, enablePrefixCaching: true };
+const fleet: Partial<ClusterOptions> = { prefill: pool, decode: pool };
+
+const ids = ['a', 'b', 'c'];
+const talk = async (cluster: EngineCluster): Promise<Answer[]> =>
+  (await Promise.all(ids.map((id, i) => converse(cluster, id, 3, { seed: i + 1, temperature: 1 })))).flat();
+
+it('gives the tokens and logits of one engine alone, and says who was chosen of whom', async () => {
+  const alone = await withCluster({ mode: 'monolithic' }, talk);
+  await withCluster(fleet, async (cluster) => {
+    for (const name of [...ROUTING_NAMES, 'least-request:1,prefix-cache:2']) {
+      for (const signalAgeMs of [0, 20]) {
+        await cluster.configure({ routing: { name, parameters: {} }, signalAgeMs });
+        const answers = await talk(cluster);
+        expect(fingerprint(answers), name).toEqual(fingerprint(alone));
+        for (const { result } of answers) {
+          expect(result.routed).toMatchObject({ policy: name });
+          expect(result.routed!.candidates.length).toBeGreaterThanOrEqual(2);
+        }
+      }
+    }
+  });
+});
+
+it('knows from cache events what the engine that is chosen then finds', async () => {
+  await withCluster(fleet, async (cluster) => {
+    await cluster.configure({ routing: { name: 'prefix-cache', parameters: {} } });
+    const found = (answers: Answer[]) =>
+      answers.map(({ result: { routed, prompt } }) => [
+        routed!.candidates.find(({ side, engineId }) => side === 'prefill' && engineId === routed!.prefill)!
+          .cachedTokens,
+        prompt.localHitTokens,
+      ]);
+    const one = found(await converse(cluster, 'a', 4));
+    for (const [known, hit] of one) expect(known).toBe(hit);
+    expect(one.at(-1)![1]).toBeGreaterThan(0);
+    // configure() empties the caches: what was known is known no more.
+    await cluster.configure({});
+    expect(found(await converse(cluster, 'b', 1))).toEqual([[0, 0]]);
+  });
+});
+
+it('an unknown policy or parameter changes nothing', async () => {
+  await withCluster({}, async (cluster) => {
+    const parameters = { 'prefix-cache': { imbalanc: 1 } };
+    await expect(cluster.configure({ routing: { name: 'prefix-cache', parameters } })).rejects.toThrow(
+      'did you mean imbalance?',
+    );
+    const [answer] = await converse(cluster, 'a', 1);
+    expect(answer!.result.routed!.policy).toBe('round-robin');
+  });
+});
+
+it('engines tell their load while somebody listens, and their last word is that they are idle', async () => {
+  await withCluster({}, async (cluster) => {
+    const told: EngineLoad[] = [];
+    const decode = cluster.engine('decode');
+    decode.onEvent((event) => {
+      if (event.kind === 'load') told.push(event.load);
+    });
+    await converse(cluster, 'a', 1);
+    expect(told).toEqual([]);
+    await decode.inspection.reportLoad(true);
+    await converse(cluster, 'b', 2, { outputTokens: 40 });
+    await cluster.endConversation('b');
+    const [stats] = (await cluster.stats()).filter(({ engineId }) => engineId === decode.engineId);
+    expect(told.some(({ running }) => running === 1)).toBe(true);
+    expect(told.some(({ generationTokensPerSecond }) => generationTokensPerSecond > 10)).toBe(true);
+    expect(told.at(-1)).toMatchObject({ running: 0, waiting: 0, numBlocks: stats!.numBlocks - 1 });
+    await decode.inspection.reportLoad(false);
+    const before = told.length;
+    await converse(cluster, 'c', 1);
+    expect(told.length).toBe(before);
+  });
+});

@@ -1,0 +1,122 @@
+/** Each fault does what it is called, once, and can be ended. */
+import { describe, expect, it } from 'vitest';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
+import { FaultyClient } from '../../src/faults/client.ts';
+import { FaultyClock } from '../../src/faults/clock.ts';
+import { FaultyDirection, MESSAGE_FAULTS, type MessageFault } from '../../src/faults/messages.ts';
+import { FAULTS, type Fault, FaultClock, type FaultKind, makeSchedule } from '../../src/faults/schedule.ts';
+import type { PeerMessage } from '../../src/transport/messages.ts';
+import { TestClock } from '../clock.ts';
+import { FakeEngine } from '../router/fake-engine.ts';
+
+const kinds = Object.keys(FAULTS) as FaultKind[];
+
+describe('a schedule', () => {
+  it('is the same for the same seed and another for another', () => {
+    const made = (seed: number) => makeSchedule(seed, { kinds, faults: 20, span: 8 });
+    expect(made(7)).toEqual(made(7));
+    expect(made(7)).not.toEqual(made(8));
+  });
+
+  it('tells each fault when its stage is reached for the given time, once', () => {
+    const at = (count: number): Fault => ({ kind: 'end', target: 'decode', at: { stage: 'pulling', count } });
+    const told: number[] = [];
+    const faults = new FaultClock([at(3), at(1)], (fault) => told.push(fault.at.count));
+    faults.reached('streaming');
+    for (let i = 0; i < 5; i++) faults.reached('pulling');
+    expect(told).toEqual([1, 3]);
+  });
+});
+
+describe('messages', () => {
+  const credit = (slot: number): PeerMessage => ({ kind: 'credit', epoch: 1, slot });
+  const notice: PeerMessage = {
+    kind: 'notification',
+    notification: { kind: 'heartbeat', holds: [] },
+    requestId: null,
+    postedAt: 0,
+  };
+
+  function sent(fault: MessageFault, messages: readonly PeerMessage[]) {
+    const arrived: PeerMessage[] = [];
+    let met = 0;
+    const direction = new FaultyDirection((message) => arrived.push(message));
+    direction.arm(fault, () => met++);
+    for (const message of messages) direction.pass(message);
+    return { arrived, direction, met: () => met };
+  }
+
+  it.each([
+    ['lose', [credit(2), notice]],
+    ['lose-notice', [credit(1), credit(2)]],
+    ['repeat', [credit(1), credit(1), credit(2), notice]],
+    ['reorder', [credit(2), credit(1), notice]],
+    ['truncate', [{ kind: 'credit', epoch: 1 }, credit(2), notice]],
+    ['flip', [credit(1), credit(2), notice]],
+  ] as const)('%s', (fault, arrived) => {
+    expect(sent(fault, [credit(1), credit(2), notice]).arrived).toEqual(arrived);
+  });
+
+  it('that are late arrive in their order when it is over', () => {
+    const { arrived, direction } = sent('delay', [credit(1), credit(2)]);
+    expect(arrived).toEqual([]);
+    direction.heal();
+    direction.pass(notice);
+    expect(arrived).toEqual([credit(1), credit(2), notice]);
+  });
+
+  it('a fault that meets no message has not happened', () => {
+    const { met } = sent('lose-notice', [credit(1)]);
+    expect(met()).toBe(0);
+    for (const fault of MESSAGE_FAULTS.filter((fault) => fault !== 'flip'))
+      expect(sent(fault, [notice]).met(), fault).toBe(1);
+  });
+
+  it('a chunk whose bit is flipped arrives with one bit of the slab changed', () => {
+    const slab = new SharedArrayBuffer(32);
+    const direction = new FaultyDirection(() => {});
+    direction.pass({ kind: 'welcome', slab, slotBytes: 16 } as unknown as PeerMessage);
+    direction.arm('flip', () => {});
+    direction.pass({ kind: 'chunk', slot: 1, byteLength: 16 } as unknown as PeerMessage);
+    expect([...new Uint8Array(slab)].flatMap((byte, at) => (byte === 0 ? [] : [[at, byte]]))).toEqual([
+      [17, 0x40],
+    ]);
+  });
+});
+
+describe('a clock', () => {
+  it('jumps, and stands still and catches up', () => {
+    const real = new TestClock(1000);
+    const clock = new FaultyClock(real);
+    clock.move({ jumpMs: 500 });
+    expect(clock.now()).toBe(1500);
+    clock.move({ stallMs: 100 });
+    real.advance(99);
+    expect(clock.now()).toBe(1500);
+    real.advance(1);
+    expect(clock.now()).toBe(1600);
+  });
+});
+
+describe('an engine', () => {
+  it('that hangs answers when it goes on', async () => {
+    const engine = new FakeEngine('d0', 'decode');
+    const client = new FaultyClient(engine, new TestClock());
+    const sampling = { ...DEFAULT_SAMPLING, maxTokens: 2 };
+    const request = {
+      requestId: 'r',
+      promptTokenIds: [1],
+      sampling,
+      kvTransferParams: null,
+      cacheSalt: null,
+    };
+    client.hang();
+    const submitted = client.submit(request);
+    await new Promise(setImmediate);
+    expect(engine.requests).toEqual([]);
+    client.heal();
+    let outputs = 0;
+    for await (const _ of await submitted) outputs++;
+    expect(outputs).toBe(2);
+  });
+});

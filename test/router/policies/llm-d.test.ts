@@ -1,0 +1,151 @@
+import { describe, expect, test } from 'vitest';
+import { type ScorerFacts, scorerScores } from '../../../src/router/policies/llm-d/scorers.ts';
+import { weightedRandom } from '../../../src/router/policies/pick.ts';
+import { policyOf, view } from '../policies.ts';
+import { chosen, ended, scoresOf, sent, tokens, told } from './fleet.ts';
+
+const llmD = (parameters: object = {}) => policyOf('llm-d', parameters);
+const facts = (more: Partial<ScorerFacts> = {}): ScorerFacts => ({
+  engineId: 'd0',
+  believedBlocks: 0,
+  cachedBlocks: 0,
+  waiting: 0,
+  kvUsage: 0,
+  activeRequests: 0,
+  activeTokens: 0,
+  lastColdMs: null,
+  holdsSession: false,
+  ...more,
+});
+
+describe('scorers', () => {
+  test.each([
+    ['prefix-cache-scorer', [{ believedBlocks: 3 }, {}], [0.75, 0]],
+    ['precise-prefix-cache-scorer', [{ cachedBlocks: 4 }, { cachedBlocks: 1 }], [1, 0.25]],
+    ['queue-scorer', [{ waiting: 1 }, { waiting: 5 }, { waiting: 2 }], [1, 0, 0.75]],
+    ['queue-scorer', [{ waiting: 5 }, { waiting: 5 }], [1, 1]],
+    ['kv-cache-utilization-scorer', [{ kvUsage: 0.25 }, { kvUsage: 1 }], [0.75, 0]],
+    ['load-aware-scorer', [{}, { waiting: 64 }, { waiting: 128 }, { waiting: 500 }], [0.5, 0.25, 0, 0]],
+    ['active-request-scorer', [{}, { activeRequests: 1 }, { activeRequests: 4 }], [1, 0.75, 0]],
+    ['active-request-scorer', [{}, {}], [1, 1]],
+    ['token-load-scorer', [{}, { activeTokens: 1_048_576 }, { activeTokens: 5_000_000 }], [1, 0.75, 0]],
+    ['no-hit-lru-scorer', [{ lastColdMs: 5 }, {}, { lastColdMs: 3 }], [0, 1, 0.5]],
+    ['no-hit-lru-scorer', [{ lastColdMs: 5 }, { cachedBlocks: 1 }], [0.5, 0.5]],
+    ['no-hit-lru-scorer', [{ lastColdMs: 5 }], [1]],
+    ['session-affinity-scorer', [{}, { holdsSession: true }], [0, 1]],
+  ] as const)('%s of %o', (scorer, engines, expected) => {
+    const each = engines.map((engine) => facts(engine));
+    expect(scorerScores(scorer, each, 4)).toEqual(expected);
+  });
+
+  test('a prompt without a whole block has no prefix', () => {
+    expect(scorerScores('prefix-cache-scorer', [facts()], 0)).toEqual([0]);
+  });
+});
+
+describe('a turn', () => {
+  test('one P and one D, nothing known: P prefills', () => {
+    expect(chosen(llmD(), [view('p0')], [view('d0')])).toBe('p0 d0');
+  });
+
+  test('by default the prefix counts twice, queue and KV once each', () => {
+    const d = [told('d0', { waiting: 2, freeBlocks: 50 }), told('d1', { waiting: 0, freeBlocks: 25 })];
+    // 96 tokens are 6 blocks, 48 of them 3: 2 * 0.5 + 0 + 0.5, and 0 + 1 + 0.25
+    const cachedTokens = (engineId: string) => (engineId === 'd0' ? 48 : 0);
+    const scores = scoresOf(llmD(), [view('p0')], d, { promptTokenIds: tokens(96), cachedTokens });
+    expect(scores).toMatchObject({ d0: 1.5, d1: 1.25 });
+  });
+
+  // What D lacks: 100 tokens less whole cached blocks of 16.
+  test.each([
+    [0, 'p0 d0'],
+    [84, 'p0 d0'],
+    [96, 'd0'],
+  ])('with %i tokens cached on D: %s', (cached, expected) => {
+    expect(chosen(llmD(), [view('p0')], [view('d0')], { cachedTokens: () => cached })).toBe(expected);
+  });
+
+  test.each([
+    [20, 'p0 d0'],
+    [21, 'd0'],
+    [0, 'd0'],
+  ])('nonCachedTokens %i, and D lacks 20: %s', (nonCachedTokens, expected) => {
+    const cachedTokens = () => 80;
+    expect(chosen(llmD({ nonCachedTokens }), [view('p0')], [view('d0')], { cachedTokens })).toBe(expected);
+  });
+
+  test("a prompt shorter than promptTokens is D's own, one as long is not", () => {
+    const of = (promptTokens: number) => chosen(llmD({ promptTokens }), [view('p0')], [view('d0')]);
+    expect([of(100), of(101)]).toEqual(['p0 d0', 'd0']);
+  });
+
+  test('always-disagg-pd-decider asks nothing', () => {
+    const policy = llmD({ decider: 'always-disagg-pd-decider' });
+    expect(chosen(policy, [view('p0')], [view('d0')], { cachedTokens: () => 100 })).toBe('p0 d0');
+  });
+
+  test('the decider looks at the D that was chosen', () => {
+    const policy = llmD({ decode: { 'queue-scorer': 1 } });
+    const cachedTokens = (engineId: string) => (engineId === 'd0' ? 96 : 0);
+    const d = [told('d0', { waiting: 3 }), told('d1')];
+    expect(chosen(policy, [view('p0')], d, { cachedTokens })).toBe('p0 d1');
+  });
+
+  test('no-hit-lru: prompts that nobody has go round', () => {
+    const policy = llmD({ prefill: { 'no-hit-lru-scorer': 1 }, decode: { 'session-affinity-scorer': 1 } });
+    const p = [view('p0'), view('p1'), view('p2')];
+    const at = (nowMs: number) => ({ promptTokenIds: tokens(64, 1000 * nowMs), nowMs });
+    for (const [nowMs, engineId] of [
+      [1, 'p1'],
+      [2, 'p0'],
+    ] as const) {
+      policy.observe?.(ended(sent(policy, engineId, 'd0', tokens(64, 1000 * nowMs), { nowMs })));
+    }
+    expect(scoresOf(policy, p, [view('d0')], at(3))).toMatchObject({ p2: 1, p1: 0.5, p0: 0 });
+    // One that was sent already is warm, for all.
+    expect(scoresOf(policy, p, [view('d0')], at(1))).toMatchObject({ p2: 0.5, p1: 0.5, p0: 0.5 });
+  });
+});
+
+test('weighted random: by weight, evenly where none has any', () => {
+  const pick = (weights: number[], draw: number) =>
+    weightedRandom(
+      weights.map((weight, i) => ({ weight, i })),
+      ({ weight }) => weight,
+      () => draw,
+    ).i;
+  expect([0, 0.249, 0.25, 0.999].map((draw) => pick([1, 3], draw))).toEqual([0, 0, 1, 1]);
+  expect([0, 0.5, 0.999].map((draw) => pick([0, 0], draw))).toEqual([0, 1, 1]);
+  expect(pick([1, 0], 0.999999999999)).toBe(0);
+});
+
+test("its parameters may be llm-d's own configuration", () => {
+  const configuration = {
+    apiVersion: 'inference.networking.x-k8s.io/v1alpha1',
+    kind: 'EndpointPickerConfig',
+    plugins: [
+      { type: 'prefix-based-pd-decider', parameters: { nonCachedTokens: 512 } },
+      { type: 'queue-scorer', name: 'q' },
+      { type: 'kv-cache-utilization-scorer' },
+      { type: 'max-score-picker' },
+      { type: 'decode-filter' },
+    ],
+    schedulingProfiles: [
+      { name: 'prefill', plugins: [{ pluginRef: 'q' }] },
+      {
+        name: 'decode',
+        plugins: [
+          { pluginRef: 'decode-filter' },
+          { pluginRef: 'q', weight: 3 },
+          { pluginRef: 'kv-cache-utilization-scorer', weight: 2 },
+          { pluginRef: 'max-score-picker' },
+        ],
+      },
+    ],
+  };
+  const policy = llmD(configuration);
+  expect(chosen(policy, [view('p0')], [view('d0')])).toBe('d0');
+  expect(scoresOf(policy, [view('p0')], [told('d0', { freeBlocks: 50 })])).toEqual({ d0: 4 });
+  const other = { ...configuration, plugins: [{ type: 'coffee-scorer' }] };
+  expect(() => llmD(other)).toThrow('llm-d.plugins.0.type');
+});
