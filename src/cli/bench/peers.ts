@@ -11,8 +11,8 @@ import { useAdapter } from '../../platform/node.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { numbers, probes } from './kernels/workbench.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
+import type { FromContender, ToContender } from './peers/child.ts';
 import { type ContenderName, contenders, PEER_PACKAGES, type Shape } from './peers/contenders.ts';
-import type { FromContender, ToContender } from './peers/messages.ts';
 
 const SHAPES: Shape[] = [
   { m: 512, k: 512, n: 512 },

@@ -14,7 +14,7 @@ import { useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
-import type { FromChild, StartTimes } from './start/times.ts';
+import type { FromChild, StartTimes } from './start/child.ts';
 
 const STAGES = ['process', 'modules', 'adapter', 'engines', 'first token'] as const;
 type Stage = (typeof STAGES)[number];
