@@ -4,7 +4,7 @@ import { optionName, type RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { FAULTS, type FaultKind } from '../faults/schedule.ts';
 import { clusterOptions } from '../fleet/from-config.ts';
-import { runFaults } from '../lab/faults/run.ts';
+import { DRAIN_MS, runFaults } from '../lab/faults/run.ts';
 import type { FaultReport, Violation } from '../lab/faults/types.ts';
 import { type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { formatSeconds, plural, WIDTH, wrap } from './format.ts';
@@ -41,6 +41,7 @@ export async function verifyFaults(
       seed: config.seed,
       kinds: Object.keys(FAULTS) as FaultKind[],
       patienceMs: PATIENCE_MS,
+      drainMs: DRAIN_MS,
       clock: { now, sleep: (ms, stop) => deps.sleep(ms, stop) },
       signal,
       cluster: clusterOptions(config, await backend.architecture('nano'), adapter.software),

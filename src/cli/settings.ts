@@ -2,11 +2,8 @@
 import { parseJson } from '../config/fields.ts';
 import { optionName, parseRunConfig, type RunConfig, type RunKey } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
-import type { CommandSpec } from './arguments.ts';
+import type { CommandSpec, Lists } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
-
-/** The values of settings of which several were given. */
-export type Lists = { readonly [K in RunKey]?: readonly unknown[] };
 
 /**
  * `lists` names those of which several values may be given: the configuration has the first of each, the lists have all,

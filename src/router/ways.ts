@@ -9,7 +9,7 @@ import { InternalError, RefusedError, TransferError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineClient, RouterWork } from './engine-client.ts';
-import type { TimedOutput } from './output-stream.ts';
+import type { OutputStream, TimedOutput } from './output-stream.ts';
 
 export interface Turn {
   /** At the engines: of P's request, or that of the only engine; and of D's. Unguessable, and never used again. */
@@ -171,7 +171,7 @@ export async function* requestOutputs(
   work?: RouterWork,
 ): AsyncGenerator<TimedOutput & { transfers: readonly TransferResult[] }> {
   signal?.throwIfAborted();
-  const stream = await engine.submit(request, work);
+  const stream = await submitted(engine, request, signal, work);
   const { requestId } = request;
   const onAbort = () => stream.interrupt(signal?.reason);
   const onStop = () => void engine.stop(requestId);
@@ -195,6 +195,27 @@ export async function* requestOutputs(
       await engine.release([requestId]);
     }
   }
+}
+
+/** An engine that does not answer keeps nobody who leaves: what it takes all the same is aborted there. */
+function submitted(
+  engine: EngineClient,
+  request: EngineRequest,
+  signal: AbortSignal | null,
+  work?: RouterWork,
+): Promise<OutputStream> {
+  return new Promise((resolve, reject) => {
+    const { requestId } = request;
+    const onAbort = (): void => reject(signal?.reason);
+    signal?.addEventListener('abort', onAbort);
+    engine
+      .submit(request, work)
+      .then((stream) => {
+        if (signal?.aborted) void engine.abort(requestId).then(() => engine.release([requestId]));
+        else resolve(stream);
+      }, reject)
+      .finally(() => signal?.removeEventListener('abort', onAbort));
+  });
 }
 
 function throwIfFailed(engine: EngineClient, output: RequestOutput): void {

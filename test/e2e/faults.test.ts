@@ -5,7 +5,7 @@ import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import type { ClusterOptions, ClusterSeams } from '../../src/fleet/types.ts';
-import { type FaultRunOptions, runFaults } from '../../src/lab/faults/run.ts';
+import { DRAIN_MS, type FaultRunOptions, runFaults } from '../../src/lab/faults/run.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
@@ -25,6 +25,7 @@ async function run(changes: Partial<FaultRunOptions>) {
     seed: 1,
     kinds: Object.keys(FAULTS) as FaultKind[],
     patienceMs: 120_000,
+    drainMs: DRAIN_MS,
     clock: systemClock,
     signal: new AbortController().signal,
     cluster: clusterOptions(parseRunConfig({ model: 'nano' }), architecture, software),
@@ -77,6 +78,7 @@ it('blocks that nobody releases are seen', long, async () => {
   const { violations } = await run({
     faults: 1,
     kinds: ['slow'],
+    drainMs: 4000,
     start: broken(() => ({ release: async () => {} })),
   });
   expect(violations.map(({ kind }) => kind)).toContain('blocks held');
@@ -86,7 +88,7 @@ it('a caller that gets no answer is seen', long, async () => {
   const { violations } = await run({
     faults: 1,
     kinds: ['slow'],
-    patienceMs: 3000,
+    patienceMs: 2000,
     start: broken(({ role }) => (role === 'decode' ? { submit: () => new Promise(() => {}) } : {})),
   });
   expect(violations.map(({ kind }) => kind)).toContain('caller hangs');

@@ -178,6 +178,26 @@ describe('what is held for the next turn', () => {
     }
   });
 
+  test('whoever leaves while an engine does not answer is gone at once; what it takes later is aborted there', async () => {
+    const { at, ask } = world('monolithic');
+    const submit = at('d0').submit.bind(at('d0'));
+    let goOn = () => {};
+    at('d0').submit = async (request) => {
+      await new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      return submit(request);
+    };
+    const client = new AbortController();
+    const turn = ask({ promptTokenIds: [1, 2, 3], signal: client.signal });
+    await new Promise(setImmediate);
+    client.abort(new Error('gone'));
+    await expect(turn).rejects.toThrow('gone');
+    goOn();
+    await expect.poll(() => at('d0').aborted).toEqual(at('d0').requests.map(({ requestId }) => requestId));
+    expect(at('d0').requests).toHaveLength(1);
+  });
+
   test('P’s blocks are freed when D never begins', async () => {
     const { at, ask } = world('bidirectional');
     at('d0').end();

@@ -13,6 +13,7 @@ import { startingLine } from '../start-cluster.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
+  run: serve,
   description:
     "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
   groups: ['machine', 'serving', 'fleet', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
@@ -26,7 +27,7 @@ export const serveSpec: CommandSpec = {
   ],
 };
 
-export async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   const { backend } = deps;
   const serving = serverOptions(config, deps);
   const architecture = await backend.architecture(config.model);

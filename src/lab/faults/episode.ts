@@ -92,7 +92,7 @@ class Episode {
     await this.#bounded('replacing engines', storm.calm());
     for (const id of this.#conversations) await cluster.endConversation(id);
     const calm = checkCalm(cluster, clock, drainMs);
-    this.#found.push(...((await this.#bounded('stats()', calm)) ?? []));
+    this.#found.push(...((await this.#bounded('stats()', calm, drainMs)) ?? []));
     await storm.setClocksRight();
     return this.#result();
   }
@@ -168,9 +168,10 @@ class Episode {
   }
 
   /** null: it hangs or failed, which is noted. */
-  async #bounded<T>(what: string, promise: Promise<T>): Promise<T | null> {
+  async #bounded<T>(what: string, promise: Promise<T>, moreMs = 0): Promise<T | null> {
+    const { clock, patienceMs } = this.#deps;
     try {
-      return await within(this.#deps.clock, this.#deps.patienceMs, what, promise);
+      return await within(clock, patienceMs + moreMs, what, promise);
     } catch (error) {
       const kind = error instanceof Hangs ? 'caller hangs' : 'cannot go on';
       this.#found.push({ kind, detail: `${what}: ${messageOf(error)}` });

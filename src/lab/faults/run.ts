@@ -4,15 +4,16 @@ import { ConfigError } from '../../errors.ts';
 import { describeFault, FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
+import { ATTEMPTS, SILENCE_MS } from '../../transport/deadlines.ts';
 import { type EpisodeResult, runEpisode } from './episode.ts';
 import { askAlone } from './script.ts';
 import { Storm } from './storm.ts';
 import type { FaultReport, FaultTally, Violation } from './types.ts';
 
-/** Leases are short, so that what a dead reader left is free soon; and a drain waits for one at most. */
+/** Leases are short, so that what a dead reader left is free soon. */
 const LEASE_MS = 2000;
-/** What jumps back late, and a busy machine. */
-const DRAIN_MS = LEASE_MS + 8000;
+/** A READ whose messages were lost is given up last of all, and its blocks are kept until then; the rest is for a busy machine. */
+export const DRAIN_MS = SILENCE_MS * ATTEMPTS + 10_000;
 /** After so many broken episodes the rest would say nothing new. */
 const MOST_VIOLATIONS = 10;
 /** Blocks of each pool: all conversations of an episode; many episodes use fewer. */
@@ -25,6 +26,8 @@ export interface FaultRunOptions {
   kinds: readonly FaultKind[];
   /** Milliseconds after which a caller hangs. */
   patienceMs: number;
+  /** Milliseconds in which everything must be free once all callers have gone. */
+  drainMs: number;
   clock: Clock;
   signal: AbortSignal;
   /** What a cluster of this command's is otherwise built from. */
@@ -34,7 +37,7 @@ export interface FaultRunOptions {
 }
 
 export async function runFaults(options: FaultRunOptions): Promise<FaultReport> {
-  const { clock, seed, kinds, signal, patienceMs } = options;
+  const { clock, seed, kinds, signal, patienceMs, drainMs } = options;
   const storm = new Storm(clock);
   const cluster = await options.start(stormOptions(options.cluster), storm.seams);
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
@@ -45,7 +48,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {
       // So that the run that begins with a seed's episode is the way to repeat it.
       const episodeSeed = (seed + tally.episodes) % 2 ** 32;
-      const deps = { cluster, storm, scripts, clock, kinds, patienceMs, drainMs: DRAIN_MS, signal };
+      const deps = { cluster, storm, scripts, clock, kinds, patienceMs, drainMs, signal };
       const result = await runEpisode(episodeSeed, deps);
       tally.add(episodeSeed, result);
       options.onEpisode(tally.happened, tally.episodes, tally.violations);
