@@ -29,7 +29,13 @@ describe('a schedule', () => {
 });
 
 describe('messages', () => {
-  const credit = (slot: number): PeerMessage => ({ kind: 'credit', epoch: 1, transferId: 't', index: 0, slot });
+  const credit = (slot: number): PeerMessage => ({
+    kind: 'credit',
+    epoch: 1,
+    transferId: 't',
+    index: 0,
+    slot,
+  });
   const notice: PeerMessage = {
     kind: 'notification',
     notification: { kind: 'heartbeat', holds: [] },
