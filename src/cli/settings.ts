@@ -56,6 +56,14 @@ async function withFiles(
   return read;
 }
 
+/** For commands that serve by one policy. Throws ConfigError for more. */
+export function wantOneRouting({ routing }: RunConfig): void {
+  if (routing.length > 1)
+    throw new ConfigError(
+      `--routing names ${routing.length} policies (${routing.join(', ')}): give one, or a weight to each for a mix (a:1,b:1); kvferry bench compares several`,
+    );
+}
+
 /** A link may have a comma itself: '10e6,1ms' is one, and so what is only a latency belongs to what stands before it. */
 function splitList(key: RunKey, value: unknown): unknown[] {
   if (typeof value !== 'string') return Array.isArray(value) ? value : [value];

@@ -26,6 +26,7 @@ import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { printReport } from '../run-output.ts';
+import { wantOneRouting } from '../settings.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { followSpans } from '../tracing.ts';
@@ -67,6 +68,7 @@ export const runSpec: CommandSpec = {
 const MOST_KEPT_LOGITS = 32 * 2 ** 20;
 
 async function run(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  wantOneRouting(config);
   const { backend } = deps;
   const architecture = await backend.architecture(config.model);
   const conversations = await chooseConversations(config, architecture, deps);

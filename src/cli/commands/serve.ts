@@ -9,6 +9,7 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { wantOneRouting } from '../settings.ts';
 import { startingLine } from '../start-cluster.ts';
 
 export const serveSpec: CommandSpec = {
@@ -33,6 +34,7 @@ async function serve(config: RunConfig, { deps, signal }: CommandContext): Promi
   const architecture = await backend.architecture(config.model);
   await deps.servers.check(serving, fleetOf(config).seats);
   const adapter = await backend.useAdapter(config.adapter);
+  wantOneRouting(config);
   const options = clusterOptions(config, architecture, adapter.software);
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
