@@ -201,8 +201,7 @@ export class EngineCluster implements Cluster {
   async rewind(conversationId: string, prefillKeeps?: number): Promise<void> {
     const conversation = this.#conversations.known(conversationId);
     const { blockSize } = this.#options;
-    const keeps = prefillKeeps ?? null;
-    const unused = await takeBack(conversationId, conversation, blockSize, keeps);
+    const unused = await takeBack(conversationId, conversation, blockSize, prefillKeeps ?? null);
     if (unused) release(unused);
   }
 
@@ -217,23 +216,18 @@ export class EngineCluster implements Cluster {
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
     const tokenIds = await this.#prompts.build(query, conversation);
-    const engines = await Promise.all(
-      this.#engines.alive.map(async (engine) => ({
-        engineId: engine.engineId,
-        role: engine.role,
-        ...(await engine.lookup(tokenIds, query.cacheSalt ?? null)),
-      })),
-    );
+    const engines = await this.#engines.each(async (engine) => {
+      const { engineId, role } = engine;
+      return { engineId, role, ...(await engine.lookup(tokenIds, query.cacheSalt ?? null)) };
+    });
     return { promptTokens: tokenIds.length, engines };
   }
 
   async snapshot(): Promise<readonly EngineSnapshot[]> {
-    return Promise.all(
-      this.#engines.alive.map(async (engine) => {
-        const [blocks, stats] = await Promise.all([engine.inspection.blocks(), engine.inspection.stats()]);
-        return { engineId: engine.engineId, role: engine.role, blocks, stats };
-      }),
-    );
+    return this.#engines.each(async ({ engineId, role, inspection }) => {
+      const [blocks, stats] = await Promise.all([inspection.blocks(), inspection.stats()]);
+      return { engineId, role, blocks, stats };
+    });
   }
 
   onNotice(listener: (notice: ClusterNotice) => void): () => void {
@@ -261,8 +255,8 @@ export class EngineCluster implements Cluster {
   }
 
   spanCounts(): SpanCounts {
-    const messages = this.#engines.all.reduce((sum, { spanMessages }) => sum + spanMessages, 0);
-    return { spans: this.#spans.count, messages };
+    const messages = this.#engines.all.map(({ spanMessages }) => spanMessages);
+    return { spans: this.#spans.count, messages: messages.reduce((sum, count) => sum + count, 0) };
   }
 
   onSpan(listener: (span: Span) => void): () => void {
