@@ -6,7 +6,7 @@ import { ConfigError } from './errors.ts';
 import { EngineCluster } from './fleet/cluster.ts';
 import { clusterOptions } from './fleet/from-config.ts';
 import type { Cluster } from './fleet/types.ts';
-import { type CostAwareStart, startCostAware } from './lab/cost-aware-start.ts';
+import { type CostAwareStart, startCostAware } from './lab/calibrate.ts';
 import { loadArchitecture } from './model/load.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
 

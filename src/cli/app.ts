@@ -1,15 +1,15 @@
 /** The program without its process: arguments in, exit code out. */
-import { ConfigError, KvferryError, messageOf } from '../errors.ts';
+import { KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
-import { bench, benchSpec } from './commands/bench.ts';
-import { calibrateCommand, calibrateSpec } from './commands/calibrate.ts';
-import { doctor, doctorSpec } from './commands/doctor.ts';
-import { exportCommand, exportSpec } from './commands/export.ts';
-import { reportCommand, reportSpec } from './commands/report.ts';
-import { run, runSpec } from './commands/run.ts';
-import { serve, serveSpec } from './commands/serve.ts';
-import { sweep, sweepSpec } from './commands/sweep.ts';
-import { verify, verifySpec } from './commands/verify.ts';
+import { benchSpec } from './commands/bench.ts';
+import { calibrateSpec } from './commands/calibrate.ts';
+import { doctorSpec } from './commands/doctor.ts';
+import { exportSpec } from './commands/export.ts';
+import { reportSpec } from './commands/report.ts';
+import { runSpec } from './commands/run.ts';
+import { serveSpec } from './commands/serve.ts';
+import { sweepSpec } from './commands/sweep.ts';
+import { verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
 
@@ -37,7 +37,7 @@ export async function main(argv: readonly string[], deps: CliDeps): Promise<Exit
     const parsed = parseArguments(argv, specs);
     const code = await dispatch(parsed, { deps, signal: interrupt.signal });
     // A server's end by a signal is its good end.
-    const cutShort = interrupt.signal.aborted && !(parsed.kind === 'command' && parsed.name === 'serve');
+    const cutShort = interrupt.signal.aborted && !(parsed.kind === 'command' && parsed.spec === serveSpec);
     return cutShort ? EXIT.interrupted : code;
   } catch (error) {
     if (interrupt.signal.aborted) return EXIT.interrupted;
@@ -58,32 +58,11 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     (parsed.asked ? deps.stdout : deps.stderr).write(`${parsed.text}\n`);
     return parsed.asked ? EXIT.good : EXIT.usage;
   }
-  const { settings, configFile } = parsed;
-  const { config, lists } = await readSettings(settings, configFile, deps, parsed);
+  const { spec, args, settings, configFile } = parsed;
+  const { config, lists } = await readSettings(settings, configFile, deps, spec);
   // Found out before the work, not after it.
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
-  switch (parsed.name) {
-    case 'run':
-      return run(config, context);
-    case 'sweep':
-      return sweep(config, lists, context);
-    case 'calibrate':
-      return calibrateCommand(parsed.args, config, context);
-    case 'report':
-      return reportCommand(parsed.args, config, context);
-    case 'bench':
-      return bench(config, context);
-    case 'serve':
-      return serve(config, context);
-    case 'verify':
-      return verify(config, context);
-    case 'doctor':
-      return doctor(config, context);
-    case 'export':
-      return exportCommand(parsed.args, config, context);
-    default:
-      throw new ConfigError(`there is no command '${parsed.name}': see kvferry --help`);
-  }
+  return spec.run(config, context, { args, lists });
 }
 
 const isUsage = (error: unknown): boolean =>

@@ -3,12 +3,33 @@
  * pass by it untouched, because it would turn text such as 10e6 or 007 into numbers and take -5 for an option.
  */
 import { type CAC, type Command, cac } from 'cac';
-import { didYouMean, type FieldGroup } from '../config/fields.ts';
-import { camel, fieldMeta, optionName, type RunKey, runConfigSchema, runKeys } from '../config/run.ts';
+import { didYouMean } from '../config/fields.ts';
+import {
+  camel,
+  type FieldGroup,
+  fieldMeta,
+  optionName,
+  type RunConfig,
+  type RunKey,
+  runConfigSchema,
+  runKeys,
+} from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
+import type { CommandContext, ExitCode } from './deps.ts';
 import { fill, WIDTH, wrap } from './format.ts';
 
+/** Of settings of which a command takes several values: all of them, each checked. */
+export type Lists = { readonly [K in RunKey]?: readonly unknown[] };
+
+/** What a command was given besides its configuration. */
+export interface Asked {
+  /** Words that are no options. */
+  args: readonly string[];
+  lists: Lists;
+}
+
 export interface CommandSpec {
+  run(config: RunConfig, context: CommandContext, asked: Asked): Promise<ExitCode>;
   /** With its arguments as cac writes them: 'export <what> [dir]'. */
   usage: string;
   description: string;
@@ -29,13 +50,10 @@ export type Parsed =
   | { kind: 'version' }
   | {
       kind: 'command';
-      name: string;
       args: readonly string[];
       settings: Record<string, unknown>;
-      lists: readonly RunKey[];
       configFile: string | null;
-      /** The command's own. */
-      defaults: CommandSpec['defaults'];
+      spec: CommandSpec;
     };
 
 const ABOUT =
@@ -82,8 +100,7 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
       `'${surplus}' is one word too many for kvferry ${command.name}: see kvferry ${command.name} --help`,
     );
   }
-  const { lists = [], defaults } = spec;
-  return { kind: 'command', name: command.name, args, settings, lists, configFile, defaults };
+  return { kind: 'command', args, settings, configFile, spec };
 }
 
 const nameOf = (usage: string): string => usage.split(' ')[0]!;

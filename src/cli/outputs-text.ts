@@ -1,42 +1,30 @@
 /** Assertions and the comparison with a baseline, as lines of a terminal. */
-import pc from 'picocolors';
 import type { AssertionResult } from '../measure/assertions.ts';
 import type { Baseline } from '../measure/baseline.ts';
 import { baselineSentence, changeOf, showFigure } from '../report/common.ts';
 import type { Output } from './deps.ts';
 import { plural, WIDTH, wrap } from './format.ts';
-import { left, renderTable, right, styleOf } from './table.ts';
+import { left, printer, renderTable, right } from './table.ts';
 
 export function printAssertions(results: readonly AssertionResult[], out: Output, color: boolean): void {
-  const c = pc.createColors(color);
-  const print = (line: string): void => out.write(`${line}\n`);
-  print(`\n${c.bold('assertions')}`);
+  const { print, c } = printer(out, color);
+  print(['', c.bold('assertions')]);
   for (const { text, passed, found } of results) {
     const mark = passed ? c.green('ok    ') : c.red('FAILED');
     const [first, ...rest] = wrap(`${text}: ${found}`, WIDTH - 8);
-    print(`${mark}  ${first}`);
-    for (const line of rest) print(`        ${line}`);
+    print([`${mark}  ${first}`, ...rest.map((line) => `        ${line}`)]);
   }
   const failed = results.filter(({ passed }) => !passed).length;
-  print(
-    failed === 0
-      ? c.green(
-          `All ${plural(results.length, 'assertion')} hold.`.replace(
-            'All 1 assertion hold',
-            'The assertion holds',
-          ),
-        )
-      : c.red(`${failed} of ${plural(results.length, 'assertion')} failed.`),
-  );
+  const all =
+    results.length === 1 ? 'The assertion holds.' : `All ${plural(results.length, 'assertion')} hold.`;
+  print([failed === 0 ? c.green(all) : c.red(`${failed} of ${plural(results.length, 'assertion')} failed.`)]);
 }
 
 export function printBaseline(baseline: Baseline, out: Output, color: boolean): void {
-  const c = pc.createColors(color);
-  const print = (lines: readonly string[]): void => out.write(lines.map((line) => `${line}\n`).join(''));
+  const { print, say, c, style } = printer(out, color);
   print(['', `${c.bold('against the baseline')} ${baseline.file}, of ${baseline.created.slice(0, 10)}`]);
   for (const difference of baseline.differences) print(wrap(c.yellow(difference), WIDTH, '  '));
-  if (!baseline.same_machine)
-    print(wrap('On another machine times cannot be judged; counts and ratios can.', WIDTH));
+  if (!baseline.same_machine) say('On another machine times cannot be judged; counts and ratios can.');
   const moved = baseline.figures.filter(({ movement }) => ['changed', 'better', 'worse'].includes(movement));
   if (moved.length > 0) {
     const columns = [left('what moved'), ...right('before', 'now', 'change', '')];
@@ -50,9 +38,9 @@ export function printBaseline(baseline: Baseline, out: Output, color: boolean): 
           changeOf(figure),
           figure.movement,
         ]),
-        styleOf(color),
+        style,
       ),
     );
   }
-  print(wrap(baselineSentence(baseline), WIDTH));
+  say(baselineSentence(baseline));
 }

@@ -4,8 +4,7 @@
  */
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
-import { assertionSchema } from '../measure/assert-schema.ts';
-import { checkAssertion, evaluateAssertion, parseAssertion } from '../measure/assertions.ts';
+import { assertionSchema, checkAssertion, evaluateAssertion, parseAssertion } from '../measure/assertions.ts';
 import { compareWithBaseline, refuseOther } from '../measure/baseline.ts';
 import type { ReportKind } from '../measure/report-head.ts';
 import { type AnyReport, parseReport, schemaOf } from '../measure/report-kinds.ts';

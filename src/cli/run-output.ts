@@ -1,5 +1,4 @@
 /** What `kvferry run` prints when it is done: set-up, conversation, a table a mode, the modes side by side, the verdict. */
-import pc from 'picocolors';
 import { auditTotals } from '../measure/audit.ts';
 import type { Report } from '../measure/report.ts';
 import { auditSentence } from '../report/audit.ts';
@@ -15,11 +14,10 @@ import {
   formatSeconds,
   plural,
   WIDTH,
-  wrap,
 } from './format.ts';
 import { routingLines } from './routing-table.ts';
 import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
-import { styleOf } from './table.ts';
+import { type Printer, printer } from './table.ts';
 import { turnPicture } from './turn-picture.ts';
 
 const MOST_TURNS_OF_TEXT = 20;
@@ -30,16 +28,12 @@ export function printReport(
   out: Output,
   color: boolean,
 ): void {
-  const c = pc.createColors(color);
-  const style = styleOf(color);
-  const print = (lines: readonly string[], paint: (line: string) => string = (line) => line): void => {
-    for (const line of lines) out.write(`${paint(line)}\n`);
-  };
+  const { print, say, c, style } = printer(out, color);
   print(['']);
-  print(wrap(`kvferry ${report.kvferry}: ${modelLine(report)} on ${adapterName(report)}`, WIDTH), c.bold);
+  say(`kvferry ${report.kvferry}: ${modelLine(report)} on ${adapterName(report)}`, c.bold);
   print(LEGEND, c.dim);
-  print(wrap(startUpLine(report), WIDTH), c.dim);
-  if (report.link) print(wrap(linkLine(report.link), WIDTH), c.yellow);
+  say(startUpLine(report), c.dim);
+  if (report.link) say(linkLine(report.link), c.yellow);
   print(spokenLines(report, conversations, c));
   for (const run of report.runs) {
     const title = `${c.bold(run.mode)}: ${MODE_SENTENCES[run.mode]}`;
@@ -51,11 +45,11 @@ export function printReport(
     const audits = run.turns.flatMap(({ audit }) => (audit ? [audit] : []));
     if (audits.length > 0) {
       const said = auditSentence(auditTotals(audits), String(report.config.pullPolicy));
-      print(wrap(`${said} They are left out of the times above.`, WIDTH), c.yellow);
+      say(`${said} They are left out of the times above.`, c.yellow);
     }
     if (run.summary.first_use_compilations > 0) {
       const count = plural(run.summary.first_use_compilations, 'pipeline');
-      print(wrap(`${count} compiled while this ran: its times include compiling.`, WIDTH), c.yellow);
+      say(`${count} compiled while this ran: its times include compiling.`, c.yellow);
     }
   }
   print(['', report.link ? `${c.bold('side by side')}, ${c.yellow(THROTTLED)}` : c.bold('side by side')]);
@@ -64,12 +58,12 @@ export function printReport(
   if (title !== undefined) print(['', c.bold(title), ...bars]);
   print(['']);
   const saved = savings(report);
-  if (saved) print(wrap(saved, WIDTH), c.bold);
+  if (saved) say(saved, c.bold);
   const { agree, sentence } = agreement(report);
-  print(wrap(sentence, WIDTH), report.comparison === null ? c.yellow : agree ? c.green : c.red);
-  print(wrap(recorderLine(report), WIDTH), c.dim);
+  say(sentence, report.comparison === null ? c.yellow : agree ? c.green : c.red);
+  say(recorderLine(report), c.dim);
   if (report.integrity.ok) print(['Integrity: every block is accounted for, on P and on D.'], c.dim);
-  else print(wrap(integritySentence(report.integrity), WIDTH), c.red);
+  else say(integritySentence(report.integrity), c.red);
 }
 
 /** Of the mode in which recording cost most. */
@@ -102,11 +96,7 @@ function linkLine({ name, bytes_per_second, latency_ms }: NonNullable<Report['li
 }
 
 /** What was said in the first conversation, a line each, where it is text. */
-function spokenLines(
-  report: Report,
-  conversations: readonly Conversation[],
-  c: ReturnType<typeof pc.createColors>,
-): string[] {
+function spokenLines(report: Report, conversations: readonly Conversation[], c: Printer['c']): string[] {
   const first = conversations[0];
   const turns = report.runs[0]?.turns.filter(({ conversation_id }) => conversation_id === first?.id) ?? [];
   if (first?.kind !== 'text') return [];

@@ -2,11 +2,8 @@
 import { parseJson } from '../config/fields.ts';
 import { optionName, parseRunConfig, type RunConfig, type RunKey } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
-import type { CommandSpec } from './arguments.ts';
+import type { CommandSpec, Lists } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
-
-/** The values of settings of which several were given. */
-export type Lists = { readonly [K in RunKey]?: readonly unknown[] };
 
 /**
  * `lists` names those of which several values may be given: the configuration has the first of each, the lists have all,
@@ -57,6 +54,14 @@ async function withFiles(
       read[key] = parseJson(await deps.readTextFile(file), file, wanted);
   }
   return read;
+}
+
+/** For commands that serve by one policy. Throws ConfigError for more. */
+export function wantOneRouting({ routing }: RunConfig): void {
+  if (routing.length > 1)
+    throw new ConfigError(
+      `--routing names ${routing.length} policies (${routing.join(', ')}): give one, or a weight to each for a mix (a:1,b:1); kvferry bench compares several`,
+    );
 }
 
 /** A link may have a comma itself: '10e6,1ms' is one, and so what is only a latency belongs to what stands before it. */

@@ -1,6 +1,7 @@
 /** Tables for a terminal: columns as wide as their content, with a heading over neighbours that belong together. */
 import pc from 'picocolors';
-import { fill, fillLeft, WIDTH, widthOf } from './format.ts';
+import type { Output } from './deps.ts';
+import { fill, fillLeft, WIDTH, widthOf, wrap } from './format.ts';
 
 export interface Column {
   head: string;
@@ -29,6 +30,18 @@ export function styleOf(color: boolean): TableStyle {
   const { dim, bold } = pc.createColors(color);
   return { dim, bold };
 }
+
+type Paint = (line: string) => string;
+
+/** Lines, or a sentence broken into lines, onto an output in its colours. */
+export function printer(out: Output, color: boolean) {
+  const print = (lines: readonly string[], paint: Paint = (line) => line): void => {
+    for (const line of lines) out.write(`${paint(line)}\n`);
+  };
+  const say = (text: string, paint?: Paint): void => print(wrap(text, WIDTH), paint);
+  return { print, say, c: pc.createColors(color), style: styleOf(color) };
+}
+export type Printer = ReturnType<typeof printer>;
 
 export const plainStyle: TableStyle = { dim: (text) => text, bold: (text) => text };
 

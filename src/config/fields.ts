@@ -6,31 +6,7 @@ import { closest, distance } from 'fastest-levenshtein';
 import { z } from 'zod';
 import { ConfigError, messageOf } from '../errors.ts';
 
-/** Which commands take a setting, and under which heading their help shows it. */
-export type FieldGroup =
-  | 'machine'
-  | 'fleet'
-  | 'cluster'
-  | 'routing'
-  | 'sampling'
-  | 'workload'
-  | 'modes'
-  | 'measuring'
-  | 'bench'
-  | 'endpoint'
-  | 'serving'
-  | 'verify'
-  | 'pages'
-  | 'junit'
-  | 'outputs'
-  | 'recording'
-  | 'sweep'
-  | 'tracing'
-  | 'calibration'
-  | 'costs'
-  | 'audit'
-  | 'general';
-
+/** What help says of a setting. */
 export interface FieldMeta {
   /** One or two sentences: what it is, its unit, where its default comes from. */
   description: string;
@@ -42,7 +18,6 @@ export interface FieldMeta {
   valueOptional?: boolean;
   /** The option may be given several times. */
   repeatable?: boolean;
-  group: FieldGroup;
 }
 
 const fromText = (value: unknown): unknown => {

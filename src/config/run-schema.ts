@@ -178,14 +178,15 @@ const general = {
   debug: flag().default(false).meta({ description: 'Show stack traces.', value: null }),
 };
 
+/** By the heading under which help shows them; a command takes whole groups. */
 const fieldGroups = {
   machine,
   fleet,
   cluster,
   routing,
   sampling,
-  workload,
   modes,
+  workload,
   measuring,
   bench,
   endpoint,
@@ -203,31 +204,16 @@ const fieldGroups = {
   general,
 } as const;
 
+export type FieldGroup = keyof typeof fieldGroups;
+
+type All<Groups> = (Groups extends unknown ? (group: Groups) => void : never) extends (all: infer A) => void
+  ? A
+  : never;
+
 /** What a user can set, with every default. Strict: an unknown key is an error. */
-export const runConfigSchema = z.strictObject({
-  ...machine,
-  ...fleet,
-  ...cluster,
-  ...routing,
-  ...sampling,
-  ...modes,
-  ...workload,
-  ...measuring,
-  ...bench,
-  ...endpoint,
-  ...sweep,
-  ...serving,
-  ...calibration,
-  ...costs,
-  ...audit,
-  ...verify,
-  ...pages,
-  ...junit,
-  ...outputs,
-  ...recording,
-  ...tracing,
-  ...general,
-});
+export const runConfigSchema = z.strictObject(
+  Object.assign({}, ...Object.values(fieldGroups)) as All<(typeof fieldGroups)[FieldGroup]>,
+);
 
 export type RunConfig = Readonly<z.infer<typeof runConfigSchema>>;
 export type RunKey = keyof RunConfig;
@@ -257,9 +243,8 @@ export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined
 export const runKeys = Object.keys(runConfigSchema.shape) as readonly RunKey[];
 
 /** Help's text and heading of a setting. */
-export function fieldMeta(key: RunKey): FieldMeta {
-  const group = (Object.keys(fieldGroups) as (keyof typeof fieldGroups)[]).find(
-    (name) => key in fieldGroups[name],
-  )!;
-  return { ...(runConfigSchema.shape[key].meta() as unknown as Omit<FieldMeta, 'group'>), group };
+export function fieldMeta(key: RunKey): FieldMeta & { group: FieldGroup } {
+  const groups = Object.keys(fieldGroups) as FieldGroup[];
+  const group = groups.find((name) => key in fieldGroups[name])!;
+  return { ...(runConfigSchema.shape[key].meta() as unknown as FieldMeta), group };
 }

@@ -13,6 +13,7 @@ import { type RunConfig, type RunKey, runConfigSchema, runKeys, SECRET_KEYS } fr
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
 export {
   changesResults,
+  type FieldGroup,
   fieldMeta,
   type RunConfig,
   type RunConfigInput,

@@ -12,11 +12,11 @@ import type { Span } from '../measure/spans.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
 import { loadArchitecture } from '../model/load-weights.ts';
+import { kvBlockBytes } from '../model/types.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
-import type { RoutingPolicy } from '../router/plan.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
@@ -30,7 +30,7 @@ import { EnginePool } from './engine-pool.ts';
 import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
-import { policyOf, RoutingInForce } from './routing-in-force.ts';
+import { type MadePolicy, policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
@@ -69,6 +69,7 @@ export class EngineCluster implements Cluster {
     info: ClusterInfo,
     clock: Clock,
     client: NonNullable<ClusterSeams['client']>,
+    policy: MadePolicy,
   ) {
     this.#options = options;
     this.#atStart = options;
@@ -105,7 +106,7 @@ export class EngineCluster implements Cluster {
       this.#listen(engine, null);
       this.#cacheWatch.watch(engine, null);
     }
-    this.#routing = this.#routes(policyOf(options, info.model.kvBytesPerToken), options);
+    this.#routing = this.#routes(policy, options);
   }
 
   /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
@@ -120,6 +121,7 @@ export class EngineCluster implements Cluster {
     const architecture = await loadArchitecture(options.model, files);
     const free = platform.freeMemory();
     checkMemory(options, architecture, free);
+    const policy = await policyOf(options, kvBlockBytes(architecture, 1, options.kvDtype));
     const [text, engines] = await Promise.allSettled([
       loadTokenizer(options.model, files),
       EnginePool.start(platform, clock, options, sharedMemory(options, architecture, free), wire),
@@ -130,7 +132,7 @@ export class EngineCluster implements Cluster {
     }
     if (engines.status === 'rejected') throw engines.reason;
     const info = describe(options, engines.value.all, text.value, clock.now() - begun);
-    return new EngineCluster(options, engines.value, text.value, info, clock, client);
+    return new EngineCluster(options, engines.value, text.value, info, clock, client, policy);
   }
 
   get info(): ClusterInfo {
@@ -168,7 +170,7 @@ export class EngineCluster implements Cluster {
 
   async configure(change: PolicyChange): Promise<void> {
     const options = changed(this.#options, this.#atStart, change);
-    const policy = policyOf(options, this.#info.model.kvBytesPerToken);
+    const policy = await policyOf(options, this.#info.model.kvBytesPerToken);
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
@@ -301,7 +303,7 @@ export class EngineCluster implements Cluster {
     return engines.find(({ ended }) => !ended) ?? engines[0]!;
   }
 
-  #routes = (policy: RoutingPolicy, options: ClusterOptions): RoutingInForce =>
+  #routes = (policy: MadePolicy, options: ClusterOptions): RoutingInForce =>
     new RoutingInForce(policy, options, this.#engines.all, this.#cacheWatch);
 
   #listen(engine: ThreadEngine, replaces: string | null): void {

@@ -5,7 +5,6 @@ import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { type Architecture, kvBlockBytes } from '../model/types.ts';
 import { parseLink } from '../transport/link.ts';
-import { policyOf } from './routing-in-force.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
 
@@ -69,8 +68,6 @@ export function clusterOptions(
     poison: false,
     fault: null,
   };
-  // Unknown names and parameters end here, before anything is started.
-  for (const name of config.routing) policyOf({ ...options, routing: routingChoice(config, name) }, 1);
   return options;
 }
 

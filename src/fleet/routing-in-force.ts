@@ -3,7 +3,6 @@ import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { createBlockHasher } from '../engine/block-hash.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
-import { looksAt, makePolicy } from '../router/policies/registry.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
 import { EngineViews } from '../router/views.ts';
 import type { CacheWatch } from './cache-watch.ts';
@@ -11,29 +10,37 @@ import { HASH_SEED } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 
-/** The policy that options name. Throws ConfigError. */
-export function policyOf(options: ClusterOptions, kvBytesPerToken: number): RoutingPolicy {
+/** A policy, and what it wants engines to tell. */
+export interface MadePolicy {
+  policy: RoutingPolicy;
+  looksAt: { load: boolean; cache: boolean };
+}
+
+/** The policy that options name; the page fetches them when the first is made. Rejects with ConfigError. */
+export async function policyOf(options: ClusterOptions, kvBytesPerToken: number): Promise<MadePolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
-  return makePolicy(routing, { draws: seededDraws(weightSeed), blockSize, kvBytesPerToken });
+  const { looksAt, makePolicy } = await import('../router/policies/registry.ts');
+  const policy = makePolicy(routing, { draws: seededDraws(weightSeed), blockSize, kvBytesPerToken });
+  return { policy, looksAt: looksAt(routing) };
 }
 
 export class RoutingInForce {
   readonly name: string;
   readonly policy: RoutingPolicy;
   readonly views: EngineViews;
-  readonly looksAt: { load: boolean; cache: boolean };
+  readonly looksAt: MadePolicy['looksAt'];
   readonly #ends: (() => void)[] = [];
 
-  /** `policy`: what policyOf() made of the options. */
+  /** `made`: by policyOf(), of the options. */
   constructor(
-    policy: RoutingPolicy,
+    { policy, looksAt }: MadePolicy,
     { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize }: ClusterOptions,
     engines: readonly ThreadEngine[],
     caches: CacheWatch,
   ) {
     this.name = routing.name;
     this.policy = policy;
-    this.looksAt = looksAt(routing);
+    this.looksAt = looksAt;
     const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize };
     this.views = new EngineViews(new PrefixIndex(hashing), () => signalAgeMs);
     if (this.looksAt.cache) this.#ends.push(caches.listen((news) => this.views.cached(news)));

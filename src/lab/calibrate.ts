@@ -1,5 +1,5 @@
 /** Measures what pulling and prefilling cost on a running cluster, over its link, and makes a cost profile of it. */
-import type { CostProfile, CostSituation } from '../config/cost-profile.ts';
+import { type CostProfile, type CostSituation, checkCostProfile } from '../config/cost-profile.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
 import { type SweepHooks, type SweepPlan, sweepCluster, sweepTurns } from './sweep.ts';
@@ -84,7 +84,7 @@ function calibrationPlan(
 }
 
 /** Where a profile would be used: to be held against one. */
-export function situationOf({ info, settings }: Cluster): CostSituation {
+function situationOf({ info, settings }: Cluster): CostSituation {
   return {
     model: info.model.name,
     weightDtype: settings.weightDtype,
@@ -94,4 +94,18 @@ export function situationOf({ info, settings }: Cluster): CostSituation {
     blockBytes: info.model.blockBytes,
     layout: settings.layout,
   };
+}
+
+export interface CostAwareStart extends CalibrationOptions {
+  /** null: calibrate first, for some seconds. */
+  profile: { value: CostProfile; source: string } | null;
+}
+
+/** Turns the cost-aware policy on; resolves with the profile in force. Throws ConfigError when the one given was measured elsewhere. */
+export async function startCostAware(cluster: Cluster, start: CostAwareStart): Promise<CostProfile> {
+  const { profile, ...options } = start;
+  if (profile) checkCostProfile(profile.value, situationOf(cluster), profile.source);
+  const costProfile = profile?.value ?? (await calibrate(cluster, { ...options, quick: true }));
+  await cluster.configure({ costProfile });
+  return costProfile;
 }

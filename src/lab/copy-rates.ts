@@ -52,7 +52,9 @@ export async function measureCopyRate(
   const pairs: BlockPair[] = blockIds.map((id) => ({ group: 0, remote: id, local: id }));
   await holder.lab.serveAnyBlock();
   const slab = createSlab({ slots: DEFAULT_SLOTS, slotBytes: slotBytesFor(chunkBytes, [blockBytes]) });
-  const halves = new Halves(holder, reader, { slab, blockIds, chunkBytes });
+  const engines = { out: holder, in: reader };
+  const byHand = (half: CopyHalf, copies: number, beside: SharedArrayBuffer | null): Promise<HandCopy[]> =>
+    engines[half].lab.copyByHand({ half, slab, blockIds, chunkBytes, copies, beside });
   const rate = { pipelinedMs: [] as number[], byHandMs: [] as number[], descriptors: 0 };
   const alone = { out: [] as HandCopy[], in: [] as HandCopy[] };
   const beside = { out: [] as HandCopy[], in: [] as HandCopy[] };
@@ -61,50 +63,22 @@ export async function measureCopyRate(
     const moved = await reader.lab.measureRead(holder.address, pairs);
     if (moved.outcome !== 'done')
       throw new TransferError(`${holder.engineId} to ${reader.engineId}: ${moved.message}`);
-    const out = await halves.alone('out');
-    const back = await halves.alone('in');
-    const both = await halves.beside();
+    const [out] = (await byHand('out', 1, null)) as [HandCopy];
+    const [back] = (await byHand('in', 1, null)) as [HandCopy];
+    const made = new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
+    const [outs, backs] = await Promise.all([
+      byHand('out', COPIES_BESIDE, made),
+      byHand('in', COPIES_BESIDE, made),
+    ]);
     if (round === 0) continue;
     rate.pipelinedMs.push(moved.wallMs);
     rate.byHandMs.push(out.deviceMs + out.slabMs + back.slabMs + back.deviceMs);
     rate.descriptors = moved.descriptors;
     alone.out.push(out);
     alone.in.push(back);
-    beside.out.push(...both.out);
-    beside.in.push(...both.in);
+    beside.out.push(...copiesBeside(outs, backs));
+    beside.in.push(...copiesBeside(backs, outs));
   }
   const ends = { from: holder.engineId, to: reader.engineId, bytes: count * blockBytes, chunkBytes };
   return { ...ends, ...rate, alone, beside };
-}
-
-class Halves {
-  readonly #engines: Readonly<Record<CopyHalf, ThreadEngine>>;
-  readonly #blocks: { slab: SharedArrayBuffer; blockIds: readonly number[]; chunkBytes: number };
-
-  constructor(
-    holder: ThreadEngine,
-    reader: ThreadEngine,
-    blocks: { slab: SharedArrayBuffer; blockIds: readonly number[]; chunkBytes: number },
-  ) {
-    this.#engines = { out: holder, in: reader };
-    this.#blocks = blocks;
-  }
-
-  async alone(half: CopyHalf): Promise<HandCopy> {
-    const [copy] = await this.#copy(half, 1, null);
-    return copy!;
-  }
-
-  async beside(): Promise<Record<CopyHalf, HandCopy[]>> {
-    const made = new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
-    const [out, back] = await Promise.all([
-      this.#copy('out', COPIES_BESIDE, made),
-      this.#copy('in', COPIES_BESIDE, made),
-    ]);
-    return { out: copiesBeside(out, back), in: copiesBeside(back, out) };
-  }
-
-  #copy(half: CopyHalf, copies: number, beside: SharedArrayBuffer | null): Promise<HandCopy[]> {
-    return this.#engines[half].lab.copyByHand({ half, ...this.#blocks, copies, beside });
-  }
 }

@@ -7,7 +7,7 @@ import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { CostProfile } from '../config/cost-profile.ts';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import type { Cluster } from '../fleet/types.ts';
-import { median } from '../measure/crossover.ts';
+import { median } from '../measure/statistics.ts';
 import { logGrid, NEW_TOKENS } from './fit-costs.ts';
 import { drawTokens, prepareTurn } from './sweep.ts';
 

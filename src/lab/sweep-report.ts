@@ -1,8 +1,8 @@
 /** From what a sweep measured to its report: medians, who won, the crossover, and what thresholds come to. */
 import type { KvLayout } from '../config/run.ts';
-import { type CurvePoint, crossover, median, thresholdCost } from '../measure/crossover.ts';
+import { type CurvePoint, crossover, thresholdCost } from '../measure/crossover.ts';
 import { outcomeOf } from '../measure/outcome.ts';
-import { quantile } from '../measure/statistics.ts';
+import { median, quantile } from '../measure/statistics.ts';
 import type { SweepPointReport, SweepSeriesReport } from '../measure/sweep-report.ts';
 import type { SweepPoint, SweepSample, SweepSeries } from './sweep.ts';
 

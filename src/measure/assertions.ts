@@ -2,8 +2,10 @@
  * `--assert`: one comparison between a path into a JSON report and a value or another path. Reads the expression, checks it
  * against the report's schema before there is a report, and judges it when there is one. Pure; prints nothing.
  */
+import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
-import { checkPath, followPath, type PathSchema, type Step, showPath } from './report-paths.ts';
+import { baselineSchema } from './baseline.ts';
+import { checkPath, followPath, type PathSchema, pathSchema, type Step, showPath } from './report-paths.ts';
 
 const OPERATORS = ['>=', '<=', '==', '!=', '>', '<'] as const;
 type Operator = (typeof OPERATORS)[number];
@@ -112,6 +114,15 @@ class Reader {
     const rest = this.#text.slice(this.#at).trim();
     return rest === '' ? 'its end' : `'${rest}'`;
   }
+}
+
+/** What assertions can name before there is a report: its schema, and with --baseline what the comparison adds. */
+export function assertionSchema(report: z.ZodType, withBaseline: boolean): PathSchema {
+  const schema = pathSchema(report);
+  if (!withBaseline) return schema;
+  const baseline = pathSchema(baselineSchema);
+  const whole = { ...baseline, properties: { ...baseline.properties, report: schema } };
+  return { ...schema, properties: { ...schema.properties, baseline: whole } };
 }
 
 /** Throws ConfigError when no report of this schema can have the paths, or when the comparison cannot be made. */

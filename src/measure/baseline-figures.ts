@@ -33,6 +33,39 @@ const count = (name: string, unit: Figure['unit'], value: number): Figure => ({
   better: null,
 });
 
+/** Of so many samples by name; none: no figure. `value`: where it is not the samples' mean. */
+function time(
+  name: string,
+  samples: ReadonlyMap<string, number>,
+  roundMeans: readonly number[] = [],
+  value = samples.size > 0 ? mean([...samples.values()]) : 0,
+): Figure[] {
+  if (samples.size === 0) return [];
+  return [{ ...bare, name, unit: 'ms', value, better: 'lower', needsSameMachine: true, samples, roundMeans }];
+}
+
+const TOKENS = [
+  'prompt_tokens',
+  'local_hit_tokens',
+  'pulled_tokens',
+  'computed_tokens',
+  'output_tokens',
+] as const;
+const BYTES = ['bytes_p_to_d', 'bytes_d_to_p'] as const;
+
+/** What a server does not tell is null, and no figure. */
+function counts(
+  mode: string,
+  of: Readonly<Record<(typeof TOKENS)[number] | (typeof BYTES)[number], number | null>>,
+): Figure[] {
+  const known = (name: keyof typeof of, unit: Figure['unit']): Figure[] =>
+    of[name] === null ? [] : [count(`${mode} ${name}`, unit, of[name])];
+  return [
+    ...TOKENS.flatMap((name) => known(name, 'tokens')),
+    ...BYTES.flatMap((name) => known(name, 'bytes')),
+  ];
+}
+
 export function figuresOf(report: AnyReport): Figure[] {
   if (report.kind === 'bench') return benchFigures(report);
   return report.kind === 'sweep' ? sweepFigures(report) : runFigures(report);
@@ -40,47 +73,25 @@ export function figuresOf(report: AnyReport): Figure[] {
 
 function runFigures({ runs, comparison }: Report): Figure[] {
   const figures = runs.flatMap(({ mode, turns, summary }): Figure[] => {
-    const time = (
-      name: string,
-      list: typeof turns,
-      value: (turn: (typeof turns)[number]) => number | null,
+    const timed = (
+      what: 'ttft_ms' | 'tpot_ms' | 'latency_ms',
+      name: string = what,
+      list: typeof turns = turns,
     ): Figure[] => {
-      const samples = new Map(
-        list.flatMap((turn) => {
-          const ms = value(turn);
-          return ms === null ? [] : [[turnKey(turn), ms] as const];
-        }),
-      );
-      if (samples.size === 0) return [];
-      const sum = [...samples.values()].reduce((total, ms) => total + ms, 0);
-      return [
-        {
-          ...bare,
-          name: `${mode} ${name}`,
-          unit: 'ms',
-          value: sum / samples.size,
-          better: 'lower',
-          needsSameMachine: true,
-          samples,
-        },
-      ];
+      const known = list.flatMap((turn): [string, number][] => {
+        const ms = turn[what];
+        return ms === null ? [] : [[turnKey(turn), ms]];
+      });
+      return time(`${mode} ${name}`, new Map(known));
     };
+    const later = turns.filter(({ turn }) => turn > 1);
     return [
-      ...(
-        ['prompt_tokens', 'local_hit_tokens', 'pulled_tokens', 'computed_tokens', 'output_tokens'] as const
-      ).map((name) => count(`${mode} ${name}`, 'tokens', summary[name])),
-      ...(['bytes_p_to_d', 'bytes_d_to_p'] as const).map((name) =>
-        count(`${mode} ${name}`, 'bytes', summary[name]),
-      ),
+      ...counts(mode, summary),
       count(`${mode} first_use_compilations`, 'pipelines', summary.first_use_compilations),
-      ...time('ttft_ms', turns, (turn) => turn.ttft_ms),
-      ...time(
-        'ttft_later_turns_ms',
-        turns.filter(({ turn }) => turn > 1),
-        (turn) => turn.ttft_ms,
-      ),
-      ...time('tpot_ms', turns, (turn) => turn.tpot_ms),
-      ...time('latency_ms', turns, (turn) => turn.latency_ms),
+      ...timed('ttft_ms'),
+      ...timed('ttft_ms', 'ttft_later_turns_ms', later),
+      ...timed('tpot_ms'),
+      ...timed('latency_ms'),
     ];
   });
   const saved = comparison?.computed_tokens_saved;
@@ -94,14 +105,7 @@ function benchFigures({ experiments }: BenchReport): Figure[] {
     ...Object.entries(modes).flatMap(([mode, measured]): Figure[] => {
       const name = `${key} ${mode}`;
       return [
-        ...(
-          ['prompt_tokens', 'local_hit_tokens', 'pulled_tokens', 'computed_tokens', 'output_tokens'] as const
-        ).flatMap((what) =>
-          measured[what] === null ? [] : [count(`${name} ${what}`, 'tokens', measured[what])],
-        ),
-        ...(['bytes_p_to_d', 'bytes_d_to_p'] as const).flatMap((what) =>
-          measured[what] === null ? [] : [count(`${name} ${what}`, 'bytes', measured[what])],
-        ),
+        ...counts(name, measured),
         ...(['ttft_ms', 'tpot_ms', 'latency_ms'] as const).flatMap((what) =>
           roundedTime(`${name} ${what}`, what, measured.samples),
         ),
@@ -144,8 +148,7 @@ function roundedTime(name: string, what: 'ttft_ms' | 'tpot_ms' | 'latency_ms', l
   };
   const samples = means(turnKey);
   const roundMeans = [...means(({ round }) => String(round)).values()];
-  const value = list.reduce((sum, sample) => sum + sample[what], 0) / list.length;
-  return [{ ...bare, name, unit: 'ms', value, better: 'lower', needsSameMachine: true, samples, roundMeans }];
+  return time(name, samples, roundMeans, mean(list.map((sample) => sample[what])));
 }
 
 function sweepFigures({ series }: SweepReport): Figure[] {
@@ -184,19 +187,5 @@ function sweepFigures({ series }: SweepReport): Figure[] {
   });
 }
 
-function byRound(name: string, times: readonly number[]): Figure[] {
-  if (times.length === 0) return [];
-  const samples = new Map(times.map((ms, round) => [String(round), ms]));
-  return [
-    {
-      ...bare,
-      name,
-      unit: 'ms',
-      value: mean([...times]),
-      better: 'lower',
-      needsSameMachine: true,
-      samples,
-      roundMeans: times,
-    },
-  ];
-}
+const byRound = (name: string, times: readonly number[]): Figure[] =>
+  time(name, new Map(times.map((ms, round) => [String(round), ms])), times);

@@ -6,6 +6,7 @@
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { mean } from 'simple-statistics';
+import { z } from 'zod';
 import { changesResults } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { type Figure, figuresOf } from './baseline-figures.ts';
@@ -13,43 +14,43 @@ import { outcomeOf } from './outcome.ts';
 import type { AnyReport } from './report-kinds.ts';
 import { quantile } from './statistics.ts';
 
-export type Movement =
-  | 'same' // a count that is equal
-  | 'changed' // a count that is not
-  | 'noise' // a time that did not move beyond noise
-  | 'better'
-  | 'worse'
-  | 'not judged'; // a time of another machine, or too few samples to tell
-
-export interface MovedFigure {
-  /** As an assertion names it: `baseline.figures["bidirectional ttft_ms"]`. */
-  name: string;
-  unit: string;
-  before: number;
-  now: number;
-  /** now / before; null when before is 0. */
-  ratio: number | null;
-  /** 95% interval of the ratio; null for counts, and for too few samples. */
-  low: number | null;
-  high: number | null;
-  movement: Movement;
-}
-
-/** In snake_case, as assertions see it. */
-export interface Baseline {
-  file: string;
-  created: string;
-  kvferry: string;
-  same_machine: boolean;
+/** As assertions see it: in snake_case, figures by name (`baseline.figures["bidirectional ttft_ms"]`). */
+export const baselineSchema = z.strictObject({
+  file: z.string(),
+  created: z.string(),
+  kvferry: z.string(),
+  same_machine: z.boolean(),
   /** What differs in machine and settings, a sentence each. */
-  differences: string[];
-  changed_counts: number;
-  better: number;
-  worse: number;
-  figures: MovedFigure[];
-  /** The earlier report. */
-  report: AnyReport;
-}
+  differences: z.array(z.string()),
+  changed_counts: z.number(),
+  better: z.number(),
+  worse: z.number(),
+  figures: z.array(
+    z.strictObject({
+      name: z.string(),
+      unit: z.string(),
+      before: z.number(),
+      now: z.number(),
+      /** now / before; null when before is 0. */
+      ratio: z.number().nullable(),
+      /** 95% interval of the ratio; null for counts, and for too few samples. */
+      low: z.number().nullable(),
+      high: z.number().nullable(),
+      movement: z.enum([
+        'same', // a count that is equal
+        'changed', // a count that is not
+        'noise', // a time that did not move beyond noise
+        'better',
+        'worse',
+        'not judged', // a time of another machine, or too few samples to tell
+      ]),
+    }),
+  ),
+});
+
+/** With the earlier report. */
+export type Baseline = z.infer<typeof baselineSchema> & { report: AnyReport };
+export type MovedFigure = Baseline['figures'][number];
 
 /** How much one pass over a workload says: without rounds, times that differ by less are taken for noise. */
 export const SINGLE_RUN_NOISE = 0.2;
@@ -82,7 +83,8 @@ export function compareWithBaseline(report: AnyReport, earlier: AnyReport, file:
     const then = before.get(now.name);
     return then ? [moved(now, then, machines.length === 0)] : [];
   });
-  const countOf = (movement: Movement): number => figures.filter((f) => f.movement === movement).length;
+  const countOf = (movement: MovedFigure['movement']): number =>
+    figures.filter((f) => f.movement === movement).length;
   return {
     file,
     created: earlier.created,

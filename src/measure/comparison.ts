@@ -2,8 +2,7 @@
  * Whether the modes agree, bit for bit, and what one gains over the other. Equal tokens alone prove little, so the
  * digests of the logits behind each token are compared too.
  */
-import type { Comparison, Disagreement, RunReport, TurnReport } from './report.ts';
-import type { Summary } from './statistics.ts';
+import type { Comparison, Disagreement, RunReport, Summary, TurnReport } from './report.ts';
 import { turnKey } from './turn-key.ts';
 
 /** null for fewer than two runs. `keptDifference` is LogitKeeper's. */

@@ -4,7 +4,7 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { quantile } from './statistics.ts';
+import { median } from './statistics.ts';
 
 /** One length. Milliseconds by round: entry i of both was measured in round i. */
 export interface CurvePoint {
@@ -20,8 +20,6 @@ export type Crossover =
   | { kind: 'pull_always_loses' };
 
 const RESAMPLES = 1000;
-
-export const median = (samples: readonly number[]): number => quantile(samples, 0.5);
 
 /** Needs at least one point; every point needs at least one round. The same seed gives the same interval. */
 export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {

@@ -258,6 +258,7 @@ export const reportSchema = z.strictObject({
   integrity: integritySchema,
 });
 
+export type Summary = z.infer<typeof statisticsSchema>;
 export type TransferReport = z.infer<typeof transferSchema>;
 export type SpanRecorderReport = z.infer<typeof spanRecorderSchema>;
 export type TurnReport = z.infer<typeof turnSchema>;

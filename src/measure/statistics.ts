@@ -1,12 +1,7 @@
 /** Summaries of samples. Quantiles interpolate linearly between order statistics, as pandas and NumPy do by default. */
 import { mean, sampleStandardDeviation } from 'simple-statistics';
-
-export interface Summary {
-  mean: number;
-  p50: number;
-  p90: number;
-  max: number;
-}
+import type { Described } from './bench-report.ts';
+import type { Summary } from './report.ts';
 
 /** The q-quantile, q from 0 to 1, of at least one sample in any order. */
 export function quantile(samples: readonly number[], q: number): number {
@@ -15,6 +10,8 @@ export function quantile(samples: readonly number[], q: number): number {
     q,
   );
 }
+
+export const median = (samples: readonly number[]): number => quantile(samples, 0.5);
 
 /** The same for samples in rising order. */
 export function sortedQuantile(sorted: ArrayLike<number>, q: number): number {
@@ -37,26 +34,10 @@ export function summarise(samples: readonly number[]): Summary | null {
   };
 }
 
-/** pandas' describe(). */
-export interface Description {
-  count: number;
-  mean: number;
-  /** Of the sample (n - 1); null for a single one. */
-  std: number | null;
-  min: number;
-  p25: number;
-  p50: number;
-  p75: number;
-  p90: number;
-  /** null for fewer than 100 samples: vLLM's benchmark prints it from there on. */
-  p99: number | null;
-  max: number;
-}
-
 const ENOUGH_FOR_P99 = 100;
 
-/** null without samples. */
-export function describeSamples(samples: readonly number[]): Description | null {
+/** pandas' describe(); null without samples. */
+export function describeSamples(samples: readonly number[]): Described | null {
   if (samples.length === 0) return null;
   const sorted = samples.toSorted((a, b) => a - b);
   const at = (q: number): number => sortedQuantile(sorted, q);

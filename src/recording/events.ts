@@ -152,7 +152,9 @@ export const crossoverSchema = z.strictObject({
   error: z.string().nullable(),
 });
 
-const at = { atMs: z.number() };
+/** When it happened goes with every kind of event. */
+const event = <Kind extends string, Fields extends z.core.$ZodLooseShape>(kind: Kind, fields: Fields) =>
+  z.strictObject({ kind: z.literal(kind), atMs: z.number(), ...fields });
 const transfer = {
   requestId: z.string().describe("The reader's request."),
   from: engineId,
@@ -164,34 +166,21 @@ const blockPairs = z.array(z.tuple([count, count])).describe('Block ids, holder 
 const turnId = z.string();
 
 export const sessionEventSchema = z.discriminatedUnion('kind', [
-  z.strictObject({
-    kind: z.literal('status'),
-    ...at,
+  event('status', {
     phase: z.enum(['starting', 'ready', 'busy', 'failed']),
     message: z.string().describe('One sentence for people.'),
     progress: z.number().min(0).max(1).nullable().describe('null: not known.'),
   }),
-  z.strictObject({ kind: z.literal('settings'), ...at, settings: z.record(z.string(), z.unknown()) }),
-  z.strictObject({ kind: z.literal('machine'), ...at, machine: machineSchema }),
-  z.strictObject({
-    kind: z.literal('engine'),
-    ...at,
-    engineId,
-    role,
-    alive: z.boolean(),
-    message: z.string().nullable(),
-  }),
-  z.strictObject({ kind: z.literal('stats'), ...at, engineId, stats: statsSchema }),
-  z.strictObject({
-    kind: z.literal('blocks'),
-    ...at,
+  event('settings', { settings: z.record(z.string(), z.unknown()) }),
+  event('machine', { machine: machineSchema }),
+  event('engine', { engineId, role, alive: z.boolean(), message: z.string().nullable() }),
+  event('stats', { engineId, stats: statsSchema }),
+  event('blocks', {
     engineId,
     numBlocks: count,
     changed: z.array(blockSchema).describe('Blocks that differ from the last event of this engine.'),
   }),
-  z.strictObject({
-    kind: z.literal('turn_started'),
-    ...at,
+  event('turn_started', {
     turnId,
     conversation: z.string(),
     turn: count,
@@ -199,14 +188,12 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     question: z.string(),
     edited: z.boolean().describe('The history was changed since the last turn.'),
   }),
-  z.strictObject({ kind: z.literal('token'), ...at, turnId, text: z.string(), tokens: count }),
-  z.strictObject({ kind: z.literal('turn_ended'), ...at, turnId, result: recordedTurnSchema }),
-  z.strictObject({ kind: z.literal('turn_failed'), ...at, turnId, message: z.string() }),
-  z.strictObject({ kind: z.literal('conversation_ended'), ...at, conversation: z.string() }),
-  z.strictObject({ kind: z.literal('spans'), ...at, spans: z.array(spanSchema) }),
-  z.strictObject({
-    kind: z.literal('transfer_started'),
-    ...at,
+  event('token', { turnId, text: z.string(), tokens: count }),
+  event('turn_ended', { turnId, result: recordedTurnSchema }),
+  event('turn_failed', { turnId, message: z.string() }),
+  event('conversation_ended', { conversation: z.string() }),
+  event('spans', { spans: z.array(spanSchema) }),
+  event('transfer_started', {
     ...transfer,
     pairs: blockPairs,
     bytes: count.describe('That will move.'),
@@ -215,15 +202,11 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
       .exactOptional()
       .describe('Its blocks come as they are computed: see its chunks.'),
   }),
-  z.strictObject({
-    kind: z.literal('transfer_chunk'),
-    ...at,
+  event('transfer_chunk', {
     requestId: z.string(),
     pairs: blockPairs.describe('Of a streamed transfer: what came into the slab.'),
   }),
-  z.strictObject({
-    kind: z.literal('transfer_ended'),
-    ...at,
+  event('transfer_ended', {
     ...transfer,
     outcome: z.string().describe('done, declined, expired, refused, failed or dead.'),
     message: z.string(),
@@ -234,17 +217,15 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     stagesMs: z.record(z.string(), z.number()),
     throttled: z.boolean().describe('A modelled link slowed it down.'),
   }),
-  z.strictObject({
-    kind: z.literal('slab'),
-    ...at,
+  event('slab', {
     engineId: engineId.describe("The holder's: over all its readers."),
     slotsInUse: count,
     slots: count,
     slotBytes: count,
   }),
-  z.strictObject({ kind: z.literal('note'), ...at, level: z.enum(['info', 'warning']), message: z.string() }),
-  z.strictObject({ kind: z.literal('race'), ...at, race: raceSchema.nullable() }),
-  z.strictObject({ kind: z.literal('crossover'), ...at, crossover: crossoverSchema.nullable() }),
+  event('note', { level: z.enum(['info', 'warning']), message: z.string() }),
+  event('race', { race: raceSchema.nullable() }),
+  event('crossover', { crossover: crossoverSchema.nullable() }),
 ]);
 
 /** Of the layout of a recording; others are refused. */

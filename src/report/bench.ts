@@ -1,5 +1,4 @@
 /** `kvferry bench`'s report as a document: each experiment with its tables, its charts and what reuse cost. */
-import type { Baseline } from '../measure/baseline.ts';
 import {
   BENCH_METRICS,
   type BenchComparison,
@@ -13,14 +12,12 @@ import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measu
 import { outcomeOf, TIE } from '../measure/outcome.ts';
 import { groupStages } from '../measure/stages.ts';
 import { auditTable, benchAuditSentence } from './audit.ts';
-import type { Check } from './checks.ts';
-import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import {
   type Cell,
+  type DocumentParts,
   type FiguresPiece,
   left,
   type Piece,
-  type ReportDocument,
   right,
   type Section,
   type TablePiece,
@@ -31,58 +28,37 @@ import {
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED } from './verdict.ts';
 
-export function benchDocument(
-  report: BenchReport,
-  checks: readonly Check[],
-  baseline: Baseline | null,
-): ReportDocument {
+export function benchParts(report: BenchReport): DocumentParts {
   const { target, workload, plan } = report;
   const where = target.kind === 'cluster' ? adapterName(report) : (target.url ?? 'a server');
+  const recorder = report.recorder_overhead_percent;
   return {
-    command: 'kvferry bench',
     headline: headline(report.comparison),
     subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} a round and mode, ${plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
-    verdicts: [
-      ...(report.complete
-        ? []
-        : [{ tone: 'bad', text: `incomplete: ${report.incomplete_reason ?? 'interrupted'}` } as const]),
-      ...checkVerdicts(checks),
-      ...(target.link ? [{ tone: 'plain', text: `${THROTTLED}: ${target.link}` } as const] : []),
-      ...(isStreamed(report) ? [{ tone: 'plain', text: STREAMED } as const] : []),
-      ...(workload.scale === '1'
-        ? []
-        : [{ tone: 'plain', text: `every length scaled by ${workload.scale}` } as const]),
+    incomplete: report.complete ? null : (report.incomplete_reason ?? 'interrupted'),
+    labels: [
+      ...(target.link ? [`${THROTTLED}: ${target.link}`] : []),
+      ...(isStreamed(report) ? [STREAMED] : []),
+      ...(workload.scale === '1' ? [] : [`every length scaled by ${workload.scale}`]),
     ],
-    sections: [
-      ...Object.values(report.experiments).map(experimentSection),
-      ...(baseline ? [baselineSection(baseline)] : []),
-      checksSection(checks),
-      setUpSection(report, [
-        {
-          kind: 'facts',
-          title: 'Workload',
-          facts: [
-            ['source', workload.source],
-            ['seed', String(workload.seed)],
-            ['active conversations at most', formatCount(workload.max_active_conversations)],
-            ['prompt tokens, histories included', formatCount(workload.prompt_tokens)],
-            ['output tokens', formatCount(workload.output_tokens)],
-            ...Object.entries(workload.generation),
-            ['time spent', formatSeconds(plan.spent_ms)],
-            ...(report.recorder_overhead_percent === null
-              ? []
-              : [
-                  [
-                    'cost of recording spans',
-                    `${report.recorder_overhead_percent.toFixed(2)}% of the run`,
-                  ] as const,
-                ]),
-            ...plan.notes.map((note) => ['note', note] as const),
-          ],
-        },
-      ]),
-    ],
-    footer: footerOf(report),
+    sections: Object.values(report.experiments).map(experimentSection),
+    facts: {
+      kind: 'facts',
+      title: 'Workload',
+      facts: [
+        ['source', workload.source],
+        ['seed', String(workload.seed)],
+        ['active conversations at most', formatCount(workload.max_active_conversations)],
+        ['prompt tokens, histories included', formatCount(workload.prompt_tokens)],
+        ['output tokens', formatCount(workload.output_tokens)],
+        ...Object.entries(workload.generation),
+        ['time spent', formatSeconds(plan.spent_ms)],
+        ...(recorder === null
+          ? []
+          : [['cost of recording spans', `${recorder.toFixed(2)}% of the run`] as const]),
+        ...plan.notes.map((note) => ['note', note] as const),
+      ],
+    },
   };
 }
 

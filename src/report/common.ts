@@ -114,7 +114,7 @@ export function baselineSentence({ figures, changed_counts, better, worse, same_
 const isSet = (value: unknown): boolean =>
   value !== null && value !== '' && !(Array.isArray(value) && value.length === 0);
 
-export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Section {
+export function setUpSection(report: AnyReport, own: FactsPiece): Section {
   const { machine, config } = report;
   const shown = (value: unknown): string => {
     if (Array.isArray(value)) return value.join(', ');
@@ -134,7 +134,7 @@ export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Se
           ['Node', machine.node],
         ],
       },
-      ...more,
+      own,
       {
         kind: 'facts',
         title: 'Settings',
@@ -146,6 +146,3 @@ export function setUpSection(report: AnyReport, more: readonly FactsPiece[]): Se
     ],
   };
 }
-
-export const footerOf = ({ kvferry, kind, created }: AnyReport): string =>
-  `kvferry ${kvferry} ${kind}, ${created.slice(0, 19).replace('T', ' ')} UTC. Every time is a clock's, every byte counted where it was copied.`;

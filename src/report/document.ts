@@ -146,6 +146,18 @@ export interface Verdict {
   text: string;
 }
 
+/** What a report of each kind has of its own, in the frame that all share. */
+export interface DocumentParts {
+  headline: string;
+  subtitle: string;
+  /** Why it is not whole; null: it is. */
+  incomplete: string | null;
+  /** What its figures must not be read without. */
+  labels: readonly string[];
+  sections: readonly Section[];
+  facts: FactsPiece;
+}
+
 export interface ReportDocument {
   /** e.g. 'kvferry run'. */
   command: string;

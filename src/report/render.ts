@@ -1,18 +1,40 @@
 /** From any report to its document. */
 import type { Baseline } from '../measure/baseline.ts';
 import type { AnyReport } from '../measure/report-kinds.ts';
-import { benchDocument } from './bench.ts';
+import { benchParts } from './bench.ts';
 import type { Check } from './checks.ts';
-import type { ReportDocument } from './document.ts';
-import { runDocument } from './run.ts';
-import { sweepDocument } from './sweep.ts';
+import { baselineSection, checksSection, checkVerdicts, setUpSection } from './common.ts';
+import type { DocumentParts, ReportDocument } from './document.ts';
+import { runParts } from './run.ts';
+import { sweepParts } from './sweep.ts';
+
+function partsOf(report: AnyReport): DocumentParts {
+  if (report.kind === 'bench') return benchParts(report);
+  return report.kind === 'sweep' ? sweepParts(report) : runParts(report);
+}
 
 export function documentOf(
   report: AnyReport,
   checks: readonly Check[],
   baseline: Baseline | null,
 ): ReportDocument {
-  if (report.kind === 'bench') return benchDocument(report, checks, baseline);
-  if (report.kind === 'sweep') return sweepDocument(report, checks, baseline);
-  return runDocument(report, checks, baseline);
+  const { headline, subtitle, incomplete, labels, sections, facts } = partsOf(report);
+  const { kvferry, kind, created } = report;
+  return {
+    command: `kvferry ${kind}`,
+    headline,
+    subtitle,
+    verdicts: [
+      ...(incomplete === null ? [] : [{ tone: 'bad', text: `incomplete: ${incomplete}` } as const]),
+      ...checkVerdicts(checks),
+      ...labels.map((text) => ({ tone: 'plain', text }) as const),
+    ],
+    sections: [
+      ...sections,
+      ...(baseline ? [baselineSection(baseline)] : []),
+      checksSection(checks),
+      setUpSection(report, facts),
+    ],
+    footer: `kvferry ${kvferry} ${kind}, ${created.slice(0, 19).replace('T', ' ')} UTC. Every time is a clock's, every byte counted where it was copied.`,
+  };
 }

@@ -1,6 +1,5 @@
 /** `kvferry run`'s report as a document. */
 import { auditTotals } from '../measure/audit.ts';
-import type { Baseline } from '../measure/baseline.ts';
 import {
   formatBytes,
   formatCount,
@@ -14,12 +13,10 @@ import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
 import { auditSentence, auditTable } from './audit.ts';
-import type { Check } from './checks.ts';
-import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import {
+  type DocumentParts,
   left,
   type Piece,
-  type ReportDocument,
   right,
   type Section,
   type TablePiece,
@@ -31,22 +28,15 @@ import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
 import { adapterName, isStreamed, STREAMED, savings, THROTTLED } from './verdict.ts';
 
-export function runDocument(
-  report: Report,
-  checks: readonly Check[],
-  baseline: Baseline | null,
-): ReportDocument {
+export function runParts(report: Report): DocumentParts {
   const { runs, link } = report;
   const conversations = new Set(runs.flatMap(({ turns }) => turns.map((turn) => turn.conversation_id))).size;
+  const labels = [...(link ? [`${THROTTLED}: ${link.name}`] : []), ...(isStreamed(report) ? [STREAMED] : [])];
   return {
-    command: 'kvferry run',
     headline: headline(report),
     subtitle: `${report.model.name} on ${adapterName(report)}: ${plural(conversations, 'conversation')}, ${plural(runs[0]?.turns.length ?? 0, 'turn')} in each of ${plural(runs.length, 'mode')}.${link ? ` ${THROTTLED}: ${link.name}.` : ''}`,
-    verdicts: [
-      ...checkVerdicts(checks),
-      ...(link ? [{ tone: 'plain', text: `${THROTTLED}: ${link.name}` } as const] : []),
-      ...(isStreamed(report) ? [{ tone: 'plain', text: STREAMED } as const] : []),
-    ],
+    incomplete: null,
+    labels,
     sections: [
       sideBySide(report),
       stagesSection(report),
@@ -55,29 +45,21 @@ export function runDocument(
       turnsSection(report),
       ...auditSection(report),
       ...(report.profile ? [profileSection(report.profile)] : []),
-      ...(baseline ? [baselineSection(baseline)] : []),
-      checksSection(checks),
-      setUpSection(report, [
-        {
-          kind: 'facts',
-          title: 'Model and engines',
-          facts: [
-            ['model', `${report.model.name}, ${formatParameters(report.model.parameters)} parameters`],
-            ['KV of a token', formatBytes(report.model.kv_bytes_per_token)],
-            ['KV block', formatBytes(report.model.block_bytes)],
-            ['start-up, in no figure above', formatSeconds(report.start_up.total_ms)],
-            ...report.start_up.engines.map(
-              ({ engine_id, num_blocks, compile_ms }) =>
-                [
-                  engine_id,
-                  `${formatCount(num_blocks)} blocks; compiled in ${formatSeconds(compile_ms)}`,
-                ] as const,
-            ),
-          ],
-        },
-      ]),
     ],
-    footer: footerOf(report),
+    facts: {
+      kind: 'facts',
+      title: 'Model and engines',
+      facts: [
+        ['model', `${report.model.name}, ${formatParameters(report.model.parameters)} parameters`],
+        ['KV of a token', formatBytes(report.model.kv_bytes_per_token)],
+        ['KV block', formatBytes(report.model.block_bytes)],
+        ['start-up, in no figure above', formatSeconds(report.start_up.total_ms)],
+        ...report.start_up.engines.map(({ engine_id, num_blocks, compile_ms }): [string, string] => [
+          engine_id,
+          `${formatCount(num_blocks)} blocks; compiled in ${formatSeconds(compile_ms)}`,
+        ]),
+      ],
+    },
   };
 }
 

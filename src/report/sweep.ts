@@ -1,5 +1,4 @@
 /** `kvferry sweep`'s report as a document: for each link and layout both curves, where they cross, and what rules cost. */
-import type { Baseline } from '../measure/baseline.ts';
 import {
   formatBytes,
   formatCount,
@@ -11,13 +10,11 @@ import {
 } from '../measure/format.ts';
 import { TIE } from '../measure/outcome.ts';
 import { noWinner, type SweepReport, type SweepSeriesReport, seriesName } from '../measure/sweep-report.ts';
-import type { Check } from './checks.ts';
-import { baselineSection, checksSection, checkVerdicts, footerOf, setUpSection } from './common.ts';
 import {
   type CurvePiece,
+  type DocumentParts,
   left,
   type Piece,
-  type ReportDocument,
   right,
   type Section,
   type TablePiece,
@@ -25,39 +22,24 @@ import {
 } from './document.ts';
 import { adapterName, THROTTLED } from './verdict.ts';
 
-export function sweepDocument(
-  report: SweepReport,
-  checks: readonly Check[],
-  baseline: Baseline | null,
-): ReportDocument {
+export function sweepParts(report: SweepReport): DocumentParts {
   const { series, model, rounds } = report;
   const links = [...new Set(series.flatMap(({ link }) => (link ? [link.name] : [])))];
   return {
-    command: 'kvferry sweep',
     headline: headline(report),
     subtitle: `${model.name} on ${adapterName(report)}: ${plural(series[0]?.points.length ?? 0, 'context length')}, ${plural(rounds, 'round')}, pulled and recomputed in turn.`,
-    verdicts: [
-      ...(report.complete ? [] : [{ tone: 'bad', text: 'incomplete: interrupted' } as const]),
-      ...checkVerdicts(checks),
-      ...links.map((name) => ({ tone: 'plain', text: `${THROTTLED}: ${name}` }) as const),
-    ],
-    sections: [
-      ...series.map(seriesSection),
-      ...(baseline ? [baselineSection(baseline)] : []),
-      checksSection(checks),
-      setUpSection(report, [
-        {
-          kind: 'facts',
-          title: 'Model',
-          facts: [
-            ['model', `${model.name}, ${formatParameters(model.parameters)} parameters`],
-            ['KV of a token', formatBytes(model.kv_bytes_per_token)],
-            ["tokens of the user's, computed either way", formatCount(report.new_tokens)],
-          ],
-        },
-      ]),
-    ],
-    footer: footerOf(report),
+    incomplete: report.complete ? null : 'interrupted',
+    labels: links.map((name) => `${THROTTLED}: ${name}`),
+    sections: series.map(seriesSection),
+    facts: {
+      kind: 'facts',
+      title: 'Model',
+      facts: [
+        ['model', `${model.name}, ${formatParameters(model.parameters)} parameters`],
+        ['KV of a token', formatBytes(model.kv_bytes_per_token)],
+        ["tokens of the user's, computed either way", formatCount(report.new_tokens)],
+      ],
+    },
   };
 }
 

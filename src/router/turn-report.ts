@@ -42,7 +42,7 @@ export function turnReport(
   };
 }
 
-export function routingReport(routed: RoutedTurn): RoutingReport {
+function routingReport(routed: RoutedTurn): RoutingReport {
   const { policy, way, prefill, decode, load, why, predictedTtftMs, startMs, endMs } = routed;
   return {
     policy,

@@ -58,7 +58,7 @@ export class HolderHalf {
         this.#end(message, 'dead', 'the holder no longer knows this connection.');
       return;
     }
-    if (message.kind === 'credit') connection.ring.release(message.slot);
+    if (message.kind === 'credit') connection.ring.taken(message.slot, message);
     else if (message.kind === 'cancel') connection.transfers.get(message.transferId)?.abort();
     else void this.#serve(connection, message);
   }
@@ -83,6 +83,8 @@ export class HolderHalf {
   }
 
   #welcome(hello: HelloMessage): void {
+    // It comes for the second time, or late: the reader uses the slab of this one, or of a later one.
+    if (this.#connection && hello.epoch <= this.#connection.epoch) return;
     this.close();
     const { own, slots, memory, clock, link } = this.#deps;
     const maxChunkBytes = Math.min(this.#deps.maxChunkBytes, hello.maxChunkBytes);
@@ -103,8 +105,8 @@ export class HolderHalf {
   }
 
   async #serve(connection: Connection, read: ReadMessage | StreamMessage): Promise<void> {
-    if (connection.transfers.has(read.transferId))
-      return this.#end(read, 'failed', `transfer ${read.transferId} is under way.`);
+    // It comes for the second time.
+    if (connection.transfers.has(read.transferId)) return;
     let opened: OpenedRead | StreamEnd;
     try {
       opened = this.#open(read, connection);

@@ -89,11 +89,14 @@ export interface ChunkMessage {
   descriptors: number;
 }
 
-/** Reader to holder: the slot's bytes have been taken. Sent for every chunk, also one that nobody wants any more. */
+/** Reader to holder: the chunk's bytes have been taken. Sent for every chunk, also one that nobody wants any more. */
 export interface CreditMessage {
   kind: 'credit';
   epoch: number;
   slot: number;
+  transferId: string;
+  /** The chunk's. */
+  index: number;
 }
 
 /** Reader to holder: the rest is no longer wanted. */

@@ -30,7 +30,7 @@ const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
     descriptors: 'number',
   },
   alive: transfer,
-  credit: { epoch: 'number', slot: 'number' },
+  credit: { ...transfer, slot: 'number', index: 'number' },
   cancel: transfer,
   read_ended: { ...transfer, outcome: 'string', message: 'string' },
   notification: { notification: 'object', postedAt: 'number' },

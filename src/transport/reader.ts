@@ -128,15 +128,17 @@ export class ReaderHalf {
   }
 
   async #takeChunk(chunk: ChunkMessage, connected: Connected): Promise<void> {
-    const { slot, transferId, epoch } = chunk;
+    const { slot, transferId, epoch, index } = chunk;
+    const credit = { kind: 'credit', epoch, slot, transferId, index } as const;
     const transfer = this.#transfers.get(transferId);
     if (!transfer || transfer.ended) {
-      this.#deps.post({ kind: 'credit', epoch, slot });
+      this.#deps.post(credit);
       return;
     }
     const place = transfer.takeChunk(chunk, this.#deps.memory.blockBytes);
+    if (place === 'seen') return;
     if ('wrong' in place) {
-      this.#deps.post({ kind: 'credit', epoch, slot });
+      this.#deps.post(credit);
       this.#fail(transfer, `what the holder sent cannot be meant: ${place.wrong}.`);
       return;
     }
@@ -167,7 +169,7 @@ export class ReaderHalf {
     connected: Connected,
     transfer: Transfer,
   ): Promise<StagedBlocks | null> {
-    const { slot, epoch, byteLength } = chunk;
+    const { slot, epoch, transferId, index, byteLength } = chunk;
     const { clock, memory, post } = this.#deps;
     try {
       if (slot >= connected.slots || byteLength > connected.slotBytes) {
@@ -192,7 +194,7 @@ export class ReaderHalf {
       this.#span('slab out', chunk, transfer, startMs, endMs);
       return staged;
     } finally {
-      post({ kind: 'credit', epoch, slot });
+      post({ kind: 'credit', epoch, slot, transferId, index });
     }
   }
 

@@ -136,7 +136,8 @@ export class ChunkSending {
       slabInStart,
       slabInEnd,
     };
-    const post = (linkTimes: HolderTimes['link']) =>
+    const post = (linkTimes: HolderTimes['link']) => {
+      this.#to.ring.tell(slot, { transferId, index });
       this.#deps.post({
         kind: 'chunk',
         epoch: this.#to.epoch,
@@ -152,6 +153,7 @@ export class ChunkSending {
         checksum: sum,
         descriptors: gathered.descriptors,
       });
+    };
     const link = this.#deps.link.queue;
     if (!link) return post(null);
     const delivery = await link.deliver(bytes, this.signal);

@@ -34,11 +34,20 @@ export function slotView(
   return new Uint8Array(slab, slot * slotBytes, byteLength);
 }
 
+interface ChunkName {
+  transferId: string;
+  index: number;
+}
+
+const nameOf = ({ transferId, index }: ChunkName): string => `${index}:${transferId}`;
+
 /** Free slots, given out in the order asked for: transfers that ask for one slot at a time share the slab by turns. */
 export class SlotRing {
   readonly #free: number[];
   readonly #inUse = new Set<number>();
   readonly #waiters = new Set<(slot: number) => void>();
+  /** The chunk that was told to lie there, by slot. */
+  readonly #told = new Map<number, string>();
   /** Slots that came back. */
   returned = 0;
 
@@ -66,6 +75,18 @@ export class SlotRing {
       this.#waiters.add(take);
       signal.addEventListener('abort', onAbort, { once: true });
     });
+  }
+
+  /** The reader is told of the chunk in the slot, and says when it has taken it. */
+  tell(slot: number, chunk: ChunkName): void {
+    this.#told.set(slot, nameOf(chunk));
+  }
+
+  /** No-op for another chunk than the slot's: it comes late, or for the second time. */
+  taken(slot: number, chunk: ChunkName): void {
+    if (this.#told.get(slot) !== nameOf(chunk)) return;
+    this.#told.delete(slot);
+    this.release(slot);
   }
 
   get hasFree(): boolean {

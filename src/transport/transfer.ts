@@ -104,11 +104,11 @@ export class Transfer {
     this.#settle();
   }
 
-  /** Where the chunk's bytes belong, or why they cannot be meant. Every chunk taken must be closed by chunkDone(). */
+  /** Where the chunk's bytes belong, or why they cannot be meant; 'seen': it comes for the second time. Every chunk taken must be closed by chunkDone(). */
   takeChunk(
     chunk: ChunkMessage,
     blockBytes: readonly number[],
-  ): { localIds: readonly BlockId[] } | { wrong: string } {
+  ): { localIds: readonly BlockId[] } | { wrong: string } | 'seen' {
     const { index, group, first, count, byteLength } = chunk;
     const localIds = this.#localIds[group]?.slice(first, first + count) ?? [];
     if (localIds.length !== count || count < 1) {
@@ -119,7 +119,7 @@ export class Transfer {
         wrong: `chunk ${index} has ${byteLength} bytes for ${count} block(s) of ${blockBytes[group]}`,
       };
     }
-    if (this.#seen.has(index)) return { wrong: `chunk ${index} came twice` };
+    if (this.#seen.has(index)) return 'seen';
     this.#seen.add(index);
     this.#chunksInWork += 1;
     return { localIds };

@@ -3,9 +3,9 @@
  * follow vLLM's rules; contents are token ids, drawn or cut from a text, without the sentences that vLLM puts around them.
  */
 import { z } from 'zod';
+import { didYouMean } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
 import { type Distribution, describeDistribution, distributionSchema, sample } from './distributions.ts';
-import { firstIssue } from './issues.ts';
 import { Random } from './random.ts';
 import type { BenchConversation, BenchTurn } from './types.ts';
 
@@ -54,6 +54,33 @@ export function parseGenerator(json: unknown, location: string): GeneratorSpec {
   if (result.success) return result.data;
   throw new ConfigError(firstIssue(result.error, json, location));
 }
+
+/** What is wrong, as one sentence: where, what was found, what was wanted. */
+function firstIssue(error: z.ZodError, json: unknown, location: string): string {
+  const issue = error.issues[0]!;
+  const place = issue.path.map(String).join('.');
+  if (issue.code === 'unrecognized_keys') {
+    const key = issue.keys[0]!;
+    const known = Object.keys(FIELDS[place] ?? DISTRIBUTION_FIELDS);
+    return `${location}: ${place === '' ? 'there is' : `${place} has`} an unknown key '${key}': wanted ${known.join(', ')}${didYouMean(key, known)}`;
+  }
+  const found = issue.path.reduce<unknown>(
+    (value, key) => (Object(value) === value ? (value as Record<PropertyKey, unknown>)[key] : undefined),
+    json,
+  );
+  const text = JSON.stringify(found);
+  const shown = text === undefined ? 'missing' : text.length <= 60 ? text : `${text.slice(0, 57)}...`;
+  return `${location}: ${place === '' ? 'it' : place} is ${shown}: wanted ${issue.message}`;
+}
+
+/** What may stand at which place; at every other one there is a distribution. */
+const { shape } = generatorSchema;
+const FIELDS: Readonly<Record<string, object>> = {
+  '': shape,
+  prompt_input: shape.prompt_input.shape,
+  prompt_output: shape.prompt_output.shape,
+};
+const DISTRIBUTION_FIELDS = Object.assign({}, ...distributionSchema.options.map((one) => one.shape));
 
 const NO_PREFIX: Distribution = { distribution: 'constant', value: 0 };
 

@@ -251,3 +251,11 @@ describe('Ctrl-C', () => {
     expect(await running).toBe(130);
   });
 });
+
+test('several policies are for bench: run takes one, or a mix', async () => {
+  const world = fakeWorld();
+  expect(await main([...short, '--routing', 'random,least-request'], world.deps)).toBe(2);
+  expect(world.err()).toContain('--routing names 2 policies (random, least-request): give one');
+  expect(world.clusters).toHaveLength(0);
+  expect(await main([...short, '--routing', 'random:1,least-request:2'], fakeWorld().deps)).toBe(0);
+});

@@ -1,5 +1,5 @@
 /** Every policy on real engines: one engine's tokens, decisions that can be read, and caches known as they are. */
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -70,11 +70,11 @@ it('engines tell their load while somebody listens, and their last word is that 
     expect(told).toEqual([]);
     await decode.inspection.reportLoad(true);
     await converse(cluster, 'b', 2, { outputTokens: 40 });
-    await cluster.endConversation('b');
+    await vi.waitFor(() => expect(told.at(-1)).toMatchObject({ running: 0, waiting: 0 }));
     const [stats] = (await cluster.stats()).filter(({ engineId }) => engineId === decode.engineId);
     expect(told.some(({ running }) => running === 1)).toBe(true);
     expect(told.some(({ generationTokensPerSecond }) => generationTokensPerSecond > 10)).toBe(true);
-    expect(told.at(-1)).toMatchObject({ running: 0, waiting: 0, numBlocks: stats!.numBlocks - 1 });
+    expect(told.at(-1)!.numBlocks).toBe(stats!.numBlocks - 1);
     await decode.inspection.reportLoad(false);
     const before = told.length;
     await converse(cluster, 'c', 1);

@@ -29,7 +29,13 @@ describe('a schedule', () => {
 });
 
 describe('messages', () => {
-  const credit = (slot: number): PeerMessage => ({ kind: 'credit', epoch: 1, slot });
+  const credit = (slot: number): PeerMessage => ({
+    kind: 'credit',
+    epoch: 1,
+    transferId: 't',
+    index: 0,
+    slot,
+  });
   const notice: PeerMessage = {
     kind: 'notification',
     notification: { kind: 'heartbeat', holds: [] },
@@ -51,7 +57,7 @@ describe('messages', () => {
     ['lose-notice', [credit(1), credit(2)]],
     ['repeat', [credit(1), credit(1), credit(2), notice]],
     ['reorder', [credit(2), credit(1), notice]],
-    ['truncate', [{ kind: 'credit', epoch: 1 }, credit(2), notice]],
+    ['truncate', [{ kind: 'credit', epoch: 1, transferId: 't' }, credit(2), notice]],
     ['flip', [credit(1), credit(2), notice]],
   ] as const)('%s', (fault, arrived) => {
     expect(sent(fault, [credit(1), credit(2), notice]).arrived).toEqual(arrived);

@@ -109,7 +109,7 @@ describe('a run against an earlier one', () => {
       OUTPUT_KEYS.has(key) ? [] : [`another ${key}`],
     );
     // The report's own page leaves out the same.
-    const { pieces } = setUpSection(report, []);
+    const { pieces } = setUpSection(report, { kind: 'facts', title: '', facts: [] });
     const settings = pieces
       .flatMap((piece) => (piece.kind === 'facts' ? piece.facts : []))
       .map(([name]) => name);

@@ -21,11 +21,15 @@ const pairs = pairsOf(range(1, 10), range(1, 10));
 
 /** Reader and holder with one clock; `lose` says of each message whether it is lost. */
 function losing(lose: (message: PeerMessage) => boolean) {
+  return wired((message) => (lose(message) ? 0 : 1));
+}
+
+function wired(copies: (message: PeerMessage) => number) {
   const clock = new TestClock();
   const sizes = { clock, slots: 2, chunkBytes: 200 };
   const reader = makeEngine('reader', { memory: new TestMemory(), ...sizes });
   const holder = makeEngine('holder', sizes);
-  connect(reader, holder, lose);
+  connect(reader, holder, copies);
   return { clock, reader, holder };
 }
 
@@ -152,3 +156,19 @@ it('what names an earlier life of an engine is refused, and does not reach the o
   expect(heard).toEqual([]);
   expect(later.pins.finished).toBe(0);
 });
+
+it.each(['hello', 'welcome', 'read', 'chunk', 'credit', 'read_ended', 'all'] as const)(
+  'what comes twice counts once: %s',
+  async (kind) => {
+    const nodes = wired((message) => (kind === 'all' || message.kind === kind ? 2 : 1));
+    const { reader, holder } = nodes;
+    // A slot that is free too early is written while it is read.
+    reader.memory.onStage = () => turns(3);
+    const others = pairsOf(range(11, 10), range(11, 10));
+    const results = await Promise.all([read(reader, holder, pairs), read(reader, holder, others, 'other')]);
+    expect(results.map(({ outcome }) => outcome)).toEqual(['done', 'done']);
+    expect(differing(reader.memory, holder.memory, [...pairs, ...others])).toEqual([]);
+    await turns(60);
+    await nothingIsLeft(nodes);
+  },
+);

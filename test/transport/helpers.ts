@@ -113,16 +113,16 @@ export function makeEngine(engineId: string, options: TestEngineOptions = {}): T
   return { transport, memory, address, pins };
 }
 
-/** `lose`: of every message that one of the two posts, whether it is lost. */
-export function connect(a: TestEngine, b: TestEngine, lose?: (message: PeerMessage) => boolean): void {
+/** `copies`: of every message that one of the two posts, how often it comes: 0 when it is lost. */
+export function connect(a: TestEngine, b: TestEngine, copies?: (message: PeerMessage) => number): void {
   const { port1, port2 } = new MessageChannel();
-  a.transport.addPeer(lose ? losing(port1, lose) : port1, b.address);
-  b.transport.addPeer(lose ? losing(port2, lose) : port2, a.address);
+  a.transport.addPeer(copies ? faulty(port1, copies) : port1, b.address);
+  b.transport.addPeer(copies ? faulty(port2, copies) : port2, a.address);
 }
 
-function losing(port: MessagePort, lose: (message: PeerMessage) => boolean): MessagePort {
+function faulty(port: MessagePort, copies: (message: PeerMessage) => number): MessagePort {
   const postMessage = (message: PeerMessage) => {
-    if (!lose(message)) port.postMessage(message);
+    for (let copy = copies(message); copy > 0; copy--) port.postMessage(message);
   };
   return new Proxy(port, {
     get(target, name) {

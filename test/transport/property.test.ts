@@ -1,6 +1,6 @@
 /**
  * Random READs in both directions at once over tiny rings, of held blocks and streamed, with random delays, drops, failures,
- * cancels, deaths and lost messages. Whatever happens: every transfer ends, 'done' means that the bytes are equal, and no pin, slot or staging buffer is left.
+ * cancels, deaths, and messages that are lost or come twice. Whatever happens: every transfer ends, 'done' means that the bytes are equal, and no pin, slot or staging buffer is left.
  */
 
 import fc from 'fast-check';
@@ -35,7 +35,11 @@ const event = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('lose' as const), count: fc.integer({ min: 1, max: 4 }) }),
+    arbitrary: fc.record({
+      kind: fc.constant('lose' as const),
+      count: fc.integer({ min: 1, max: 4 }),
+      copies: fc.constantFrom(0, 2),
+    }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('turns' as const), count: fc.nat(30) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('drop' as const), way: fc.nat(1) }) },
@@ -79,7 +83,8 @@ async function play({
   const engines = [make('a', 1), make('b', 2)] as const;
   let toLose = 0;
   let lost = false;
-  const lose = () => toLose > 0 && toLose-- > 0;
+  let copies = 0;
+  const lose = () => (toLose > 0 && toLose-- > 0 ? copies : 1);
   connect(engines[0], engines[1], lose);
   /** A sequence of the blocks 1, 2, ... in their order, some more of which are there each time that it is asked. */
   const streamOf = (pins: TestEngine['pins']): BlockStream => {
@@ -165,6 +170,7 @@ async function play({
     } else if (each.kind === 'lose') {
       disturbed = true;
       toLose += each.count;
+      copies = each.copies;
       lost = true;
     } else if (each.kind === 'drop') {
       disturbed = true;

@@ -5,7 +5,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { outcomeOf } from '../../../src/measure/outcome.ts';
 import type { Session } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
-import { CrossoverChart } from './crossover-chart.ts';
+import type { CrossoverChart } from './crossover-chart.ts';
 import {
   bestThreshold,
   type CrossoverPoint,
@@ -29,12 +29,20 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
   const points = measured(crossover);
 
   useEffect(() => {
-    const made = new CrossoverChart(holder.current!, (x) => {
-      handleX.value = x;
+    let gone = false;
+    // Its library is fetched beside what the page shows first.
+    void import('./crossover-chart.ts').then(({ CrossoverChart: Chart }) => {
+      if (gone) return;
+      const made = new Chart(holder.current!, (x) => {
+        handleX.value = x;
+      });
+      chart.current = made;
+      made.show(state.crossover.peek(), threshold.peek());
     });
-    chart.current = made;
-    made.show(state.crossover.peek(), threshold.peek());
-    return () => made.destroy();
+    return () => {
+      gone = true;
+      chart.current?.destroy();
+    };
   }, []);
   useSignalEffect(() => {
     themeVersion.value;

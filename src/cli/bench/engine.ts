@@ -6,7 +6,7 @@ import { EngineCore } from '../../engine/engine-core.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import { ConfigError } from '../../errors.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
-import { quantile } from '../../measure/statistics.ts';
+import { median } from '../../measure/statistics.ts';
 import { adapterForm } from '../../model/kernel-variants.ts';
 import { loadWeights } from '../../model/load.ts';
 import { matricesOf } from '../../model/matrices.ts';
@@ -99,10 +99,7 @@ await runBench(async () => {
     }
     process.stderr.write('\n');
     const decodes = CASES.map((each, i) => ({ ...each, steps: steps[i]! }));
-    const share = quantile(
-      prefillMs.map((ms, i) => kernelsMs[i]! / ms),
-      0.5,
-    );
+    const share = median(prefillMs.map((ms, i) => kernelsMs[i]! / ms));
     runner.destroy();
     kv.destroy();
     report(
@@ -146,10 +143,7 @@ await runBench(async () => {
 function stepRatios(decodes: readonly { context: number; sequences: number; steps: StepTime[] }[]): string[] {
   const step = (sequences: number, context: number): number => {
     const found = decodes.find((each) => each.sequences === sequences && each.context === context)!;
-    return quantile(
-      found.steps.map(({ ms }) => ms),
-      0.5,
-    );
+    return median(found.steps.map(({ ms }) => ms));
   };
   const times = (a: number, b: number) => `${(a / b).toFixed(2)} times`;
   return [
@@ -230,7 +224,7 @@ function table(rows: readonly [string, readonly number[]][]): string[] {
   const columns = [left('what'), ...right('median ms', 'least', 'most')];
   const cells = rows.map(([what, ms]) => [
     what,
-    formatMs(quantile(ms, 0.5)),
+    formatMs(median(ms)),
     formatMs(Math.min(...ms)),
     formatMs(Math.max(...ms)),
   ]);

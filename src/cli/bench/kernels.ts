@@ -4,7 +4,7 @@
  */
 import { type Ceilings, measureCeilings } from '../../gpu/ceilings.ts';
 import { GpuDevice } from '../../gpu/device.ts';
-import { quantile } from '../../measure/statistics.ts';
+import { median } from '../../measure/statistics.ts';
 import { type AdapterForm, adapterForm } from '../../model/kernel-variants.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -118,7 +118,7 @@ function percent(part: number, whole: number): string {
 }
 
 function middle(ms: readonly number[]): string {
-  return `[${formatMs(quantile(ms, 0.5))}]`;
+  return `[${formatMs(median(ms))}]`;
 }
 
 function speed(

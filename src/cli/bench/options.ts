@@ -2,6 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
+import { median } from '../../measure/statistics.ts';
+import { formatMs } from '../format.ts';
 
 export interface BenchOptions {
   adapter: string;
@@ -58,6 +60,10 @@ export function benchOptions(
     json: values.json === undefined ? false : values.json === '' ? true : String(values.json),
   };
 }
+
+/** The median of some times with the least and the most of them. */
+export const spread = (ms: readonly number[]): string =>
+  `${formatMs(median(ms))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
 
 /** Runs the benchmark; an error is one sentence on stderr. */
 export async function runBench(run: () => Promise<void>): Promise<void> {

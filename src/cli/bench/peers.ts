@@ -6,14 +6,13 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { ConfigError, InternalError } from '../../errors.ts';
-import { quantile } from '../../measure/statistics.ts';
+import { median } from '../../measure/statistics.ts';
 import { useAdapter } from '../../platform/node.ts';
-import { formatMs } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { numbers, probes } from './kernels/workbench.ts';
-import { benchOptions, report, runBench } from './options.ts';
+import { benchOptions, report, runBench, spread } from './options.ts';
+import type { FromContender, ToContender } from './peers/child.ts';
 import { type ContenderName, contenders, PEER_PACKAGES, type Shape } from './peers/contenders.ts';
-import type { FromContender, ToContender } from './peers/messages.ts';
 
 const SHAPES: Shape[] = [
   { m: 512, k: 512, n: 512 },
@@ -78,7 +77,7 @@ async function compare(shape: Shape, adapter: string, rounds: number): Promise<F
   if (!ours) throw new InternalError(`our own product failed: ${figures[0]!.why}`);
   return figures.map(({ child: _, ...figure }) => {
     const ratios = figure.ms?.map((ms, i) => ms / ours[i]!) ?? null;
-    return { ...figure, ratio: ratios && quantile(ratios, 0.5) };
+    return { ...figure, ratio: ratios && median(ratios) };
   });
 }
 
@@ -151,12 +150,11 @@ function table(figures: readonly Figure[]): string[] {
   const rows = figures.map(({ shape: { m, k, n }, contender, ms, why, ratio, error }) => {
     const name = `${m} x ${k} x ${n}`;
     if (!ms) return { remark: `${contender} skipped: ${why}` };
-    const median = quantile(ms, 0.5);
     return [
       name,
       contender,
-      `${formatMs(median)} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`,
-      ((2 * m * k * n) / median / 1e6).toFixed(1),
+      spread(ms),
+      ((2 * m * k * n) / median(ms) / 1e6).toFixed(1),
       ratio!.toFixed(2),
       error.toExponential(0),
     ];

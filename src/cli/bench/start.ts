@@ -8,13 +8,13 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { InternalError } from '../../errors.ts';
-import { quantile } from '../../measure/statistics.ts';
+import { median } from '../../measure/statistics.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
-import { benchOptions, report, runBench } from './options.ts';
-import type { FromChild, StartTimes } from './start/times.ts';
+import { benchOptions, report, runBench, spread } from './options.ts';
+import type { FromChild, StartTimes } from './start/child.ts';
 
 const STAGES = ['process', 'modules', 'adapter', 'engines', 'first token'] as const;
 type Stage = (typeof STAGES)[number];
@@ -108,16 +108,12 @@ function table(cold: readonly Start[], warm: readonly Start[]): string[] {
   const columns = [left('stage'), ...right('cold', 'warm')];
   const rows = [...STAGES, 'total' as const].map((stage) => [
     stage,
-    ...[cold, warm].map((starts) => middle(starts.map((start) => start[stage]))),
+    ...[cold, warm].map((starts) => spread(starts.map((start) => start[stage]))),
   ]);
   return renderTable(columns, rows, plainStyle);
 }
 
-function middle(ms: readonly number[]): string {
-  return `${formatMs(quantile(ms, 0.5))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
-}
-
 function inside(starts: readonly Start[], what: 'loadMs' | 'compileMs'): string {
   const ofEngine = (engine: number) => starts.map((start) => start[what][engine]!);
-  return [0, 1].map((engine) => formatMs(quantile(ofEngine(engine), 0.5))).join(' and ');
+  return [0, 1].map((engine) => formatMs(median(ofEngine(engine)))).join(' and ');
 }

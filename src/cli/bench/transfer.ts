@@ -6,14 +6,14 @@ import { parseRunConfig } from '../../config/run.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { type CopyRate, measureCopyRate } from '../../lab/copy-rates.ts';
-import { quantile } from '../../measure/statistics.ts';
+import { median } from '../../measure/statistics.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { kvBlockBytes } from '../../model/types.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../transport/transport.ts';
-import { formatBytes, formatMs } from '../format.ts';
+import { formatBytes } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
-import { benchOptions, report, runBench } from './options.ts';
+import { benchOptions, report, runBench, spread } from './options.ts';
 import { type DecodeBeside, decodeLines, measureDecodeBeside } from './transfer/decode.ts';
 import { slowestStage, stagesMs } from './transfer/stages.ts';
 
@@ -95,7 +95,7 @@ function transferTable(rates: readonly CopyRate[], software: boolean): string[] 
     ...right('GB/s', 'of it'),
   ];
   const rows = rates.map((rate) => {
-    const transferMs = quantile(rate.pipelinedMs, 0.5);
+    const transferMs = median(rate.pipelinedMs);
     const slowest = slowestStage(rate, software);
     return [
       wayOf(rate),
@@ -120,8 +120,4 @@ function stageTable(rates: readonly CopyRate[]): string[] {
     ...Object.values(stages[i]!).map((ms) => gbps(rate.bytes, ms)),
   ]);
   return renderTable([...columns, ...names.map((head) => ({ head }))], rows, plainStyle);
-}
-
-function spread(ms: readonly number[]): string {
-  return `${formatMs(quantile(ms, 0.5))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
 }

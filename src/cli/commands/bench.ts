@@ -12,6 +12,7 @@ import { prepareOutputs } from '../outputs.ts';
 
 export const benchSpec: CommandSpec = {
   usage: 'bench [file]',
+  run: bench,
   description:
     "Run vLLM's multi-turn benchmark in each mode, in alternating rounds, and compare request by request: what pulling D's KV back gains, and what it costs.",
   groups: [
@@ -47,7 +48,7 @@ export const benchSpec: CommandSpec = {
   ],
 };
 
-export async function bench(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+async function bench(config: RunConfig, context: CommandContext): Promise<ExitCode> {
   checkBench(config);
   const { deps, signal } = context;
   const remote = config.endpoint !== null || config.url !== null;

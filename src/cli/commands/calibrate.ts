@@ -6,7 +6,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
 import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
@@ -19,6 +19,7 @@ import { createTimeLeft } from '../time-left.ts';
 
 export const calibrateSpec: CommandSpec = {
   usage: 'calibrate [file]',
+  run: calibrateCommand,
   description:
     'Measure what a pull and what a prefill cost on this machine, model and link; recommend a kv_recompute_threshold; write the profile that --pull-policy cost-aware reads.',
   groups: ['calibration', 'measuring', 'machine', 'cluster', 'pages', 'general'],
@@ -41,10 +42,10 @@ interface CalibrationReport {
   check: PolicyCheck | null;
 }
 
-export async function calibrateCommand(
-  args: readonly string[],
+async function calibrateCommand(
   config: RunConfig,
   { deps, signal }: CommandContext,
+  { args }: Asked,
 ): Promise<ExitCode> {
   const [file] = args;
   if (file !== undefined) await deps.checkWritable(file);

@@ -14,13 +14,14 @@ import { startingLine } from '../start-cluster.ts';
 
 export const doctorSpec: CommandSpec = {
   usage: 'doctor',
+  run: doctor,
   description:
     'Show adapters, features, limits, kernels, copy rates and memory, and what to do when something is missing.',
   groups: ['machine', 'fleet', 'general'],
   examples: ['kvferry doctor', 'kvferry doctor --adapter swiftshader'],
 };
 
-export async function doctor(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+async function doctor(config: RunConfig, context: CommandContext): Promise<ExitCode> {
   const { deps } = context;
   const progress = createProgress(deps);
   progress.line('probing adapters, each driver in a process of its own');

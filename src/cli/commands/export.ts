@@ -5,12 +5,13 @@
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
 export const exportSpec: CommandSpec = {
   usage: 'export <what> [dir]',
+  run: exportCommand,
   description:
     "Write a model's tokenizer to a directory (tokenizer DIR), print every setting as JSON (config), or print the same experiment as commands for vLLM (vllm).",
   groups: ['modes', 'workload', 'bench', 'serving', 'sampling', 'machine', 'cluster', 'general'],
@@ -21,10 +22,10 @@ export const exportSpec: CommandSpec = {
   ],
 };
 
-export async function exportCommand(
-  args: readonly string[],
+async function exportCommand(
   config: RunConfig,
   { deps }: CommandContext,
+  { args }: Asked,
 ): Promise<ExitCode> {
   const [what, dir] = args;
   if (what === 'config') {

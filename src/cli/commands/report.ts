@@ -5,7 +5,7 @@ import { modelOf } from '../../measure/baseline.ts';
 import { parseReport } from '../../measure/report-kinds.ts';
 import { checksOf } from '../../report/checks.ts';
 import { documentOf } from '../../report/render.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { WIDTH, wrap } from '../format.ts';
 import { textOutput } from '../json-option.ts';
@@ -13,6 +13,7 @@ import { prepareOutputs } from '../outputs.ts';
 
 export const reportSpec: CommandSpec = {
   usage: 'report <file>',
+  run: reportCommand,
   description:
     'Show a report that --json wrote as HTML, Markdown or JUnit, and assert on it; nothing is run.',
   groups: ['pages', 'junit', 'outputs', 'general'],
@@ -22,10 +23,10 @@ export const reportSpec: CommandSpec = {
   ],
 };
 
-export async function reportCommand(
-  args: readonly string[],
+async function reportCommand(
   config: RunConfig,
   { deps }: CommandContext,
+  { args }: Asked,
 ): Promise<ExitCode> {
   const [file] = args;
   if (file === undefined)

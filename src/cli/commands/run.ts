@@ -10,7 +10,6 @@ import { finalIntegrity } from '../../lab/integrity.ts';
 import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
-import type { ProfileReport } from '../../measure/profile.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
@@ -27,6 +26,7 @@ import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { printReport } from '../run-output.ts';
+import { wantOneRouting } from '../settings.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { followSpans } from '../tracing.ts';
@@ -34,6 +34,7 @@ import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts
 
 export const runSpec: CommandSpec = {
   usage: 'run',
+  run,
   description:
     'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
   groups: [
@@ -66,7 +67,8 @@ export const runSpec: CommandSpec = {
 /** Logits are kept, to tell how far modes part, up to so many bytes. */
 const MOST_KEPT_LOGITS = 32 * 2 ** 20;
 
-export async function run(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function run(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  wantOneRouting(config);
   const { backend } = deps;
   const architecture = await backend.architecture(config.model);
   const conversations = await chooseConversations(config, architecture, deps);
@@ -96,17 +98,20 @@ export async function run(config: RunConfig, { deps, signal }: CommandContext): 
     const timelines = new TimelineKeeper();
     cluster.onSpan((span) => timelines.add(span));
     const keeper = options.keepLogits ? new LogitKeeper() : null;
+    const serve = (mode: RunConfig['mode'][number], kept: Kept): Promise<RunReport> =>
+      runMode(served, mode, conversations, config, { deps, signal }, kept, progress);
     const runs: RunReport[] = [];
     for (const mode of config.mode) {
       tracing?.mode(mode);
-      const kept = { keeper, timelines, audits: mode === 'bidirectional' ? auditor : null };
-      runs.push(await runMode(served, mode, conversations, config, { deps, signal }, kept, progress));
+      runs.push(await serve(mode, { keeper, timelines, audits: mode === 'bidirectional' ? auditor : null }));
     }
     if (recorded) await writeRecording(await recorded.end(), config, deps, progress);
     const gantt = (await tracing?.end()) ?? [];
-    const profile = config.profile
-      ? await profileLast(served, conversations, config, { deps, signal }, progress)
-      : null;
+    const last = config.mode.at(-1)!;
+    if (config.profile) progress.line(`profiling ${last}`);
+    // Once more, each kernel timed; what it measured otherwise is thrown away.
+    const again = { keeper: null, timelines: new TimelineKeeper(), audits: null };
+    const profile = config.profile ? await profileKernels(served, last, () => serve(last, again)) : null;
     const integrity = await finalIntegrity(cluster);
     const timed = withoutAudited(runs);
     const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
@@ -136,21 +141,6 @@ interface Kept {
   audits: Auditor | null;
 }
 
-/** The last mode once more, each kernel timed; what it measured otherwise is thrown away. */
-async function profileLast(
-  cluster: Cluster,
-  conversations: readonly Conversation[],
-  config: RunConfig,
-  context: CommandContext,
-  progress: Progress,
-): Promise<ProfileReport | null> {
-  const mode = config.mode.at(-1)!;
-  progress.line(`profiling ${mode}`);
-  const kept = { keeper: null, timelines: new TimelineKeeper(), audits: null };
-  const serve = () => runMode(cluster, mode, conversations, config, context, kept, progress);
-  return profileKernels(cluster, mode, serve);
-}
-
 async function runMode(
   cluster: Cluster,
   mode: RunConfig['mode'][number],
@@ -160,18 +150,13 @@ async function runMode(
   { keeper, timelines, audits }: Kept,
   progress: Progress,
 ): Promise<RunReport> {
+  const { maxTokens, temperature, topK, topP, seed, concurrency } = config;
   const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
   let done = 0;
   progress.begin(mode, turns);
   const report = await driveMode(cluster, mode, conversations, {
-    sampling: {
-      maxTokens: config.maxTokens,
-      temperature: config.temperature,
-      topK: config.topK,
-      topP: config.topP,
-      seed: config.seed,
-    },
-    concurrency: config.concurrency,
+    sampling: { maxTokens, temperature, topK, topP, seed },
+    concurrency,
     signal,
     now: deps.now,
     keeper,

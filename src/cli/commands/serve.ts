@@ -9,10 +9,12 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { wantOneRouting } from '../settings.ts';
 import { startingLine } from '../start-cluster.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
+  run: serve,
   description:
     "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
   groups: ['machine', 'serving', 'fleet', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
@@ -26,12 +28,13 @@ export const serveSpec: CommandSpec = {
   ],
 };
 
-export async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   const { backend } = deps;
   const serving = serverOptions(config, deps);
   const architecture = await backend.architecture(config.model);
   await deps.servers.check(serving, fleetOf(config).seats);
   const adapter = await backend.useAdapter(config.adapter);
+  wantOneRouting(config);
   const options = clusterOptions(config, architecture, adapter.software);
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);

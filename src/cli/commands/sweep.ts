@@ -6,19 +6,20 @@ import type { ClusterOptions } from '../../fleet/types.ts';
 import { checkPlan, type SweepPlan, type SweepWay, sweepTurns } from '../../lab/sweep.ts';
 import { makeSweepReport, type SweepVariant, sweepVariants } from '../../lab/sweep-variants.ts';
 import { parseLink } from '../../transport/link.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec, Lists } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
-import type { Lists } from '../settings.ts';
+
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
 
 export const sweepSpec: CommandSpec = {
   usage: 'sweep',
+  run: sweep,
   description:
     'Serve the same turn pulled and recomputed, over context lengths, links, block sizes and layouts, and find where pulling begins to win.',
   groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'pages', 'junit', 'outputs', 'general'],
@@ -38,7 +39,7 @@ const ROUNDS = 5;
 /** A default sweep on a software adapter should take a minute. */
 const LONGEST_BY_DEFAULT = 512;
 
-export async function sweep(config: RunConfig, lists: Lists, context: CommandContext): Promise<ExitCode> {
+async function sweep(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   const { backend } = deps;
   if (config.csv !== null) await deps.checkWritable(config.csv);

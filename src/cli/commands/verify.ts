@@ -16,6 +16,7 @@ import { totalOf, verifyDocument, verifyJunit } from '../verify-document.ts';
 
 export const verifySpec: CommandSpec = {
   usage: 'verify',
+  run: verify,
   description:
     'Check kernels, transfers and modes against each other and against an oracle, with damaged KV that must be noticed.',
   groups: ['verify', 'machine', 'pages', 'junit', 'general'],
@@ -27,7 +28,7 @@ export const verifySpec: CommandSpec = {
   ],
 };
 
-export async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   if (config.faults !== null) return verifyFaults(config, config.faults, { deps, signal });
   await checkFiles(config, deps);
   const adapter = await deps.backend.useAdapter(config.adapter);

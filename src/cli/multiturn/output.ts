@@ -1,23 +1,18 @@
 /** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
-import pc from 'picocolors';
 import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
-import { formatMs, formatSeconds, plural, WIDTH, wrap } from '../format.ts';
-import { styleOf, type TableStyle } from '../table.ts';
+import { formatMs, formatSeconds, plural } from '../format.ts';
+import { type Printer, printer } from '../table.ts';
 import { routedModes, routingVerdicts, speedTable, WORK_LEGEND, workTable } from './routing-tables.ts';
 import { costTable, notPulled, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
-  const c = pc.createColors(color);
-  const style = styleOf(color);
-  const print = (lines: readonly string[], paint: (line: string) => string = (line) => line): void => {
-    for (const line of lines) out.write(`${paint(line)}\n`);
-  };
-  const say = (text: string, paint?: (line: string) => string): void => print(wrap(text, WIDTH), paint);
+  const printing = printer(out, color);
+  const { print, say, c } = printing;
   const { target } = report;
   print(['']);
   say(
@@ -30,8 +25,7 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   if (isStreamed(report)) say(STREAMED, c.yellow);
   if (!report.complete) say(`INCOMPLETE: ${report.incomplete_reason}.`, c.red);
 
-  for (const experiment of Object.values(report.experiments))
-    printExperiment(experiment, { print, say, c, style });
+  for (const experiment of Object.values(report.experiments)) printExperiment(experiment, printing);
 
   print(['']);
   say(LEGEND, c.dim);
@@ -59,13 +53,6 @@ function workloadLine({ workload, plan }: BenchReport): string {
     `${plural(requests, 'request')} a round, ${plural(num_clients, 'client')}, ${max_active_conversations} active; ` +
     `${plural(plan.rounds, 'round')} in ${formatSeconds(plan.spent_ms)}${plan.budget_ms === null ? '' : ` of ${formatSeconds(plan.budget_ms)}`}.`
   );
-}
-
-interface Printer {
-  print(lines: readonly string[], paint?: (line: string) => string): void;
-  say(text: string, paint?: (line: string) => string): void;
-  c: ReturnType<typeof pc.createColors>;
-  style: TableStyle;
 }
 
 function printExperiment(experiment: Experiment, { print, say, c, style }: Printer): void {

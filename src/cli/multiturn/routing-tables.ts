@@ -42,8 +42,8 @@ export function workTable(modes: readonly Routed[], style: TableStyle): string[]
     left(''),
     ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
     ...packed('MB', 'P→D', 'D→P'),
-    ...packed('P', 'tokens', 'Jain'),
-    ...packed('D', 'tokens', 'Jain'),
+    ...packed('P', 'peak', 'Jain'),
+    ...packed('D', 'peak', 'Jain'),
     ...right('moved'),
   ];
   const mb = (bytes: number | null): string => (bytes === null ? '-' : (bytes / 1e6).toFixed(1));
@@ -66,7 +66,7 @@ export function workTable(modes: readonly Routed[], style: TableStyle): string[]
 }
 
 export const WORK_LEGEND =
-  "tokens: the busiest engine's over the mean (1: all the same), by those computed on P and generated on D. Jain: 1 all the same, 1/n all on one. moved: turns whose conversation was decoded elsewhere before.";
+  "peak: the busiest engine's over the mean (1: all the same), by those computed on P and generated on D. Jain: 1 all the same, 1/n all on one. moved: turns whose conversation was decoded elsewhere before.";
 
 /** A sentence for each policy against the first, as sure as the interval is. */
 export function routingVerdicts({

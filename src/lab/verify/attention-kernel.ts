@@ -29,34 +29,32 @@ const BOUND = 2e-5;
 /** `form`: its kernels of this name, for steps of few and of many rows. */
 export const attention = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
   name,
-  async measure(bench, shapes, random) {
+  async measure(bench, shape, random) {
     const findings: Finding[] = [];
-    for (const shape of shapes) {
-      const { headDim, numHeads, numKvHeads } = shape.architecture;
-      for (const kvDtype of DTYPES) {
-        // Also split where this adapter would not.
-        const splitting = { ...form, enoughWorkgroups: Number.POSITIVE_INFINITY };
-        const { few, many, split } = await attentionVariants(bench.library, splitting, {
-          headDim,
-          blockSize: shape.blockSize,
-          kvHeads: numKvHeads,
-          group: numHeads / numKvHeads,
-          maxModelLen: 2 * ATTENTION_PART,
-          kvF32: kvDtype === 'f32',
+    const { headDim, numHeads, numKvHeads } = shape.architecture;
+    for (const kvDtype of DTYPES) {
+      // Also split where this adapter would not.
+      const splitting = { ...form, enoughWorkgroups: Number.POSITIVE_INFINITY };
+      const { few, many, split } = await attentionVariants(bench.library, splitting, {
+        headDim,
+        blockSize: shape.blockSize,
+        kvHeads: numKvHeads,
+        group: numHeads / numKvHeads,
+        maxModelLen: 2 * ATTENTION_PART,
+        kvF32: kvDtype === 'f32',
+      });
+      const variants = [few, many, split!].filter(
+        ({ kernel }, i, all) => all.findIndex((other) => other.kernel === kernel) === i,
+      );
+      for (const variant of variants) {
+        if (variant.kernel.name !== kernelName) continue;
+        const error = await attentionError(bench, { ...variant, form }, shape, kvDtype, random);
+        const how = variant === split ? ', in parts' : '';
+        findings.push({
+          what: `${kvDtype} KV, ${variant.tileRows} rows a tile${how}, ${shape.name}`,
+          error,
+          bound: BOUND,
         });
-        const variants = [few, many, split!].filter(
-          ({ kernel }, i, all) => all.findIndex((other) => other.kernel === kernel) === i,
-        );
-        for (const variant of variants) {
-          if (variant.kernel.name !== kernelName) continue;
-          const error = await attentionError(bench, { ...variant, form }, shape, kvDtype, random);
-          const how = variant === split ? ', in parts' : '';
-          findings.push({
-            what: `${kvDtype} KV, ${variant.tileRows} rows a tile${how}, ${shape.name}`,
-            error,
-            bound: BOUND,
-          });
-        }
       }
     }
     return findings;

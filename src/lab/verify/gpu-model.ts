@@ -1,10 +1,7 @@
 /** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { BlockId, SampledToken } from '../../engine/types.ts';
-import type { GpuDevice } from '../../gpu/device.ts';
-import type { GpuKvMemory } from '../../gpu/kv-memory.ts';
-import { putOnDevice } from '../../model/on-device.ts';
-import type { ModelRunner } from '../../model/runner.ts';
+import { type ModelOnDevice, putOnDevice } from '../../model/on-device.ts';
 import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Platform } from '../../platform/types.ts';
@@ -24,29 +21,19 @@ const greedy = { ...DEFAULT_SAMPLING, maxTokens: 1, ignoreEos: true };
 export class GpuModel {
   readonly architecture: Architecture;
   readonly options: GpuModelOptions;
-  readonly #gpu: GpuDevice;
-  readonly #kv: GpuKvMemory;
-  readonly #runner: ModelRunner;
+  readonly #on: ModelOnDevice;
   #steps = 0;
 
-  private constructor(
-    architecture: Architecture,
-    options: GpuModelOptions,
-    gpu: GpuDevice,
-    kv: GpuKvMemory,
-    runner: ModelRunner,
-  ) {
+  private constructor(architecture: Architecture, options: GpuModelOptions, on: ModelOnDevice) {
     this.architecture = architecture;
     this.options = options;
-    this.#gpu = gpu;
-    this.#kv = kv;
-    this.#runner = runner;
+    this.#on = on;
   }
 
   /** Close it when done. Throws AdapterError, ModelError or ConfigError. */
   static async open(platform: Platform, weights: ModelWeights, options: GpuModelOptions): Promise<GpuModel> {
     const { kvDtype, blockSize, numBlocks, maxModelLen } = options;
-    const { gpu, kv, runner } = await putOnDevice(platform, weights, {
+    const on = await putOnDevice(platform, weights, {
       numBlocks,
       kvDtype,
       layout: 'contiguous',
@@ -55,12 +42,12 @@ export class GpuModel {
       limits: { maxNumBatchedTokens: maxModelLen, maxNumSeqs: 1, maxModelLen, blockSize },
     });
     try {
-      await runner.warmUp();
+      await on.runner.warmUp();
       // What is read before it is written shows.
-      for (let id = 1; id < numBlocks; id++) kv.poison(0, [id]);
-      return new GpuModel(weights.architecture, options, gpu, kv, runner);
+      for (let id = 1; id < numBlocks; id++) on.kv.poison(0, [id]);
+      return new GpuModel(weights.architecture, options, on);
     } catch (error) {
-      gpu.destroy('the model could not be set up');
+      on.gpu.destroy('the model could not be set up');
       throw error;
     }
   }
@@ -72,7 +59,7 @@ export class GpuModel {
     blockIds: readonly BlockId[],
   ): Promise<SampledToken> {
     const sample = { params: greedy, outputIndex: 0, forbiddenTokenIds: [] };
-    const [sampled] = await this.#runner.execute({
+    const [sampled] = await this.#on.runner.execute({
       step: this.#steps++,
       requests: [{ requestId: 'check', tokenIds, startPosition, blockIds: [blockIds], sample }],
     });
@@ -81,13 +68,13 @@ export class GpuModel {
 
   async readBlocks(blockIds: readonly BlockId[]): Promise<SequenceBlocks> {
     const blocks: Uint8Array[] = [];
-    for (const id of blockIds) blocks.push(await this.#kv.readBlock(id));
+    for (const id of blockIds) blocks.push(await this.#on.kv.readBlock(id));
     return blocks;
   }
 
   close(): void {
-    this.#runner.destroy();
-    this.#kv.destroy();
-    this.#gpu.destroy('the check ended');
+    this.#on.runner.destroy();
+    this.#on.kv.destroy();
+    this.#on.gpu.destroy('the check ended');
   }
 }

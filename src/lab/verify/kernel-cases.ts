@@ -21,7 +21,7 @@ export interface Finding {
 
 export interface KernelCheck {
   name: string;
-  measure(bench: KernelBench, shapes: readonly KernelShape[], random: RandomNumbers): Promise<Finding[]>;
+  measure(bench: KernelBench, shape: KernelShape, random: RandomNumbers): Promise<Finding[]>;
 }
 
 /** The user's model; and one where nothing is a multiple of a tile, with a bias and a norm wherever there can be one. */

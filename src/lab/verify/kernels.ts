@@ -16,9 +16,12 @@ export function kernelChecks(platform: Platform): CheckProvider {
       group: 'a',
       name,
       run: (_, signal) =>
-        withBench(platform, signal, async (bench) =>
-          judge(await measure(bench, shapes, new RandomNumbers(config.seed))),
-        ),
+        withBench(platform, signal, async (bench) => {
+          const random = new RandomNumbers(config.seed);
+          const findings: Finding[] = [];
+          for (const shape of shapes) findings.push(...(await measure(bench, shape, random)));
+          return judge(findings);
+        }),
     }));
   };
 }

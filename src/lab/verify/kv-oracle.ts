@@ -4,6 +4,7 @@ import { loadWeights } from '../../model/load.ts';
 import { loadOracleWeights, Oracle } from '../../model/oracle.ts';
 import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
 import type { Platform } from '../../platform/types.ts';
+import { largestError } from './kernel-cases.ts';
 import { headValues, type KvLayout, type SequenceBlocks } from './kv-layout.ts';
 
 export interface KvOracle {
@@ -51,22 +52,12 @@ export async function oracleFor(
         ] as const) {
           heads.forEach((expected, head) => {
             const found = headValues(layout, blocks, layer, plane, head, promptTokenIds.length);
-            worst = Math.max(worst, largestPart(found, expected));
+            worst = Math.max(worst, largestError(found, expected));
           });
         }
       }
     },
   };
-}
-
-function largestPart(found: Float32Array, expected: Float64Array): number {
-  let largest = 0;
-  for (let i = 0; i < expected.length; i++) {
-    const part = Math.abs(found[i]! - expected[i]!) / Math.max(1, Math.abs(expected[i]!));
-    if (Number.isNaN(part)) return Number.POSITIVE_INFINITY;
-    largest = Math.max(largest, part);
-  }
-  return largest;
 }
 
 /** Multiply-adds of a token in the matrices of a layer. */

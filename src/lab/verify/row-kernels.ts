@@ -35,36 +35,35 @@ const fewerColumns = (inputs: number, columns: number): number =>
 
 export const embedding: KernelCheck = {
   name: 'embedding',
-  async measure(bench, shapes, random) {
+  async measure(bench, shape, random) {
     const WORKGROUP = workgroupOf(bench);
     const findings: Finding[] = [];
-    for (const { name, architecture } of shapes) {
-      const { hiddenSize } = architecture;
-      const vocabSize = fewerColumns(hiddenSize, architecture.vocabSize);
-      for (const dtype of DTYPES) {
-        const matrix = random.matrix(hiddenSize, vocabSize, dtype);
-        const ids = [0, vocabSize - 1, ...Array.from({ length: 7 }, () => random.below(vocabSize))];
-        const kernel = await bench.library.get('embedding', {
-          WORKGROUP,
-          WEIGHTS_F32: Number(dtype === 'f32'),
-        });
-        const hidden4 = pad4(hiddenSize) / 4;
-        const [x] = await bench.run(
-          kernel,
-          [
-            Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
-            matrix.data,
-            new Float32Array(4 * hidden4 * ids.length),
-            packUniform('embedding', { hidden4, vocab4: pad4(vocabSize) / 4, first: 0, scale: 1 }),
-            step(ids.length),
-          ],
-          [Math.ceil(hidden4 / WORKGROUP), ids.length],
-        );
-        const { data } = denseMatrix(matrix);
-        const expected = ids.flatMap((id) => [...data.subarray(id * hiddenSize, (id + 1) * hiddenSize)]);
-        const error = largestError(new Float32Array(x!), padded(expected, hiddenSize));
-        findings.push({ what: `${dtype}, ${name}`, error, bound: 0 });
-      }
+    const { name, architecture } = shape;
+    const { hiddenSize } = architecture;
+    const vocabSize = fewerColumns(hiddenSize, architecture.vocabSize);
+    for (const dtype of DTYPES) {
+      const matrix = random.matrix(hiddenSize, vocabSize, dtype);
+      const ids = [0, vocabSize - 1, ...Array.from({ length: 7 }, () => random.below(vocabSize))];
+      const kernel = await bench.library.get('embedding', {
+        WORKGROUP,
+        WEIGHTS_F32: Number(dtype === 'f32'),
+      });
+      const hidden4 = pad4(hiddenSize) / 4;
+      const [x] = await bench.run(
+        kernel,
+        [
+          Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
+          matrix.data,
+          new Float32Array(4 * hidden4 * ids.length),
+          packUniform('embedding', { hidden4, vocab4: pad4(vocabSize) / 4, first: 0, scale: 1 }),
+          step(ids.length),
+        ],
+        [Math.ceil(hidden4 / WORKGROUP), ids.length],
+      );
+      const { data } = denseMatrix(matrix);
+      const expected = ids.flatMap((id) => [...data.subarray(id * hiddenSize, (id + 1) * hiddenSize)]);
+      const error = largestError(new Float32Array(x!), padded(expected, hiddenSize));
+      findings.push({ what: `${dtype}, ${name}`, error, bound: 0 });
     }
     return findings;
   },
@@ -78,45 +77,42 @@ const NORMS = [
 
 export const rms: KernelCheck = {
   name: 'rms_norm',
-  async measure(bench, shapes, random) {
+  async measure(bench, shape, random) {
     const findings: Finding[] = [];
-    for (const { name, architecture } of shapes) {
-      const { hiddenSize, rmsNormEps } = architecture;
-      for (const { what, ...variant } of NORMS) {
-        const kernel = await bench.library.get('rmsNorm', { WORKGROUP: workgroupOf(bench), ...variant });
-        const x = random.values(MOST_ROWS * hiddenSize);
-        const delta = random.values(x.length);
-        const weight = random.values(hiddenSize);
-        const rows = variant.GATHER ? [19, 0, 7] : Array.from({ length: MOST_ROWS }, (_, row) => row);
-        const [newX, out] = await bench.run(
-          kernel,
-          [
-            padded(x, hiddenSize),
-            padded(delta, hiddenSize),
-            padded(weight, hiddenSize),
-            Uint32Array.from(rows),
-            new Float32Array(rows.length * pad4(hiddenSize)),
-            packUniform('rmsNorm', {
-              hidden: hiddenSize,
-              hidden4: pad4(hiddenSize) / 4,
-              eps: rmsNormEps,
-            }),
-            step(MOST_ROWS, rows.length),
-          ],
-          [rows.length, 1],
-        );
-        const sum = Float64Array.from(x, (value, i) => (variant.ADD ? value + delta[i]! : value));
-        const normed = rmsNorm(sum, weight, rmsNormEps);
-        const expected = rows.flatMap((row) => [
-          ...normed.subarray(row * hiddenSize, (row + 1) * hiddenSize),
-        ]);
-        const kept = variant.ADD && !variant.GATHER ? sum : x;
-        const errors = [
-          largestError(new Float32Array(out!), padded(expected, hiddenSize)),
-          largestError(new Float32Array(newX!), padded(kept, hiddenSize)),
-        ];
-        findings.push({ what: `${what}, ${name}`, error: Math.max(...errors), bound: BOUND });
-      }
+    const { name, architecture } = shape;
+    const { hiddenSize, rmsNormEps } = architecture;
+    for (const { what, ...variant } of NORMS) {
+      const kernel = await bench.library.get('rmsNorm', { WORKGROUP: workgroupOf(bench), ...variant });
+      const x = random.values(MOST_ROWS * hiddenSize);
+      const delta = random.values(x.length);
+      const weight = random.values(hiddenSize);
+      const rows = variant.GATHER ? [19, 0, 7] : Array.from({ length: MOST_ROWS }, (_, row) => row);
+      const [newX, out] = await bench.run(
+        kernel,
+        [
+          padded(x, hiddenSize),
+          padded(delta, hiddenSize),
+          padded(weight, hiddenSize),
+          Uint32Array.from(rows),
+          new Float32Array(rows.length * pad4(hiddenSize)),
+          packUniform('rmsNorm', {
+            hidden: hiddenSize,
+            hidden4: pad4(hiddenSize) / 4,
+            eps: rmsNormEps,
+          }),
+          step(MOST_ROWS, rows.length),
+        ],
+        [rows.length, 1],
+      );
+      const sum = Float64Array.from(x, (value, i) => (variant.ADD ? value + delta[i]! : value));
+      const normed = rmsNorm(sum, weight, rmsNormEps);
+      const expected = rows.flatMap((row) => [...normed.subarray(row * hiddenSize, (row + 1) * hiddenSize)]);
+      const kept = variant.ADD && !variant.GATHER ? sum : x;
+      const errors = [
+        largestError(new Float32Array(out!), padded(expected, hiddenSize)),
+        largestError(new Float32Array(newX!), padded(kept, hiddenSize)),
+      ];
+      findings.push({ what: `${what}, ${name}`, error: Math.max(...errors), bound: BOUND });
     }
     return findings;
   },
@@ -128,16 +124,15 @@ const BIASED = ['qkv', 'gate up'];
 /** `form`: every form of this name that may be chosen, whatever number of rows it is for. */
 export const gemm = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
   name,
-  async measure(bench, shapes, random) {
+  async measure(bench, shape, random) {
     const findings: Finding[] = [];
-    for (const { name, architecture } of shapes) {
-      for (const [matrixName, { inputs, outputs }] of Object.entries(matricesOf(architecture))) {
-        for (const dtype of DTYPES) {
-          const matrix = random.matrix(inputs, fewerColumns(inputs, outputs), dtype);
-          const error = await gemmError(bench, kernelName, form, matrix, BIASED.includes(matrixName), random);
-          const what = `${dtype}, ${inputs} x ${matrix.columns} of ${name}`;
-          findings.push({ what, error, bound: BOUND });
-        }
+    const { name, architecture } = shape;
+    for (const [matrixName, { inputs, outputs }] of Object.entries(matricesOf(architecture))) {
+      for (const dtype of DTYPES) {
+        const matrix = random.matrix(inputs, fewerColumns(inputs, outputs), dtype);
+        const error = await gemmError(bench, kernelName, form, matrix, BIASED.includes(matrixName), random);
+        const what = `${dtype}, ${inputs} x ${matrix.columns} of ${name}`;
+        findings.push({ what, error, bound: BOUND });
       }
     }
     return findings;
@@ -194,27 +189,24 @@ async function gemmError(
 
 export const activation: KernelCheck = {
   name: 'swiglu',
-  async measure(bench, shapes, random) {
+  async measure(bench, shape, random) {
     const WORKGROUP = workgroupOf(bench);
     const kernel = await bench.library.get('swiglu', { WORKGROUP });
-    const findings: Finding[] = [];
-    for (const { name, architecture } of shapes) {
-      const width = architecture.intermediateSize;
-      const width4 = pad4(width) / 4;
-      const gateUp = random.values(MOST_ROWS * 2 * width).map((value) => 6 * value);
-      const [out] = await bench.run(
-        kernel,
-        [
-          padded(gateUp, 2 * width),
-          new Float32Array(MOST_ROWS * 4 * width4),
-          packUniform('swiglu', { width, width4, stride4: pad4(2 * width) / 4 }),
-          step(MOST_ROWS),
-        ],
-        [Math.ceil(width4 / WORKGROUP), MOST_ROWS],
-      );
-      const expected = padded(gatedActivation(Float64Array.from(gateUp), MOST_ROWS, width), width);
-      findings.push({ what: name, error: largestError(new Float32Array(out!), expected), bound: BOUND });
-    }
-    return findings;
+    const { name, architecture } = shape;
+    const width = architecture.intermediateSize;
+    const width4 = pad4(width) / 4;
+    const gateUp = random.values(MOST_ROWS * 2 * width).map((value) => 6 * value);
+    const [out] = await bench.run(
+      kernel,
+      [
+        padded(gateUp, 2 * width),
+        new Float32Array(MOST_ROWS * 4 * width4),
+        packUniform('swiglu', { width, width4, stride4: pad4(2 * width) / 4 }),
+        step(MOST_ROWS),
+      ],
+      [Math.ceil(width4 / WORKGROUP), MOST_ROWS],
+    );
+    const expected = padded(gatedActivation(Float64Array.from(gateUp), MOST_ROWS, width), width);
+    return [{ what: name, error: largestError(new Float32Array(out!), expected), bound: BOUND }];
   },
 };

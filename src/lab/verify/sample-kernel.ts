@@ -19,41 +19,40 @@ const WAYS = [
 
 export const sample: KernelCheck = {
   name: 'sample',
-  async measure(bench, shapes, random) {
+  async measure(bench, shape, random) {
     const kernel = await bench.library.get('sample', { WORKGROUP: bench.forms[0]!.workgroup });
     const findings: Finding[] = [];
-    for (const { name, architecture } of shapes) {
-      const { vocabSize } = architecture;
-      const stride = pad4(vocabSize);
-      for (const { what, ...way } of WAYS) {
-        const logits = Array.from({ length: ROWS }, () => rowOfLogits(vocabSize, random));
-        const requests = logits.map((row, i) => requestOf(way, i, row));
-        // What is beside the vocabulary would win.
-        const all = new Float32Array(ROWS * stride).fill(1000);
-        logits.forEach((row, i) => {
-          all.set(row, i * stride);
-        });
-        const { rows, forbidden } = packSamples(requests);
-        const [out] = await bench.run(
-          kernel,
-          [
-            all,
-            rows,
-            forbidden,
-            new Uint32Array(4 * ROWS),
-            packUniform('sample', { vocab: vocabSize, stride }),
-          ],
-          [ROWS, 1],
-        );
-        const words = new Uint32Array(out!);
-        const wrong = logits.filter((row, i) => {
-          const [token, low, high] = words.subarray(4 * i, 4 * i + 3);
-          const digest = digestOf(row);
-          const right = possibleTokens(row, requests[i]!).has(token!);
-          return !right || low !== digest.low || high !== digest.high;
-        });
-        findings.push({ what: `wrong rows, ${what}, ${name}`, error: wrong.length, bound: 0 });
-      }
+    const { name, architecture } = shape;
+    const { vocabSize } = architecture;
+    const stride = pad4(vocabSize);
+    for (const { what, ...way } of WAYS) {
+      const logits = Array.from({ length: ROWS }, () => rowOfLogits(vocabSize, random));
+      const requests = logits.map((row, i) => requestOf(way, i, row));
+      // What is beside the vocabulary would win.
+      const all = new Float32Array(ROWS * stride).fill(1000);
+      logits.forEach((row, i) => {
+        all.set(row, i * stride);
+      });
+      const { rows, forbidden } = packSamples(requests);
+      const [out] = await bench.run(
+        kernel,
+        [
+          all,
+          rows,
+          forbidden,
+          new Uint32Array(4 * ROWS),
+          packUniform('sample', { vocab: vocabSize, stride }),
+        ],
+        [ROWS, 1],
+      );
+      const words = new Uint32Array(out!);
+      const wrong = logits.filter((row, i) => {
+        const [token, low, high] = words.subarray(4 * i, 4 * i + 3);
+        const digest = digestOf(row);
+        const right = possibleTokens(row, requests[i]!).has(token!);
+        return !right || low !== digest.low || high !== digest.high;
+      });
+      findings.push({ what: `wrong rows, ${what}, ${name}`, error: wrong.length, bound: 0 });
     }
     return findings;
   },

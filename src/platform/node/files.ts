@@ -4,29 +4,23 @@ import path from 'node:path';
 import { ModelError } from '../../errors.ts';
 import type { FileSource } from '../types.ts';
 
-const missing = (error: unknown): boolean =>
-  (error as NodeJS.ErrnoException).code === 'ENOENT' || (error as NodeJS.ErrnoException).code === 'ENOTDIR';
+/** What is not there is null. */
+async function ifThere<T>(file: string, read: (file: string) => Promise<T>): Promise<T | null> {
+  try {
+    return await read(file);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    throw new ModelError(`${file} cannot be read: ${message}`, { cause: error });
+  }
+}
 
 export function directorySource(folder: string): FileSource {
   const at = (name: string): string => path.join(folder, name);
   return {
     location: folder,
-    async readText(name) {
-      try {
-        return await readFile(at(name), 'utf8');
-      } catch (error) {
-        if (missing(error)) return null;
-        throw new ModelError(`${at(name)} cannot be read: ${(error as Error).message}`, { cause: error });
-      }
-    },
-    async size(name) {
-      try {
-        return (await stat(at(name))).size;
-      } catch (error) {
-        if (missing(error)) return null;
-        throw new ModelError(`${at(name)} cannot be read: ${(error as Error).message}`, { cause: error });
-      }
-    },
+    readText: (name) => ifThere(at(name), (file) => readFile(file, 'utf8')),
+    size: (name) => ifThere(at(name), async (file) => (await stat(file)).size),
     async readBytes(name, offset, length) {
       const bytes = new Uint8Array(length);
       try {

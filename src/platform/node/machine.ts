@@ -1,15 +1,8 @@
 /** The machine that this process runs on. */
 import os from 'node:os';
 
-export interface Machine {
-  cpu: string;
-  cores: number;
-  memory_bytes: number;
-  os: string;
-  node: string;
-}
-
-export function thisMachine(): Machine {
+/** As reports tell it. */
+export function thisMachine() {
   const cpus = os.cpus();
   return {
     cpu: cpus[0]?.model.trim() || os.arch(),

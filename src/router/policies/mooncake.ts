@@ -22,7 +22,7 @@ const parameters = z.strictObject({
   ...priorCosts,
 });
 
-/** Between two tokens, where D told of none. */
+/** A request's share of a step, where no D generates. */
 const UNKNOWN_TBT_MS = 20;
 
 class Mooncake implements RoutingPolicy {
@@ -41,6 +41,7 @@ class Mooncake implements RoutingPolicy {
     const ways = new Map(candidates.prefill.map((engine) => [engine, this.#way(request, engine)]));
     const ttft = (engine: EngineView) => ways.get(engine)!.ms;
     const prefill = leastOf(candidates.prefill, ttft, draw)!;
+    const tbtMs = tbtOf(candidates.decode);
     const decode = leastOf(candidates.decode, tbtMs, draw)!;
     const [ttftMs, tbt] = [ttft(prefill), tbtMs(decode)];
     const { ttftSloMs, tbtSloMs } = this.#parameters;
@@ -88,13 +89,20 @@ class Mooncake implements RoutingPolicy {
   }
 }
 
-/** Between two tokens of one of D's requests, with this one more. */
-function tbtMs({ inFlight, signals }: EngineView): number {
-  const requests = inFlight + 1;
-  if (!signals || signals.running === 0 || signals.generationTokensPerSecond <= 0)
-    return UNKNOWN_TBT_MS * requests;
-  const now = (1000 * signals.running) / signals.generationTokensPerSecond;
-  return (now * Math.max(requests, signals.running + 1)) / signals.running;
+/**
+ * Between two tokens of one of D's requests, with this one more: a request's share of a step times the requests. One that
+ * generates nothing now is taken to be as fast as the others are.
+ */
+function tbtOf(engines: readonly EngineView[]): (engine: EngineView) => number {
+  const shareMs = ({ signals }: EngineView): number | null =>
+    signals && signals.running > 0 && signals.generationTokensPerSecond > 0
+      ? 1000 / signals.generationTokensPerSecond
+      : null;
+  const known = engines.map(shareMs).filter((share) => share !== null);
+  const others =
+    known.length > 0 ? known.reduce((sum, share) => sum + share, 0) / known.length : UNKNOWN_TBT_MS;
+  return (engine) =>
+    (shareMs(engine) ?? others) * (1 + Math.max(engine.inFlight, engine.signals?.running ?? 0));
 }
 
 export const mooncake = definePolicy({

@@ -183,15 +183,24 @@ describe('mooncake', () => {
     expect(routing.recompute).toBe(has === 41);
   });
 
-  test('D by what it takes between two tokens, 20 ms a request where it told nothing', () => {
-    // 4 requests, 100 tokens/s: 40 ms each, with one more 50. 1 request, 10 tokens/s: 100, with one more 200.
+  test('D by what it takes between two tokens, 20 ms a request where none generates', () => {
+    // 10 ms a request, 5 of them; 100 ms and 2; and as the two on the average, with 3.
     const d = [
       told('d0', { running: 4, generationTokensPerSecond: 100 }),
       told('d1', { running: 1, generationTokensPerSecond: 10 }),
       view('d2', { inFlight: 2 }),
     ];
-    expect(scoresOf(mooncake(), [view('p0')], d)).toMatchObject({ d0: 50, d1: 200, d2: 60 });
+    expect(scoresOf(mooncake(), [view('p0')], d)).toMatchObject({ d0: 50, d1: 200, d2: 165 });
     expect(chosen(mooncake(), [view('p0')], d)).toBe('p0 d0');
+    expect(scoresOf(mooncake(), [view('p0')], [view('d0'), view('d1', { inFlight: 3 })])).toMatchObject({
+      d0: 20,
+      d1: 80,
+    });
+  });
+
+  test('an idle D goes before a busy one, however fast that is', () => {
+    const d = [told('d0', { running: 1, generationTokensPerSecond: 500 }), told('d1')];
+    expect(chosen(mooncake(), [view('p0')], d)).toBe('p0 d1');
   });
 
   test('above an SLO it refuses, at it it does not', () => {

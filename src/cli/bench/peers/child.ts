@@ -3,8 +3,18 @@ import { ConfigError, messageOf } from '../../../errors.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { useAdapter } from '../../../platform/node.ts';
 import { numbers, probes } from '../kernels/workbench.ts';
-import { contenders, type Multiply } from './contenders.ts';
-import type { FromContender, ToContender } from './messages.ts';
+import { type ContenderName, contenders, type Multiply, type Shape } from './contenders.ts';
+
+export type ToContender =
+  | { kind: 'prepare'; contender: ContenderName; adapter: string; shape: Shape }
+  | { kind: 'round' };
+
+export type FromContender =
+  | { kind: 'ready' }
+  /** `sample`: some of the product, for the comparison with float64. */
+  | { kind: 'done'; ms: number; sample: number[] }
+  | { kind: 'missing'; why: string }
+  | { kind: 'failed'; why: string };
 
 const send = (message: FromContender) => process.send!(message);
 let multiply: Multiply;

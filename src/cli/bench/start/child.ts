@@ -1,7 +1,23 @@
 /** What main.ts does, for the arguments of `kvferry run`, telling when it was how far. What it prints is kept back. */
 import { performance } from 'node:perf_hooks';
 import { beginAhead } from '../../../platform/node/ahead.ts';
-import type { StartTimes } from './times.ts';
+
+/** When a starting process was how far: milliseconds since the epoch. */
+export interface StartTimes {
+  /** Node itself. */
+  booted: number;
+  /** The command's modules. */
+  loaded: number;
+  adapter: number;
+  /** Both, ready. */
+  engines: number;
+  firstToken: number;
+  /** Of P and D, milliseconds side by side: weights onto the device, pipelines made and first dispatched. */
+  loadMs: number[];
+  compileMs: number[];
+}
+
+export type FromChild = { kind: 'times'; times: StartTimes } | { kind: 'failed'; why: string };
 
 const args = process.argv.slice(2);
 beginAhead(args);

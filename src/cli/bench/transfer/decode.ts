@@ -3,7 +3,7 @@ import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';
 import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
 import { measureCopyRate } from '../../../lab/copy-rates.ts';
-import { quantile } from '../../../measure/statistics.ts';
+import { median } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
 import type { BlockPair } from '../../../transport/types.ts';
@@ -158,13 +158,13 @@ export function stepsAround(
 
 /** Milliseconds that the overlapping steps took beyond as many undisturbed ones of the round. */
 export function delayMs({ besideMs, quietMs }: DecodeRound): number {
-  const quiet = quantile(quietMs, 0.5);
+  const quiet = median(quietMs);
   return besideMs.reduce((sum, ms) => sum + ms - quiet, 0);
 }
 
 /** How much longer an overlapping step took than an undisturbed one: 0.2 is a fifth. */
 export function slowDown(round: DecodeRound): number {
-  return delayMs(round) / (round.besideMs.length * quantile(round.quietMs, 0.5));
+  return delayMs(round) / (round.besideMs.length * median(round.quietMs));
 }
 
 export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): string[] {
@@ -172,16 +172,13 @@ export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): 
     ...right('decoding', 'pull ms', 'step ms', 'steps', 'slower by', 'delay ms', 'holder alone', 'ratio'),
   ];
   // The same, whatever was decoded.
-  const alone = quantile(
-    pulls.flatMap(({ holderMs }) => holderMs),
-    0.5,
-  );
+  const alone = median(pulls.flatMap(({ holderMs }) => holderMs));
   const rows = pulls.map(({ sequences, rounds }) => {
-    const of = (value: (round: DecodeRound) => number): number => quantile(rounds.map(value), 0.5);
+    const of = (value: (round: DecodeRound) => number): number => median(rounds.map(value));
     return [
       String(sequences),
       formatMs(of(({ pullMs }) => pullMs)),
-      formatMs(of(({ quietMs }) => quantile(quietMs, 0.5))),
+      formatMs(of(({ quietMs }) => median(quietMs))),
       of(({ besideMs }) => besideMs.length).toFixed(0),
       `${Math.round(of(slowDown) * 100)}%`,
       formatMs(of(delayMs)),

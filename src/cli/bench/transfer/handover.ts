@@ -6,7 +6,7 @@ import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts
 import { EngineCluster } from '../../../fleet/cluster.ts';
 import { clusterOptions } from '../../../fleet/from-config.ts';
 import type { Span, SpanName, TurnSide } from '../../../measure/spans.ts';
-import { quantile } from '../../../measure/statistics.ts';
+import { median } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
 import { parseLink } from '../../../transport/link.ts';
@@ -117,23 +117,19 @@ function table(cases: readonly Case[]): string[] {
     ...right('tokens', 'chunks', 'read ms', 'left', 'streamed', 'share', 'TTFT ms', 'streamed'),
   ];
   const rows = cases.map(({ link, promptTokens, chunks, rounds: { pull, streamed } }) => {
-    const median = (list: readonly Measured[], key: keyof Measured) =>
-      quantile(
-        list.map((one) => one[key]),
-        0.5,
-      );
-    const readMs = median(pull, 'readMs');
-    const leftMs = median(streamed, 'leftMs');
+    const middle = (list: readonly Measured[], key: keyof Measured) => median(list.map((one) => one[key]));
+    const readMs = middle(pull, 'readMs');
+    const leftMs = middle(streamed, 'leftMs');
     return [
       link ?? 'none',
       String(promptTokens),
       String(chunks),
       formatMs(readMs),
-      formatMs(median(pull, 'leftMs')),
+      formatMs(middle(pull, 'leftMs')),
       formatMs(leftMs),
       `${((100 * leftMs) / readMs).toFixed(0)}%`,
-      formatMs(median(pull, 'ttftMs')),
-      formatMs(median(streamed, 'ttftMs')),
+      formatMs(middle(pull, 'ttftMs')),
+      formatMs(middle(streamed, 'ttftMs')),
     ];
   });
   return renderTable(columns, rows, plainStyle);

@@ -1,17 +1,17 @@
 /** What limits a transfer: its stages' times by hand, and the slowest of them. */
 import type { CopyRate } from '../../../lab/copy-rates.ts';
-import { quantile } from '../../../measure/statistics.ts';
+import { median } from '../../../measure/statistics.ts';
 import type { HandCopy } from '../../../transport/by-hand.ts';
 
 /** Milliseconds for the rate's bytes, medians, by stage; 'beside' are an engine's two while the other engine's run. */
 export function stagesMs({ alone, beside }: CopyRate): Record<StageName, number> {
   return {
-    'dev→map': median(alone.out, ({ deviceMs }) => deviceMs),
-    'map→slab': median(alone.out, ({ slabMs }) => slabMs),
-    'slab→map': median(alone.in, ({ slabMs }) => slabMs),
-    'map→dev': median(alone.in, ({ deviceMs }) => deviceMs),
-    'out beside': median(beside.out, halfMs),
-    'in beside': median(beside.in, halfMs),
+    'dev→map': medianOf(alone.out, ({ deviceMs }) => deviceMs),
+    'map→slab': medianOf(alone.out, ({ slabMs }) => slabMs),
+    'slab→map': medianOf(alone.in, ({ slabMs }) => slabMs),
+    'map→dev': medianOf(alone.in, ({ deviceMs }) => deviceMs),
+    'out beside': medianOf(beside.out, halfMs),
+    'in beside': medianOf(beside.in, halfMs),
   };
 }
 
@@ -34,5 +34,5 @@ export function slowestStage(rate: CopyRate, software: boolean): { name: StageNa
 /** An engine's two stages without what lies between them. */
 export const halfMs = ({ deviceMs, slabMs }: HandCopy): number => deviceMs + slabMs;
 
-const median = (copies: readonly HandCopy[], ms: (copy: HandCopy) => number): number =>
-  quantile(copies.map(ms), 0.5);
+const medianOf = (copies: readonly HandCopy[], ms: (copy: HandCopy) => number): number =>
+  median(copies.map(ms));

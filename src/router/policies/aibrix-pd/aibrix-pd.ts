@@ -228,7 +228,7 @@ function leastByRoleset(
 }
 
 const defined = definePolicy({
-  help: 'P and D of one roleset: prefix and requests of P, load of D',
+  help: "P and D of one roleset: prefix and requests of P, load of D; AIBrix's quirks are kept",
   source: "AIBrix's pd router",
   looksAt: ['load', 'cache'],
   parameters: aibrixPdSchema,

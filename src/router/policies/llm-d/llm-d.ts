@@ -127,7 +127,7 @@ const told = (side: RoutingScore['side'], scored: readonly Scored[]): RoutingSco
   scored.map(({ engine: { engineId }, score }) => ({ engineId, side, score, best: 'most' }));
 
 const defined = definePolicy({
-  help: 'D first by weighted scores; P only for what D lacks',
+  help: 'D first by weighted scorers; P only where D lacks nonCachedTokens, and never with 0',
   source: "llm-d's router",
   looksAt: ['load', 'cache'],
   parameters: llmDSchema,

@@ -1,0 +1,101 @@
+import { expect, test } from 'vitest';
+import { routingVerdicts, speedTable, workTable } from '../../src/cli/multiturn/routing-tables.ts';
+import { routingLines } from '../../src/cli/routing-table.ts';
+import { plainStyle } from '../../src/cli/table.ts';
+import type { Experiment } from '../../src/measure/bench-report.ts';
+import type { RunReport } from '../../src/measure/report.ts';
+
+const candidate = (engine_id: string, side: 'prefill' | 'decode', score: number) => ({
+  engine_id,
+  side,
+  in_flight: 3,
+  running: 2,
+  waiting: 1,
+  age_ms: 12.5,
+  cached_tokens: 64,
+  score,
+  best: 'least' as const,
+});
+const run = {
+  turns: [
+    {
+      conversation_id: 'a',
+      turn: 2,
+      ttft_ms: 30,
+      local_hit_tokens: 64,
+      pulled_tokens: 10,
+      computed_tokens: 6,
+      routing: {
+        policy: 'least-ttft',
+        way: 'pull',
+        prefill: 'prefill-11',
+        decode: 'decode-1',
+        load: 'decode-0',
+        why: 'the least of all',
+        predicted_ttft_ms: 25,
+        decided_in_ms: 0.01,
+        candidates: [
+          ...Array.from({ length: 12 }, (_, i) => candidate(`prefill-${i}`, 'prefill', 20 - i)),
+          candidate('decode-0', 'decode', 1 / 3),
+          candidate('decode-1', 'decode', 0.25),
+        ],
+      },
+    },
+    { conversation_id: 'b', turn: 1 },
+  ],
+} as unknown as RunReport;
+
+test('a decision: candidates, what was known of them, who was chosen, and what came true', () => {
+  const lines = routingLines(run, plainStyle);
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  const text = lines.join('\n');
+  expect(text).toContain('a turn 2: prefill-11 to decode-1, with what decode-0 holds.');
+  expect(lines.filter((line) => line.endsWith('<')).map((line) => line.split(/\s+/)[1])).toEqual([
+    'prefill-11',
+    'decode-1',
+  ]);
+  // Of twelve the chosen one and the seven best.
+  expect(text).toContain('and 4 more');
+  expect(text).not.toContain('prefill-3 ');
+  expect(text).toContain('TTFT 30.0, predicted 25.0; 64 tokens hit, 10 pulled, 6 computed');
+  expect(text).not.toContain('b turn 1');
+});
+
+const described = { mean: 1234, p50: 1234, p90: 12_345, p99: 12_345 };
+const mode = (label: string) => ({
+  label,
+  table: { ttft_ms: described, tpot_ms: { p50: 123, p90: 123, p99: 1234 } },
+  requests_per_second: 123.45,
+  local_hit_tokens: 1_087_520,
+  pulled_tokens: 842_782,
+  computed_tokens: 913_326,
+  bytes_p_to_d: 123e6,
+  bytes_d_to_p: 123e6,
+  routing: {
+    prefill: { max_over_mean: 1.21, jain: 0.96 },
+    decode: { max_over_mean: null, jain: null },
+    moved_turns: 463,
+    goodput: { share: 0.97, requests_per_second: 120 },
+  },
+});
+const modes = [mode('round-robin'), mode('least-request:1,prefix-cache:2')] as unknown as Parameters<
+  typeof speedTable
+>[0];
+
+test('policies side by side fit a terminal, whatever their names', () => {
+  for (const line of [...speedTable(modes, plainStyle), ...workTable(modes, plainStyle)])
+    expect(line.length).toBeLessThanOrEqual(80);
+});
+
+test('who is faster is said only where the interval says so', () => {
+  const pair = (low: number, high: number) => ({
+    reference: 'rr',
+    ttft_ms: { mean: { ratio: 1.2, low, high, reference: 1, candidate: 1 } },
+  });
+  const said = routingVerdicts({
+    modes: { rr: modes[0], a: { label: 'a' }, b: { label: 'b' } },
+    comparisons: { a: pair(1.1, 1.3), b: pair(0.9, 1.5) },
+  } as unknown as Experiment).map(({ text }) => text);
+  expect(said[0]).toBe('a is faster than round-robin: mean TTFT 1.20x, between 1.10 and 1.30.');
+  expect(said[1]).toContain('b and round-robin: no difference');
+});
