@@ -83,13 +83,3 @@ it('blocks that nobody releases are seen', long, async () => {
   });
   expect(violations.map(({ kind }) => kind)).toContain('blocks held');
 });
-
-it('a caller that gets no answer is seen', long, async () => {
-  const { violations } = await run({
-    faults: 1,
-    kinds: ['slow'],
-    patienceMs: 2000,
-    start: broken(({ role }) => (role === 'decode' ? { submit: () => new Promise(() => {}) } : {})),
-  });
-  expect(violations.map(({ kind }) => kind)).toContain('caller hangs');
-});
