@@ -56,6 +56,11 @@ export const serving = {
     description: 'Whose pages may ask, with commas between. Left out: no other origin.',
     value: 'ORIGINS',
   }),
+  allowedHosts: text("one or more names with commas between, or '*'").nullable().default(null).meta({
+    description:
+      "Names that clients ask under (the header Host), with commas between: a proxy's, a container's. This machine's names and any address always do; '*' is any name.",
+    value: 'HOSTS',
+  }),
   streamingKvParams: oneOf(['on', 'off']).default('on').meta({
     description:
       'kv_transfer_params in the last chunk of a stream, where the multi-turn proxy looks for them; off is stock vLLM.',

@@ -36,6 +36,8 @@ export interface AppOptions {
   adminKey?: string | null;
   /** Whose pages may ask; none: no page of another origin. */
   corsOrigins?: readonly string[];
+  /** Names that the port is asked under, beside localhost and addresses. */
+  hosts?: readonly string[];
   log?: ServerLog;
   /** Told of every generation request. */
   observer?: RequestObserver | null;
@@ -46,9 +48,9 @@ export interface AppOptions {
 const DEFAULT_MAX_QUEUE = 256;
 
 export function createApp(service: PortService, options: AppOptions): Hono {
-  const { log } = options;
-  const app = baseApp(service.name, log);
-  if (options.corsOrigins?.length) app.use(cors({ origin: [...options.corsOrigins] }));
+  const { log, corsOrigins = [], hosts = [] } = options;
+  const app = baseApp(service.name, log, { hosts, origins: corsOrigins });
+  if (corsOrigins.length > 0) app.use(cors({ origin: [...corsOrigins] }));
   const { apiKey = null, adminKey = null } = options;
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));

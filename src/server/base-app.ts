@@ -1,5 +1,6 @@
 /** What every app has, whoever it serves: errors in one shape, a line in the log, ids that are checked. */
 import { Hono } from 'hono';
+import { checkDoor, type Door } from './door.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
 import { checkIdHeaders, requestIdOf } from './ids.ts';
 import { jsonResponse } from './json.ts';
@@ -11,7 +12,7 @@ export function tellError(log: ServerLog | undefined, error: unknown): void {
 }
 
 /** `port`: for the log. */
-export function baseApp(port: string, log: ServerLog | undefined): Hono {
+export function baseApp(port: string, log: ServerLog | undefined, door: Door): Hono {
   const app = new Hono();
   app.onError((error, c) => {
     const known = asHttpError(error);
@@ -33,6 +34,7 @@ export function baseApp(port: string, log: ServerLog | undefined): Hono {
     const requestId = requestIdOf(c);
     log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
   });
+  app.use(checkDoor(door));
   app.use(async (c, next) => {
     checkIdHeaders(c);
     await next();

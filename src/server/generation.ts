@@ -174,8 +174,6 @@ async function* timed(
     ...(asked.maxTokens === null ? {} : { maxTokens: asked.maxTokens }),
     keepLogits: asked.topLogprobs !== null,
   };
-  if (sampling.minTokens > sampling.maxTokens && asked.maxTokens === null)
-    sampling.maxTokens = sampling.minTokens;
   let valid = false;
   let firstMs: number | null = null;
   let lastMs = accepted;
@@ -257,7 +255,7 @@ function checkPrompt(
   }
   if (sampling.minTokens > sampling.maxTokens) {
     refuse(
-      `min_tokens is ${sampling.minTokens}, more than the ${sampling.maxTokens} tokens allowed: lower it`,
+      `min_tokens is ${sampling.minTokens}, more than the ${sampling.maxTokens} tokens allowed: lower it, or raise ${asked.maxTokensField}`,
       'min_tokens',
     );
   }

@@ -8,10 +8,12 @@ export interface ErrorBody {
 const types: Readonly<Record<number, string>> = {
   400: 'BadRequestError',
   401: 'AuthenticationError',
+  403: 'PermissionDeniedError',
   404: 'NotFoundError',
   405: 'MethodNotAllowedError',
   409: 'ConflictError',
   413: 'RequestEntityTooLargeError',
+  415: 'UnsupportedMediaTypeError',
   500: 'InternalServerError',
   503: 'ServiceUnavailableError',
 };

@@ -23,9 +23,47 @@ export function jsonResponse(
   });
 }
 
-/** Throws HttpError 400. */
+/** Levels of lists and objects in each other. No request needs half of them; what goes down by recursion has room for many more. */
+const MOST_LEVELS = 64;
+
+/** Throws HttpError 400, before anyone goes down into it. */
+function checkLevels(text: string): void {
+  let levels = 0;
+  for (let i = 0; i < text.length; i++) {
+    const character = text[i];
+    if (character === '[' || character === '{') levels++;
+    else if (character === ']' || character === '}') levels--;
+    else if (character === '"') i = endOfString(text, i);
+    if (levels > MOST_LEVELS)
+      throw new HttpError(400, `the body has more than ${MOST_LEVELS} levels of lists and objects`);
+  }
+}
+
+/** Where the string ends that begins at `start`. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let escapes = 0;
+    while (text[end - 1 - escapes] === '\\') escapes++;
+    if (escapes % 2 === 0) return end;
+  }
+  return text.length;
+}
+
+/** As vLLM wants it; and a page of another origin cannot say it without asking first. Throws HttpError 415. */
+function checkType(c: Context): void {
+  const type = c.req.header('Content-Type') ?? '';
+  if (type.split(';')[0]!.trim().toLowerCase() === 'application/json') return;
+  throw new HttpError(
+    415,
+    `the body is ${type ? `'${type.slice(0, 100)}'` : 'of no type'}: wanted the header Content-Type: application/json (curl -H 'Content-Type: application/json'; its -d alone says it is a form)`,
+  );
+}
+
+/** Throws HttpError 400 or 415. */
 export async function bodyOf(c: Context): Promise<unknown> {
+  checkType(c);
   const text = await c.req.text();
+  checkLevels(text);
   try {
     return JSON.parse(text);
   } catch (error) {

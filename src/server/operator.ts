@@ -57,9 +57,9 @@ export function mountOnClientPort(app: Hono, observed: Observed, rule: OperatorR
 /** The admin port: all that `ports` tell, each behind its name. */
 export function adminApp(
   ports: readonly Observed[],
-  options: { adminKey: string | null; version: string; log: ServerLog },
+  options: { adminKey: string | null; version: string; log: ServerLog; hosts?: readonly string[] },
 ): Hono {
-  const app = baseApp('admin', options.log);
+  const app = baseApp('admin', options.log, { hosts: options.hosts ?? [], origins: [] });
   if (options.adminKey !== null) app.use(requireKey([options.adminKey], '--admin-key'));
   app.use(limitBody(Math.max(...ports.map(({ service }) => mostBodyBytes(service)))));
   app.get('/health', (c) => c.body(null, 200));

@@ -11,6 +11,7 @@ import type { EngineRole } from '../router/engine-client.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
 import { createApp } from './app.ts';
+import { ownNames } from './door.ts';
 import { OneEngineService } from './engine-service.ts';
 import { mountFleet } from './fleet-route.ts';
 import { keepAlive } from './keep-alive.ts';
@@ -29,6 +30,8 @@ export interface ServerOptions extends AccessOptions {
   servedModelNames: readonly string[];
   maxQueue: number;
   corsOrigins: readonly string[];
+  /** Names that the ports are asked under, beside this machine's own; '*': any. */
+  allowedHosts: readonly string[];
   streamingKvParams: boolean;
   /** What requests that say nothing are sampled with. */
   defaults: Partial<SamplingParams>;
@@ -66,6 +69,7 @@ export async function startServer(
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];
   const observed: Observed[] = [];
+  const namesOf = (host: string) => [...ownNames(host), ...options.allowedHosts];
   let local = false;
   const open = async (service: PortService, observability: Observability, port: number): Promise<string> => {
     const { adminKey, adminOnClientPorts } = options;
@@ -78,13 +82,14 @@ export async function startServer(
     };
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
     const { observer } = observability;
-    const app = createApp(service, { ...options, observer, mount, created, admission });
+    const hosts = namesOf(options.host);
+    const app = createApp(service, { ...options, observer, mount, created, admission, hosts });
     const server = await listenOn(app, options.host, port);
     opened.push({ server, admission });
     return urlOf(options.host, server);
   };
   const openAdmin = async (engineUrls: readonly string[]): Promise<string> => {
-    const app = adminApp(observed, options);
+    const app = adminApp(observed, { ...options, hosts: namesOf(options.adminHost) });
     mountFleet(app, cluster, engineUrls);
     const server = await listenOn(app, options.adminHost, options.ports.admin);
     opened.push({ server, admission: null });

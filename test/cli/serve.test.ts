@@ -19,6 +19,7 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
     maxQueue: 256,
     apiKey: null,
     corsOrigins: [],
+    allowedHosts: [],
     streamingKvParams: true,
   });
   expect(server.defaults).toMatchObject({ temperature: 0.5, maxTokens: 128 });

@@ -39,6 +39,7 @@ export async function withServer<T>(
     adminKey: null,
     adminOnClientPorts: false,
     corsOrigins: [],
+    allowedHosts: [],
     streamingKvParams: true,
     defaults: {},
     version: 'test',

@@ -46,7 +46,7 @@ describe('how many, and until when', () => {
     const app = stubApp(stub, { maxQueue: 1, observer });
     const open = new AbortController();
     const waiting = Array.from({ length: 3 }, () =>
-      app.request(new Request(`http://h${CHAT}`, { ...post(hello), signal: open.signal })),
+      app.request(new Request(`http://localhost${CHAT}`, { ...post(hello), signal: open.signal })),
     );
     await expect.poll(() => stub.requests.length).toBe(3);
     const refused = await app.request(CHAT, post(hello));

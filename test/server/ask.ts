@@ -10,7 +10,7 @@ export function stubApp(stub: StubService, options: Partial<Options> = {}) {
 
 export const post = (body: unknown, headers: Record<string, string> = {}): RequestInit => ({
   method: 'POST',
-  headers,
+  headers: { 'Content-Type': 'application/json', ...headers },
   body: typeof body === 'string' ? body : JSON.stringify(body),
 });
 

@@ -72,6 +72,7 @@ export function appOf(service: EngineService | RouterService, mount: (app: Hono)
 }
 
 export function post(app: Hono, path: string, body: unknown): Promise<Response> {
-  const init = { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) };
+  const headers = { 'Content-Type': 'application/json' };
+  const init = { method: 'POST', headers, body: typeof body === 'string' ? body : JSON.stringify(body) };
   return Promise.resolve(app.request(path, init));
 }

@@ -74,6 +74,7 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     servedModelNames: listed(config.servedModelName),
     maxQueue: config.maxQueue,
     corsOrigins: listed(config.corsOrigin),
+    allowedHosts: listed(config.allowedHosts),
     streamingKvParams: config.streamingKvParams === 'on',
     defaults: { temperature, topK, topP, maxTokens, seed },
     version: deps.version,

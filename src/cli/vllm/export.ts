@@ -36,6 +36,7 @@ const REASONS: Partial<Record<RunKey, string>> = {
   adminPort: "vLLM has its metrics and controls on the engines' ports",
   adminHost: "vLLM has its metrics and controls on the engines' ports",
   adminOnClientPorts: 'vLLM has nothing else',
+  allowedHosts: 'vLLM answers under any name',
   corsOrigin: 'vLLM has --allowed-origins, of the engines, not of the proxy',
 };
 
