@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import type { SamplingParams } from '../engine/types.ts';
 import type { Message } from '../router/turn-types.ts';
-import { checked, refusedFields, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
+import { checked, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
 import { HttpError } from './http-error.ts';
+import { refusedFields, refusedTemplateFields } from './refused-fields.ts';
 import type { Prompt } from './service.ts';
 
 const object = { error: 'a JSON object' };
@@ -186,6 +187,7 @@ function onePrompt(prompt: z.output<typeof prompts>): Prompt {
 
 const tokenizeSchema = z.object(
   {
+    ...refusedTemplateFields,
     model: requestFields.model,
     prompt: z.string({ error: 'a string' }).optional(),
     messages: messageList.optional(),

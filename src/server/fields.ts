@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
 import { idText } from './ids.ts';
+import { continuous_usage_stats } from './refused-fields.ts';
 
 const wanted = (what: string) => ({ error: what });
 
@@ -52,7 +53,10 @@ export const samplingFields = {
     .union(
       [stopText, shortList(stopText, 'a list of strings', MOST_STOPS, `at most ${MOST_STOPS} strings`)],
       {
-        error: 'a string, or a list of strings',
+        error: ({ input }) =>
+          Array.isArray(input) && input.length > MOST_STOPS
+            ? `at most ${MOST_STOPS} strings`
+            : 'a string, or a list of strings',
       },
     )
     .nullish(),
@@ -77,7 +81,10 @@ export const requestFields = {
   model: z.string(wanted('a string')).nullish(),
   stream: flag,
   stream_options: z
-    .object({ include_usage: flag }, wanted('an object such as {"include_usage": true}'))
+    .object(
+      { include_usage: flag, continuous_usage_stats },
+      wanted('an object such as {"include_usage": true}'),
+    )
     .nullish(),
   cache_salt: z
     .string(wanted('a string'))
@@ -88,27 +95,6 @@ export const requestFields = {
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
   conversation_id: idText.nullish(),
   session_id: idText.nullish(),
-};
-
-const neutral = (value: unknown, what: string) =>
-  z
-    .custom((found) => found == null || JSON.stringify(found) === JSON.stringify(value), wanted(what))
-    .optional();
-
-/** Would change the answer, and are not served: accepted only where they ask for nothing. */
-export const refusedFields = {
-  best_of: neutral(1, '1: one answer a request'),
-  use_beam_search: neutral(false, 'false: beam search is not served'),
-  presence_penalty: neutral(0, '0: penalties are not served'),
-  frequency_penalty: neutral(0, '0: penalties are not served'),
-  repetition_penalty: neutral(1, '1: penalties are not served'),
-  min_p: neutral(0, '0: min_p is not served'),
-  logit_bias: neutral({}, 'nothing: logit_bias is not served'),
-  prompt_logprobs: neutral(null, 'nothing: logprobs of the prompt are not served'),
-  echo: neutral(false, 'false: the prompt is not returned'),
-  suffix: neutral(null, 'nothing: suffix is not served'),
-  tools: neutral([], 'nothing: tools are not served'),
-  response_format: neutral({ type: 'text' }, '{"type": "text"}: structured output is not served'),
 };
 
 /** The body by the schema. Throws HttpError 400 that names the field. */

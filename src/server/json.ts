@@ -1,6 +1,7 @@
 /** JSON in and out; what goes out survives a reader which splits lines where Unicode allows it (Python's splitlines, httpx's aiter_lines). */
 import type { Context } from 'hono';
 import { HttpError } from './http-error.ts';
+import { unlessGone } from './over.ts';
 
 /** NEL, line separator, paragraph separator: the ones that JSON.stringify leaves as they are. */
 const lineBreaks = /[\u0085\u2028\u2029]/g;
@@ -62,7 +63,7 @@ function checkType(c: Context): void {
 /** Throws HttpError 400 or 415. */
 export async function bodyOf(c: Context): Promise<unknown> {
   checkType(c);
-  const text = await c.req.text();
+  const text = await unlessGone(c.req.text());
   checkLevels(text);
   try {
     return JSON.parse(text);

@@ -8,9 +8,13 @@ const OPEN_PATHS = new Set(['/health', '/version', '/metrics']);
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 
+/** What follows the scheme, whose case says nothing; '' is no key of anyone. Source: RFC 9110, 11.1. */
+const credentials = (c: Context): string =>
+  /^bearer +(.*)$/i.exec(c.req.header('Authorization') ?? '')?.[1] ?? '';
+
 /** Whether the request carries this key. */
 export function carries(c: Context, key: string): boolean {
-  return timingSafeEqual(digest(c.req.header('Authorization') ?? ''), digest(`Bearer ${key}`));
+  return timingSafeEqual(digest(credentials(c)), digest(key));
 }
 
 /** `keys`: any of them will do; `option`: the one to tell of. */

@@ -13,6 +13,15 @@ export class ClientGone extends HttpError {
   }
 }
 
+/** What reading a body came to: it fails when its client leaves before it is whole, which is no fault to report. */
+export async function unlessGone<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    throw error instanceof HttpError ? error : new ClientGone();
+  }
+}
+
 const known = new WeakMap<Request, AbortController>();
 
 /** Ask for it once, and after the body is read: Node's adapter reads the body far more slowly otherwise. */

@@ -5,6 +5,7 @@
 import type { MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { HttpError } from './http-error.ts';
+import { unlessGone } from './over.ts';
 import type { PortService } from './service.ts';
 
 /** Bytes, whatever the model: reading and checking so many costs some tens of milliseconds. */
@@ -38,7 +39,8 @@ export function limitBody(mostBytes: number): MiddlewareHandler {
   // A body that tells its length is not touched: as a web stream it would be read far more slowly.
   return async (c, next) => {
     const length = c.req.header('Content-Length');
-    if (length === undefined || c.req.header('Transfer-Encoding') !== undefined) return limitStream(c, next);
+    if (length === undefined || c.req.header('Transfer-Encoding') !== undefined)
+      return unlessGone(limitStream(c, next));
     if (Number(length) > mostBytes) tooLarge();
     await next();
   };

@@ -15,6 +15,8 @@ describe('who may ask', () => {
     expect(await status('Bearer None')).toBe(401);
     expect(await status('Bearer secre')).toBe(401);
     expect(await status('Bearer secret')).toBe(200);
+    expect(await status('bearer  secret')).toBe(200);
+    expect(await status('Basic secret')).toBe(401);
     expect((await app.request('/v1/models')).status).toBe(401);
     expect((await app.request('/health')).status).toBe(200);
   });

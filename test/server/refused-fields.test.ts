@@ -1,0 +1,117 @@
+/** What would change the answer and is not served is refused by name; what asks for nothing is taken. */
+import { connect } from 'node:net';
+import { serve } from '@hono/node-server';
+import { describe, expect, test } from 'vitest';
+import { createLog } from '../../src/server/log.ts';
+import { CHAT, hello, post, stubApp } from './ask.ts';
+import { StubService } from './stub.ts';
+
+const completion = { prompt: 'a', max_tokens: 2 };
+const generate = (more: object) => ({ token_ids: [1], sampling_params: { max_tokens: 2, ...more } });
+
+const refused: [string, unknown][] = [
+  ['structured_outputs', { choice: ['a', 'b'] }],
+  ['guided_json', {}],
+  ['guided_regex', 'a+'],
+  ['guided_choice', ['a']],
+  ['guided_grammar', 'root ::= "a"'],
+  ['response_format', { type: 'json_object' }],
+  ['bad_words', ['a']],
+  ['allowed_token_ids', [1]],
+  ['tools', [{}]],
+  ['tool_choice', 'required'],
+  ['tool_choice', { type: 'function', function: { name: 'f' } }],
+  ['functions', [{ name: 'f' }]],
+  ['function_call', { name: 'f' }],
+  ['truncate_prompt_tokens', 4],
+  ['prompt_embeds', 'AAAA'],
+  ['best_of', 2],
+  ['n', 2],
+  ['logit_bias', { 1: -100 }],
+  ['suffix', 'x'],
+  ['echo', true],
+  ['min_p', 0.1],
+  ['return_token_ids', true],
+  ['continue_final_message', true],
+  ['add_generation_prompt', false],
+  ['chat_template', '{{ messages }}'],
+  ['chat_template_kwargs', { enable_thinking: false }],
+  ['priority', 3],
+];
+
+describe('not served', () => {
+  test.each(refused)('%s: %j', async (field, value) => {
+    for (const kind of ['router', 'engine'] as const) {
+      const stub = new StubService(kind);
+      for (const [path, body, param] of [
+        [CHAT, { ...hello, [field]: value }, field],
+        ['/v1/completions', { ...completion, [field]: value }, field],
+        ['/inference/v1/generate', generate({ [field]: value }), `sampling_params.${field}`],
+      ] as const) {
+        const response = await stubApp(stub).request(path, post(body));
+        const { error } = (await response.json()) as { error: { param: string } };
+        expect([path, response.status, error.param]).toEqual([path, 400, param]);
+      }
+      expect(stub.requests).toEqual([]);
+    }
+  });
+
+  test('nor usage in every chunk, nor a template of the client, for /tokenize either', async () => {
+    const app = stubApp(new StubService());
+    const stream_options = { include_usage: true, continuous_usage_stats: true };
+    expect((await app.request(CHAT, post({ ...hello, stream: true, stream_options }))).status).toBe(400);
+    const { messages } = hello;
+    expect((await app.request('/tokenize', post({ messages, tools: [{}] }))).status).toBe(400);
+  });
+});
+
+test('what asks for nothing is taken, as clients and proxies send it', async () => {
+  const idle = {
+    ...{
+      tools: [],
+      tool_choice: 'auto',
+      functions: [],
+      bad_words: [],
+      logit_bias: {},
+      suffix: '',
+      echo: false,
+    },
+    ...{ response_format: { type: 'text' }, best_of: 1, n: 1, repetition_penalty: 1.0, guided_json: null },
+    ...{ continue_final_message: false, add_generation_prompt: true, chat_template_kwargs: {}, priority: 0 },
+    ...{ user: 'me', service_tier: 'auto', parallel_tool_calls: true, unheard_of: 1 },
+  };
+  const stream_options = { include_usage: true, continuous_usage_stats: false };
+  const app = stubApp(new StubService());
+  expect((await app.request(CHAT, post({ ...hello, ...idle, stream: true, stream_options }))).status).toBe(
+    200,
+  );
+});
+
+test('65 stops are told how many there may be', async () => {
+  const response = await stubApp(new StubService()).request(
+    CHAT,
+    post({ ...hello, stop: Array(65).fill('x') }),
+  );
+  const { error } = (await response.json()) as { error: object };
+  expect(error).toMatchObject({ param: 'stop', message: expect.stringMatching(/at most 64 strings/) });
+});
+
+test.each(['Content-Length: 100', 'Transfer-Encoding: chunked'])(
+  'a client that leaves in the middle of its upload (%s) is a line in the log, and no error',
+  async (length) => {
+    const lines: string[] = [];
+    const app = stubApp(new StubService(), { log: createLog('text', (line) => void lines.push(line)) });
+    const server = serve({ fetch: app.fetch, hostname: '127.0.0.1', port: 0 });
+    await new Promise((resolve) => server.once('listening', resolve));
+    const { port } = server.address() as { port: number };
+    const socket = connect(port, '127.0.0.1');
+    const head = `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
+    const arrived = new Promise((resolve) => server.once('request', resolve));
+    socket.write(`${head}3\r\n{"a\r\n`);
+    await arrived;
+    socket.destroy();
+    await expect.poll(() => lines.length).toBe(1);
+    expect(lines[0]).toMatch(/ 499 /);
+    server.close();
+  },
+);
