@@ -21,12 +21,21 @@ export function ownNames(host: string): string[] {
 }
 
 /** Without port, brackets and the root's dot. */
-const bare = (host: string): string =>
+const bare = (host: string): string => unbracketed(host.replace(/:\d*$/, ''));
+
+const unbracketed = (host: string): string =>
   host
-    .replace(/:\d*$/, '')
     .replace(/^\[(.*)\]$/, '$1')
     .replace(/\.$/, '')
     .toLowerCase();
+
+const loopback = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
+
+/** Whether the name is loopback's or one of `hosts`, where '*' is any. */
+export function isOwnName(host: string, hosts: readonly string[]): boolean {
+  const name = unbracketed(host);
+  return loopback.test(name) || hosts.some((own) => own === '*' || unbracketed(own) === name);
+}
 
 const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
 

@@ -7,7 +7,7 @@ import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
 import { requestOutputs } from '../router/ways.ts';
 import { HttpError } from './http-error.ts';
-import { checkKvParams } from './kv-params.ts';
+import { atPeer, checkKvParams } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
 
@@ -28,9 +28,17 @@ export class OneEngineService implements EngineService {
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
   readonly #seat: number;
+  readonly #hosts: readonly string[];
 
-  /** `seat`: its place among the cluster's engines. */
-  constructor(cluster: EngineCluster, seat: number, model: ServedModel, text: TextTools) {
+  /** `seat`: its place among the cluster's engines; `hosts`: names of this machine, beside loopback's. */
+  constructor(
+    cluster: EngineCluster,
+    seat: number,
+    model: ServedModel,
+    text: TextTools,
+    hosts: readonly string[],
+  ) {
+    this.#hosts = hosts;
     this.#cluster = cluster;
     this.#seat = seat;
     this.model = model;
@@ -54,7 +62,8 @@ export class OneEngineService implements EngineService {
   refused(body: unknown): void {
     const offer = refusedOffer.safeParse(body).data;
     if (!offer || (offer.kv_transfer_params.remote_token_ids ?? []).length > this.model.maxModelLen) return;
-    const { kv_transfer_params: kvTransferParams, cache_salt: cacheSalt } = offer;
+    const kvTransferParams = atPeer(offer.kv_transfer_params, this.#peers());
+    const cacheSalt = offer.cache_salt;
     this.engine()
       .serving.refuseRequest({ promptTokenIds: [], kvTransferParams, cacheSalt })
       .catch(() => {});
@@ -63,8 +72,13 @@ export class OneEngineService implements EngineService {
   async #checked({ prompt, kvTransferParams: given, onPrompt, signal }: GenerationRequest) {
     const promptTokenIds = await promptTokens(this.text, prompt, signal);
     onPrompt(promptTokenIds);
-    const peers = this.#cluster.engines.filter((other) => other !== this.engine());
-    return { promptTokenIds, kvTransferParams: given && checkKvParams(given, peers) };
+    const recompute = this.#cluster.settings.connector.loadFailurePolicy === 'recompute';
+    const rule = { peers: this.#peers(), hosts: this.#hosts, recompute };
+    return { promptTokenIds, kvTransferParams: given && checkKvParams(given, rule) };
+  }
+
+  #peers(): ThreadEngine[] {
+    return this.#cluster.engines.filter((other) => other !== this.engine());
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {

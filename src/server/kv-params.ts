@@ -4,15 +4,22 @@
  */
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
+import { isOwnName } from './door.ts';
 import { HttpError } from './http-error.ts';
 
 const field = (key: string) => `kv_transfer_params.${key}`;
 
-/** `peers`: the engines that this one can read from. Throws HttpError 400. */
-export function checkKvParams(
-  given: Record<string, unknown>,
-  peers: readonly ThreadEngine[],
-): KvTransferParams {
+export interface ParamsRule {
+  /** The engines that this one can read from. */
+  peers: readonly ThreadEngine[];
+  /** Names of this machine beside loopback's; '*': any. */
+  hosts: readonly string[];
+  /** What cannot be had is computed: the load failure policy. */
+  recompute: boolean;
+}
+
+/** As the engine is to have them. Throws HttpError 400. */
+export function checkKvParams(given: Record<string, unknown>, rule: ParamsRule): KvTransferParams {
   const result = kvTransferParamsSchema.safeParse(given);
   if (!result.success) {
     const { path, message } = result.error.issues[0]!;
@@ -34,35 +41,58 @@ export function checkKvParams(
       field('streamed'),
     );
   }
-  checkRemote(params, peers);
-  return params;
+  return checkRemote(params, rule);
 }
 
-function checkRemote(params: KvTransferParams, peers: readonly ThreadEngine[]): void {
-  const { remote_engine_id: engineId, remote_port: port } = params;
+/** As the engines know the peer that is named, whatever name of this machine a proxy wrote over its host. */
+export function atPeer<P extends KvTransferParams>(params: P, peers: readonly ThreadEngine[]): P {
+  const peer = peers.find((engine) => engine.engineId === params.remote_engine_id);
+  return peer && params.remote_host != null ? { ...params, remote_host: peer.address.host } : params;
+}
+
+/** An engine's name in its seat, without the number of its life. */
+const seatOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
+
+/** Asks for nothing any more: what it named went with the engine that held it. */
+const withoutRemote = (params: KvTransferParams): KvTransferParams => ({
+  ...params,
+  ...{ remote_block_ids: null, remote_engine_id: null, remote_request_id: null, remote_token_ids: null },
+  ...{ remote_num_tokens: null, remote_blocks_expiry_time: null },
+});
+
+function checkRemote(params: KvTransferParams, { peers, hosts, recompute }: ParamsRule): KvTransferParams {
+  const { remote_engine_id: engineId, remote_host: host, remote_port: port } = params;
   const blockIds = params.remote_block_ids ?? [];
+  const refuse = (message: string, key: string): never => {
+    throw new HttpError(400, message, field(key));
+  };
   if (engineId == null) {
-    if (!blockIds.some((ids) => ids.length > 0)) return;
-    throw new HttpError(
-      400,
-      'kv_transfer_params has remote_block_ids without a remote_engine_id: say whose they are',
-      field('remote_engine_id'),
-    );
+    if (!blockIds.some((ids) => ids.length > 0)) return params;
+    const found = 'kv_transfer_params has remote_block_ids without a remote_engine_id';
+    return refuse(`${found}: say whose they are`, 'remote_engine_id');
   }
   const peer = peers.find((engine) => engine.engineId === engineId);
-  const known = peers.map((engine) => engine.engineId).join(', ');
   if (!peer) {
-    throw new HttpError(
-      400,
-      `kv_transfer_params.remote_engine_id is '${engineId}': this engine reads from ${known}`,
-      field('remote_engine_id'),
+    const now = peers.find((engine) => seatOf(engine.engineId) === seatOf(engineId));
+    if (now && recompute) return withoutRemote(params);
+    const known = peers.map((engine) => engine.engineId).join(', ');
+    const found = `kv_transfer_params.remote_engine_id is '${engineId}'`;
+    return refuse(
+      now
+        ? `${found}, which was started anew as ${now.engineId}, and what it held is gone: send the request without them`
+        : `${found}: this engine reads from ${known}`,
+      'remote_engine_id',
     );
   }
-  if (port != null && port !== peer.address.port) {
-    throw new HttpError(
-      400,
+  if (port != null && port !== peer.address.port)
+    refuse(
       `kv_transfer_params.remote_port is ${port}: ${engineId} is at ${peer.address.port}`,
-      field('remote_port'),
+      'remote_port',
     );
-  }
+  if (host != null && host !== peer.address.host && !isOwnName(host, hosts))
+    refuse(
+      `kv_transfer_params.remote_host is '${host}': ${engineId} is at '${peer.address.host}', this machine; other names of it are for --allowed-hosts`,
+      'remote_host',
+    );
+  return atPeer(params, peers);
 }

@@ -64,12 +64,13 @@ export async function startServer(
   };
   const longTexts = new TextThread(() => startTextThread(cluster.settings.model));
   const text = textTools(cluster.text, (long, signal) => longTexts.encode(long, signal));
-  const engines = cluster.engines.map((_, seat) => new OneEngineService(cluster, seat, served, text));
+  const namesOf = (host: string) => [...ownNames(host), ...options.allowedHosts];
+  const hosts = namesOf(options.host);
+  const engines = cluster.engines.map((_, seat) => new OneEngineService(cluster, seat, served, text, hosts));
   const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];
   const observed: Observed[] = [];
-  const namesOf = (host: string) => [...ownNames(host), ...options.allowedHosts];
   let local = false;
   const open = async (service: PortService, observability: Observability, port: number): Promise<string> => {
     const { adminKey, adminOnClientPorts } = options;
@@ -82,7 +83,6 @@ export async function startServer(
     };
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
     const { observer } = observability;
-    const hosts = namesOf(options.host);
     const app = createApp(service, { ...options, observer, mount, created, admission, hosts });
     const server = await listenOn(app, options.host, port);
     opened.push({ server, admission });

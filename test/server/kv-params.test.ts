@@ -1,15 +1,90 @@
-import { expect, test } from 'vitest';
-import { checkKvParams } from '../../src/server/kv-params.ts';
+import { describe, expect, test } from 'vitest';
+import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
+import { checkKvParams, type ParamsRule } from '../../src/server/kv-params.ts';
+
+const peer = (engineId: string, port: number) =>
+  ({ engineId, address: { engineId, host: 'localhost', port } }) as ThreadEngine;
+
+const rule = (more: Partial<ParamsRule> = {}): ParamsRule => ({
+  peers: [peer('prefill-0.2', 5600), peer('prefill-1', 5602)],
+  hosts: ['0.0.0.0', 'gpu', '10.1.2.3'],
+  recompute: false,
+  ...more,
+});
 
 test("a client cannot ask an engine for the router's own hand-over", () => {
   for (const role of ['do_remote_prefill', 'do_remote_decode']) {
     const params = { [role]: true, streamed: true, remote_engine_id: 'prefill-0', remote_request_id: 'x' };
-    expect(() => checkKvParams(params, [])).toThrow(
+    expect(() => checkKvParams(params, rule())).toThrow(
       expect.objectContaining({
         status: 400,
         message: expect.stringMatching(/kv_transfer_params.streamed .* --handover streamed/),
       }),
     );
   }
-  expect(checkKvParams({ do_remote_decode: true }, [])).toMatchObject({ do_remote_decode: true });
+  expect(checkKvParams({ do_remote_decode: true }, rule())).toMatchObject({ do_remote_decode: true });
+});
+
+const offer = {
+  ...{ do_remote_prefill: true, remote_block_ids: [[1, 2]], remote_request_id: 'r', remote_port: 5600 },
+  ...{ remote_engine_id: 'prefill-0.2', remote_host: 'localhost', remote_num_tokens: 20 },
+  ...{ remote_token_ids: Array(20).fill(1), unheard_of: 'passes' },
+};
+
+describe('the host, over which proxies write', () => {
+  test.each([
+    'localhost',
+    'LOCALHOST',
+    '127.0.0.1',
+    '127.0.1.1',
+    '::1',
+    '[::1]',
+    '0.0.0.0',
+    'gpu',
+    '10.1.2.3',
+  ])('%s is this machine, where its engines know each other by one name', (remote_host) => {
+    expect(checkKvParams({ ...offer, remote_host }, rule())).toMatchObject(offer);
+  });
+
+  test.each(['elsewhere', '10.9.9.9', 'localhost.evil.example'])('%s is another', (remote_host) => {
+    expect(() => checkKvParams({ ...offer, remote_host }, rule())).toThrow(
+      expect.objectContaining({ status: 400, param: 'kv_transfer_params.remote_host' }),
+    );
+    expect(checkKvParams({ ...offer, remote_host }, rule({ hosts: ['*'] }))).toMatchObject(offer);
+  });
+
+  test('what was left out stays out', () => {
+    const { remote_host: _, ...without } = offer;
+    expect(checkKvParams(without, rule()).remote_host).toBeUndefined();
+  });
+});
+
+describe('parameters of an engine that was started anew since', () => {
+  test.each(['prefill-0', 'prefill-0.1'])(
+    'of %s: a 400 that says so, or computed where that is the policy',
+    (id) => {
+      const stale = { ...offer, remote_engine_id: id };
+      expect(() => checkKvParams(stale, rule())).toThrow(
+        expect.objectContaining({
+          status: 400,
+          param: 'kv_transfer_params.remote_engine_id',
+          message: expect.stringMatching(/started anew as prefill-0\.2/),
+        }),
+      );
+      const computed = checkKvParams(stale, rule({ recompute: true }));
+      expect(computed).toMatchObject({
+        do_remote_prefill: true,
+        remote_block_ids: null,
+        remote_engine_id: null,
+      });
+      expect(computed.remote_token_ids).toBeNull();
+    },
+  );
+
+  test('one that never was is refused in either case', () => {
+    for (const recompute of [false, true])
+      expect(() => checkKvParams({ ...offer, remote_engine_id: 'prefill-7' }, rule({ recompute }))).toThrow(
+        /reads from prefill-0\.2, prefill-1/,
+      );
+  });
 });
