@@ -148,7 +148,7 @@ describe('disagg_proxy_multiturn.py', () => {
     });
   });
 
-  it('parameters that name engines not its peers, or that cannot be meant, are refused with the field', async () => {
+  it('parameters that name engines not its peers, or that cannot be meant, are refused with the field, and what their owner left is freed', async () => {
     await withServer({}, {}, async ({ urls, cluster }) => {
       const { params } = await multiTurn(urls, ask([{ role: 'user', content: 'Secret' }]), null);
       const url = `${urls.prefill}/v1/completions`;
@@ -159,6 +159,10 @@ describe('disagg_proxy_multiturn.py', () => {
         return [response.status, error?.param];
       };
       const field = (key: string) => [400, `kv_transfer_params.${key}`];
+      // Whoever does not know what is held frees nothing by being refused.
+      const others = { remote_token_ids: [1, 2, 3], do_remote_prefill: true };
+      expect(await refusal(others)).toEqual(field('do_remote_decode'));
+      expect((await inUse(cluster)).held).toBe(1);
       expect(await refusal({ remote_engine_id: 'prefill-0' })).toEqual(field('remote_engine_id'));
       expect(await refusal({ remote_engine_id: null })).toEqual(field('remote_engine_id'));
       expect(await refusal({ remote_port: 9 })).toEqual(field('remote_port'));
@@ -166,8 +170,8 @@ describe('disagg_proxy_multiturn.py', () => {
       expect(await refusal({ do_remote_prefill: true })).toEqual(field('do_remote_decode'));
       const routed = { prompt: 'x', kv_transfer_params: params };
       expect((await post(`${urls.router}/v1/completions`, routed)).status).toBe(400);
-      // Nothing of it was read or freed.
-      expect((await inUse(cluster)).held).toBe(1);
+      // Nobody will come for it: vLLM's clean-up after a rejection.
+      await expect.poll(async () => (await inUse(cluster)).held).toBe(0);
     });
   });
 });
