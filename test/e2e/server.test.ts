@@ -149,6 +149,32 @@ describe("the operator's port", () => {
   });
 });
 
+describe("a proxy that writes its own name of an engine's host over remote_host", () => {
+  it('has its pulls, and is told of a name that is none before anything is computed', async () => {
+    await withServer({}, {}, async ({ urls, cluster, errors }) => {
+      const ask = {
+        prompt: 'A prompt of some blocks, that P computes and D pulls from it',
+        ignore_eos: true,
+      };
+      const from = async (url: string, max_tokens: number, kv_transfer_params: object) => {
+        const response = await post(`${url}/v1/completions`, { ...ask, max_tokens, kv_transfer_params });
+        return { status: response.status, ...((await response.json()) as { kv_transfer_params: object }) };
+      };
+      const offered = await from(urls.prefill, 1, { do_remote_decode: true });
+      const renamed = (remote_host: string) => ({ ...offered.kv_transfer_params, remote_host });
+      expect((await from(urls.decode, 4, renamed('elsewhere'))).status).toBe(400);
+      const second = await from(urls.prefill, 1, { do_remote_decode: true });
+      const pulled = await from(urls.decode, 4, { ...second.kv_transfer_params, remote_host: '127.0.0.1' });
+      expect(pulled.status).toBe(200);
+      expect(await metric(urls.decode, 'vllm:external_prefix_cache_hits_total')).toBeGreaterThan(0);
+      const next = { ...pulled.kv_transfer_params, do_remote_decode: true, do_remote_prefill: false };
+      expect((await from(urls.prefill, 1, { ...next, remote_host: '::1' })).status).toBe(200);
+      expect((await cluster.stats()).map(({ running }) => running)).toEqual([0, 0]);
+      expect(errors).toEqual([]);
+    });
+  });
+});
+
 describe('clients that go', () => {
   it('20 at once, in the middle of their streams: no block stays in use', async () => {
     await withServer({ maxNumSeqs: 8 }, {}, async ({ urls, cluster, errors }) => {
