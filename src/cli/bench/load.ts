@@ -63,7 +63,7 @@ function badRequests(urls: Urls): { url: string; body: string; status: number }[
     do_remote_prefill: true,
     remote_engine_id: 'decode-0',
     remote_request_id: 'nobody',
-    remote_host: 'h',
+    remote_host: 'localhost',
     remote_port: 5601,
     remote_block_ids: [[1, 2, 3]],
   };
