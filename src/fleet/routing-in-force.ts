@@ -3,6 +3,7 @@ import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { createBlockHasher } from '../engine/block-hash.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
+import { roundRobin } from '../router/policies/round-robin.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
 import { EngineViews } from '../router/views.ts';
 import type { CacheWatch } from './cache-watch.ts';
@@ -16,11 +17,14 @@ export interface MadePolicy {
   looksAt: { load: boolean; cache: boolean };
 }
 
-/** The policy that options name; the page fetches them when the first is made. Rejects with ConfigError. */
+/** The policy that options name. What is not the default is loaded when it is asked for. Rejects with ConfigError. */
 export async function policyOf(options: ClusterOptions, kvBytesPerToken: number): Promise<MadePolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
+  const deps = { draws: seededDraws(weightSeed), blockSize, kvBytesPerToken };
+  if (routing.name === DEFAULT_ROUTING.name && Object.keys(routing.parameters).length === 0)
+    return { policy: roundRobin.create({}, deps), looksAt: { load: false, cache: false } };
   const { looksAt, makePolicy } = await import('../router/policies/registry.ts');
-  const policy = makePolicy(routing, { draws: seededDraws(weightSeed), blockSize, kvBytesPerToken });
+  const policy = makePolicy(routing, deps);
   return { policy, looksAt: looksAt(routing) };
 }
 

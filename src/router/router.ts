@@ -129,7 +129,7 @@ export class Router {
     }
   }
 
-  /** What the plan's engines give, and after a failure what others do. `again`: called before another way is gone. */
+  /** What the plan's engines give, and after a failure what others do. `again`: called before another way is taken. */
   #withFailover(
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,

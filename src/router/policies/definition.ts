@@ -30,12 +30,15 @@ export function definePolicy<Schema extends z.ZodObject>(
   definition: Omit<PolicyDefinition, 'create' | 'parameters'> & {
     parameters: Schema;
     create(parameters: z.output<Schema>, deps: RoutingDeps): RoutingPolicy;
+    /** From the shapes that its source's users write to these parameters; absent: they are written as they are. */
+    translate?(given: unknown): unknown;
   },
 ): PolicyDefinition {
-  const { parameters, create } = definition;
+  const { parameters, create, translate = (given) => given, ...told } = definition;
   return {
-    ...definition,
-    create: (given, deps) => create(parameters.parse(given) as z.output<Schema>, deps),
+    ...told,
+    parameters,
+    create: (given, deps) => create(parameters.parse(translate(given)) as z.output<Schema>, deps),
   };
 }
 

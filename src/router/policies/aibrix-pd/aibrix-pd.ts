@@ -15,7 +15,7 @@ import type {
   RoutingEvent,
   RoutingPolicy,
 } from '../../plan.ts';
-import { definePolicy, type PolicyDefinition, type RoutingDeps } from '../definition.ts';
+import { definePolicy, type RoutingDeps } from '../definition.ts';
 import { leastOf, maxOf, minOf } from '../pick.ts';
 import { PrefixTable } from '../prefix-table.ts';
 import { UnderWay } from '../under-way.ts';
@@ -227,15 +227,11 @@ function leastByRoleset(
   );
 }
 
-const defined = definePolicy({
+export const aibrixPd = definePolicy({
   help: "P and D of one roleset: prefix and requests of P, load of D; AIBrix's quirks are kept",
   source: "AIBrix's pd router",
   looksAt: ['load', 'cache'],
   parameters: aibrixPdSchema,
+  translate: fromAibrixShapes,
   create: (parameters, deps) => new AibrixPd(parameters, deps),
 });
-
-export const aibrixPd: PolicyDefinition = {
-  ...defined,
-  create: (given, deps) => defined.create(fromAibrixShapes(given), deps),
-};

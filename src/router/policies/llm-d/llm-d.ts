@@ -12,7 +12,7 @@ import type {
   RoutingPolicy,
   RoutingScore,
 } from '../../plan.ts';
-import { definePolicy, type PolicyDefinition, type RoutingDeps } from '../definition.ts';
+import { definePolicy, type RoutingDeps } from '../definition.ts';
 import { leastOf, weightedRandom } from '../pick.ts';
 import { PrefixTable } from '../prefix-table.ts';
 import { UnderWay } from '../under-way.ts';
@@ -126,15 +126,11 @@ interface Scored {
 const told = (side: RoutingScore['side'], scored: readonly Scored[]): RoutingScore[] =>
   scored.map(({ engine: { engineId }, score }) => ({ engineId, side, score, best: 'most' }));
 
-const defined = definePolicy({
+export const llmD = definePolicy({
   help: 'D first by weighted scorers; P only where D lacks nonCachedTokens, and never with 0',
   source: "llm-d's router",
   looksAt: ['load', 'cache'],
   parameters: llmDSchema,
+  translate: fromPickerConfig,
   create: (parameters, deps) => new LlmD(parameters, deps),
 });
-
-export const llmD: PolicyDefinition = {
-  ...defined,
-  create: (given, deps) => defined.create(fromPickerConfig(given), deps),
-};
