@@ -61,6 +61,11 @@ export const serving = {
       "Names that clients ask under (the header Host), with commas between: a proxy's, a container's. This machine's names and any address always do; '*' is any name.",
     value: 'HOSTS',
   }),
+  writeTimeout: anyNumber('a number of seconds, 0.1 or more', { min: 0.1, max: 86_400 }).default(60).meta({
+    description:
+      'A client that takes nothing of what waits for it for so long loses its connection, and its request is aborted.',
+    value: 'SECONDS',
+  }),
   streamingKvParams: oneOf(['on', 'off']).default('on').meta({
     description:
       'kv_transfer_params in the last chunk of a stream, where the multi-turn proxy looks for them; off is stock vLLM.',

@@ -5,6 +5,7 @@ import type { SamplingParams } from '../engine/types.ts';
 import { Admission } from './admission.ts';
 import { baseApp, tellError } from './base-app.ts';
 import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
+import { checkOneReader } from './choices.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { checkModel, type GenerationDeps, respond } from './generation.ts';
 import { HttpError } from './http-error.ts';
@@ -13,7 +14,7 @@ import { bodyOf, jsonResponse } from './json.ts';
 import { requireKey } from './keys.ts';
 import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
-import { overSignal } from './over.ts';
+import { overSignal, overWhenSent } from './over.ts';
 import type { PortService } from './service.ts';
 import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
 import { mountTextRoutes } from './text-routes.ts';
@@ -79,6 +80,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
       checkSizes(body, service);
       const asked = read(body);
       checkModel(asked.model, service);
+      checkOneReader(asked);
       return asked;
     } catch (error) {
       if (service.kind === 'engine') service.refused(body);
@@ -90,7 +92,8 @@ export function createApp(service: PortService, options: AppOptions): Hono {
       const body = await bodyOf(c);
       const asked = withHeaders(checked(body, read), c);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
-      const response = await respond(deps, { asked, requestId, over: overSignal(c) }, format);
+      const incoming = { asked, requestId, over: overSignal(c), overWhenSent: overWhenSent(c) };
+      const response = await respond(deps, incoming, format);
       response.headers.set('X-Request-Id', requestId);
       return response;
     });

@@ -46,7 +46,7 @@ const chatSchema = z.object(
 );
 
 const prompts = z.union([z.string(), tokenIdList, z.array(z.string()), z.array(tokenIdList)], {
-  error: 'a string, or a list of token ids',
+  error: 'a string, a list of token ids, or a list of either',
 });
 
 const completionSchema = z.object(
@@ -74,10 +74,14 @@ const generateSchema = z.object(
 /** What a request asks for, whichever endpoint it came to. */
 export interface Asked {
   model: string | null;
-  prompt: Prompt;
-  /** The body's field of the prompt, and of the number of tokens, for messages. */
+  /** One, or several that are answered beside each other. */
+  prompts: readonly Prompt[];
+  /** Answers to each. */
+  n: number;
+  /** The body's fields of the prompt, of the number of tokens and of answers, for messages. */
   promptField: string;
   maxTokensField: string;
+  nField: string;
   /** null: the server's default. */
   maxTokens: number | null;
   sampling: Partial<SamplingParams>;
@@ -87,6 +91,12 @@ export interface Asked {
   topLogprobs: number | null;
   stream: boolean;
   includeUsage: boolean;
+  /** Of each choice so far, with every chunk. */
+  continuousUsage: boolean;
+  /** Ids of prompts and answers stand in the response. */
+  returnTokenIds: boolean;
+  /** A token without text is told as well: who asks in tokens reads tokens. */
+  tellsTokens: boolean;
   cacheSalt: string | null;
   kvTransferParams: Record<string, unknown> | null;
   conversationId: string | null;
@@ -101,7 +111,7 @@ export function askedByChat(body: unknown): Asked {
   }
   return {
     ...asked(fields, fields),
-    prompt: { kind: 'messages', messages: fields.messages.map(plainMessage) },
+    prompts: [{ kind: 'messages', messages: fields.messages.map(plainMessage) }],
     promptField: 'messages',
     maxTokensField: fields.max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens',
     maxTokens,
@@ -111,9 +121,12 @@ export function askedByChat(body: unknown): Asked {
 
 export function askedByCompletion(body: unknown): Asked {
   const fields = checked(completionSchema, body);
+  const prompts = promptsOf(fields.prompt);
+  const common = asked(fields, fields);
   return {
-    ...asked(fields, fields),
-    prompt: onePrompt(fields.prompt),
+    ...common,
+    prompts,
+    tellsTokens: common.tellsTokens || prompts[0]!.kind === 'tokens',
     promptField: 'prompt',
     topLogprobs: fields.logprobs ?? null,
   };
@@ -127,9 +140,11 @@ export function askedByGenerate(body: unknown): Asked {
   return {
     ...common,
     kvTransferParams: common.kvTransferParams ?? inside,
-    prompt: { kind: 'tokens', tokenIds: fields.token_ids },
+    prompts: [{ kind: 'tokens', tokenIds: fields.token_ids }],
+    tellsTokens: true,
     promptField: 'token_ids',
     maxTokensField: 'sampling_params.max_tokens',
+    nField: 'sampling_params.n',
     topLogprobs: sampling.logprobs ?? null,
   };
 }
@@ -140,7 +155,9 @@ type SamplingFields = z.output<z.ZodObject<typeof samplingFields>>;
 function asked(
   request: RequestFields,
   s: SamplingFields,
-): Omit<Asked, 'prompt' | 'promptField' | 'topLogprobs'> {
+): Omit<Asked, 'prompts' | 'promptField' | 'topLogprobs'> {
+  const includeUsage = request.stream_options?.include_usage ?? false;
+  const returnTokenIds = request.return_token_ids ?? false;
   const sampling: Partial<SamplingParams> = {};
   if (s.temperature != null) sampling.temperature = s.temperature;
   if (s.top_p != null) sampling.topP = s.top_p;
@@ -149,6 +166,7 @@ function asked(
   return {
     model: request.model ?? null,
     maxTokensField: 'max_tokens',
+    nField: 'n',
     maxTokens: s.max_tokens ?? null,
     sampling: {
       ...sampling,
@@ -159,7 +177,11 @@ function asked(
     stop: typeof s.stop === 'string' ? [s.stop] : (s.stop ?? []),
     includeStop: s.include_stop_str_in_output ?? false,
     stream: request.stream ?? false,
-    includeUsage: request.stream_options?.include_usage ?? false,
+    n: s.n ?? 1,
+    includeUsage,
+    continuousUsage: includeUsage && request.stream_options?.continuous_usage_stats === true,
+    returnTokenIds,
+    tellsTokens: returnTokenIds,
     cacheSalt: request.cache_salt ?? null,
     kvTransferParams: request.kv_transfer_params ?? null,
     conversationId: request.conversation_id || request.session_id || null,
@@ -172,17 +194,19 @@ export function plainMessage({ role, content }: z.output<typeof message>): Messa
   return { role, content: text };
 }
 
-/** A list of one prompt is that prompt; several are several requests. */
-function onePrompt(prompt: z.output<typeof prompts>): Prompt {
-  if (typeof prompt === 'string') return { kind: 'text', text: prompt };
+/** Throws HttpError 400. */
+function promptsOf(prompt: z.output<typeof prompts>): Prompt[] {
+  if (typeof prompt === 'string') return [{ kind: 'text', text: prompt }];
   const [first] = prompt;
-  if (first === undefined)
-    throw new HttpError(400, 'prompt is []: wanted a string, or a list of token ids', 'prompt');
-  if (typeof first === 'number') return { kind: 'tokens', tokenIds: prompt as number[] };
-  if (prompt.length > 1) {
-    throw new HttpError(400, `prompt holds ${prompt.length} prompts: send one a request`, 'prompt');
+  if (first === undefined) {
+    const wanted = 'a string, a list of token ids, or a list of either';
+    throw new HttpError(400, `prompt is []: wanted ${wanted}`, 'prompt');
   }
-  return typeof first === 'string' ? { kind: 'text', text: first } : { kind: 'tokens', tokenIds: first };
+  if (typeof first === 'number') return [{ kind: 'tokens', tokenIds: prompt as number[] }];
+  return (prompt as string[] | number[][]).map(
+    (one): Prompt =>
+      typeof one === 'string' ? { kind: 'text', text: one } : { kind: 'tokens', tokenIds: one },
+  );
 }
 
 const tokenizeSchema = z.object(

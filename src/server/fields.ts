@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
 import { idText } from './ids.ts';
-import { continuous_usage_stats } from './refused-fields.ts';
 
 const wanted = (what: string) => ({ error: what });
 
@@ -68,7 +67,7 @@ export const samplingFields = {
   ).nullish(),
   include_stop_str_in_output: flag,
   ignore_eos: flag,
-  n: z.literal(1, wanted('1: one answer a request')).nullish(),
+  n: whole(1, 'a whole number, 1 or more').nullish(),
 };
 
 export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROBS}`).max(
@@ -82,7 +81,7 @@ export const requestFields = {
   stream: flag,
   stream_options: z
     .object(
-      { include_usage: flag, continuous_usage_stats },
+      { include_usage: flag, continuous_usage_stats: flag },
       wanted('an object such as {"include_usage": true}'),
     )
     .nullish(),
@@ -95,6 +94,7 @@ export const requestFields = {
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
   conversation_id: idText.nullish(),
   session_id: idText.nullish(),
+  return_token_ids: flag,
 };
 
 /** The body by the schema. Throws HttpError 400 that names the field. */

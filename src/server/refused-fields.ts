@@ -17,8 +17,6 @@ const penalty = '0: penalties are not served';
 const structured = (name: string) => only(`nothing: ${name} is structured output, which is not served`);
 const template = "nothing: the chat template is the model's own";
 
-export const continuous_usage_stats = only('false: usage comes once, with include_usage', false);
-
 /** Of what turns messages into a prompt. */
 export const refusedTemplateFields = {
   tools: only('nothing: tools are not served', []),
@@ -42,7 +40,7 @@ export const refusedFields = {
   guided_json_object: structured('guided_json_object'),
   structural_tag: structured('structural_tag'),
   response_format: only('{"type": "text"}: structured output is not served', { type: 'text' }),
-  best_of: only('1: one answer a request', 1),
+  best_of: only('1: as many answers are made as n says', 1),
   use_beam_search: only('false: beam search is not served', false),
   presence_penalty: only(penalty, 0),
   frequency_penalty: only(penalty, 0),
@@ -58,7 +56,6 @@ export const refusedFields = {
   prompt_logprobs: only('nothing: logprobs of the prompt are not served'),
   echo: only('false: the prompt is not returned', false),
   suffix: nothing('suffix', ''),
-  return_token_ids: only('false: ask /inference/v1/generate, whose answers are token ids', false),
   return_tokens_as_token_ids: only('false: ask /inference/v1/generate, whose answers are token ids', false),
   modalities: only('["text"]: nothing else is served', ['text']),
   audio: nothing('audio'),

@@ -2,7 +2,6 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Worker } from 'node:worker_threads';
-import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
@@ -15,10 +14,11 @@ import { ownNames } from './door.ts';
 import { OneEngineService } from './engine-service.ts';
 import { mountFleet } from './fleet-route.ts';
 import { keepAlive } from './keep-alive.ts';
+import { listenOn } from './listen.ts';
 import type { ServerLog } from './log.ts';
 import { type Observability, observeEngine, observeRouter } from './observability.ts';
 import { adminApp, isOperator, mountOnClientPort, type Observed } from './operator.ts';
-import { cannotListen, enginePorts, type Ports } from './ports.ts';
+import { enginePorts, type Ports } from './ports.ts';
 import { ClusterService } from './router-service.ts';
 import type { PortService } from './service.ts';
 import { TextThread } from './text-thread.ts';
@@ -33,6 +33,8 @@ export interface ServerOptions extends AccessOptions {
   /** Names that the ports are asked under, beside this machine's own; '*': any. */
   allowedHosts: readonly string[];
   streamingKvParams: boolean;
+  /** How long a client may take nothing of what waits for it. */
+  writeTimeoutMs: number;
   /** What requests that say nothing are sampled with. */
   defaults: Partial<SamplingParams>;
   version: string;
@@ -71,6 +73,7 @@ export async function startServer(
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];
   const observed: Observed[] = [];
+  const { writeTimeoutMs } = options;
   let local = false;
   const open = async (service: PortService, observability: Observability, port: number): Promise<string> => {
     const { adminKey, adminOnClientPorts } = options;
@@ -84,14 +87,15 @@ export async function startServer(
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
     const { observer } = observability;
     const app = createApp(service, { ...options, observer, mount, created, admission, hosts });
-    const server = await listenOn(app, options.host, port);
+    const server = await listenOn(app, { host: options.host, port, writeTimeoutMs });
     opened.push({ server, admission });
     return urlOf(options.host, server);
   };
   const openAdmin = async (engineUrls: readonly string[]): Promise<string> => {
     const app = adminApp(observed, { ...options, hosts: namesOf(options.adminHost) });
     mountFleet(app, cluster, engineUrls);
-    const server = await listenOn(app, options.adminHost, options.ports.admin);
+    const { adminHost: host, ports } = options;
+    const server = await listenOn(app, { host, port: ports.admin, writeTimeoutMs });
     opened.push({ server, admission: null });
     return urlOf(options.adminHost, server);
   };
@@ -141,18 +145,6 @@ interface OpenPort {
 function urlOf(host: string, server: Server): string {
   const { port } = server.address() as AddressInfo;
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
-/** Node's 5 s would end connections that a busy client is just about to use again. */
-const KEEP_ALIVE_MS = 75_000;
-
-function listenOn(app: Hono, host: string, port: number): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
-    server.keepAliveTimeout = KEEP_ALIVE_MS;
-    server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
-    server.once('listening', () => resolve(server));
-  });
 }
 
 /** How long ended requests have to tell their clients. */

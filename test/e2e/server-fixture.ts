@@ -41,6 +41,7 @@ export async function withServer<T>(
     corsOrigins: [],
     allowedHosts: [],
     streamingKvParams: true,
+    writeTimeoutMs: 60_000,
     defaults: {},
     version: 'test',
     log,

@@ -19,6 +19,8 @@ export class StubService {
   };
   readonly cluster = null;
   readonly requests: GenerationRequest[] = [];
+  /** Given, in all answers. */
+  tokens = 0;
   /** Ended by their signal. */
   aborted = 0;
   /** Waits before each token. */
@@ -27,7 +29,7 @@ export class StubService {
   failure: { at: number; error: Error } | null = null;
   kvTransferParams: AnswerPieceEnd['kvTransferParams'] = null;
   resets = true;
-  refused = (): void => {};
+  refused: (body?: unknown) => void = () => {};
 
   constructor(kind: 'engine' | 'router' = 'router') {
     this.kind = kind;
@@ -75,6 +77,7 @@ export class StubService {
             }
           : null;
       const logits = sampling.keepLogits ? Float32Array.from({ length: VOCAB }, (_, id) => -id / 100) : null;
+      this.tokens++;
       yield { tokenId, text: this.text.decode([tokenId]), logits, atMs: 10 * i, final };
     }
   }

@@ -76,6 +76,7 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     corsOrigins: listed(config.corsOrigin),
     allowedHosts: listed(config.allowedHosts),
     streamingKvParams: config.streamingKvParams === 'on',
+    writeTimeoutMs: 1000 * config.writeTimeout,
     defaults: { temperature, topK, topP, maxTokens, seed },
     version: deps.version,
     log: config.accessLog ? log : { ...log, access: () => {}, ended: () => {} },
