@@ -1,7 +1,7 @@
 /** The bodies of the three generation endpoints, and what each asks for in the one form that services take. */
 import { z } from 'zod';
 import type { SamplingParams } from '../engine/types.ts';
-import type { Message } from '../router/turn-types.ts';
+import type { Message, PromptEnd } from '../router/turn-types.ts';
 import { checked, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { refusedFields, refusedTemplateFields } from './refused-fields.ts';
@@ -32,11 +32,28 @@ export const messageList = z
   .array(message, { error: 'a list of messages' })
   .min(1, { error: 'at least one message' });
 
+/** Of how a prompt of messages ends, as vLLM has them. */
+const endFields = {
+  add_generation_prompt: z.boolean({ error: 'true or false' }).nullish(),
+  continue_final_message: z.boolean({ error: 'true or false' }).nullish(),
+};
+
+/** Throws HttpError 400, where vLLM does. */
+export function promptEndOf(fields: z.output<z.ZodObject<typeof endFields>>): PromptEnd {
+  const addsPrompt = fields.add_generation_prompt ?? true;
+  if (!fields.continue_final_message) return addsPrompt ? 'generation_prompt' : 'plain';
+  if (!addsPrompt) return 'continue';
+  const message =
+    'continue_final_message goes on with the last message, and add_generation_prompt, which is true unless it says false, begins another: set it to false';
+  throw new HttpError(400, message, 'continue_final_message');
+}
+
 const chatSchema = z.object(
   {
     ...requestFields,
     ...samplingFields,
     ...refusedFields,
+    ...endFields,
     messages: messageList,
     max_completion_tokens: samplingFields.max_tokens,
     logprobs: z.boolean({ error: 'true or false' }).nullish(),
@@ -111,7 +128,7 @@ export function askedByChat(body: unknown): Asked {
   }
   return {
     ...asked(fields, fields),
-    prompts: [{ kind: 'messages', messages: fields.messages.map(plainMessage) }],
+    prompts: [{ kind: 'messages', messages: fields.messages.map(plainMessage), end: promptEndOf(fields) }],
     promptField: 'messages',
     maxTokensField: fields.max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens',
     maxTokens,
@@ -214,8 +231,8 @@ const tokenizeSchema = z.object(
     ...refusedTemplateFields,
     model: requestFields.model,
     prompt: z.string({ error: 'a string' }).optional(),
+    ...endFields,
     messages: messageList.optional(),
-    add_generation_prompt: z.boolean({ error: 'true or false' }).default(true),
     return_token_strs: z.boolean({ error: 'true or false' }).nullish(),
   },
   object,
@@ -229,7 +246,7 @@ export const askedByTokenize = (body: unknown) => {
     const found = fields.prompt === undefined ? 'neither is given' : 'both are given';
     throw new HttpError(400, `one of prompt and messages is wanted, and ${found}`, 'prompt');
   }
-  return { ...fields, messages: fields.messages?.map(plainMessage) };
+  return { ...fields, messages: fields.messages?.map(plainMessage), end: promptEndOf(fields) };
 };
 
 export const askedByDetokenize = (body: unknown) => checked(detokenizeSchema, body);

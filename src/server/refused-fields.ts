@@ -23,12 +23,10 @@ export const refusedTemplateFields = {
   documents: nothing('documents', []),
   chat_template: only(template),
   chat_template_kwargs: only(template, {}),
-  continue_final_message: only('false: the last message is one to answer', false),
 };
 
 export const refusedFields = {
   ...refusedTemplateFields,
-  add_generation_prompt: only("true: the answer is the assistant's", true),
   functions: only('nothing: tools are not served', []),
   function_call: only('"none": tools are not served', 'none', 'auto'),
   tool_choice: only('"none": tools are not served', 'none', 'auto'),

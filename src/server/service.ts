@@ -7,7 +7,7 @@ import type { PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { InspectionApi } from '../host/engine-api.ts';
-import type { Message } from '../router/turn-types.ts';
+import type { Message, PromptEnd } from '../router/turn-types.ts';
 
 /** What clients are told of the model, the same on every port. */
 export interface ServedModel {
@@ -29,13 +29,13 @@ export interface TextTools {
   /** By the model's chat template. Rejects as encode does, and with RequestError or ModelError. */
   encodeMessages(
     messages: readonly Message[],
-    addGenerationPrompt: boolean,
+    end: PromptEnd,
     signal: AbortSignal,
   ): Promise<readonly number[]>;
 }
 
 export type Prompt =
-  | { kind: 'messages'; messages: readonly Message[] }
+  | { kind: 'messages'; messages: readonly Message[]; end: PromptEnd }
   | { kind: 'text'; text: string }
   | { kind: 'tokens'; tokenIds: readonly number[] };
 

@@ -30,8 +30,6 @@ const refused: [string, unknown][] = [
   ['suffix', 'x'],
   ['echo', true],
   ['min_p', 0.1],
-  ['continue_final_message', true],
-  ['add_generation_prompt', false],
   ['chat_template', '{{ messages }}'],
   ['chat_template_kwargs', { enable_thinking: false }],
   ['priority', 3],

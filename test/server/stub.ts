@@ -1,5 +1,6 @@
 /** Services without engines: an answer by arithmetic, or whatever a test says. */
 import { expect } from 'vitest';
+import type { PromptEnd } from '../../src/router/turn-types.ts';
 import type { AnswerPiece, GenerationRequest, PortService } from '../../src/server/service.ts';
 
 const VOCAB = 512;
@@ -14,8 +15,10 @@ export class StubService {
     encode: async (text: string) => this.ids(text),
     mostCharacters: 4,
     decode: (ids: readonly number[]) => String.fromCodePoint(...ids),
-    encodeMessages: async (messages: readonly { content: string }[]) =>
-      messages.flatMap(({ content }) => this.ids(content)),
+    encodeMessages: async (messages: readonly { content: string }[], end: PromptEnd) => [
+      ...messages.flatMap(({ content }) => this.ids(content)),
+      ...this.ids(end === 'plain' ? '.' : end === 'continue' ? '-' : ''),
+    ],
   };
   readonly cluster = null;
   readonly requests: GenerationRequest[] = [];
@@ -56,7 +59,7 @@ export class StubService {
         ? prompt.tokenIds
         : prompt.kind === 'text'
           ? await this.text.encode(prompt.text)
-          : await this.text.encodeMessages(prompt.messages);
+          : await this.text.encodeMessages(prompt.messages, prompt.end);
     request.onPrompt(ids);
     const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPull: null };
     for (let i = 0; i < sampling.maxTokens; i++) {
