@@ -34,6 +34,10 @@ export interface SamplingParams {
   seed: number;
   stopTokenIds: readonly number[];
   ignoreEos: boolean;
+  /** Nothing else is drawn; left out or null: every token may be. */
+  allowedTokenIds?: readonly number[] | null;
+  /** Sequences that the output must not hold: the last token of one is not drawn where it would complete it (vLLM's bad_words). */
+  badWordsTokenIds?: readonly (readonly number[])[];
   /** Returns the logits of each sampled token with it; left out: only where the engine keeps them all. */
   keepLogits?: boolean;
 }

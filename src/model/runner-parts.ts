@@ -12,7 +12,7 @@ import type { GemmChoice } from './gemm-forms.ts';
 import { type AdapterForm, adapterForm, checkKernelsServe, mostAttentionParts } from './kernel-variants.ts';
 import { widestWindow } from './layer-attention.ts';
 import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
-import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
+import { FORBIDDEN_PER_ROW } from './sampling.ts';
 import { type Architecture, kvBlockBytes, type ModelWeights, pad4 } from './types.ts';
 import { PIECE_BYTES } from './weight-sizes.ts';
 

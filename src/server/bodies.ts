@@ -102,6 +102,8 @@ export interface Asked {
   /** null: the server's default. */
   maxTokens: number | null;
   sampling: Partial<SamplingParams>;
+  /** Not to stand in an answer; sampling knows them as tokens. */
+  badWords: readonly string[];
   stop: readonly string[];
   includeStop: boolean;
   /** How many of the likeliest tokens to tell beside each token; null: no logprobs. */
@@ -190,7 +192,9 @@ function asked(
       minTokens: s.min_tokens ?? 0,
       stopTokenIds: s.stop_token_ids ?? [],
       ignoreEos: s.ignore_eos ?? false,
+      allowedTokenIds: s.allowed_token_ids ? [...new Set(s.allowed_token_ids)] : null,
     },
+    badWords: s.bad_words ?? [],
     stop: typeof s.stop === 'string' ? [s.stop] : (s.stop ?? []),
     includeStop: s.include_stop_str_in_output ?? false,
     stream: request.stream ?? false,

@@ -4,6 +4,9 @@ import type { Asked } from './bodies.ts';
 import { HttpError } from './http-error.ts';
 import type { Prompt } from './service.ts';
 
+/** Token ids of allowed_token_ids that a request's answers carry to the engines at most. */
+const MOST_ALLOWED = 2 ** 20;
+
 export interface Choice {
   /** In the answer: prompt × n + its place among the n. */
   index: number;
@@ -26,6 +29,11 @@ export function choicesOf(asked: Asked, sampling: SamplingParams, requestId: str
   if (count > most) {
     const message = `${prompts.length} prompts with n ${n} are ${count} answers: at most ${most} at once here; send several requests`;
     throw new HttpError(400, message, n > 1 ? nField : promptField);
+  }
+  const allowed = sampling.allowedTokenIds?.length ?? 0;
+  if (count * allowed > MOST_ALLOWED) {
+    const message = `allowed_token_ids has ${allowed} ids for ${count} answers: together at most ${MOST_ALLOWED}; send several requests`;
+    throw new HttpError(400, message, 'allowed_token_ids');
   }
   if (n > 1 && sampling.temperature === 0) {
     const message = `n is ${n} and the temperature 0, which makes all of them the same: give a temperature, or n 1`;

@@ -13,6 +13,9 @@ const flag = z.boolean(wanted('true or false')).nullish();
 const MOST_STOP_TOKENS = 32;
 const MOST_STOPS = 64;
 const MOST_TOP_LOGPROBS = 20;
+const MOST_BAD_WORDS = 128;
+/** Characters. */
+const LONGEST_BAD_WORD = 128;
 
 const stopText = z
   .string(wanted('a string, or a list of strings'))
@@ -65,6 +68,18 @@ export const samplingFields = {
     MOST_STOP_TOKENS,
     `at most ${MOST_STOP_TOKENS} token ids`,
   ).nullish(),
+  bad_words: shortList(
+    z
+      .string(wanted('a string'))
+      .min(1, wanted('a string that is not empty'))
+      .max(LONGEST_BAD_WORD, wanted(`at most ${LONGEST_BAD_WORD} characters`)),
+    'a list of strings',
+    MOST_BAD_WORDS,
+    `at most ${MOST_BAD_WORDS} strings`,
+  ).nullish(),
+  allowed_token_ids: tokenIdList
+    .refine((ids) => ids.length > 0, wanted('a list of at least one token id'))
+    .nullish(),
   include_stop_str_in_output: flag,
   ignore_eos: flag,
   n: whole(1, 'a whole number, 1 or more').nullish(),

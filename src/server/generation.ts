@@ -7,6 +7,7 @@ import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { unguessable } from '../router/request-id.ts';
 import type { Admission } from './admission.ts';
+import { badWordsTokenIds } from './bad-words.ts';
 import type { Asked } from './bodies.ts';
 import { type Choice, choicesOf } from './choices.ts';
 import type { AnswerHead, Format } from './formats.ts';
@@ -54,9 +55,13 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   setMaxListeners(0, signal);
   const prompts = new Prompts(asked.prompts.length);
   const leave = admission.enter(abort, choices.length);
+  const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
+  // Each answer meets it; without any it is nobody's.
+  badWords.catch(() => {});
+  const shared = { prompts, badWords, signal };
   const pieces = merged(
     choices.length,
-    (index) => pieceByPiece(deps, asked, choices[index]!, prompts, signal),
+    (index) => pieceByPiece(deps, asked, choices[index]!, shared),
     (reason) => abort.abort(reason),
   );
   const answers = untilEnd(pieces, () => {
@@ -145,16 +150,22 @@ async function* untilEnd<T>(items: AsyncGenerator<T, void>, leave: () => void): 
   }
 }
 
+/** Of a request's answers. */
+interface Shared {
+  prompts: Prompts;
+  badWords: Promise<(readonly number[])[]>;
+  signal: AbortSignal;
+}
+
 /** One answer, counted and timed; of logits only what is told of them. */
 async function* pieceByPiece(
   deps: GenerationDeps,
   asked: Asked,
   choice: Choice,
-  prompts: Prompts,
-  signal: AbortSignal,
+  { prompts, badWords, signal }: Shared,
 ): AsyncGenerator<ChoicePiece> {
   const { service, observer } = deps;
-  const { sampling, requestId, index } = choice;
+  const { requestId, index } = choice;
   const accepted = now();
   let valid = false;
   let firstMs: number | null = null;
@@ -163,9 +174,11 @@ async function* pieceByPiece(
   let last: AnswerPiece | null = null;
   let failure: unknown = null;
   try {
+    const sampling = { ...choice.sampling, badWordsTokenIds: await badWords };
     const pieces = service.generate({
       ...asked,
       ...choice,
+      sampling,
       requestId: unguessable(requestId),
       signal,
       onPrompt: (tokenIds) => {
@@ -203,7 +216,7 @@ async function* pieceByPiece(
         outputTokens,
         prompt: last?.final?.prompt ?? null,
         reason: last?.final?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
-        maxTokens: sampling.maxTokens,
+        maxTokens: choice.sampling.maxTokens,
       };
       observer?.finished(record);
       deps.onEnd(record);

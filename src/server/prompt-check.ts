@@ -9,7 +9,7 @@ export function checkPrompt(
   tokenIds: readonly number[],
   asked: Asked,
   sampling: SamplingParams,
-  { maxModelLen, vocabSize }: ServedModel,
+  { maxModelLen, vocabSize, eosTokenIds }: ServedModel,
 ): void {
   const field = asked.promptField;
   const refuse = (message: string, param: string): never => {
@@ -22,6 +22,17 @@ export function checkPrompt(
   if (tokenIds.length === 0) refuse(`${field} has no tokens: give at least one`, field);
   known(tokenIds, field, 'token id ');
   known(sampling.stopTokenIds, 'stop_token_ids', '');
+  const { allowedTokenIds } = sampling;
+  if (allowedTokenIds) {
+    known(allowedTokenIds, 'allowed_token_ids', '');
+    const never = neverDrawn(sampling, eosTokenIds);
+    if (allowedTokenIds.every((id) => never.has(id))) {
+      refuse(
+        'allowed_token_ids holds only what bad_words and min_tokens forbid: allow another token',
+        'allowed_token_ids',
+      );
+    }
+  }
   if (tokenIds.length + 1 > maxModelLen) {
     refuse(
       `${field} has ${tokenIds.length} tokens: the model's context of ${maxModelLen} must hold one more; shorten it`,
@@ -40,4 +51,13 @@ export function checkPrompt(
       'min_tokens',
     );
   }
+}
+
+/** At an answer's first token. */
+function neverDrawn(
+  { badWordsTokenIds = [], minTokens, stopTokenIds }: SamplingParams,
+  eosTokenIds: readonly number[],
+): Set<number> {
+  const words = badWordsTokenIds.filter(({ length }) => length === 1).flat();
+  return new Set(minTokens > 0 ? [...words, ...eosTokenIds, ...stopTokenIds] : words);
 }

@@ -46,8 +46,6 @@ export const refusedFields = {
   length_penalty: only('1: penalties are not served', 1),
   min_p: only('0: min_p is not served', 0),
   logit_bias: nothing('logit_bias', {}),
-  bad_words: nothing('bad_words', []),
-  allowed_token_ids: nothing('allowed_token_ids'),
   logits_processors: nothing('logits_processors', []),
   truncate_prompt_tokens: only('nothing: prompts are not truncated; shorten it'),
   prompt_embeds: nothing('prompt_embeds'),

@@ -16,8 +16,6 @@ const refused: [string, unknown][] = [
   ['guided_choice', ['a']],
   ['guided_grammar', 'root ::= "a"'],
   ['response_format', { type: 'json_object' }],
-  ['bad_words', ['a']],
-  ['allowed_token_ids', [1]],
   ['tools', [{}]],
   ['tool_choice', 'required'],
   ['tool_choice', { type: 'function', function: { name: 'f' } }],
