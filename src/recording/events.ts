@@ -16,7 +16,7 @@ const side = z.enum(['prefill', 'decode']);
 const mode = z.enum(MODES);
 
 const BLOCK_STATES = [
-  'free', // nothing in it
+  'free', // nobody's: nothing in it yet, or what was left there and nothing finds any more
   'computed', // in use: this engine computed its KV
   'hit', // in use: found in this engine's own prefix cache
   'arriving', // in use: its KV is on the way

@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
 import { StageBar } from '../views/stage-bar.tsx';
-import { isConversation } from '../views/story.ts';
+import { isConversation, reader } from '../views/story.ts';
 
 export function Chat({ session }: { session: Session }) {
   const { state } = session;
@@ -28,17 +28,34 @@ function TurnList({
   const end = useRef<HTMLOListElement>(null);
   const last = turns.at(-1);
   const scaleMs = Math.max(...turns.map((turn) => turn.result?.ttft_ms ?? 0), 1);
-  // Follows the answer only while the reader is at the end.
+  const follows = useRef(true);
+  useEffect(() => {
+    follows.current = true;
+  }, [turns.length]);
+  // Follows the newest turn, until the reader scrolls up to read an older one.
   useEffect(() => {
     const list = end.current;
-    if (list && list.scrollHeight - list.scrollTop - list.clientHeight < 200)
-      list.scrollTop = list.scrollHeight;
-  }, [last?.tokens, last?.endMs, turns.length]);
+    if (list && follows.current) list.scrollTop = list.scrollHeight;
+  }, [last?.turnId, last?.tokens, last?.endMs]);
   if (turns.length === 0) {
     return <p class="chat-empty">Nobody said anything yet. Ask below, or press Play.</p>;
   }
   return (
-    <ol class="chat-turns" ref={end} aria-live="polite" aria-relevant="additions">
+    <ol
+      class="chat-turns"
+      ref={end}
+      aria-live="polite"
+      aria-relevant="additions"
+      onWheel={(event) => {
+        if (event.deltaY < 0) follows.current = false;
+      }}
+      onTouchMove={() => {
+        follows.current = false;
+      }}
+      onScroll={({ currentTarget: list }) => {
+        if (list.scrollHeight - list.scrollTop - list.clientHeight < 8) follows.current = true;
+      }}
+    >
       {turns.map((turn) => (
         <Turn
           key={turn.turnId}
@@ -77,7 +94,7 @@ function Account({ turn, scaleMs }: { turn: TurnView; scaleMs: number }) {
   const { prompt_tokens, local_hit_tokens, pulled_tokens, computed_tokens } = result;
   const parts = [
     pulled_tokens > 0 && `${pulled_tokens} pulled from D`,
-    local_hit_tokens > 0 && `${local_hit_tokens} found on ${turn.mode === 'monolithic' ? 'the engine' : 'P'}`,
+    local_hit_tokens > 0 && `${local_hit_tokens} found on ${reader(turn).replace('The', 'the')}`,
     `${computed_tokens} computed`,
   ].filter(Boolean);
   return (

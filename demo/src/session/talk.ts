@@ -76,6 +76,14 @@ export class Talk {
     return this.#chat.edit(from, to);
   }
 
+  /** Engines that were emptied compute what was said once more. False when nothing was said yet. */
+  async takeAlong(signal: AbortSignal): Promise<boolean> {
+    const { engines, settings } = this.#bench;
+    const told = [this.#chat, this.#second].filter((conversation) => (conversation?.asked ?? 0) > 0);
+    for (const conversation of told) await conversation!.retell(engines.running!.recorder, settings, signal);
+    return told.length > 0;
+  }
+
   /** Begins a new conversation; D's blocks of the old one are released. */
   async forget(): Promise<void> {
     const recorder = this.#bench.engines.running?.recorder;

@@ -55,12 +55,29 @@ function opening(status: Status): Story {
   };
 }
 
+/** Who computes a turn's prompt. */
+export function reader({ mode, turn }: Pick<TurnView, 'mode' | 'turn'>): 'P' | 'D' | 'The engine' {
+  if (mode === 'monolithic') return 'The engine';
+  return mode === 'decode-local' && turn > 1 ? 'D' : 'P';
+}
+
 function underWay(turn: TurnView, pull: TransferView | null, over: TransferView | null): Story {
   if (turn.mode === 'monolithic') {
     return {
       tone: 'plain',
       headline: 'One engine reads and writes',
       detail: 'Nothing is copied in this mode: it is the reference.',
+    };
+  }
+  if (reader(turn) === 'D') {
+    return {
+      tone: 'd',
+      headline:
+        turn.firstTokenMs === null
+          ? `D reads turn ${turn.turn} by itself`
+          : 'D writes the answer, token by token',
+      detail:
+        'From the second turn on D has what was said before: it computes the new question alone, and P rests.',
     };
   }
   if (turn.firstTokenMs !== null) {
@@ -109,14 +126,23 @@ const pulledDetail = (pull: TransferView): string =>
     ? ''
     : `Copied in ${ms(pull.endMs - pull.startMs)}, ${rate(pull.bytes, pull.endMs - pull.startMs)}${pull.throttled ? ' over a modelled link' : ''}.`;
 
-function ended({ result, turn, mode }: TurnView, pull: TransferView | null, facts: StoryFacts): Story {
+function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): Story {
+  const { result, turn, mode } = view;
   if (result === null) return { tone: 'plain', headline: `Turn ${turn} ended`, detail: '' };
+  const who = reader(view);
   const ttft = `First token after ${ms(result.ttft_ms)}.`;
   if (result.pulled_tokens > 0 && pull) {
     return {
       tone: 'pull',
       headline: `${cameBack(pull)}: ${plural(result.pulled_tokens, 'token')} that P did not compute again`,
       detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
+    };
+  }
+  if (turn === 1 && mode === 'monolithic') {
+    return {
+      tone: 'plain',
+      headline: `One engine computed ${plural(result.computed_tokens, 'prompt token')} and wrote ${result.output_tokens}`,
+      detail: `${ttft} While it reads a prompt nobody else gets a token from it.`,
     };
   }
   if (turn === 1) {
@@ -132,9 +158,9 @@ function ended({ result, turn, mode }: TurnView, pull: TransferView | null, fact
       ? ' D had nothing of this conversation to give back; on the next turn it will.'
       : '';
   return {
-    tone: mode === 'bidirectional' ? 'plain' : 'p',
-    headline: `P computed ${plural(result.computed_tokens, 'token')} to answer turn ${turn}`,
-    detail: `${ttft}${result.local_hit_tokens > 0 ? ` ${plural(result.local_hit_tokens, 'token')} were in P's own cache.` : ''}${why}`,
+    tone: mode === 'bidirectional' || who === 'The engine' ? 'plain' : who === 'D' ? 'd' : 'p',
+    headline: `${who} computed ${plural(result.computed_tokens, 'token')} to answer turn ${turn}`,
+    detail: `${ttft}${result.local_hit_tokens > 0 ? ` ${plural(result.local_hit_tokens, 'token')} were in ${who === 'P' ? "P's" : 'its'} own cache.` : ''}${why}`,
   };
 }
 
