@@ -32,21 +32,23 @@ export class BlockViews {
     this.#decode = decode;
   }
 
-  /** `again`: the conversation's last turn once more, not one more. Returns which it is, from 1 on. */
+  /** `again`: the conversation's last turn once more, not one more. Tells which it is, from 1 on, and the first token that differs from what was said. */
   turnStarted(
     turnId: string,
     conversation: string,
     promptTokenIds: readonly number[],
     again: boolean = false,
-  ): number {
-    const before = this.#lastOf.get(conversation)?.bounds ?? [];
+  ): { turn: number; differsAt: number | null } {
+    const last = this.#lastOf.get(conversation);
+    const before = last?.bounds ?? [];
     const question = promptTokenIds.length;
     const bounds = [...(again ? before.slice(0, -1) : before), { question, answer: question }];
     const sequence = { conversation, tokenIds: [...promptTokenIds], bounds, requestIds: [] };
     this.#sequences.set(turnId, sequence);
     this.#lastOf.set(conversation, sequence);
     if (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
-    return bounds.length;
+    const differsAt = last?.tokenIds.findIndex((id, i) => promptTokenIds[i] !== id) ?? -1;
+    return { turn: bounds.length, differsAt: differsAt < 0 ? null : differsAt };
   }
 
   /** A request of a turn that was told of. */

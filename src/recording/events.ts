@@ -187,10 +187,14 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     mode,
     question: z.string(),
     edited: z.boolean().describe('The history was changed since the last turn.'),
+    differsAt: count
+      .exactOptional()
+      .describe('First token of the prompt that is not the one that the engines have KV of.'),
   }),
   event('token', { turnId, text: z.string(), tokens: count }),
   event('turn_ended', { turnId, result: recordedTurnSchema }),
   event('turn_failed', { turnId, message: z.string() }),
+  event('history_edited', { conversation: z.string(), from: z.string(), to: z.string() }),
   event('conversation_ended', { conversation: z.string() }),
   event('spans', { spans: z.array(spanSchema) }),
   event('transfer_started', {

@@ -187,7 +187,8 @@ export class Recorder {
   /** Turns are counted here: the cluster's count begins anew when its engines are set. */
   #turn({ turnId, conversationId, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
     const again = this.#retold.has(conversationId);
-    const turn = this.#views.turnStarted(turnId, conversationId, promptTokenIds, again);
+    const told = this.#views.turnStarted(turnId, conversationId, promptTokenIds, again);
+    const { turn, differsAt } = told;
     if (again) this.#turnOf.set(conversationId, { turnId, turn });
     // Measurements ask the cluster itself: their blocks are shown, their turns are no part of what is said.
     const asked = this.#asked.get(conversationId);
@@ -203,6 +204,7 @@ export class Recorder {
       mode: this.#cluster.mode,
       question,
       edited,
+      ...(differsAt === null ? {} : { differsAt }),
     });
     void this.poll();
   }

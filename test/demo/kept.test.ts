@@ -103,9 +103,28 @@ describe('a conversation', () => {
     expect(over).toBe(0);
   });
 
-  test('nothing went wrong on the console', () => {
+  test('nothing went wrong on the console, and nothing was asked for in vain', () => {
     expect(opened.errors).toEqual([]);
   });
+});
+
+test('a history that was rewritten is seen so: in the chat, in the blocks, in the headline', async () => {
+  const { page } = await open('#lesson=8');
+  await ask(page, 'My name is Ada and my boat is mira.');
+  await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
+  const chat = page.getByRole('region', { name: 'Conversation' });
+  expect(await chat.locator('del').first().innerText()).toBe('mira');
+  expect(await chat.locator('ins').first().innerText()).toBe('luna');
+  const turn = await ask(page, 'What is my boat?');
+  expect(turn.answer).toContain('mira');
+  const story = page.getByRole('region', { name: 'What happens now' });
+  expect(await story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
+  await page.evaluate('kvferry.actions.begin({ tokenCheck: true })');
+  await untilReady(page);
+  await ask(page, 'My name is Ada and my boat is mira.');
+  await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
+  expect((await ask(page, 'What is my boat?')).answer).toContain('luna');
+  expect(await story.innerText()).not.toContain('Wrong KV');
 });
 
 describe('the address', () => {
@@ -137,6 +156,37 @@ describe('the address', () => {
     expect(await page.evaluate("document.activeElement.classList.contains('stage')")).toBe(true);
     expect((await readState(page)).settings).toMatchObject({ mode: 'unidirectional', threshold: 7 });
   });
+});
+
+test('a model that was dropped before a reload gives way to the shipped one, with a word', async () => {
+  const { page } = await open('#model=dropped+mine&turns=0');
+  const { settings, notes, alive } = await readState(page);
+  expect(settings).toMatchObject({ model: 'recall' });
+  expect(notes.join(' ')).toContain('drop them again');
+  expect(alive).toEqual({ prefill: true, decode: true });
+});
+
+test('on a phone each heading stands beside its own blocks', async () => {
+  const { page } = await openPage(browser, `${served.url}#model=nano&turns=0`, { width: 390, height: 844 });
+  await untilReady(page);
+  const top = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
+  const stage = await top('.engines .stage');
+  expect(await top('.engine-heading.is-p')).toBeLessThan(stage);
+  expect(await top('.engine-heading.is-d')).toBeGreaterThan(stage);
+});
+
+test('the wheel zooms the timeline under a pointer that was moved there', async () => {
+  const { page } = await open('#model=nano&turns=0');
+  await ask(page, 'Hello');
+  const timeline = page.locator('.timeline-canvas');
+  await timeline.scrollIntoViewIfNeeded();
+  const box = (await timeline.boundingBox())!;
+  await page.mouse.move(box.x + box.width / 2, box.y + 30);
+  await page.mouse.move(box.x + box.width / 2 + 5, box.y + 32);
+  const fit = page.getByRole('button', { name: 'to the first token' });
+  expect(await fit.getAttribute('aria-pressed')).toBe('true');
+  await page.mouse.wheel(0, -200);
+  await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
 });
 
 test('an emptied number field keeps what is in force', async () => {

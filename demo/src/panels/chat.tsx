@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
+import { plainly } from '../views/plain-words.ts';
 import { StageBar } from '../views/stage-bar.tsx';
 import { isConversation, reader } from '../views/story.ts';
 
@@ -74,16 +75,34 @@ function Turn({ turn, scaleMs, label }: { turn: TurnView; scaleMs: number; label
     <li class="chat-turn" data-state={running ? 'running' : turn.error ? 'failed' : 'done'}>
       <p class="chat-question">
         {label !== null && <span class="chat-label">Conversation {label}</span>}
-        {turn.question}
+        <Said text={turn.question} edits={turn.edits} />
         {turn.edited && <span class="chat-edited">history was edited</span>}
       </p>
       <p class="chat-answer" aria-busy={running}>
-        {turn.answer}
+        <Said text={turn.answer} edits={turn.edits} />
         {running && <span class="chat-caret" aria-hidden="true" />}
       </p>
-      {turn.error && <p class="chat-error">{turn.error}</p>}
+      {turn.error && <p class="chat-error">{plainly(turn.error)}</p>}
       {turn.result && <Account turn={turn} scaleMs={scaleMs} />}
     </li>
+  );
+}
+
+/** What was said; where the user rewrote it, the old word struck through beside the new one. */
+function Said({ text, edits }: { text: string } & Pick<TurnView, 'edits'>) {
+  const [edit, ...later] = edits;
+  if (!edit) return <>{text}</>;
+  return (
+    <>
+      {text
+        .split(edit.from)
+        .flatMap((part, i) => [
+          ...(i === 0
+            ? []
+            : [<del key={`del ${i}`}>{edit.from}</del>, <ins key={`ins ${i}`}>{edit.to}</ins>]),
+          <Said key={`part ${i}`} text={part} edits={later} />,
+        ])}
+    </>
   );
 }
 
@@ -103,7 +122,7 @@ function Account({ turn, scaleMs }: { turn: TurnView; scaleMs: number }) {
       <p class="chat-figures">
         <span class="number">{ms(result.ttft_ms)}</span> to the first token; of {prompt_tokens} prompt tokens{' '}
         {parts.join(', ')}
-        {result.no_pull_reason ? ` (no pull: ${result.no_pull_reason})` : ''}
+        {result.no_pull_reason ? ` (no pull: ${plainly(result.no_pull_reason)})` : ''}
       </p>
     </div>
   );

@@ -9,7 +9,7 @@ import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import { runRace } from './race.ts';
 import { parseRecording, Replay } from './replay.ts';
-import { asked, type Settings } from './settings.ts';
+import { asked, defaultSettings, type Settings } from './settings.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
@@ -42,6 +42,14 @@ class PageActions implements SessionActions {
     if (missing) {
       await this.#replayShipped(missing.message);
       return;
+    }
+    const { model } = this.#bench.settings;
+    if (!this.#bench.engines.shelf.canOpen(model)) {
+      this.#bench.setSettings({ ...this.#bench.settings, model: defaultSettings.model });
+      this.#bench.note(
+        'warning',
+        `The files of '${model}' are not in this page any more: drop them again. Until then it runs ${defaultSettings.model}.`,
+      );
     }
     await this.#bench.startEngines(this.#bench.settings);
     const { turns } = this.#bench.settings;

@@ -73,7 +73,11 @@ export class Talk {
 
   /** Returns how many messages had it. */
   edit(from: string, to: string): number {
-    return this.#chat.edit(from, to);
+    const edited = this.#chat.edit(from, to);
+    const { id: conversation } = this.#chat;
+    if (edited > 0)
+      this.#bench.emit({ kind: 'history_edited', atMs: this.#bench.nowMs(), conversation, from, to });
+    return edited;
   }
 
   /** Engines that were emptied compute what was said once more. False when nothing was said yet. */

@@ -101,6 +101,10 @@ export interface TurnView {
   question: string;
   /** The history was changed by the user before this turn. */
   edited: boolean;
+  /** First token of the prompt that is not the one that the engines had KV of; null when all are. */
+  differsAt: number | null;
+  /** What the user changed afterwards in what was said here. */
+  edits: readonly { from: string; to: string }[];
   /** As far as streamed. */
   answer: string;
   tokens: number;

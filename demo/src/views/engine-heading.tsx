@@ -1,9 +1,10 @@
 /** What an engine is and how it is: over its blocks. */
 import type { Mode, Role, SessionState } from '../session/types.ts';
 import { plural } from './format.ts';
+import { plainly } from './plain-words.ts';
 
 /** What an engine does in a mode. */
-export function doing(role: Role, mode: Mode): { letter: 'P' | 'D'; does: string } {
+function doing(role: Role, mode: Mode): { letter: 'P' | 'D'; does: string } {
   if (role === 'prefill') {
     if (mode === 'monolithic') return { letter: 'P', does: 'not used: one engine does both' };
     if (mode === 'decode-local') return { letter: 'P', does: 'prefill: reads the first prompt only' };
@@ -30,7 +31,7 @@ export function EngineHeading({ state, engine: role }: { state: SessionState; en
       </h2>
       <p class="engine-figures">
         {dead
-          ? (engine?.message.value ?? 'stopped')
+          ? plainly(engine?.message.value ?? 'stopped')
           : stats
             ? `${stats.usedBlocks} of ${plural(stats.usedBlocks + stats.freeBlocks, 'block')} in use`
             : 'starting'}

@@ -1,6 +1,7 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
 import type { Race, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
+import { plainly } from './plain-words.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
 
 export interface Story {
@@ -30,7 +31,8 @@ export function tell(given: StoryFacts): Story {
   if (race) return race;
   const turn = turns.at(-1);
   if (!turn) return opening(status);
-  if (turn.error) return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: turn.error };
+  if (turn.error)
+    return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: plainly(turn.error) };
   const own = facts.transfers.filter(
     ({ startMs, endMs }) =>
       (endMs ?? startMs) >= turn.startMs && (turn.endMs === null || startMs <= turn.endMs),
@@ -53,6 +55,12 @@ function opening(status: Status): Story {
         ? 'A recorded run: press play, and watch the blocks of KV move.'
         : 'Ask something, or press play, and watch the blocks of KV move.',
   };
+}
+
+/** Tokens from the first that differs on whose KV was pulled all the same: made from other words than the prompt's. */
+export function wrongTokens({ result, differsAt }: Pick<TurnView, 'result' | 'differsAt'>): number {
+  if (!result || differsAt === null || result.pulled_tokens === 0) return 0;
+  return Math.max(0, result.local_hit_tokens + result.pulled_tokens - differsAt);
 }
 
 /** Who computes a turn's prompt. */
@@ -131,6 +139,14 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
   if (result === null) return { tone: 'plain', headline: `Turn ${turn} ended`, detail: '' };
   const who = reader(view);
   const ttft = `First token after ${ms(result.ttft_ms)}.`;
+  const wrong = wrongTokens(view);
+  if (wrong > 0) {
+    return {
+      tone: 'bad',
+      headline: `Wrong KV: ${plural(wrong, 'pulled token')} came from words that the prompt does not have`,
+      detail: `The history was rewritten, and the token check is off: P took what D had of the old words. Compare the answer with the chat. ${ttft}`,
+    };
+  }
   if (result.pulled_tokens > 0 && pull) {
     return {
       tone: 'pull',
@@ -153,7 +169,7 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
     };
   }
   const why = result.no_pull_reason
-    ? ` Nothing was pulled: ${result.no_pull_reason.replace(/\.$/, '')}.`
+    ? ` Nothing was pulled: ${plainly(result.no_pull_reason).replace(/\.$/, '')}.`
     : mode === 'bidirectional'
       ? ' D had nothing of this conversation to give back; on the next turn it will.'
       : '';
