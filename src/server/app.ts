@@ -90,6 +90,8 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {
       const body = await bodyOf(c);
+      const host = c.req.header('Host');
+      if (service.kind === 'engine' && host !== undefined) service.askedUnder(host);
       const asked = withHeaders(checked(body, read), c);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
       const incoming = { asked, requestId, over: overSignal(c), overWhenSent: overWhenSent(c) };

@@ -6,8 +6,9 @@ import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
 import { requestOutputs } from '../router/ways.ts';
+import type { HostNames } from './host-names.ts';
 import { HttpError } from './http-error.ts';
-import { atPeer, checkKvParams } from './kv-params.ts';
+import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
 
@@ -28,17 +29,11 @@ export class OneEngineService implements EngineService {
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
   readonly #seat: number;
-  readonly #hosts: readonly string[];
+  readonly #names: HostNames;
 
-  /** `seat`: its place among the cluster's engines; `hosts`: names of this machine, beside loopback's. */
-  constructor(
-    cluster: EngineCluster,
-    seat: number,
-    model: ServedModel,
-    text: TextTools,
-    hosts: readonly string[],
-  ) {
-    this.#hosts = hosts;
+  /** `seat`: its place among the cluster's engines. */
+  constructor(cluster: EngineCluster, seat: number, model: ServedModel, text: TextTools, names: HostNames) {
+    this.#names = names;
     this.#cluster = cluster;
     this.#seat = seat;
     this.model = model;
@@ -59,6 +54,10 @@ export class OneEngineService implements EngineService {
     return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
   }
 
+  askedUnder(host: string): void {
+    this.#names.askedUnder(seatOf(this.name), host);
+  }
+
   refused(body: unknown): void {
     const offer = refusedOffer.safeParse(body).data;
     if (!offer || (offer.kv_transfer_params.remote_token_ids ?? []).length > this.model.maxModelLen) return;
@@ -73,7 +72,7 @@ export class OneEngineService implements EngineService {
     const promptTokenIds = await promptTokens(this.text, prompt, signal);
     onPrompt(promptTokenIds);
     const recompute = this.#cluster.settings.connector.loadFailurePolicy === 'recompute';
-    const rule = { peers: this.#peers(), hosts: this.#hosts, recompute };
+    const rule = { peers: this.#peers(), names: this.#names, recompute };
     return { promptTokenIds, kvTransferParams: given && checkKvParams(given, rule) };
   }
 

@@ -13,6 +13,7 @@ import { createApp } from './app.ts';
 import { ownNames } from './door.ts';
 import { OneEngineService } from './engine-service.ts';
 import { mountFleet } from './fleet-route.ts';
+import { HostNames } from './host-names.ts';
 import { keepAlive } from './keep-alive.ts';
 import { listenOn } from './listen.ts';
 import type { ServerLog } from './log.ts';
@@ -68,7 +69,8 @@ export async function startServer(
   const text = textTools(cluster.text, (long, signal) => longTexts.encode(long, signal));
   const namesOf = (host: string) => [...ownNames(host), ...options.allowedHosts];
   const hosts = namesOf(options.host);
-  const engines = cluster.engines.map((_, seat) => new OneEngineService(cluster, seat, served, text, hosts));
+  const names = new HostNames(hosts);
+  const engines = cluster.engines.map((_, seat) => new OneEngineService(cluster, seat, served, text, names));
   const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];

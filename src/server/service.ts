@@ -102,6 +102,8 @@ export interface EngineService extends Service {
   readonly kind: 'engine';
   /** The engine as it is now: another one after it was revived. */
   engine(): ServedEngine;
+  /** A client reached its port under this name, the header Host. */
+  askedUnder(host: string): void;
   /** A body was refused at the door: a holder that its kv_transfer_params name is told to free, if they are its own. */
   refused(body: unknown): void;
   /** False, and nothing done, while blocks are in use or held. */

@@ -74,7 +74,10 @@ it('a message is gone on with where it ended', async () => {
     const half = [...whole.choices[0]!.message.content].slice(0, 6).join('');
     const messages = [question, { role: 'assistant', content: half }];
     const rest = await chat({ messages, add_generation_prompt: false, continue_final_message: true });
-    expect(rest.prompt_token_ids).toEqual([...whole.prompt_token_ids, ...whole.choices[0]!.token_ids.slice(0, 6)]);
+    expect(rest.prompt_token_ids).toEqual([
+      ...whole.prompt_token_ids,
+      ...whole.choices[0]!.token_ids.slice(0, 6),
+    ]);
     // The whole answer is one message of the next turn's history, found by it.
     const said = half + rest.choices[0]!.message.content;
     const next = [question, { role: 'assistant', content: said }, { role: 'user', content: 'And?' }];
