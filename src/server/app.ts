@@ -9,6 +9,7 @@ import { checkOneReader } from './choices.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { checkModel, type GenerationDeps, respond } from './generation.ts';
 import { HttpError } from './http-error.ts';
+import type { Answered } from './http-metrics.ts';
 import { conversationIdOf, requestIdOf } from './ids.ts';
 import { bodyOf, jsonResponse } from './json.ts';
 import { requireKey } from './keys.ts';
@@ -42,6 +43,8 @@ export interface AppOptions {
   log?: ServerLog;
   /** Told of every generation request. */
   observer?: RequestObserver | null;
+  /** Told of every answer. */
+  answered?: (answered: Answered) => void;
   /** Adds routes of other files. */
   mount?: (app: Hono) => void;
 }
@@ -50,7 +53,7 @@ const DEFAULT_MAX_QUEUE = 256;
 
 export function createApp(service: PortService, options: AppOptions): Hono {
   const { log, corsOrigins = [], hosts = [] } = options;
-  const app = baseApp(service.name, log, { hosts, origins: corsOrigins });
+  const app = baseApp(service.name, log, { hosts, origins: corsOrigins }, options.answered);
   if (corsOrigins.length > 0) app.use(cors({ origin: [...corsOrigins] }));
   const { apiKey = null, adminKey = null } = options;
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));

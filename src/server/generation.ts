@@ -55,6 +55,7 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   setMaxListeners(0, signal);
   const prompts = new Prompts(asked.prompts.length);
   const leave = admission.enter(abort, choices.length);
+  deps.observer?.asked({ n: asked.n, maxTokens: choices[0]!.sampling.maxTokens });
   const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
   // Each answer meets it; without any it is nobody's.
   badWords.catch(() => {});

@@ -3,6 +3,7 @@ import type { Context, Hono } from 'hono';
 import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { EngineMetrics } from './engine-metrics.ts';
+import type { Answered } from './http-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
 import { mountKvEvents } from './kv-events-route.ts';
 import { mountKvQuery } from './kv-query.ts';
@@ -17,6 +18,8 @@ export interface Observability {
   /** What is an operator's alone: KV events, cache queries. */
   mountDetails(app: Hono): void;
   observer: RequestObserver | null;
+  /** Told of each answer of the port. */
+  answered(answered: Answered): void;
   /** Ends every open event stream. */
   close(): void;
 }
@@ -47,7 +50,9 @@ export function observeEngine(
     }),
   ];
   return {
-    observer: null,
+    // Tokens and ends are the engine's to tell.
+    observer: { asked: (request) => metrics.asked(request), token() {}, finished() {} },
+    answered: (answered) => metrics.answered(answered),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
         const stats = await service
@@ -73,6 +78,7 @@ export function observeRouter(service: RouterService): Observability {
   const metrics = new RouterMetrics(service.model.names[0]!);
   return {
     observer: metrics,
+    answered: (answered) => metrics.answered(answered),
     mountMetrics(app, isOperator) {
       app.get('/metrics', (c) => exposition(c, metrics, isOperator(c)));
     },

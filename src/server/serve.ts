@@ -87,8 +87,8 @@ export async function startServer(
       if (adminOnClientPorts) mountOnClientPort(app, seen, rule);
     };
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
-    const { observer } = observability;
-    const app = createApp(service, { ...options, observer, mount, created, admission, hosts });
+    const { observer, answered } = observability;
+    const app = createApp(service, { ...options, observer, answered, mount, created, admission, hosts });
     const server = await listenOn(app, { host: options.host, port, writeTimeoutMs });
     opened.push({ server, admission });
     return urlOf(options.host, server);

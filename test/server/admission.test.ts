@@ -43,7 +43,11 @@ describe('how many, and until when', () => {
         go = resolve;
       });
     const records: RequestRecord[] = [];
-    const observer = { token: () => {}, finished: (record: RequestRecord) => void records.push(record) };
+    const observer = {
+      asked: () => {},
+      token: () => {},
+      finished: (record: RequestRecord) => void records.push(record),
+    };
     // Two are served at once, one may wait.
     const app = stubApp(stub, { maxQueue: 1, observer });
     const open = new AbortController();
