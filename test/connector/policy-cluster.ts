@@ -124,12 +124,12 @@ class PolicyTransport implements ServingTransport {
         const batch = pairs.slice(next).filter((pair) => pair.remote < ready.numBlocks);
         const bytes = new KvModel(holder.identity.blockSize);
         for (const { group, remote: index } of batch)
-          bytes.copyBlock(holder.kv.model!, group, ready.blockIds[group]![index]!, index + 1);
+          bytes.copyBlock(holder.kv.model!, ready.blockIds[group]![index]!, placeOnTheWay(group, index));
         await this.#net.arrival();
         if (signal!.aborted) continue;
         if (this.#net.failsNext()) return emptyResult('failed', 'the test broke it', 0);
         for (const { group, remote: index, local } of batch)
-          this.kv.model!.copyBlock(bytes, group, index + 1, local);
+          this.kv.model!.copyBlock(bytes, placeOnTheWay(group, index), local);
         this.#net.blocksMoved += batch.length;
         next += batch.length;
       }
@@ -152,8 +152,8 @@ class PolicyTransport implements ServingTransport {
         this.#net.post(() => {
           const fails = this.#net.failsNext();
           const moved = fails ? pairs.slice(0, pairs.length / 2) : pairs;
-          for (const { group, remote: from, local } of moved) {
-            this.kv.model!.copyBlock(holder!.kv.model!, group, from, local);
+          for (const { remote: from, local } of moved) {
+            this.kv.model!.copyBlock(holder!.kv.model!, from, local);
           }
           this.#net.blocksMoved += moved.length;
           gate.finished();
@@ -163,6 +163,9 @@ class PolicyTransport implements ServingTransport {
     });
   }
 }
+
+/** Any id of its own for each block. */
+const placeOnTheWay = (group: number, index: number): number => 1 + index + 10_000 * group;
 
 export class PolicyNode extends TestEngine implements EngineClient {
   readonly engineId: string;
