@@ -1,4 +1,5 @@
 /** An engine without a GPU: KV that notices wrong, stale or unwritten reads, and short cuts. */
+import fc from 'fast-check';
 import type { EngineCoreConfig, KvCacheSpec } from '../../src/config/engine.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
 import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
@@ -146,6 +147,15 @@ export function request(
   const all = { ...greedy, ...sampling };
   return { requestId, promptTokenIds, sampling: all, kvTransferParams: null, cacheSalt: null, ...rest };
 }
+
+/** One to three KV cache groups, some with windows. */
+export const someGroups = fc.array(
+  fc.oneof(
+    fc.constant<KvCacheSpec>({ kind: 'full' }),
+    fc.integer({ min: 1, max: 14 }).map((window): KvCacheSpec => ({ kind: 'sliding', window })),
+  ),
+  { minLength: 1, maxLength: 3 },
+);
 
 export interface Sizes {
   blockSize?: number;

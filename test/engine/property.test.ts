@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { KvCacheSpec } from '../../src/config/engine.ts';
 import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
-import { engineConfig, request, type Sizes, TestEngine, tokens } from './fakes.ts';
+import { engineConfig, request, type Sizes, someGroups, TestEngine, tokens } from './fakes.ts';
 
 /** Few seeds and cut lengths, so that prompts share prefixes. */
 const arrival = fc.record({
@@ -21,13 +20,7 @@ const sizes = fc.record({
   maxNumBatchedTokens: fc.integer({ min: 1, max: 40 }),
   maxNumSeqs: fc.integer({ min: 1, max: 5 }),
   prefixCaching: fc.boolean(),
-  groups: fc.array(
-    fc.oneof(
-      fc.constant<KvCacheSpec>({ kind: 'full' }),
-      fc.integer({ min: 1, max: 14 }).map((window): KvCacheSpec => ({ kind: 'sliding', window })),
-    ),
-    { minLength: 1, maxLength: 3 },
-  ),
+  groups: someGroups,
 });
 
 type Arrival = typeof arrival extends fc.Arbitrary<infer T> ? T : never;
