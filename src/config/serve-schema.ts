@@ -52,6 +52,11 @@ export const serving = {
       "The operator's paths on the ports of router, P and D too, where older scripts look for them.",
     value: null,
   }),
+  faultEndpoint: flag().default(false).meta({
+    description:
+      "The operator's port takes POST /faults: engines are killed, hang or slow down, messages between them are lost or late. For testing routers and clients; every message between engines passes the main thread then.",
+    value: null,
+  }),
   corsOrigin: text("one or more origins with commas between, or '*'").nullable().default(null).meta({
     description: 'Whose pages may ask, with commas between. Left out: no other origin.',
     value: 'ORIGINS',

@@ -43,6 +43,8 @@ export interface AppOptions {
   log?: ServerLog;
   /** Told of every generation request. */
   observer?: RequestObserver | null;
+  /** What a request fails with on purpose, before it is looked at; null: nothing. */
+  failure?: () => HttpError | null;
   /** Told of every answer. */
   answered?: (answered: Answered) => void;
   /** Adds routes of other files. */
@@ -92,6 +94,8 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   };
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {
+      const failure = options.failure?.();
+      if (failure) throw failure;
       const body = await bodyOf(c);
       const host = c.req.header('Host');
       if (service.kind === 'engine' && host !== undefined) service.askedUnder(host);

@@ -5,6 +5,7 @@ import { InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
+import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
 import type { HostNames } from './host-names.ts';
 import { HttpError } from './http-error.ts';
@@ -30,10 +31,19 @@ export class OneEngineService implements EngineService {
   readonly #cluster: EngineCluster;
   readonly #seat: number;
   readonly #names: HostNames;
+  readonly #clientOf: (engine: ThreadEngine) => EngineClient;
 
-  /** `seat`: its place among the cluster's engines. */
-  constructor(cluster: EngineCluster, seat: number, model: ServedModel, text: TextTools, names: HostNames) {
+  /** `seat`: its place among the cluster's engines; `clientOf`: how requests reach an engine. */
+  constructor(
+    cluster: EngineCluster,
+    seat: number,
+    model: ServedModel,
+    text: TextTools,
+    names: HostNames,
+    clientOf: (engine: ThreadEngine) => EngineClient,
+  ) {
     this.#names = names;
+    this.#clientOf = clientOf;
     this.#cluster = cluster;
     this.#seat = seat;
     this.model = model;
@@ -81,7 +91,7 @@ export class OneEngineService implements EngineService {
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
-    const engine = this.engine();
+    const engine = this.#clientOf(this.engine());
     const { requestId, sampling, cacheSalt, signal } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
       this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });

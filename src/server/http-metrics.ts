@@ -25,7 +25,7 @@ export function httpMetrics(kit: MetricKit): (answered: Answered) => void {
     'kvferry:requests_refused_total',
     'Requests that were refused or failed, by the code that their client was told (499: it had gone).',
     'code',
-    ['400', '401', '403', '404', '405', '409', '413', '415', '499', '500', '503'],
+    ['400', '401', '403', '404', '405', '409', '413', '415', '429', '499', '500', '503'],
   );
   return ({ method, path, status }) => {
     const labels = {

@@ -4,14 +4,16 @@ import type { AddressInfo } from 'node:net';
 import type { Worker } from 'node:worker_threads';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
+import type { FaultBoard } from '../faults/board.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { droppedNote } from '../fleet/dropped-note.ts';
-import type { EngineRole } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
 import { createApp } from './app.ts';
 import { ownNames } from './door.ts';
 import { OneEngineService } from './engine-service.ts';
+import { mountFaults, portFailure } from './faults-route.ts';
 import { mountFleet } from './fleet-route.ts';
 import { HostNames } from './host-names.ts';
 import { keepAlive } from './keep-alive.ts';
@@ -38,6 +40,8 @@ export interface ServerOptions extends AccessOptions {
   writeTimeoutMs: number;
   /** What requests that say nothing are sampled with. */
   defaults: Partial<SamplingParams>;
+  /** Engines are started with seams for faults, and the admin port has /faults. */
+  faultEndpoint: boolean;
   version: string;
   log: ServerLog;
 }
@@ -52,11 +56,12 @@ export interface RunningServer {
   stop(graceMs: number): Promise<void>;
 }
 
-/** The cluster belongs to the server from now on. Throws ConfigError; the cluster is closed then. */
+/** The cluster belongs to the server from now on; `faults`: those whose seams it was started with. Throws ConfigError; the cluster is closed then. */
 export async function startServer(
   cluster: EngineCluster,
   options: ServerOptions,
   startTextThread: (model: string) => Worker,
+  faults: FaultBoard | null = null,
 ): Promise<RunningServer> {
   const { model } = cluster.info;
   const served = {
@@ -70,7 +75,10 @@ export async function startServer(
   const namesOf = (host: string) => [...ownNames(host), ...options.allowedHosts];
   const hosts = namesOf(options.host);
   const names = new HostNames(hosts);
-  const engines = cluster.engines.map((_, seat) => new OneEngineService(cluster, seat, served, text, names));
+  const clientOf = faults?.client ?? ((engine: EngineClient) => engine);
+  const engines = cluster.engines.map(
+    (_, seat) => new OneEngineService(cluster, seat, served, text, names, clientOf),
+  );
   const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
   const opened: OpenPort[] = [];
@@ -88,7 +96,20 @@ export async function startServer(
     };
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
     const { observer, answered } = observability;
-    const app = createApp(service, { ...options, observer, answered, mount, created, admission, hosts });
+    const failure = () => {
+      const fault = faults?.atPort(service.name);
+      return fault ? portFailure(fault) : null;
+    };
+    const app = createApp(service, {
+      ...options,
+      observer,
+      answered,
+      failure,
+      mount,
+      created,
+      admission,
+      hosts,
+    });
     const server = await listenOn(app, { host: options.host, port, writeTimeoutMs });
     opened.push({ server, admission });
     return urlOf(options.host, server);
@@ -96,6 +117,12 @@ export async function startServer(
   const openAdmin = async (engineUrls: readonly string[]): Promise<string> => {
     const app = adminApp(observed, { ...options, hosts: namesOf(options.adminHost) });
     mountFleet(app, cluster, engineUrls);
+    if (faults)
+      mountFaults(
+        app,
+        faults,
+        engines.map(({ name }) => name),
+      );
     const { adminHost: host, ports } = options;
     const server = await listenOn(app, { host, port: ports.admin, writeTimeoutMs });
     opened.push({ server, admission: null });
@@ -106,7 +133,15 @@ export async function startServer(
     if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
       options.log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
   });
+  if (faults) {
+    faults.kill = async (place) =>
+      engines
+        .find(({ name }) => name === place)
+        ?.engine()
+        .lab.loseDevice();
+  }
   const end = async (graceMs: number) => {
+    faults?.clear();
     for (const { observability } of observed) observability.close();
     await closePorts(opened, graceMs);
     await revival.stop();

@@ -23,6 +23,7 @@ export const serveSpec: CommandSpec = {
   examples: [
     'kvferry serve --model nano',
     'kvferry serve --model nano --pull-policy cost-aware',
+    'kvferry serve --model nano --fault-endpoint',
     'kvferry serve --model nano --prefill-port 8100 --decode-port 8200 --port 8000',
     'kvferry serve --model ./SmolLM2-135M-Instruct --served-model-name smollm2 --max-queue 32 --log-format json',
   ],
@@ -76,6 +77,7 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     corsOrigins: listed(config.corsOrigin),
     allowedHosts: listed(config.allowedHosts),
     streamingKvParams: config.streamingKvParams === 'on',
+    faultEndpoint: config.faultEndpoint,
     writeTimeoutMs: 1000 * config.writeTimeout,
     defaults: { temperature, topK, topP, maxTokens, seed },
     version: deps.version,
@@ -89,7 +91,10 @@ const listed = (names: string | null): string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== '');
 
-function banner({ urls, engineUrls, modelName }: RunningServer, { apiKey }: ServerOptions): string {
+function banner(
+  { urls, engineUrls, modelName }: RunningServer,
+  { apiKey, faultEndpoint }: ServerOptions,
+): string {
   const body = JSON.stringify({
     model: modelName,
     max_tokens: 32,
@@ -103,6 +108,9 @@ function banner({ urls, engineUrls, modelName }: RunningServer, { apiKey }: Serv
     `router   ${urls.router}   any OpenAI client: ${urls.router}/v1`,
     ...engineLines(urls, engineUrls),
     `admin    ${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`,
+    ...(faultEndpoint
+      ? [`faults   ${urls.admin}/faults   POST {"faults": [{"engine": "decode-0", "fault": "slow"}]}`]
+      : []),
     '',
     `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
     `  -d '${body.replaceAll("'", "'\\''")}'`,
