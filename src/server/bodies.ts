@@ -39,7 +39,7 @@ const endFields = {
 };
 
 /** Throws HttpError 400, where vLLM does. */
-export function promptEndOf(fields: z.output<z.ZodObject<typeof endFields>>): PromptEnd {
+function promptEndOf(fields: z.output<z.ZodObject<typeof endFields>>): PromptEnd {
   const addsPrompt = fields.add_generation_prompt ?? true;
   if (!fields.continue_final_message) return addsPrompt ? 'generation_prompt' : 'plain';
   if (!addsPrompt) return 'continue';
