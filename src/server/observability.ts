@@ -29,9 +29,9 @@ export function observeEngine(
   let { engineId } = service.engine();
   const metrics = new EngineMetrics({
     modelName: service.model.names[0]!,
-    engineIndex: indexOf(engineId),
+    engineIndex: indexOf(service.name),
     maxModelLen: service.model.maxModelLen,
-    cacheConfig: cacheConfig(cluster.settings, engineId),
+    cacheConfig: cacheConfig(cluster.settings, service.name),
   });
   const log = new KvEventLog();
   const stops = [
