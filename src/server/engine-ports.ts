@@ -60,14 +60,13 @@ export class EnginePorts {
     const wanted = first === 0 || others.length > 0 ? 0 : first + Number(/\d+$/.exec(name)?.[0] ?? 0);
     const port = await this.#open(name, wanted).catch(() => this.#open(name, 0));
     this.#byName.set(name, port);
-    this.#log.note(`${name} joined the fleet: ${port.url}`);
+    this.#log.note(`${name} listens on ${port.url}`);
   }
 
   async #left(name: string): Promise<void> {
     const port = this.#byName.get(name);
     this.#byName.delete(name);
     await port?.close();
-    this.#log.note(`${name} left the fleet`);
   }
 
   #inTurn(change: () => Promise<void>): void {

@@ -57,7 +57,7 @@ export class OneEngineService implements EngineService {
   }
 
   unhealthy(): string | null {
-    if (this.#cluster.isLeaving(this.engine())) return `engine ${this.name} is leaving the fleet`;
+    if (this.#cluster.members.isLeaving(this.engine())) return `engine ${this.name} is leaving the fleet`;
     return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
   }
 
@@ -86,7 +86,7 @@ export class OneEngineService implements EngineService {
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
     const engine = this.engine();
     // The second half of a turn under way has nowhere else to go.
-    if (this.#cluster.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
+    if (this.#cluster.members.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
       throw comeBack(`engine ${this.name} is leaving the fleet: ask another`);
     const { requestId, sampling, cacheSalt, signal } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {

@@ -1,14 +1,16 @@
 /** GET /fleet: who is in the fleet, in which state, how loaded, and where each listens. POST /fleet/scale: how many there are to be. The operator's. */
 import type { Hono } from 'hono';
 import { z } from 'zod';
+import { DRAINS } from '../config/autoscale.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { fleetIn } from '../fleet/options.ts';
 import type { ScaleReport } from '../fleet/scale-report.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
-import { DRAINS, WAIT_30S } from '../router/scaling/drain.ts';
+import { WAIT_30S } from '../router/scaling/drain.ts';
 import type { EnginePorts } from './engine-ports.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
+import type { ScalingLog } from './scaling-log.ts';
 
 const engines = () => z.number({ error: 'a whole number of engines' }).int('a whole number of engines');
 
@@ -20,7 +22,12 @@ const scaleBody = z.strictObject({
   drain_timeout: z.number({ error: 'seconds, 0 or more' }).min(0, 'seconds, 0 or more').optional(),
 });
 
-export function mountFleet(app: Hono, cluster: EngineCluster, ports: EnginePorts): void {
+export function mountFleet(
+  app: Hono,
+  cluster: EngineCluster,
+  ports: EnginePorts,
+  scalings: ScalingLog,
+): void {
   app.get('/fleet', async () => {
     const { rolesets, links } = fleetIn(cluster.settings);
     const { placement = 'pooled', link, mode } = cluster.settings;
@@ -42,6 +49,8 @@ export function mountFleet(app: Hono, cluster: EngineCluster, ports: EnginePorts
         };
       }),
       engines,
+      autoscale: scalings.autoscale,
+      events: scalings.events,
     });
   });
   app.post('/fleet/scale', async (c) => {
@@ -73,7 +82,7 @@ async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: En
     role: combined ? 'both' : role,
     roleset,
     url: ports.urls[name] ?? null,
-    state: cluster.isLeaving(engine) ? 'leaving' : ended ? 'ended' : 'serving',
+    state: cluster.members.isLeaving(engine) ? 'leaving' : ended ? 'ended' : 'serving',
     reason: ended?.message ?? null,
     start_ms: Math.round(startMs),
     load: {

@@ -2,9 +2,13 @@
 import type { Worker } from 'node:worker_threads';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
+import { startAutoscaler } from '../fleet/autoscaled.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { droppedNote } from '../fleet/dropped-note.ts';
+import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
+import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { EngineRole } from '../router/engine-client.ts';
+import type { TurnResult } from '../router/turn-types.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
 import { createApp } from './app.ts';
@@ -19,6 +23,7 @@ import { type Observability, observeEngine, observeRouter } from './observabilit
 import { adminApp, isOperator, mountOnClientPort, type Observed } from './operator.ts';
 import type { Ports } from './ports.ts';
 import { ClusterService } from './router-service.ts';
+import { ScalingLog } from './scaling-log.ts';
 import type { PortService } from './service.ts';
 import { TextThread } from './text-thread.ts';
 import { textTools } from './text-tools.ts';
@@ -36,6 +41,12 @@ export interface ServerOptions extends AccessOptions {
   defaults: Partial<SamplingParams>;
   version: string;
   log: ServerLog;
+  /** Who decides how many engines there are; absent or null: whoever asks for a number. */
+  autoscale?: AutoscaleChoice | null;
+  /** Told of each decision, for people. */
+  onDecision?: (
+    told: { kind: 'scaling'; decision: AutoscaleDecision } | { kind: 'routing'; result: TurnResult },
+  ) => void;
 }
 
 export interface RunningServer {
@@ -107,7 +118,7 @@ export async function startServer(
   };
   const admin = adminPort(() => {
     const app = adminApp([...observed], { ...options, hosts: namesOf(options.adminHost) });
-    if (engines) mountFleet(app, cluster, engines);
+    if (engines) mountFleet(app, cluster, engines, scalings);
     return app;
   });
   const openAdmin = async (): Promise<string> => {
@@ -116,12 +127,16 @@ export async function startServer(
     return urlOf(options.adminHost, server);
   };
   let engines: EnginePorts | null = null;
+  let stopScaling = () => {};
+  const scalings = new ScalingLog(cluster, options.autoscale ?? null, options.log);
   const revival = keepAlive(cluster, options.log);
   cluster.onNotice((notice) => {
+    if (notice.kind === 'turn ended') options.onDecision?.({ kind: 'routing', result: notice.result });
     if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
       options.log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
   });
   const end = async (graceMs: number) => {
+    stopScaling();
     engines?.close();
     await engines?.settled();
     for (const { observability } of observed) observability.close();
@@ -138,13 +153,23 @@ export async function startServer(
     const first = (role: EngineRole): string =>
       ofEngines[cluster.engines.find((engine) => engine.role === role)?.name ?? ''] ??
       Object.values(ofEngines)[0]!;
-    const { url: routerUrl } = await open(router, observeRouter(router), options.ports.router);
+    const observability = observeRouter(router);
+    const { url: routerUrl } = await open(router, observability, options.ports.router);
     const urls = {
       prefill: first('prefill'),
       decode: first('decode'),
       router: routerUrl,
       admin: await openAdmin(),
     };
+    if (options.autoscale)
+      stopScaling = startAutoscaler(cluster, options.autoscale, {
+        decided(decision) {
+          scalings.decided(decision);
+          observability.decided(decision);
+          options.onDecision?.({ kind: 'scaling', decision });
+        },
+        failed: (message) => scalings.failed(message),
+      });
     return { urls, engineUrls: ofEngines, modelName: served.names[0]!, stop: end };
   } catch (error) {
     await end(0);

@@ -4,7 +4,8 @@ import { RequestError } from '../../src/errors.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ScaleReport } from '../../src/fleet/scale-report.ts';
 import { finalIntegrity } from '../../src/lab/integrity.ts';
-import { DRAINS, type DrainRule } from '../../src/router/scaling/drain.ts';
+import { DRAINS } from '../../src/config/autoscale.ts';
+import type { DrainRule } from '../../src/router/scaling/drain.ts';
 import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 const seeds = [1, 2, 3, 4];

@@ -45,6 +45,7 @@ export const runSpec: CommandSpec = {
     'fleet',
     'cluster',
     'routing',
+    'explaining',
     'pages',
     'junit',
     'outputs',
