@@ -1,14 +1,14 @@
 /** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
 import { z } from 'zod';
 import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
-import { InternalError } from '../errors.ts';
+import { EngineDeadError, InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
 import type { HostNames } from './host-names.ts';
-import { HttpError } from './http-error.ts';
+import { comeBack, HttpError } from './http-error.ts';
 import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
@@ -29,14 +29,13 @@ export class OneEngineService implements EngineService {
   readonly text: TextTools;
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
-  readonly #seat: number;
   readonly #names: HostNames;
   readonly #clientOf: (engine: ThreadEngine) => EngineClient;
 
-  /** `seat`: its place among the cluster's engines; `clientOf`: how requests reach an engine. */
+  /** `name`: of its seat; `clientOf`: how requests reach an engine. */
   constructor(
     cluster: EngineCluster,
-    seat: number,
+    name: string,
     model: ServedModel,
     text: TextTools,
     names: HostNames,
@@ -45,15 +44,17 @@ export class OneEngineService implements EngineService {
     this.#names = names;
     this.#clientOf = clientOf;
     this.#cluster = cluster;
-    this.#seat = seat;
     this.model = model;
     this.text = text;
-    this.name = cluster.engines[seat]!.engineId;
+    this.name = name;
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
   engine(): ThreadEngine {
-    return this.#cluster.engines[this.#seat]!;
+    const engine = this.#cluster.engines.find(({ name }) => name === this.name);
+    // Its port closes; a client may still have come in by it.
+    if (!engine) throw new EngineDeadError(`engine ${this.name} has left the fleet: ask another`);
+    return engine;
   }
 
   async resetPrefixCache(): Promise<boolean> {
@@ -61,6 +62,7 @@ export class OneEngineService implements EngineService {
   }
 
   unhealthy(): string | null {
+    if (this.#cluster.members.isLeaving(this.engine())) return `engine ${this.name} is leaving the fleet`;
     return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
   }
 
@@ -91,7 +93,10 @@ export class OneEngineService implements EngineService {
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
-    const engine = this.#clientOf(this.engine());
+    const engine = this.engine();
+    // The second half of a turn under way has nowhere else to go.
+    if (this.#cluster.members.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
+      throw comeBack(`engine ${this.name} is leaving the fleet: ask another`);
     const { requestId, sampling, cacheSalt, signal } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
       this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });
@@ -99,7 +104,7 @@ export class OneEngineService implements EngineService {
     });
     const stopping = new AbortController();
     const outputs = requestOutputs(
-      engine,
+      this.#clientOf(engine),
       { requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt },
       { signal, stopped: stopping.signal },
     );

@@ -51,8 +51,8 @@ function strictly(fields: string) {
 /** Without a rate a kill happens now, once; everything else meets whatever it can. */
 const EVERYTHING = 100;
 
-/** `engines`: by their places. */
-export function mountFaults(app: Hono, board: FaultBoard, engines: readonly string[]): void {
+/** `engines`: by their places, as they are now. */
+export function mountFaults(app: Hono, board: FaultBoard, engines: () => readonly string[]): void {
   const shown = () =>
     jsonResponse({
       seed: board.seed,
@@ -61,7 +61,7 @@ export function mountFaults(app: Hono, board: FaultBoard, engines: readonly stri
   app.get('/faults', shown);
   app.post('/faults', async (c) => {
     const { seed = null, faults } = checked(requestSchema, await bodyOf(c));
-    for (const [i, { engine, fault }] of faults.entries()) checkPlace(i, engine, fault, engines);
+    for (const [i, { engine, fault }] of faults.entries()) checkPlace(i, engine, fault, engines());
     const added = faults.map(({ engine, fault, rate, delay_ms: delayMs }) => ({
       engine,
       fault,

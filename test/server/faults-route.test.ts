@@ -16,7 +16,7 @@ beforeEach(() => {
   const observability = { mountMetrics() {}, mountDetails() {}, observer: null, answered() {}, close() {} };
   const ports = [{ service: asService(new StubService('engine')), observability }];
   admin = adminApp(ports, { adminKey: 'secret', version: '1', log });
-  mountFaults(admin, board, ['prefill-0', 'decode-0']);
+  mountFaults(admin, board, () => ['prefill-0', 'decode-0']);
 });
 
 const key = { Authorization: 'Bearer secret' };
