@@ -60,8 +60,8 @@ export class FaultBoard {
   #injected: Injected[] = [];
   #seed = 0;
   #random = xoroshiro128plus(0);
-  #ended: Promise<void>;
-  #end = (): void => {};
+  /** Aborts when all of it ends. */
+  #over = new AbortController();
   /** Ends the engine in this place. */
   kill: (engine: string) => Promise<void> = async () => {};
 
@@ -69,9 +69,9 @@ export class FaultBoard {
     this.#clock = clock;
     this.#wires = new FaultyWires((engineId) => {
       const met = this.#draw(placeOf(engineId), SENT_FAULTS);
-      return met && { fault: met.fault, late: clock.sleep(met.delayMs), met: () => met.times++ };
+      const late = () => clock.sleep(met!.delayMs, this.#over.signal);
+      return met && { fault: met.fault, late, met: () => met.times++ };
     });
-    this.#ended = this.#untilEnd();
   }
 
   get seed(): number {
@@ -111,8 +111,8 @@ export class FaultBoard {
   /** Nothing more happens: what hung goes on, what is late arrives. */
   clear(): void {
     this.#injected = [];
-    this.#end();
-    this.#ended = this.#untilEnd();
+    this.#over.abort();
+    this.#over = new AbortController();
     this.#wires.heal();
   }
 
@@ -121,20 +121,14 @@ export class FaultBoard {
     return this.#met(engine, PORT_FAULTS)?.fault ?? null;
   }
 
-  #untilEnd(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#end = resolve;
-    });
-  }
-
   /** What holds back each output of a request that reaches the engine now. */
   #fateAt(engine: string): () => Promise<void> {
     if (this.#met(engine, ['kill'])) void this.kill(engine).catch(() => {});
-    const ended = this.#ended;
-    if (this.#met(engine, ['hang'])) return () => ended;
+    const { signal } = this.#over;
+    if (this.#met(engine, ['hang'])) return () => ended(signal);
     const slow = this.#met(engine, ['slow']);
     return async () => {
-      if (slow && this.#injected.includes(slow)) await this.#clock.sleep(slow.delayMs);
+      if (slow) await this.#clock.sleep(slow.delayMs, signal);
     };
   }
 
@@ -155,3 +149,9 @@ export class FaultBoard {
     return null;
   }
 }
+
+const ended = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });

@@ -4,7 +4,7 @@ import type { PeerMessage } from '../transport/messages.ts';
 import { FaultyDirection, type MessageFault } from './messages.ts';
 
 /** What happens to a message that was not chosen beforehand; `late`: when a late one, and what waits behind it, arrives. */
-type Chosen = { fault: MessageFault; late: Promise<void>; met: () => void } | null;
+type Chosen = { fault: MessageFault; late: () => Promise<void>; met: () => void } | null;
 
 export class FaultyWires {
   readonly #choose: (sender: string) => Chosen;
@@ -42,7 +42,7 @@ export class FaultyWires {
       const chosen = this.#choose(sender);
       if (chosen) direction.arm(chosen.fault, chosen.met);
       direction.pass(event.data as PeerMessage);
-      if (chosen?.fault === 'delay') void chosen.late.then(() => direction.heal());
+      if (chosen?.fault === 'delay') void chosen.late().then(() => direction.heal());
     });
     from.addEventListener('close', () => {
       all.delete(direction);

@@ -84,4 +84,34 @@ describe('faults on a board', () => {
     board.clear();
     await submitting;
   });
+
+  it('meet messages of whom they name, and nothing once they ended', async () => {
+    const clock = new TestClock();
+    const board = new FaultBoard(clock);
+    const at = (engineId: string, port: number) => ({ engineId, host: 'localhost', port });
+    const [ofP, ofD] = board.wire(at('prefill-0', 1), at('decode-0.2', 2));
+    const got = { p: [] as unknown[], d: [] as unknown[] };
+    ofP.onmessage = ({ data }) => void got.p.push(data.index);
+    ofD.onmessage = ({ data }) => void got.d.push(data.index);
+    const credit = (index: number) => ({ kind: 'credit', epoch: 1, transferId: 't', index, slot: 0 });
+    const arrived = (p: number[], d: number[]) => expect.poll(() => got).toEqual({ p, d });
+    await board.add([fault({ fault: 'lose' }), fault({ engine: 'prefill-0', fault: 'repeat' })], null);
+    ofD.postMessage(credit(1));
+    ofP.postMessage(credit(2));
+    await arrived([], [2, 2]);
+    await board.add([fault({ fault: 'lose', rate: 0.0001 }), fault({ fault: 'delay', delayMs: 50 })], null);
+    ofD.postMessage(credit(3));
+    await expect.poll(() => board.injected.map(({ times }) => times)).toEqual([1, 0, 1]);
+    expect(got.p).toEqual([]);
+    clock.advance(50);
+    await arrived([3], [2, 2]);
+    ofD.postMessage(credit(4));
+    await expect.poll(() => board.injected.at(-1)!.times).toBe(2);
+    board.clear();
+    await arrived([3, 4], [2, 2]);
+    ofD.postMessage(credit(5));
+    await arrived([3, 4, 5], [2, 2]);
+    ofP.close();
+    ofD.close();
+  });
 });
