@@ -70,6 +70,13 @@ export class HolderHalf {
     for (const transfer of connection?.transfers.values() ?? []) transfer.abort();
   }
 
+  /** Ends the connection and tells the reader, whose READs are then asked for anew. */
+  disconnect(why: string): void {
+    const epoch = this.#connection?.epoch;
+    this.close();
+    if (epoch !== undefined) this.#end({ epoch, transferId: '' }, 'dead', why);
+  }
+
   /** Zeros before the handshake. */
   get slabShape(): { slots: number; slotBytes: number } {
     return this.#connection

@@ -56,7 +56,7 @@ export class ReaderHalf {
       return none('failed', message);
     }
     if (this.handshake.connected !== connected) {
-      return none('dead', `the connection to '${engineId}' ended before the READ was posted.`, true);
+      return none('failed', `the connection to '${engineId}' ended before the READ was posted.`, true);
     }
     const transferId = this.#deps.nextTransferId();
     const groups = memory.blockBytes.length;
@@ -82,7 +82,7 @@ export class ReaderHalf {
     signal?.removeEventListener('abort', onAbort);
     this.#transfers.delete(transferId);
     // What else was lost nobody knows: slots of the slab may be.
-    if (transfer.lost && this.handshake.connected === connected) this.#forget(ended.message);
+    if (transfer.lost && this.handshake.connected === connected) this.disconnect(ended.message);
     return { result: ended, lost: transfer.lost };
   }
 
@@ -93,7 +93,7 @@ export class ReaderHalf {
       if (!transfer.awaitsHolder) return;
       const { engineId } = transfer.request.remote;
       this.#cancel(transfer);
-      transfer.lose('failed', `nothing was heard of '${engineId}' for ${SILENCE_MS / 1000} s.`);
+      transfer.lose(`nothing was heard of '${engineId}' for ${SILENCE_MS / 1000} s.`);
     }
   }
 
@@ -118,13 +118,14 @@ export class ReaderHalf {
     const transfer = this.#transfers.get(message.transferId);
     if (message.outcome === 'done') transfer?.allPosted();
     else if (message.outcome !== 'dead') transfer?.end(message.outcome, message.message);
-    else this.#forget(message.message);
+    else this.disconnect(message.message);
   }
 
-  /** The connection is of no more use: the next READ shakes hands anew. */
-  #forget(message: string): void {
+  /** The connection is of no more use: every READ under way, and the next one, shakes hands anew. */
+  disconnect(message: string): void {
+    for (const each of this.#transfers.values()) this.#cancel(each);
     this.handshake.forget();
-    for (const each of this.#transfers.values()) each.lose('dead', message);
+    for (const each of this.#transfers.values()) each.lose(message);
   }
 
   async #takeChunk(chunk: ChunkMessage, connected: Connected): Promise<void> {
