@@ -82,6 +82,7 @@ export async function buildEngine(
       link: start.link,
       peerLinks: start.peerLinks,
       checksum: start.checksum,
+      silenceMs: start.silenceMs,
       enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });

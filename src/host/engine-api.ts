@@ -37,6 +37,8 @@ export interface EngineStart {
   /** To some peers, in place of `link`. */
   peerLinks: readonly PeerLink[];
   checksum: boolean;
+  /** After which a peer that says nothing is asked anew. */
+  silenceMs: number;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
   keepLogits: boolean;

@@ -6,7 +6,7 @@ import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
 import { onHost, type SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
-import { ATTEMPTS, SILENCE_MS, silence } from './deadlines.ts';
+import { ATTEMPTS, silence } from './deadlines.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
 import type { ChunkMessage, ReadEndedMessage, ToReader } from './messages.ts';
 import { slotView } from './slab.ts';
@@ -88,12 +88,13 @@ export class ReaderHalf {
 
   /** Ends it when its holder is silent. */
   async #watch(transfer: Transfer, over: AbortSignal): Promise<void> {
+    const { clock, silenceMs } = this.#deps;
     const news = () => transfer.news;
-    while (await silence(this.#deps.clock, news, over)) {
+    while (await silence(clock, silenceMs, news, over)) {
       if (!transfer.awaitsHolder) return;
       const { engineId } = transfer.request.remote;
       this.#cancel(transfer);
-      transfer.lose(`nothing was heard of '${engineId}' for ${SILENCE_MS / 1000} s.`);
+      transfer.lose(`nothing was heard of '${engineId}' for ${silenceMs / 1000} s.`);
     }
   }
 

@@ -20,13 +20,13 @@ import {
 const pairs = pairsOf(range(1, 10), range(1, 10));
 
 /** Reader and holder with one clock; `lose` says of each message whether it is lost. */
-function losing(lose: (message: PeerMessage) => boolean) {
-  return wired((message) => (lose(message) ? 0 : 1));
+function losing(lose: (message: PeerMessage) => boolean, silenceMs?: number) {
+  return wired((message) => (lose(message) ? 0 : 1), silenceMs);
 }
 
-function wired(copies: (message: PeerMessage) => number) {
+function wired(copies: (message: PeerMessage) => number, silenceMs?: number) {
   const clock = new TestClock();
-  const sizes = { clock, slots: 2, chunkBytes: 200 };
+  const sizes = { clock, slots: 2, chunkBytes: 200, ...(silenceMs ? { silenceMs } : {}) };
   const reader = makeEngine('reader', { memory: new TestMemory(), ...sizes });
   const holder = makeEngine('holder', sizes);
   connect(reader, holder, copies);
@@ -98,6 +98,17 @@ describe('who never answers', () => {
     expect(result).toMatchObject({ outcome: 'failed', message: expect.stringContaining('20 s') });
     expect(clock.now() - start).toBe(60_000);
   });
+
+  it.each(['hello', 'read', 'credit'] as const)(
+    "'%s': after the silence that it was made with",
+    async (kind) => {
+      const { reader, holder, clock } = losing((message) => message.kind === kind, 3000);
+      const start = clock.now();
+      const result = await withSkippedTime(clock, read(reader, holder, pairs));
+      expect(result.outcome).toBe('failed');
+      expect(clock.now() - start).toBe(9000);
+    },
+  );
 
   it('keeps neither the clock offset nor a notification waiting', async () => {
     const { reader, holder, clock } = losing(({ kind }) => kind === 'hello');
