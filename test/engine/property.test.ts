@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { engineConfig, request, type Sizes, TestEngine, tokens } from './fakes.ts';
+import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
+import { engineConfig, request, type Sizes, someGroups, TestEngine, tokens } from './fakes.ts';
 
 /** Few seeds and cut lengths, so that prompts share prefixes. */
 const arrival = fc.record({
@@ -19,6 +20,7 @@ const sizes = fc.record({
   maxNumBatchedTokens: fc.integer({ min: 1, max: 40 }),
   maxNumSeqs: fc.integer({ min: 1, max: 5 }),
   prefixCaching: fc.boolean(),
+  groups: someGroups,
 });
 
 type Arrival = typeof arrival extends fc.Arbitrary<infer T> ? T : never;
@@ -88,11 +90,11 @@ it('whatever arrives, is aborted, preempted, evicted or dies: every token sees i
       sizes,
       fc.oneof(
         { weight: 3, arbitrary: fc.constant(null) },
-        { weight: 1, arbitrary: fc.integer({ min: 1, max: 30 }) },
+        { weight: 1, arbitrary: fc.integer({ min: 1, max: 40 }) },
       ),
       async (arrivals, { spareBlocks, ...rest }, diesAtBatch) => {
         const largest = Math.max(...arrivals.map((one) => one.promptLength + one.maxTokens - 1));
-        const numBlocks = 1 + Math.ceil(largest / rest.blockSize) + spareBlocks;
+        const numBlocks = 1 + mostBlocksInAll(largest, engineConfig(rest)) + spareBlocks;
         const { engine, died } = await crowded(arrivals, { ...rest, numBlocks }, diesAtBatch);
         const reference = await alone(arrivals);
         if (died) {
@@ -128,7 +130,7 @@ it('whatever arrives, is aborted, preempted, evicted or dies: every token sees i
       },
     ),
     // One seed: what the counts below ask for does not depend on luck.
-    { numRuns: 200, seed: 20261120 },
+    { numRuns: 400, seed: 20261122 },
   );
   // The cases must reach what they are for.
   expect(preemptions).toBeGreaterThan(20);
