@@ -130,6 +130,14 @@ it('what is slow is not lost: a holder that takes minutes says that it is at it'
   expect(holder.pins.finished).toBe(1);
 });
 
+it('nor is a reader whose own device takes minutes, once the holder has posted all', async () => {
+  const { reader, holder, clock } = losing(() => false);
+  reader.memory.onCommit = () => clock.sleep(300_000);
+  const few = pairsOf([1, 2], [1, 2]);
+  expect((await withSkippedTime(clock, read(reader, holder, few))).outcome).toBe('done');
+  expect(holder.pins.finished).toBe(1);
+});
+
 it('a clock that jumps is no silence', async () => {
   const { reader, holder, clock } = losing(() => false);
   let go = () => {};
