@@ -7,7 +7,7 @@ import { CLAIM, pairsOf } from './helpers.ts';
 const remote = { engineId: 'h', host: 'localhost', port: 1 };
 const BYTES = [10, 20];
 
-function transfer({ streamed = false, now = () => 500 } = {}) {
+function transfer({ streamed = false, now = (): number => 500 } = {}) {
   const pairs = [...pairsOf([1, 2, 3], [11, 12, 13]), ...pairsOf([4], [14], 1)];
   const request = { remote, remoteRequestId: 'r', claim: CLAIM, pairs, requestId: 'q', streamed };
   return new Transfer('t', request, 2, 100, now);
