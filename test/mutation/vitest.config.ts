@@ -7,7 +7,7 @@ import { defineConfig } from 'vitest/config';
 const TESTED_BY: Record<string, string[]> = {
   engine: ['test/engine', 'test/connector/scheduler-side*'],
   connector: ['test/connector'],
-  transport: ['test/transport'],
+  transport: ['test/transport', 'test/connector/streams*', 'test/connector/worker-side*'],
   router: ['test/router'],
 };
 

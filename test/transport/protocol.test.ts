@@ -122,19 +122,31 @@ function interposed(
 }
 
 describe('a chunk that cannot be meant', () => {
-  const spoils: [string, (message: PeerMessage) => unknown][] = [
-    ['of blocks nobody asked for', (m) => (m.kind === 'chunk' ? { ...m, first: 100 } : m)],
-    ['of the wrong length', (m) => (m.kind === 'chunk' ? { ...m, byteLength: 1 } : m)],
-    ['outside of the slab', (m) => (m.kind === 'chunk' ? { ...m, slot: 1000 } : m)],
-    ['twice', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m)],
-    ['lost on the way', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m)],
+  const meant = 'what the holder sent cannot be meant: chunk 0 ';
+  const spoils: [what: string, spoil: (message: PeerMessage) => unknown, told: string][] = [
+    [
+      'of blocks nobody asked for',
+      (m) => (m.kind === 'chunk' ? { ...m, first: 100 } : m),
+      `${meant}names blocks 100`,
+    ],
+    ['of the wrong length', (m) => (m.kind === 'chunk' ? { ...m, byteLength: 1 } : m), `${meant}has 1 bytes`],
+    [
+      'outside of the slab',
+      (m) => (m.kind === 'chunk' ? { ...m, slot: 4 } : m),
+      'chunk 0 does not lie in a slot of the slab',
+    ],
+    ['twice', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m), 'blocks'],
+    ['lost on the way', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m), 'the holder sent'],
   ];
-  for (const [what, spoil] of spoils) {
+  for (const [what, spoil, told] of spoils) {
     it(`${what} fails the transfer`, async () => {
       const reader = makeEngine('reader');
       const holder = makeEngine('holder');
       const ports = interposed(reader, holder, spoil);
-      expect((await read(reader, holder, some)).outcome).toBe('failed');
+      const result = await read(reader, holder, some);
+      expect(result).toMatchObject({ outcome: 'failed', message: expect.stringContaining(told) });
+      await turns();
+      expect(holder.pins.held).toBe(0);
       for (const port of ports) port.close();
     });
   }
