@@ -180,12 +180,11 @@ it('a link holds from the next chunk on, unless the peer has one of its own', as
   const clock = new TestClock();
   const reader = makeEngine('reader', { clock, memory: new TestMemory() });
   const near = makeEngine('near', { clock, memory: new TestMemory() });
-  const holder = makeEngine('holder', {
-    clock,
-    peerLinks: [{ port: near.address.port, link: parseLink('96000') }],
-  });
+  const holder = makeEngine('holder', { clock });
   connect(reader, holder);
-  connect(near, holder);
+  const { port1, port2 } = new MessageChannel();
+  near.transport.addPeer(port1, holder.address);
+  holder.transport.addPeer(port2, near.address, parseLink('96000'));
   const one = pairsOf([1], [1]);
   const linkMs = async (engine: typeof reader) =>
     (await withSkippedTime(clock, read(engine, holder, one))).stages.linkMs;
