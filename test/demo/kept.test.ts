@@ -25,7 +25,7 @@ afterAll(async () => {
 });
 
 const open = async (hash: string): Promise<OpenedPage> => {
-  const opened = await openPage(browser, `${served.url}${hash}`);
+  const opened = await openPage(browser, `${served.url}${hash}&speed=live`);
   await untilReady(opened.page);
   return opened;
 };
@@ -167,7 +167,10 @@ test('a model that was dropped before a reload gives way to the shipped one, wit
 });
 
 test('on a phone each heading stands beside its own blocks', async () => {
-  const { page } = await openPage(browser, `${served.url}#model=nano&turns=0`, { width: 390, height: 844 });
+  const { page } = await openPage(browser, `${served.url}#model=nano&turns=0&speed=live`, {
+    width: 390,
+    height: 844,
+  });
   await untilReady(page);
   const top = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
   const stage = await top('.engines .stage');

@@ -18,6 +18,8 @@ export interface AppProps {
   tools: ComponentChildren;
   /** Play, pause, step, reset and the mode: above the drawings. */
   transport: ComponentChildren;
+  /** The clock of what is shown: below the engines. */
+  time: ComponentChildren;
   /** The conversation and its field; below the lesson. */
   chat: ComponentChildren;
   /** All settings, and what can be broken on purpose. */
@@ -28,7 +30,7 @@ export interface AppProps {
   lesson: ComponentChildren;
 }
 
-export function App({ session, tools, transport, chat, settings, banner, lesson }: AppProps) {
+export function App({ session, tools, transport, time, chat, settings, banner, lesson }: AppProps) {
   return (
     <div class="page">
       {/* No link: the address holds the settings. */}
@@ -59,7 +61,7 @@ export function App({ session, tools, transport, chat, settings, banner, lesson 
             <StoryView session={session} />
             <div class="transport">{transport}</div>
           </div>
-          <EnginesView session={session} />
+          <EnginesView session={session} time={time} />
           <TimelineView session={session} />
           <div class="pair">
             <RaceView session={session} />

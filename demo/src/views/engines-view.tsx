@@ -1,5 +1,6 @@
 /** The two engines: their blocks, the slab between, copies as they happen; pointing or arrow keys show a block's content. */
 import { useComputed, useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { BlockInspector } from './block-inspector.tsx';
@@ -12,7 +13,7 @@ import { StagePicture } from './stage-picture.ts';
 import { Surface } from './surface.tsx';
 import { TransferNews } from './transfer-news.tsx';
 
-export function EnginesView({ session: { state } }: { session: Session }) {
+export function EnginesView({ session: { state }, time }: { session: Session; time: ComponentChildren }) {
   const focus = useSignal<Focus | null>(null);
   const picture = useMemo(() => new StagePicture(state), [state]);
   const redraw = useRef(() => {});
@@ -83,6 +84,7 @@ export function EnginesView({ session: { state } }: { session: Session }) {
           }}
         />
       </div>
+      {time}
       <BlockLegend />
       <BlockInspector focus={focus} block={block} state={state} />
       <TransferNews state={state} />
