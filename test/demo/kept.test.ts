@@ -6,6 +6,7 @@ import {
   ask,
   type OpenedPage,
   openPage,
+  openSettings,
   readState,
   type ServedPage,
   servePage,
@@ -194,6 +195,7 @@ test('the wheel zooms the timeline under a pointer that was moved there', async 
 
 test('an emptied number field keeps what is in force', async () => {
   const { page } = await open('#model=nano&turns=0');
+  await openSettings(page);
   const field = page.getByLabel("P's pool, blocks");
   await field.fill('');
   await field.blur();

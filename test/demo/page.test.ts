@@ -1,12 +1,14 @@
 /** The page in a real browser: engines on a software GPU, and without any. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { lessons } from '../../demo/src/lessons/index.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
 import {
   ask,
   type OpenedPage,
   openPage,
+  openSettings,
   readState,
   type ServedPage,
   servePage,
@@ -82,10 +84,12 @@ describe('with WebGPU', () => {
 
   test('a threshold out of reach lets P compute, and says why', async () => {
     const { page } = opened;
+    await openSettings(page);
     const threshold = page.getByLabel('Recompute threshold, tokens');
     await threshold.fill('100000');
     await threshold.press('Enter');
     await threshold.blur();
+    await page.keyboard.press('Escape');
     await until(page, "state.settings.value.threshold === 100000 && state.status.value.phase === 'ready'");
     expect(new URL(page.url()).hash).toContain('threshold=100000');
     const turn = await ask(page, 'What did Gus find?');
@@ -177,7 +181,9 @@ describe('a streamed hand-over', () => {
   test('is chosen by a control or the address, and its blocks are known as they come', async () => {
     const { page, errors } = await openPage(browser, `${served.url}#turns=0&speed=live`);
     await untilReady(page);
+    await openSettings(page);
     await page.getByLabel('Hand-over from P to D').selectOption('streamed');
+    await page.keyboard.press('Escape');
     await until(page, "state.settings.value.handover === 'streamed' && state.status.value.phase === 'ready'");
     expect(new URL(page.url()).hash).toContain('handover=streamed');
     const turn = await ask(page, 'Tell me a story about Gus and a bear.');
@@ -223,6 +229,30 @@ describe('without WebGPU', () => {
     expect(await seriousFaults(page)).toEqual([]);
     expect(errors).toEqual([]);
   });
+
+  test.each(lessons.map(({ number, title }) => [number, title] as const))(
+    'lesson %i is watched from a link: %s',
+    async (number, title) => {
+      const { page, errors } = await openPage(browser, `${served.url}#lesson=${number}&speed=live`);
+      await until(page, "state.status.value.phase === 'recorded'");
+      const lesson = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
+      const items = lesson.locator('.lesson-task');
+      for (const [i, { todo }] of lessons[number - 1]!.tasks.entries()) {
+        expect(await items.nth(i).getAttribute('data-seen')).toBe('false');
+        await lesson.getByRole('button', { name: todo, exact: true }).click();
+        await expect
+          .poll(() => items.nth(i).getAttribute('data-seen'), {
+            timeout: 100_000,
+            message: `to be seen: ${todo}`,
+          })
+          .toBe('true');
+        await until(page, '!state.time.value.playing');
+      }
+      expect(errors).toEqual([]);
+      await page.close();
+    },
+    200_000,
+  );
 });
 
 describe('a host that sets no headers', () => {

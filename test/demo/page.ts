@@ -175,3 +175,7 @@ export async function ask(page: Page, question: string): Promise<PageState['turn
   await untilReady(page);
   return (await readState(page)).turns.at(-1)!;
 }
+
+/** The drawer with all settings. */
+export const openSettings = (page: Page): Promise<void> =>
+  page.getByRole('button', { name: 'Settings', exact: true }).click();

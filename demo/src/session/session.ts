@@ -40,7 +40,7 @@ class PageActions implements SessionActions {
     if (await reloadIsolated()) return;
     const missing = await whatIsMissing();
     if (missing) {
-      await this.#replayShipped(missing.message);
+      await this.#replayInstead(missing.message);
       return;
     }
     const { model } = this.#bench.settings;
@@ -89,7 +89,8 @@ class PageActions implements SessionActions {
     this.pause();
     const { replays, engines } = this.#bench;
     if (replays) {
-      await this.configure(change);
+      await this.configure({ lesson: change.lesson ?? null });
+      if (change.lesson) await this.#replayShipped(`recordings/lesson-${change.lesson}.json`);
       return;
     }
     await this.#bench.cancel();
@@ -284,18 +285,29 @@ class PageActions implements SessionActions {
     }
   }
 
-  async #replayShipped(missing: string): Promise<void> {
+  async #replayInstead(missing: string): Promise<void> {
+    const { lesson } = this.#bench.settings;
     try {
-      const response = await fetch(SHIPPED_RECORDING);
-      if (!response.ok) throw new Error(`the server answered ${response.status}`);
-      const recording = parseRecording(await response.text(), SHIPPED_RECORDING);
-      this.#bench.playback.load(recording);
+      await this.#replayShipped(lesson === null ? SHIPPED_RECORDING : `recordings/lesson-${lesson}.json`);
       this.#bench.note('warning', missing);
-      this.#bench.playback.play();
     } catch (error) {
-      const why = messageOf(error);
-      this.#bench.status('failed', `${missing} The recorded run could not be loaded either: ${why}.`);
+      this.#bench.status(
+        'failed',
+        `${missing} The recorded run could not be loaded either: ${messageOf(error)}.`,
+      );
     }
+  }
+
+  /** Where engines cannot run. Rejects when it cannot be loaded. */
+  async #replayShipped(name: string): Promise<void> {
+    const response = await fetch(name);
+    if (!response.ok) throw new Error(`${name} could not be loaded: the server answered ${response.status}`);
+    const recording = parseRecording(await response.text(), name);
+    const { lesson } = this.#bench.settings;
+    this.#bench.playback.load(recording);
+    this.#bench.setSettings({ ...this.#bench.settings, lesson });
+    // A lesson waits for its reader.
+    if (lesson === null) this.#bench.playback.play();
   }
 
   #followHash(): void {

@@ -22,7 +22,7 @@ export interface AppProps {
   time: ComponentChildren;
   /** The conversation and its field; below the lesson. */
   chat: ComponentChildren;
-  /** All settings, and what can be broken on purpose. */
+  /** All settings, in a drawer over the page. */
   settings: ComponentChildren;
   /** Replay's bar, or what is missing; null when there is nothing to say. */
   banner: ComponentChildren;
@@ -62,15 +62,13 @@ export function App({ session, tools, transport, time, chat, settings, banner, l
             <div class="transport">{transport}</div>
           </div>
           <EnginesView session={session} time={time} />
+          <RaceView session={session} />
           <TimelineView session={session} />
-          <div class="pair">
-            <RaceView session={session} />
-            <CrossoverView session={session} />
-          </div>
+          <CrossoverView session={session} />
           <NumbersView session={session} />
-          {settings}
         </div>
       </main>
+      {settings}
       <Foot session={session} />
     </div>
   );
