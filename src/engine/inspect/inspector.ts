@@ -18,6 +18,8 @@ export interface EngineCoreStats extends EngineCounters {
   freeBlocks: number;
   /** The null block does not count. */
   usedBlocks: number;
+  /** Used at once at most, since the policy was built. */
+  peakUsedBlocks: number;
   /** The null block counts. */
   numBlocks: number;
 }
@@ -56,6 +58,7 @@ export class Inspector {
       heldRequests: queues.held.length,
       freeBlocks,
       usedBlocks: cache.numUsable - freeBlocks,
+      peakUsedBlocks: cache.peakUsed,
       numBlocks: config.cache.numBlocks,
     };
   }
@@ -94,7 +97,7 @@ export class Inspector {
     return lookup(tokenIds, cacheSalt, this.#deps, this.#holds());
   }
 
-  /** Every block of group 0 that was ever used, by id. */
+  /** Every block that was ever used, by id. */
   blocks(): BlockFact[] {
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
   }
