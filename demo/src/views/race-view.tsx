@@ -97,10 +97,15 @@ function Lane({
       <p class="race-name">
         <strong>{name}</strong>
         <span class="race-tokens">
-          {lane.phase === 'done'
+          {lane.ttftMs !== null
             ? `${lane.computedTokens} computed, ${lane.pulledTokens} pulled${lane.bytesPulled > 0 ? ` (${bytes(lane.bytesPulled)})` : ''}`
             : PHASES[lane.phase]}
         </span>
+        {(lane.runsMs?.length ?? 0) > 1 && (
+          <span class="race-tokens">
+            {lane.runsMs!.length} runs, {ms(Math.min(...lane.runsMs!))} to {ms(Math.max(...lane.runsMs!))}
+          </span>
+        )}
         <span class="race-time number">{timeMs > 0 ? ms(timeMs) : '–'}</span>
       </p>
       <StageBar stagesMs={lane.stagesMs} scaleMs={scaleMs} elapsedMs={timeMs} />
