@@ -77,6 +77,8 @@ export interface ClusterOptions {
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
+  /** How long an engine that says nothing of a READ is waited for before it is asked anew, milliseconds; absent: 20 s. */
+  silenceMs?: number;
   /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
   autotune?: 'auto' | 'on' | 'off' | 'again';
   /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */

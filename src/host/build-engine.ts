@@ -85,6 +85,7 @@ export async function buildEngine(
       clock,
       link: start.link,
       checksum: start.checksum,
+      silenceMs: start.silenceMs,
       enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });

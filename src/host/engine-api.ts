@@ -35,6 +35,8 @@ export interface EngineStart {
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
   checksum: boolean;
+  /** After which a peer that says nothing is asked anew. */
+  silenceMs: number;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
   keepLogits: boolean;
