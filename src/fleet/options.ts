@@ -76,6 +76,7 @@ export function engineStart(
     core: engineCore(options, spec, engineIdOf(spec, life), mode),
     model: { name: options.model, weightSeed: options.weightSeed, weightDtype: options.weightDtype },
     layout: options.layout,
+    driverThreads: driverThreads(options, spec),
     compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
     peerLinks: linksOf(options, spec),
@@ -86,6 +87,11 @@ export function engineStart(
     poison: options.poison,
     fault: faultOf(options.fault, spec.role),
   };
+}
+
+/** null where all engines' drivers are alike. */
+function driverThreads({ decodeDriverThreads = true }: ClusterOptions, spec: EngineSpec): boolean | null {
+  return decodeDriverThreads ? null : spec.role === 'prefill' || spec.combined;
 }
 
 /** What an engine's policy is built from. */
