@@ -46,6 +46,7 @@ export class FakeCluster implements Cluster {
       loadMs: 12,
       compileMs: 345,
       pipelines: 9,
+      driverThreads: true,
     }));
     this.info = {
       adapter: {
