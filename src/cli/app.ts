@@ -9,6 +9,7 @@ import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
 import { serveSpec } from './commands/serve.ts';
 import { sweepSpec } from './commands/sweep.ts';
+import { traceSpec } from './commands/trace.ts';
 import { verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
@@ -20,6 +21,7 @@ const specs: readonly CommandSpec[] = [
   sweepSpec,
   calibrateSpec,
   reportSpec,
+  traceSpec,
   verifySpec,
   doctorSpec,
   exportSpec,

@@ -229,6 +229,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     endpoint: 'A server in place of engines',
     serving: 'Server',
     workload: 'Conversation',
+    trace: 'Trace',
     verify: 'Checks',
     pages: 'Report',
     junit: 'Report',

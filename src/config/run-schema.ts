@@ -22,6 +22,7 @@ import { MODES, RUN_MODES } from './modes.ts';
 import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
+import { trace } from './trace-schema.ts';
 import { tracing } from './tracing.ts';
 
 /** The model and what it runs on. */
@@ -187,6 +188,7 @@ const fieldGroups = {
   sampling,
   modes,
   workload,
+  trace,
   measuring,
   bench,
   endpoint,

@@ -24,6 +24,9 @@ const key = {
   prompt: (index: number) => 4 * index + 2,
 };
 
+const KINDS = ['block', 'answer', 'prompt'] as const;
+export const contentKind = ({ key }: Segment): (typeof KINDS)[number] => KINDS[key % 4]!;
+
 export const answerTo = (index: number, length: number): Segment[] => [
   { key: key.answer(index), from: 0, length },
 ];
@@ -85,7 +88,7 @@ export class HashedContent {
 const DENSE = 1 << 28;
 
 /** A set of numbers, small where they are. */
-class SeenIds {
+export class SeenIds {
   #bits = new Uint8Array(1 << 12);
   readonly #others = new Set<number>();
 

@@ -6,6 +6,7 @@
 import { ConfigError } from '../../errors.ts';
 import type { BadLines } from './bad-lines.ts';
 import { answerTo, freshPrompt, HashedContent, type Held } from './content.ts';
+import { prefixHashes } from './prefix-hashes.ts';
 import { checkScale, scaledBlock, scaledLengths } from './scale.ts';
 import { sliceSegments } from './tokens.ts';
 import type { TraceArrival, TraceRequest, TraceScale, TraceTurn } from './types.ts';
@@ -46,6 +47,8 @@ export class TurnMaker {
   readonly #byName = new Map<string, Earlier>();
   /** In their order, for forgetting. */
   readonly #remembered = new Map<number, Earlier>();
+  /** Of the last request that has a time of its own. */
+  #lastMs = 0;
 
   constructor(options: TurnOptions) {
     checkScale(options.scale);
@@ -59,9 +62,10 @@ export class TurnMaker {
     const { index, line, hashIds } = request;
     const lengths = scaledLengths(request, scale);
     if (this.#tooLong(request, lengths)) return null;
-    const chains = hashIds && chainsOf(hashIds);
+    const chains = hashIds && prefixHashes(hashIds, 1);
     const fullBlocks = Math.floor(request.inputTokens / scale.traceBlockSize);
     const earlier = this.#follows(request, chains);
+    if (this.#goesBack(request, earlier)) return null;
     const arrival = arrivalOf(request, earlier, scale.speedUp);
     if (!arrival) {
       bad.refuse(line, 'it has no timestamp, and no delay after an earlier turn');
@@ -101,6 +105,22 @@ export class TurnMaker {
     bad.refuse(
       line,
       `prompt and answer have ${all} tokens${divided} and the context holds ${maxModelLen}: raise --max-model-len, or divide lengths by more`,
+    );
+    return true;
+  }
+
+  /** A session's turns stand in the order of that session; all else in the order of time. */
+  #goesBack({ line, arrivalMs, origin }: TraceRequest, earlier: Earlier | null): boolean {
+    if (arrivalMs === null) return false;
+    const inSession = earlier !== null && origin.kind === 'session';
+    const beforeMs = inSession ? (earlier.arrivalMs ?? arrivalMs) : this.#lastMs;
+    if (!inSession) this.#lastMs = Math.max(this.#lastMs, arrivalMs);
+    if (arrivalMs >= beforeMs) return false;
+    const seconds = (ms: number): string => `${(ms / 1000).toFixed(3)} s`;
+    const other = inSession ? 'the turn that it follows' : 'a line before it';
+    this.#options.bad.refuse(
+      line,
+      `time goes backwards: it comes ${seconds(arrivalMs)} after the first request and ${other} ${seconds(beforeMs)}: sort the trace by time`,
     );
     return true;
   }
@@ -172,23 +192,6 @@ function holds(
 ): boolean {
   if (inputTokens <= endTokens) return false;
   return chains === null || fullBlocks === 0 || chains[fullBlocks - 1] === chain;
-}
-
-/** A number of 53 bits for each prefix of the ids. */
-function chainsOf(hashIds: readonly number[]): number[] {
-  let [high, low] = [0x243f6a88, 0x85a308d3];
-  return hashIds.map((id) => {
-    const word = Math.imul(id, 0x9e3779b1) ^ Math.imul(Math.floor(id / 2 ** 32), 0x85ebca6b);
-    high = scramble(high ^ word);
-    low = scramble(Math.imul(low, 0x01000193) + word + high);
-    return (high >>> 11) * 2 ** 32 + (low >>> 0);
-  });
-}
-
-function scramble(word: number): number {
-  let x = Math.imul(word ^ (word >>> 15), 0x2c1b3c6d);
-  x = Math.imul(x ^ (x >>> 12), 0x297a2d39);
-  return x ^ (x >>> 15);
 }
 
 /** Every turn of a trace, as it is read. */
