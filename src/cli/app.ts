@@ -5,6 +5,7 @@ import { benchSpec } from './commands/bench.ts';
 import { calibrateSpec } from './commands/calibrate.ts';
 import { doctorSpec } from './commands/doctor.ts';
 import { exportSpec } from './commands/export.ts';
+import { replaySpec } from './commands/replay.ts';
 import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
 import { serveSpec } from './commands/serve.ts';
@@ -18,6 +19,7 @@ const specs: readonly CommandSpec[] = [
   runSpec,
   serveSpec,
   benchSpec,
+  replaySpec,
   sweepSpec,
   calibrateSpec,
   reportSpec,

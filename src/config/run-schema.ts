@@ -4,7 +4,7 @@
  * vLLM's. What follows from several settings together is run.ts.
  */
 import { z } from 'zod';
-import { bench, endpoint, measuring } from './bench-schema.ts';
+import { bench, endpoint, measuring, slo } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
 import {
   anyNumber,
@@ -191,6 +191,7 @@ const fieldGroups = {
   trace,
   measuring,
   bench,
+  slo,
   endpoint,
   sweep,
   serving,
