@@ -1,5 +1,7 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
+
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { KvCacheSpec } from '../config/engine.ts';
 import type { PlacementMode } from '../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
@@ -14,12 +16,15 @@ import type { Span } from '../measure/spans.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
+import type { DrainRule } from '../router/scaling/drain.ts';
+import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
+import type { ScaleReport } from './scale-report.ts';
 import type { FleetOptions } from './seats.ts';
 
 /** Of the engines of a role. */
@@ -47,6 +52,10 @@ export interface ClusterOptions {
   layout: KvLayout;
   mode: Mode;
   blockSize: number;
+  /** What each of the model's KV cache groups keeps, for counting; absent: one that keeps everything. */
+  kvCacheGroups?: readonly KvCacheSpec[];
+  /** Windowed layers keep everything too; absent: no. */
+  allFullKv?: boolean;
   prefill: EngineOptions;
   decode: EngineOptions;
   /** Who there is, one by one; absent: `count` of each role, in one roleset. */
@@ -63,6 +72,8 @@ export interface ClusterOptions {
   routing?: RoutingChoice;
   /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
   signalAgeMs?: number;
+  /** What becomes of what an engine holds that leaves the fleet; absent: WAIT_30S. */
+  drain?: DrainRule;
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
@@ -95,8 +106,11 @@ export interface PolicyChange {
   prefillBlocks?: number;
   decodeBlocks?: number;
   tokenCheck?: boolean;
+  /** Windowed layers keep everything too. */
+  allFullKv?: boolean;
   loadFailurePolicy?: ConnectorConfig['loadFailurePolicy'];
   decoderTtlMs?: number;
+  drain?: DrainRule;
   link?: LinkSpec | null;
   handover?: Handover;
   routing?: RoutingChoice;
@@ -111,7 +125,8 @@ export interface EngineInfo {
   numBlocks: number;
   /** Bytes by purpose. */
   memory: Readonly<Record<string, number>>;
-  /** Milliseconds. */
+  /** Milliseconds from its thread's beginning to its readiness; absent: not measured. The next two, side by side, are parts of it. */
+  startMs?: number;
   loadMs: number;
   compileMs: number;
   pipelines: number;
@@ -195,6 +210,12 @@ export interface Cluster {
   checkIntegrity(): Promise<void>;
   /** Builds engines that ended anew, with empty caches; returns how many. */
   revive(): Promise<number>;
+  /**
+   * So many engines from now on, while turns go on: a new one gets turns once it is warm; a leaving one gets no more, ends
+   * those it has, and what it holds goes the way of `drain` (left out: as the cluster is set). Resolves when all that is
+   * done. Throws RequestError for what cannot be and while another change is under way, AdapterError for more than fits.
+   */
+  scale(target: ScaleTarget, drain?: DrainRule): Promise<ScaleReport>;
   /**
    * Times submits (for the 'kernels' spans of a timeline) or single kernels (which slows them) by the devices' own clocks,
    * until null stops it. False: an adapter has no timestamp-query, and nothing is timed there.

@@ -7,11 +7,11 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { TransferCounters } from '../connector/types.ts';
+import type { CacheEvent } from '../engine/cache-event.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
-import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { HeldBlocks, RefusedRequest } from '../engine/kv-connector.ts';
 import type { EngineRequest, RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
@@ -22,7 +22,7 @@ import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
-import type { LinkSpec, PeerLink } from '../transport/link.ts';
+import type { LinkSpec } from '../transport/link.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
@@ -34,8 +34,6 @@ export interface EngineStart {
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
-  /** To some peers, in place of `link`. */
-  peerLinks: readonly PeerLink[];
   checksum: boolean;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
@@ -82,7 +80,8 @@ export interface EngineBlocks {
 /** What serving takes. Every call may reject with a KvferryError. */
 export interface ServingApi {
   start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
-  addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
+  /** `link`: to this peer, in place of the engine's; null: the engine's. */
+  addPeer(peer: RemoteAddress, port: MessagePort, link: LinkSpec | null): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   /** sentMs: when it was sent, on the shared clock. */
   addRequest(request: EngineRequest, sentMs: number): Promise<void>;

@@ -198,6 +198,10 @@ export class FakeCluster implements Cluster {
     return 0;
   }
 
+  async scale() {
+    return { joined: [], left: [] };
+  }
+
   onWaiting(): () => void {
     return () => {};
   }
