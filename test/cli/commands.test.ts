@@ -48,8 +48,14 @@ describe('usage', () => {
     ],
     [['run', '--model', './no/such'], /there is no directory '.\/no\/such'/],
     [['run', '--model', 'nanno'], /there is no model 'nanno'.*did you mean 'nano'\?/],
-    [['export'], 'kvferry: nothing to export is named: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang'],
-    [['export', 'weights'], "kvferry: there is no 'weights' to export: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang"],
+    [
+      ['export'],
+      'kvferry: nothing to export is named: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang',
+    ],
+    [
+      ['export', 'weights'],
+      "kvferry: there is no 'weights' to export: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang",
+    ],
     [['export', 'tokenizer'], 'kvferry: export tokenizer has no directory: wanted export tokenizer DIR'],
     [['run', '--link', '10gbee'], /link '10gbee'.*did you mean 10gbe\?/],
     [
