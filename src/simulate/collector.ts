@@ -1,0 +1,109 @@
+/** What came of requests, kept in columns: a hundred bytes a request, however many there are. */
+import type { TurnResult } from '../router/turn-types.ts';
+
+/** One request that ended well. */
+export interface ServedRequest {
+  /** When it came, on the virtual clock. */
+  startMs: number;
+  ttftMs: number;
+  latencyMs: number;
+  promptTokens: number;
+  outputTokens: number;
+  localHitTokens: number;
+  pulledTokens: number;
+  bytesPToD: number;
+  bytesDToP: number;
+}
+
+const COLUMNS = [
+  'startMs',
+  'ttftMs',
+  'latencyMs',
+  'promptTokens',
+  'outputTokens',
+  'localHitTokens',
+  'pulledTokens',
+  'bytesPToD',
+  'bytesDToP',
+] as const satisfies readonly (keyof ServedRequest)[];
+
+const FIRST_ROOM = 1024;
+
+export class Collector {
+  count = 0;
+  /** Requests that came, whatever became of them. */
+  arrived = 0;
+  /** When the last one came, and the last one ended. */
+  lastArrivalMs = 0;
+  lastEndMs = 0;
+  /** Under way when the last one came. */
+  openAtLastArrival = 0;
+  /** Failed requests by message. */
+  readonly errors = new Map<string, number>();
+  /** Of the engines that served, by role. */
+  readonly byEngine = new Map<string, number>();
+  #columns: Record<keyof ServedRequest, Float64Array>;
+  #failed = 0;
+
+  constructor() {
+    const columns = COLUMNS.map((key) => [key, new Float64Array(FIRST_ROOM)]);
+    this.#columns = Object.fromEntries(columns) as Record<keyof ServedRequest, Float64Array>;
+  }
+
+  get open(): number {
+    return this.arrived - this.count - this.#failed;
+  }
+
+  get failed(): number {
+    return this.#failed;
+  }
+
+  arrives(atMs: number): void {
+    this.arrived++;
+    this.lastArrivalMs = atMs;
+    this.openAtLastArrival = this.open;
+  }
+
+  fails(message: string, atMs: number): void {
+    this.#failed++;
+    this.lastEndMs = Math.max(this.lastEndMs, atMs);
+    this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
+  }
+
+  /** `startMs`: when the turn was asked for. */
+  ends(startMs: number, { ttftMs, latencyMs, prompt, outputTokenIds, transfer, routed }: TurnResult): void {
+    const { promptTokens, localHitTokens, pulledTokens } = prompt;
+    const bytesPToD = transfer.pToD?.bytes ?? 0;
+    const bytesDToP = transfer.dToP?.bytes ?? 0;
+    const outputTokens = outputTokenIds.length;
+    const served = { startMs, ttftMs, latencyMs, promptTokens, outputTokens };
+    this.#add({ ...served, localHitTokens, pulledTokens, bytesPToD, bytesDToP });
+    this.lastEndMs = Math.max(this.lastEndMs, startMs + latencyMs);
+    for (const engineId of [routed?.prefill, routed?.decode])
+      if (engineId) this.byEngine.set(engineId, (this.byEngine.get(engineId) ?? 0) + 1);
+  }
+
+  /** One value of every request, in the order in which they ended. */
+  column(key: keyof ServedRequest): Float64Array {
+    return this.#columns[key].subarray(0, this.count);
+  }
+
+  /** Of the request that ended as the so-manieth; null for a single token. */
+  tpotMs(index: number): number | null {
+    const { ttftMs, latencyMs, outputTokens } = this.#columns;
+    const tokens = outputTokens[index]!;
+    return tokens > 1 ? (latencyMs[index]! - ttftMs[index]!) / (tokens - 1) : null;
+  }
+
+  #add(served: ServedRequest): void {
+    if (this.count === this.#columns.startMs.length) {
+      for (const key of COLUMNS) {
+        const longer = new Float64Array(2 * this.count);
+        longer.set(this.#columns[key]);
+        this.#columns[key] = longer;
+      }
+    }
+    for (const key of COLUMNS) this.#columns[key][this.count] = served[key];
+    this.count++;
+  }
+}
