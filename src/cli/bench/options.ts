@@ -11,13 +11,16 @@ export interface BenchOptions {
   rounds: number;
   /** true: to stdout. A string: to that file. */
   json: boolean | string;
+  /** Of the benchmark's own options, those that were given. */
+  own: Readonly<Record<string, string | undefined>>;
 }
 
-/** Prints help and ends when asked to. Throws ConfigError. */
+/** `own`: further options that take a value, with what help says of each. Prints help and ends when asked to. Throws ConfigError. */
 export function benchOptions(
   name: string,
   what: string,
   defaults: { model: string; rounds: number },
+  own: Readonly<Record<string, string>> = {},
 ): BenchOptions {
   const args = process.argv.slice(2);
   // --json may stand without a file: parseArgs wants a value.
@@ -33,6 +36,7 @@ export function benchOptions(
         model: { type: 'string', default: defaults.model },
         rounds: { type: 'string', default: String(defaults.rounds) },
         json: { type: 'string' },
+        ...Object.fromEntries(Object.keys(own).map((option) => [option, { type: 'string' as const }])),
         help: { type: 'boolean', default: false },
       },
     }));
@@ -44,7 +48,11 @@ export function benchOptions(
       `${name}: ${what}\n\n  --adapter NAME  auto, gpu, lavapipe, swiftshader or part of a name (auto)\n` +
         `  --model NAME    a preset or a directory (${defaults.model})\n` +
         `  --rounds N      rounds to measure (${defaults.rounds})\n` +
-        '  --json [FILE]   the figures as JSON, to FILE or stdout\n\n' +
+        '  --json [FILE]   the figures as JSON, to FILE or stdout\n' +
+        Object.entries(own)
+          .map(([option, says]) => `  --${`${option} FILE`.padEnd(12)}  ${says}\n`)
+          .join('') +
+        '\n' +
         `example: npm run ${name} -- --adapter lavapipe --json figures.json\n`,
     );
     process.exit(0);
@@ -58,6 +66,7 @@ export function benchOptions(
     model: String(values.model),
     rounds,
     json: values.json === undefined ? false : values.json === '' ? true : String(values.json),
+    own: Object.fromEntries(Object.keys(own).map((option) => [option, values[option] as string | undefined])),
   };
 }
 

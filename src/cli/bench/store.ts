@@ -1,0 +1,139 @@
+/**
+ * `npm run bench:store`: what a store's eviction policies cost and keep. Operations a second of each on a Zipf-like stream,
+ * how long a lookup of 1,000 hashes takes, and with `--trace FILE` (JSON lines with hash_ids, as Mooncake's) the share of a
+ * trace's blocks that a store of 1, 5 and 20% of its footprint finds. No engine runs. `--rounds`: repetitions.
+ */
+import { readFileSync } from 'node:fs';
+import { EVICTIONS, type EvictionName } from '../../config/store.ts';
+import { ConfigError, messageOf } from '../../errors.ts';
+import { quantile } from '../../measure/statistics.ts';
+import { BlockCatalog } from '../../store/catalog.ts';
+import { makeEviction } from '../../store/eviction/make.ts';
+import { Random } from '../../workload/random.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
+import { benchOptions, report, runBench, spread } from './options.ts';
+
+const OPERATIONS = 1_000_000;
+const KEYS = 100_000;
+const CAPACITY = 10_000;
+/** Operations a second, on one thread. */
+const GOAL = 1_000_000;
+const LOOKUP = 1000;
+/** Of a trace's different blocks. */
+const FOOTPRINTS = [0.01, 0.05, 0.2] as const;
+
+await runBench(async () => {
+  const options = benchOptions(
+    'bench:store',
+    "a store's eviction policies: speed, and hits on a trace",
+    { model: 'none', rounds: 7 },
+    { trace: "a trace to find hits on: JSON lines with hash_ids, as Mooncake's" },
+  );
+  const stream = skewed();
+  const speeds = EVICTIONS.map((name) => ({ name, ...speedOf(name, stream, options.rounds) }));
+  const million = (perSecond: number): string => (perSecond / 1e6).toFixed(2);
+  const speedRows = speeds.map(({ name, perSecond, lookupMs }) => [
+    name,
+    million(quantile(perSecond, 0.5)),
+    million(Math.min(...perSecond)),
+    quantile(perSecond, 0.5) >= GOAL ? 'within' : 'MISSED',
+    spread(lookupMs),
+  ]);
+  const lines = renderTable(
+    [left('policy'), ...right('M ops/s', 'least', 'goal 1.0'), ...right(`lookup of ${LOOKUP}`)],
+    speedRows,
+    plainStyle,
+  );
+  const { trace } = options.own;
+  const hits = trace === undefined ? null : hitRates(readTrace(trace));
+  if (hits) {
+    const rows = hits.rates.map(({ name, shares }) => [
+      name,
+      ...shares.map((share) => `${(100 * share).toFixed(2)}%`),
+    ]);
+    rows.push(['unbounded', ...FOOTPRINTS.map(() => `${(100 * hits.unbounded).toFixed(2)}%`)]);
+    const heads = FOOTPRINTS.map((share) => `${100 * share}%`);
+    lines.push(
+      '',
+      `Blocks found, of ${hits.asked} asked for; ${hits.different} different; the store holds so much of them:`,
+      ...renderTable([left('policy'), ...right(...heads)], rows, plainStyle),
+    );
+  }
+  report(options, lines, { operations: OPERATIONS, capacity: CAPACITY, speeds, hits });
+});
+
+/** A few keys are asked for often, most seldom: rank r about 1/r times as often as the first. */
+function skewed(): string[] {
+  const random = new Random(1);
+  const names = Array.from({ length: KEYS }, (_, i) => i.toString(16).padStart(64, '0'));
+  return Array.from({ length: OPERATIONS }, () => names[Math.floor(KEYS ** random.float()) - 1]!);
+}
+
+function speedOf(name: EvictionName, stream: readonly string[], rounds: number) {
+  const perSecond: number[] = [];
+  const lookupMs: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const policy = makeEviction(name, { capacity: CAPACITY });
+    const begun = performance.now();
+    for (const key of stream) {
+      if (policy.has(key)) policy.touch(key);
+      else policy.put(key);
+    }
+    perSecond.push((1000 * stream.length) / (performance.now() - begun));
+    lookupMs.push(lookupOf(name, stream));
+  }
+  return { perSecond, lookupMs };
+}
+
+/** All are there: the longest way through it. */
+function lookupOf(name: EvictionName, stream: readonly string[]): number {
+  const catalog = new BlockCatalog({ slots: CAPACITY, eviction: name });
+  const keys = [...new Set(stream)].slice(0, CAPACITY);
+  for (const key of keys) {
+    catalog.prepareStore(key);
+    catalog.completeStore(key, true);
+  }
+  const asked = keys.slice(-LOOKUP);
+  const begun = performance.now();
+  catalog.lookup(asked);
+  catalog.prepareLoad(asked);
+  return performance.now() - begun;
+}
+
+function readTrace(path: string): string[][] {
+  try {
+    return readFileSync(path, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => (JSON.parse(line) as { hash_ids: number[] }).hash_ids.map(String));
+  } catch (error) {
+    throw new ConfigError(
+      `--trace ${path} cannot be read: ${messageOf(error)}; wanted a file of JSON lines with hash_ids`,
+    );
+  }
+}
+
+/** As a prefix cache counts: of a request's blocks those from the first on, to the first that is missing; then all are put. */
+function hitRates(trace: readonly string[][]) {
+  const different = new Set(trace.flat()).size;
+  const asked = trace.reduce((sum, keys) => sum + keys.length, 0);
+  const rates = EVICTIONS.map((name) => ({
+    name,
+    shares: FOOTPRINTS.map((share) => found(name, Math.round(different * share), trace) / asked),
+  }));
+  return { different, asked, rates, unbounded: found('lru', different, trace) / asked };
+}
+
+function found(name: EvictionName, slots: number, trace: readonly string[][]): number {
+  const catalog = new BlockCatalog({ slots, eviction: name });
+  for (const keys of trace) {
+    const there = keys.slice(0, catalog.lookup(keys));
+    catalog.prepareLoad(there);
+    for (const key of keys.slice(there.length)) {
+      if (catalog.state(key) === 'absent' && catalog.prepareStore(key) !== null)
+        catalog.completeStore(key, true);
+    }
+    catalog.completeLoad(there);
+  }
+  return catalog.counters.hits;
+}

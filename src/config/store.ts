@@ -1,0 +1,8 @@
+/** A store of KV beside the engines: what it keeps, where, and how much of it. Plain data. */
+
+/**
+ * What goes when memory is full. s3fifo: AIBrix's variant and parameters; s3fifo-paper: the paper's; lru and arc: vLLM's
+ * eviction_policy.
+ */
+export const EVICTIONS = ['s3fifo', 's3fifo-paper', 'lru', 'arc'] as const;
+export type EvictionName = (typeof EVICTIONS)[number];

@@ -1,0 +1,62 @@
+/** A doubly linked queue of entries, which know their queue: all that a policy does to one takes the same time. */
+import type { Key } from './types.ts';
+
+export interface Entry {
+  readonly key: Key;
+  /** Uses that count; what they mean is the policy's. */
+  hotness: number;
+  queue: Queue | null;
+  /** Towards the head, the newest; null at the head. */
+  newer: Entry | null;
+  older: Entry | null;
+}
+
+export const entryOf = (key: Key): Entry => ({ key, hotness: 0, queue: null, newer: null, older: null });
+
+export class Queue {
+  size = 0;
+  #head: Entry | null = null;
+  #tail: Entry | null = null;
+
+  /** The entry must be in no queue. */
+  push(entry: Entry): void {
+    entry.queue = this;
+    entry.newer = null;
+    entry.older = this.#head;
+    if (this.#head) this.#head.newer = entry;
+    else this.#tail = entry;
+    this.#head = entry;
+    this.size++;
+  }
+
+  /** The entry must be in this queue. */
+  remove(entry: Entry): void {
+    const { newer, older } = entry;
+    if (newer) newer.older = older;
+    else this.#head = older;
+    if (older) older.newer = newer;
+    else this.#tail = newer;
+    entry.queue = null;
+    entry.newer = null;
+    entry.older = null;
+    this.size--;
+  }
+
+  toHead(entry: Entry): void {
+    if (this.#head === entry) return;
+    this.remove(entry);
+    this.push(entry);
+  }
+
+  /** The oldest that may go; those passed over stay where they are. */
+  oldest(mayGo: ((key: Key) => boolean) | undefined): Entry | null {
+    let entry = this.#tail;
+    if (mayGo) while (entry && !mayGo(entry.key)) entry = entry.newer;
+    return entry;
+  }
+
+  /** The oldest first. */
+  *keys(): Iterable<Key> {
+    for (let entry = this.#tail; entry; entry = entry.newer) yield entry.key;
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * S3-FIFO: new keys pass through a small queue; those used there go on to the main queue, the others leave and only their
+ * keys are remembered for a while (ghosts), so that one that comes again goes to the main queue at once. Two sets of
+ * parameters: AIBrix's (aibrix_kvcache, S3FIFO) and the paper's (Yang et al., SOSP 2023, algorithm 1).
+ */
+import { type Entry, entryOf, Queue } from './queue.ts';
+import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
+
+export interface S3FifoParameters {
+  /** Of the capacity, for the small queue. */
+  smallShare: number;
+  /** Uses in the small queue that take a key on to the main queue. */
+  promotion: number;
+  /** The small queue gives one up when it is as full as its share (paper), or only when it is fuller (AIBrix). */
+  smallGives: 'full' | 'over';
+  /** Ghosts, of the capacity. AIBrix never drops one; here they are bounded, as memory is. */
+  ghostShare: number;
+}
+
+export const AIBRIX: S3FifoParameters = { smallShare: 0.3, promotion: 1, smallGives: 'over', ghostShare: 1 };
+export const PAPER: S3FifoParameters = {
+  smallShare: 0.1,
+  promotion: 2,
+  smallGives: 'full',
+  ghostShare: 0.9,
+};
+
+/** Uses are counted in two bits. */
+const MOST_HOTNESS = 3;
+
+export class S3Fifo implements EvictionPolicy {
+  readonly #deps: EvictionDeps;
+  readonly #parameters: S3FifoParameters;
+  readonly #smallRoom: number;
+  readonly #ghostRoom: number;
+  readonly #entries = new Map<Key, Entry>();
+  readonly #small = new Queue();
+  readonly #main = new Queue();
+  /** In the order in which they left. */
+  readonly #ghosts = new Set<Key>();
+
+  constructor(deps: EvictionDeps, parameters: S3FifoParameters = AIBRIX) {
+    const { capacity } = deps;
+    this.#deps = deps;
+    this.#parameters = parameters;
+    this.#smallRoom = Math.max(1, Math.floor(capacity * parameters.smallShare));
+    this.#ghostRoom = Math.max(1, Math.floor(capacity * parameters.ghostShare));
+  }
+
+  get size(): number {
+    return this.#small.size + this.#main.size;
+  }
+
+  /** For pictures: how many keys each queue has. */
+  get sizes(): { small: number; main: number; ghost: number } {
+    return { small: this.#small.size, main: this.#main.size, ghost: this.#ghosts.size };
+  }
+
+  has(key: Key): boolean {
+    return this.#entries.has(key);
+  }
+
+  touch(key: Key): void {
+    const entry = this.#entries.get(key);
+    if (!entry) return;
+    if (entry.hotness < MOST_HOTNESS) entry.hotness++;
+    if (entry.queue === this.#small && entry.hotness === this.#parameters.promotion) this.#deps.onHot?.(key);
+  }
+
+  put(key: Key): boolean {
+    const known = this.#entries.get(key);
+    if (known) {
+      known.queue!.toHead(known);
+      return true;
+    }
+    if (this.size >= this.#deps.capacity && !this.#evict()) return false;
+    const entry = entryOf(key);
+    this.#entries.set(key, entry);
+    const again = this.#ghosts.delete(key);
+    if (again) this.#main.push(entry);
+    else this.#small.push(entry);
+    if (again) this.#deps.onHot?.(key);
+    return true;
+  }
+
+  remove(key: Key): void {
+    const entry = this.#entries.get(key);
+    if (!entry) return;
+    entry.queue!.remove(entry);
+    this.#entries.delete(key);
+  }
+
+  *keys(): Iterable<Key> {
+    yield* this.#small.keys();
+    yield* this.#main.keys();
+  }
+
+  /** One leaves. Each round moves a key on, cools one down, or is the last. False: none may go. */
+  #evict(): boolean {
+    const { mayGo, onEvicted } = this.#deps;
+    for (;;) {
+      const gives = this.#smallRoom + (this.#parameters.smallGives === 'over' ? 1 : 0);
+      const first = this.#small.size >= gives || this.#main.size === 0 ? this.#small : this.#main;
+      const other = first === this.#small ? this.#main : this.#small;
+      const entry = first.oldest(mayGo) ?? other.oldest(mayGo);
+      if (!entry) return false;
+      if (entry.queue === this.#small && entry.hotness >= this.#parameters.promotion) {
+        this.#small.remove(entry);
+        entry.hotness = 0;
+        this.#main.push(entry);
+      } else if (entry.queue === this.#main && entry.hotness > 0) {
+        entry.hotness--;
+        this.#main.toHead(entry);
+      } else {
+        if (entry.queue === this.#small) this.#remember(entry.key);
+        this.remove(entry.key);
+        onEvicted?.(entry.key);
+        return true;
+      }
+    }
+  }
+
+  #remember(key: Key): void {
+    this.#ghosts.add(key);
+    if (this.#ghosts.size > this.#ghostRoom) this.#ghosts.delete(this.#ghosts.values().next().value!);
+  }
+}

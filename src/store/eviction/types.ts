@@ -1,0 +1,29 @@
+/** Which keys stay and which go: an eviction policy keeps keys alone, each of weight 1, and no more of them than its capacity. */
+
+/** A block's hash, or whatever names what is kept. */
+export type Key = string;
+
+export interface EvictionDeps {
+  /** Keys, at least 1. */
+  capacity: number;
+  /** Whether a key may go now: one that is being read or written may not. Absent: all may. */
+  mayGo?: (key: Key) => boolean;
+  /** Told of a key that had to go, after it went. */
+  onEvicted?: (key: Key) => void;
+  /** Told, once for each stay, of a key that was found worth keeping; policies that know no such thing never tell. */
+  onHot?: (key: Key) => void;
+}
+
+export interface EvictionPolicy {
+  readonly size: number;
+  /** Changes nothing. */
+  has(key: Key): boolean;
+  /** The key was used. No-op for one that is not there. */
+  touch(key: Key): void;
+  /** Takes the key in; one that is there already is put anew. False, with the key not taken in, when none may go for it. */
+  put(key: Key): boolean;
+  /** Forgets the key; it is told to nobody. */
+  remove(key: Key): void;
+  /** Keys, the first to go roughly first. */
+  keys(): Iterable<Key>;
+}

@@ -1,0 +1,121 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { Arc } from '../../src/store/eviction/arc.ts';
+import { Lru } from '../../src/store/eviction/lru.ts';
+import { AIBRIX, PAPER, S3Fifo } from '../../src/store/eviction/s3fifo.ts';
+import type { EvictionDeps, EvictionPolicy } from '../../src/store/eviction/types.ts';
+import { ArcReference, LruReference, S3FifoReference } from './reference.ts';
+
+const share = (capacity: number, of: number) => Math.max(1, Math.floor(capacity * of));
+
+const POLICIES: Record<
+  string,
+  [(deps: EvictionDeps) => EvictionPolicy, (deps: EvictionDeps) => EvictionPolicy]
+> = {
+  lru: [(deps) => new Lru(deps), (deps) => new LruReference(deps)],
+  arc: [(deps) => new Arc(deps), (deps) => new ArcReference(deps)],
+  s3fifo: [
+    (deps) => new S3Fifo(deps, AIBRIX),
+    (deps) =>
+      new S3FifoReference(deps, {
+        smallRoom: share(deps.capacity, 0.3),
+        ghostRoom: deps.capacity,
+        promotion: 1,
+        over: true,
+      }),
+  ],
+  's3fifo-paper': [
+    (deps) => new S3Fifo(deps, PAPER),
+    (deps) =>
+      new S3FifoReference(deps, {
+        smallRoom: share(deps.capacity, 0.1),
+        ghostRoom: share(deps.capacity, 0.9),
+        promotion: 2,
+        over: false,
+      }),
+  ],
+};
+
+const operation = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('ask' as const), key: fc.nat(30) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('put' as const), key: fc.nat(30) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), key: fc.nat(30) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('pin' as const), key: fc.nat(30) }) },
+);
+
+describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
+  test('does what its paper says, whatever is asked, put, removed and in use', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.array(operation, { maxLength: 300 }),
+        (capacity, ops) => {
+          const pinned = new Set<string>();
+          const told: string[][] = [[], []];
+          const [policy, reference] = [make, makeReference].map((maker, i) =>
+            maker({
+              capacity,
+              mayGo: (key) => !pinned.has(key),
+              onEvicted: (key) => told[i]!.push(`evicted ${key}`),
+              onHot: (key) => told[i]!.push(`hot ${key}`),
+            }),
+          ) as [EvictionPolicy, EvictionPolicy];
+          for (const { do: what, key: number } of ops) {
+            const key = String(number);
+            if (what === 'pin') {
+              if (!pinned.delete(key)) pinned.add(key);
+            } else if (what === 'remove') for (const one of [policy, reference]) one.remove(key);
+            else if (what === 'ask' && policy.has(key)) for (const one of [policy, reference]) one.touch(key);
+            else expect(policy.put(key)).toBe(reference.put(key));
+            expect(policy.size).toBeLessThanOrEqual(capacity);
+            expect([...policy.keys()]).toEqual([...reference.keys()]);
+            expect(told[0]).toEqual(told[1]);
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  test('takes nothing in when all is in use, and goes on when it is not', () => {
+    let inUse = true;
+    const policy = make({ capacity: 3, mayGo: () => !inUse });
+    expect(['a', 'b', 'c'].map((key) => policy.put(key))).toEqual([true, true, true]);
+    expect(policy.put('d')).toBe(false);
+    expect(policy.has('d')).toBe(false);
+    inUse = false;
+    expect(policy.put('d')).toBe(true);
+    expect(policy.size).toBe(3);
+  });
+});
+
+/** Asks for one key after the other, putting what is not there; the keys that are there at the end. */
+function after(policy: EvictionPolicy, asked: string): string {
+  for (const key of asked) {
+    if (policy.has(key)) policy.touch(key);
+    else policy.put(key);
+  }
+  return [...policy.keys()].toSorted().join('');
+}
+
+test('S3-FIFO keeps what is used again through a scan that makes LRU forget it', () => {
+  const asked = 'abababcdefghijklmnop';
+  expect(after(new S3Fifo({ capacity: 5 }, AIBRIX), asked)).toContain('ab');
+  expect(after(new Lru({ capacity: 5 }), asked)).toBe('lmnop');
+});
+
+test("AIBrix's S3-FIFO by hand: capacity 4, small queue over one key gives", () => {
+  const hot: string[] = [];
+  const policy = new S3Fifo({ capacity: 4, onHot: (key) => hot.push(key) }, AIBRIX);
+  after(policy, 'abcd');
+  policy.touch('a');
+  expect(hot).toEqual(['a']);
+  // a is the oldest and was used: it goes to main. b leaves, and is remembered.
+  policy.put('e');
+  expect([...policy.keys()]).toEqual(['c', 'd', 'e', 'a']);
+  expect(policy.sizes).toEqual({ small: 3, main: 1, ghost: 1 });
+  // A ghost comes back: at once to main, and hot.
+  policy.put('b');
+  expect([...policy.keys()]).toEqual(['d', 'e', 'a', 'b']);
+  expect(hot).toEqual(['a', 'b']);
+});
