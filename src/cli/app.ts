@@ -8,6 +8,7 @@ import { exportSpec } from './commands/export.ts';
 import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
 import { serveSpec } from './commands/serve.ts';
+import { simulateSpec } from './commands/simulate.ts';
 import { sweepSpec } from './commands/sweep.ts';
 import { verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
@@ -18,6 +19,7 @@ const specs: readonly CommandSpec[] = [
   serveSpec,
   benchSpec,
   sweepSpec,
+  simulateSpec,
   calibrateSpec,
   reportSpec,
   verifySpec,

@@ -226,6 +226,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     modes: 'Modes',
     measuring: 'Rounds',
     bench: 'Benchmark',
+    simulation: 'Simulation',
     endpoint: 'A server in place of engines',
     serving: 'Server',
     workload: 'Conversation',

@@ -21,6 +21,7 @@ import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
+import { simulation } from './simulate-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
 
@@ -189,6 +190,7 @@ const fieldGroups = {
   workload,
   measuring,
   bench,
+  simulation,
   endpoint,
   sweep,
   serving,

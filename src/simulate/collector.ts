@@ -33,11 +33,9 @@ export class Collector {
   count = 0;
   /** Requests that came, whatever became of them. */
   arrived = 0;
-  /** When the last one came, and the last one ended. */
-  lastArrivalMs = 0;
   lastEndMs = 0;
-  /** Under way when the last one came. */
-  openAtLastArrival = 0;
+  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then. */
+  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0 };
   /** Failed requests by message. */
   readonly errors = new Map<string, number>();
   /** Of the engines that served, by role. */
@@ -58,10 +56,18 @@ export class Collector {
     return this.#failed;
   }
 
-  arrives(atMs: number): void {
+  arrives(): void {
     this.arrived++;
-    this.lastArrivalMs = atMs;
-    this.openAtLastArrival = this.open;
+  }
+
+  conversationComes(atMs: number): void {
+    const { conversations } = this;
+    conversations.openAtLast = conversations.came++ - conversations.over;
+    conversations.lastMs = atMs;
+  }
+
+  conversationEnds(): void {
+    this.conversations.over++;
   }
 
   fails(message: string, atMs: number): void {

@@ -9,7 +9,7 @@ import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
 import { connectorWith } from '../connector/scripted.ts';
 
-export const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export interface Fleet {
   prefill?: number;
