@@ -34,7 +34,7 @@ export const simulation = {
       'How READs over one link at a time share it: first come, first served, as engines here do; or all at once.',
     value: 'fcfs|fair',
   }),
-  check: flag().default(false).meta({
+  invariants: flag().default(false).meta({
     description: 'Checks every invariant after every event. Slow.',
     value: null,
   }),

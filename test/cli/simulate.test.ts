@@ -83,7 +83,7 @@ describe('kvferry simulate', () => {
 
   it('policies side by side, with several seeds', async () => {
     const { world } = await simulate(
-      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --num-clients 4 --seeds 2 --check --json out.json',
+      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --num-clients 4 --seeds 2 --invariants --json out.json',
       { 'w.json': small },
     );
     const { arms, costs } = parsed(world.files.get('out.json'));

@@ -97,7 +97,7 @@ function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSig
   return {
     ...{ costs, blockBytes, kvBytesPerToken, tokenIds, signal },
     sharing: config.linkSharing,
-    check: config.check,
+    check: config.invariants,
     nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),
     seed: config.seed,
     seeds: config.seeds,
