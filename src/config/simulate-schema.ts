@@ -38,6 +38,11 @@ export const simulation = {
     description: 'Checks every invariant after every event. Slow.',
     value: null,
   }),
+  validate: flag().default(false).meta({
+    description:
+      'Serves the workload on real engines here too, --rounds times (5), by costs that are measured on them before, and shows how wrong the simulation is.',
+    value: null,
+  }),
   kvBytesPerToken: positive('bytes').nullable().default(null).meta({
     description: "Bytes that a token's KV takes. Left out: the model's.",
     value: 'BYTES',

@@ -40,10 +40,13 @@ export class Collector {
   readonly errors = new Map<string, number>();
   /** Of the engines that served, by role. */
   readonly byEngine = new Map<string, number>();
+  /** Which turn each is, where that is asked for. */
+  readonly keys: string[] | null;
   #columns: Record<keyof ServedRequest, Float64Array>;
   #failed = 0;
 
-  constructor() {
+  constructor({ keyed = false }: { keyed?: boolean } = {}) {
+    this.keys = keyed ? [] : null;
     const columns = COLUMNS.map((key) => [key, new Float64Array(FIRST_ROOM)]);
     this.#columns = Object.fromEntries(columns) as Record<keyof ServedRequest, Float64Array>;
   }
@@ -77,7 +80,9 @@ export class Collector {
   }
 
   /** `startMs`: when the turn was asked for. */
-  ends(startMs: number, { ttftMs, latencyMs, prompt, outputTokenIds, transfer, routed }: TurnResult): void {
+  ends(startMs: number, result: TurnResult): void {
+    const { ttftMs, latencyMs, prompt, outputTokenIds, transfer, routed } = result;
+    this.keys?.push(`${result.conversationId}#${result.turn}`);
     const { promptTokens, localHitTokens, pulledTokens } = prompt;
     const bytesPToD = transfer.pToD?.bytes ?? 0;
     const bytesDToP = transfer.dToP?.bytes ?? 0;

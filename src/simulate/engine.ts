@@ -238,8 +238,13 @@ export class SimulatedEngine implements EngineClient {
       this.#answers.delete(requestId);
     }
     if (!stream) return;
-    stream.push(output, atMs);
-    this.#deps.clock.onStir();
+    const { clock, costs } = this.#deps;
+    const push = (): void => {
+      stream.push(output, atMs);
+      clock.onStir();
+    };
+    if (costs.replyMs > 0) clock.after(costs.replyMs, push);
+    else push();
   }
 
   /** What a router is told after steps. */

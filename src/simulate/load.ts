@@ -1,19 +1,23 @@
 /**
- * Who asks a simulated fleet for turns: clients of the benchmark, who wait for each answer, or conversations that come when
+ * Who asks a fleet, simulated or real, for turns: clients of the benchmark, who wait for each answer, or conversations that come when
  * they come. A conversation's next turn waits for the last token of the one before, and a think time.
  */
+import type { Clock } from '../engine/types.ts';
 import { EngineDeadError, KvferryError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from '../lab/multiturn/target.ts';
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
 import { Random } from '../workload/random.ts';
 import type { BenchConversation } from '../workload/types.ts';
-import type { SimulatedCluster } from './cluster.ts';
 import type { Collector } from './collector.ts';
 
 /** Where nobody said how long an answer is. */
 export const FALLBACK_OUTPUT = 128;
 
-type Served = Pick<SimulatedCluster, 'generate' | 'clock' | 'endConversation'>;
+/** A fleet, simulated or not, and its time. */
+export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
+  clock: Pick<Clock, 'now' | 'sleep'>;
+}
 
 /** To its end; what is wrong with it alone is counted, and gives null. */
 async function serveTurn(
@@ -120,8 +124,8 @@ function tokenIdsOf(content: BenchConversation['turns'][number]['content']): rea
   throw new TypeError('a simulated turn is token ids');
 }
 
-/** A simulated fleet as the benchmark's clients see it. */
-export class SimulatedTarget implements BenchTarget {
+/** The fleet as the benchmark's clients see it. */
+export class LoadTarget implements BenchTarget {
   readonly #cluster: Served;
   readonly #collector: Collector;
 

@@ -7,7 +7,7 @@ import type { BenchConversation } from '../workload/types.ts';
 import { Answers } from './answers.ts';
 import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
-import { type Arriving, SimulatedTarget, serveArrivals } from './load.ts';
+import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
 import { verdictOf } from './verdict.ts';
 
 /** Who asks. */
@@ -40,25 +40,33 @@ export interface SimulatedRun {
   collector: Collector;
 }
 
-async function simulateOnce(
+/** Resolves when all was answered. */
+export function serveLoad(
+  fleet: Served,
+  load: Load,
+  collector: Collector,
+  { seed, signal }: { seed: number; signal: AbortSignal },
+): Promise<unknown> {
+  if (load.kind === 'arrivals')
+    return serveArrivals(fleet, load.arrivals(seed), collector, { thinkMs: load.thinkMs, failover: false });
+  return serveConversations(new LoadTarget(fleet, collector), load.conversations, {
+    ...load.clients,
+    ...{ round: 1, auditor: null, seed, signal },
+    now: () => fleet.clock.now(),
+    sleep: (ms) => fleet.clock.sleep(ms),
+    onRequest() {},
+  });
+}
+
+export async function simulateOnce(
   { options, load }: SimulatedArmPlan,
   world: SimulationWorld,
   seed: number,
+  collector: Collector = new Collector(),
 ): Promise<SimulatedRun> {
   const cluster = new SimulatedCluster({ ...world, options, answers: new Answers(...world.tokenIds) });
-  const collector = new Collector();
   const { signal } = world;
-  const serving: Promise<unknown> =
-    load.kind === 'arrivals'
-      ? serveArrivals(cluster, load.arrivals(seed), collector, { thinkMs: load.thinkMs, failover: false })
-      : serveConversations(new SimulatedTarget(cluster, collector), load.conversations, {
-          ...load.clients,
-          ...{ round: 1, auditor: null, seed, signal },
-          now: () => cluster.clock.now(),
-          sleep: (ms) => cluster.clock.sleep(ms),
-          onRequest() {},
-        });
-  await cluster.run(serving, (nowMs) => {
+  await cluster.run(serveLoad(cluster, load, collector, { seed, signal }), (nowMs) => {
     signal.throwIfAborted();
     world.onProgress(collector.count, nowMs);
   });

@@ -1,7 +1,9 @@
 /** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
-import { simulateArm } from '../../simulate/run.ts';
+import { linearCosts } from '../../simulate/costs/linear.ts';
+import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
+import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
@@ -13,13 +15,25 @@ import { createProgress } from '../progress.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
+import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
   run: simulate,
   description:
     'Serve a workload by a fleet that is not there: the same scheduler, connectors, router and policies on a virtual clock, in one thread. Only how long steps and copies take is a model, and each report says whose.',
-  groups: ['simulation', 'bench', 'modes', 'fleet', 'cluster', 'routing', 'machine', 'pages', 'general'],
+  groups: [
+    'simulation',
+    'measuring',
+    'bench',
+    'modes',
+    'fleet',
+    'cluster',
+    'routing',
+    'machine',
+    'pages',
+    'general',
+  ],
   argument: 'inputFile',
   defaults(given) {
     const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults(given);
@@ -37,10 +51,12 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',
     'kvferry simulate --routing round-robin,least-request,prefix-cache --decode 4',
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
+    'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
 
-async function simulate(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function simulate(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+  const { deps, signal } = context;
   checkBench(config);
   checkSimulation(config);
   await checkFiles({ ...config, junit: null }, deps);
@@ -49,7 +65,9 @@ async function simulate(config: RunConfig, { deps, signal }: CommandContext): Pr
   const vocabulary = await deps.backend.tokenizer(config.model);
   const workload = await loadWorkload(config, deps, vocabulary, false);
   checkCounts(config, workload.conversations, workload.source);
-  const planned = planSimulation(config, costs, workload, vocabulary, architecture);
+  const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
+  const planned = planSimulation(config, costs, workload, vocabulary, architecture, adapter);
+  if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
@@ -90,6 +108,40 @@ async function simulate(config: RunConfig, { deps, signal }: CommandContext): Pr
   await writeJson(report, config, deps);
   await writePages(simulationDocument(report), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
+}
+
+async function againstReal(
+  config: RunConfig,
+  planned: PlannedSimulation,
+  adapter: string,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { deps, signal } = context;
+  const out = textOutput(config, deps);
+  const progress = createProgress(deps);
+  progress.line(`starting ${planned.fleet} with ${config.model} on ${adapter}`);
+  const cluster = await deps.backend.startCluster(planned.options);
+  try {
+    const meter = new CostMeter(cluster, { seed: config.seed, signal });
+    // The first is warming up.
+    for (let round = 0; round < 2; round++) await meter.round();
+    // Measured in between too: by turns that are in no comparison, on a machine in the same state.
+    let measured: MeasuredCosts | null = null;
+    const world = (): SimulationWorld => {
+      measured ??= meter.costs();
+      return { ...worldOf(config, planned, signal), costs: linearCosts(measured.file), onProgress() {} };
+    };
+    const between = () => meter.round();
+    const validation = await validateArms(cluster, planned.arms, world, between, config, context);
+    const costs = meter.costs();
+    printMeasured(costs, out, deps.color);
+    printValidation(validation, out, deps.color);
+    await writeJson({ costs: costs.file, fit_worst: costs.worst, ...validation }, config, deps);
+    return validated(validation) ? EXIT.good : EXIT.failed;
+  } finally {
+    progress.end();
+    await cluster.close();
+  }
 }
 
 function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSignal) {

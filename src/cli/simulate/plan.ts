@@ -25,6 +25,8 @@ import { plural } from '../format.ts';
 const DEFAULT_BLOCKS = 16_384;
 
 export interface PlannedSimulation {
+  /** What real engines would be started with. */
+  options: ClusterOptions;
   arms: readonly SimulatedArmPlan[];
   costs: SimulationCosts;
   fleet: string;
@@ -54,26 +56,28 @@ export function planSimulation(
   given: Workload,
   vocabulary: Vocabulary,
   architecture: Architecture,
+  /** What real engines run on; null: there are none. */
+  adapter: { software: boolean } | null,
 ): PlannedSimulation {
-  const workload = { ...given, conversations: given.conversations.map((each) => asTokens(each, vocabulary)) };
+  const conversations = given.conversations.map((each) => asTokens(each, vocabulary));
+  const workload = { ...given, conversations };
   const open = config.arrivalRate !== null;
-  const sized = open
-    ? { ...config, pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS }
-    : config;
-  // Nothing is computed: a context may be longer than the model's.
-  const maxModelLen = Math.max(
-    architecture.maxModelLen,
-    config.maxModelLen ?? 0,
-    longestOf(workload.conversations),
-  );
-  const shape = { ...architecture, maxModelLen };
-  const base = {
-    ...clusterOptions({ ...sized, maxModelLen: config.maxModelLen ?? maxModelLen }, shape, false),
-  };
+  const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
+  const sized = open && !adapter ? { ...config, ...blocks } : config;
+  // Where nothing is computed a context may be longer than the model's.
+  const longest = Math.max(architecture.maxModelLen, config.maxModelLen ?? longestOf(conversations));
+  const base = adapter
+    ? clusterOptions(sized, architecture, adapter.software)
+    : clusterOptions(
+        { ...sized, maxModelLen: config.maxModelLen ?? longest },
+        { ...architecture, maxModelLen: longest },
+        false,
+      );
   const { options, plans } = planBench(sized, workload, base);
   const kvBytesPerToken = config.kvBytesPerToken ?? kvBlockBytes(architecture, 1, config.kvDtype);
   const load = loadOf(config, workload);
   return {
+    options,
     arms: plans.flatMap((plan) =>
       plan.arms.map((arm) => ({
         label: labelOf(plan, arm, plans.length),

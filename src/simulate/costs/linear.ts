@@ -26,6 +26,7 @@ export const simulationCostsSchema = z.strictObject({
     .prefault({})
     .describe('A READ, beside what a modelled link takes.'),
   submit_ms: ms.default(0).describe('From the router to an engine.'),
+  reply_ms: ms.default(0).describe("From an engine's step to the router, beside what the token's time says."),
   message_ms: ms.default(0).describe('Between engines.'),
   start_ms: ms.default(0).describe('Until a new engine serves.'),
   speeds: z
@@ -67,6 +68,7 @@ export function linearCosts({
       step.ms_per_decode_context * decodeContext,
     readMs: (bytes) => (bytes > 0 ? read.fixed_ms + read.ms_per_byte * bytes : 0),
     submitMs: file.submit_ms,
+    replyMs: file.reply_ms,
     messageMs: file.message_ms,
     startMs: file.start_ms,
     speeds: file.speeds,

@@ -9,6 +9,7 @@ export const noCosts: SimulationCosts = {
   stepMs: () => 0,
   readMs: () => 0,
   submitMs: 0,
+  replyMs: 0,
   messageMs: 0,
   startMs: 0,
   speeds: null,

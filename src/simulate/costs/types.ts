@@ -38,8 +38,10 @@ export interface SimulationCosts {
   stepMs(shape: StepShape, place: StepPlace): number;
   /** A READ, beside what a modelled link takes, milliseconds. `promptTokens`: of the reader's whole prompt. */
   readMs(bytes: number, promptTokens: number): number;
-  /** From the router to an engine, or back, milliseconds. */
+  /** From the router to an engine, milliseconds. */
   submitMs: number;
+  /** From an engine's step to the router; a token's own time is its step's end. */
+  replyMs: number;
   /** Between engines, outside of READs. */
   messageMs: number;
   /** Until a new engine serves. */
