@@ -2,6 +2,7 @@
  * A fleet on a virtual clock: the real router and policies over simulated engines. Serves turns as a cluster of threads
  * does; run() lets time pass until what it is given is over.
  */
+import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { type BlockHasher, createBlockHasher } from '../engine/block-hash.ts';
 import { InternalError, invariant } from '../errors.ts';
@@ -33,7 +34,9 @@ export interface SimulationSettings {
   options: ClusterOptions;
   costs: SimulationCosts;
   answers: Answers;
-  /** Bytes of a KV block, and of a token's KV. */
+  /** What the model's KV cache groups keep. */
+  groups: readonly KvCacheSpec[];
+  /** Bytes of a KV block, whichever group has it, and of a token's KV in all. */
   blockBytes: number;
   kvBytesPerToken: number;
   sharing: LinkSharing;
@@ -165,9 +168,10 @@ export class SimulatedCluster {
   }
 
   #start(seat: EngineSpec): SimulatedEngine {
-    const { options, costs, answers, blockBytes } = this.#settings;
+    const { options, costs, answers, blockBytes, groups } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
-    const config = engineCore(options, seat, seat.name, options.mode);
+    const core = engineCore(options, seat, seat.name, options.mode);
+    const config = { ...core, cache: { ...core.cache, groups } };
     const { name: engineId } = seat;
     const engine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: this.#hasher },

@@ -6,10 +6,10 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
+import type { CacheEvent } from '../engine/cache-event.ts';
 import { EngineCore } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
-import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { EngineRequest, RequestOutput, SampledToken, ScheduledBatch } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
 import type { EngineSpec } from '../fleet/options.ts';
@@ -33,7 +33,7 @@ export interface SimulatedEngineDeps {
   machine: Resource | null;
   hasher: BlockHasher;
   answers: Answers;
-  /** Bytes of a KV block. */
+  /** Bytes of a KV block, whichever group has it. */
   blockBytes: number;
   /** It is to be looked after when all that happens now has happened. */
   touch: (engineId: string) => void;
@@ -74,7 +74,7 @@ export class SimulatedEngine implements EngineClient {
     this.address = { engineId, host, port };
     const { clock, net, hasher } = deps;
     const { blockSize } = cache;
-    const blockBytes = [deps.blockBytes];
+    const blockBytes = cache.groups.map(() => deps.blockBytes);
     const identity = { engineId, host, port, compatibilityHash: 'simulated', blockSize, blockBytes };
     const transport = new SimulatedTransport(identity, net);
     this.connector =

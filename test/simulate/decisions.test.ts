@@ -64,7 +64,8 @@ class PolicyFleet {
     const views = new EngineViews(new PrefixIndex(hashing), () => 0);
     this.#nodes = engineSpecs(options).map((seat) => {
       const { cache, scheduler, connector, port } = engineCore(options, seat, seat.name, mode);
-      const sizes = { ...cache, ...scheduler, prefixCaching: cache.enablePrefixCaching };
+      const { blockSize, numBlocks, enablePrefixCaching: prefixCaching } = cache;
+      const sizes = { blockSize, numBlocks, prefixCaching, ...scheduler };
       const node = new PolicyNode(seat.name, port, sizes, connector!, this.#clock, this.#net);
       node.core.onCacheEvent = (event) =>
         views.cached({ engineId: seat.name, events: [event], atMs: this.#clock.now() });

@@ -61,6 +61,7 @@ export function simulated(
     options: fleetOptions(fleet),
     costs: { ...noCosts, ...costs },
     answers: new Answers(8, 500),
+    groups: [{ kind: 'full' }],
     blockBytes: 16_000,
     kvBytesPerToken: 1000,
     sharing: 'fcfs',

@@ -145,9 +145,9 @@ async function againstReal(
 }
 
 function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSignal) {
-  const { costs, blockBytes, kvBytesPerToken, tokenIds } = planned;
+  const { costs, groups, blockBytes, kvBytesPerToken, tokenIds } = planned;
   return {
-    ...{ costs, blockBytes, kvBytesPerToken, tokenIds, signal },
+    ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
     sharing: config.linkSharing,
     check: config.invariants,
     nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),

@@ -1,5 +1,6 @@
 /** From a user's settings to what is simulated: whose times, which fleet in which arms, who asks when. */
 import { scaleDivisor } from '../../config/bench-schema.ts';
+import type { KvCacheSpec } from '../../config/engine.ts';
 import { didYouMean } from '../../config/fields.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -10,6 +11,7 @@ import { planBench } from '../../lab/multiturn/cluster-bench.ts';
 import type { Arm, ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
 import { activeOf, serveOptions } from '../../lab/multiturn/settings.ts';
+import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
 import { type Architecture, kvBlockBytes } from '../../model/types.ts';
 import { parseSimulationCosts } from '../../simulate/costs/linear.ts';
 import { NAMED_COSTS } from '../../simulate/costs/published.ts';
@@ -30,6 +32,7 @@ export interface PlannedSimulation {
   arms: readonly SimulatedArmPlan[];
   costs: SimulationCosts;
   fleet: string;
+  groups: readonly KvCacheSpec[];
   blockBytes: number;
   kvBytesPerToken: number;
   tokenIds: readonly [lowest: number, end: number];
@@ -87,11 +90,22 @@ export function planSimulation(
     ),
     costs,
     fleet: countEngines(options),
-    blockBytes: kvBytesPerToken * config.blockSize,
+    ...kvOf(config, architecture),
     kvBytesPerToken,
     tokenIds: [LOWEST_TOKEN_ID, Math.max(vocabulary.size, LOWEST_TOKEN_ID + 1)],
     asked: askedBy(config),
   };
+}
+
+/** By the model's layers, or as if all kept everything. */
+function kvOf(
+  { kvBytesPerToken, blockSize, kvDtype }: RunConfig,
+  architecture: Architecture,
+): Pick<PlannedSimulation, 'groups' | 'blockBytes'> {
+  if (kvBytesPerToken !== null)
+    return { groups: [{ kind: 'full' }], blockBytes: kvBytesPerToken * blockSize };
+  const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
+  return { groups: kvCacheSpecs(architecture), blockBytes };
 }
 
 const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number): string =>
