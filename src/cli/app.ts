@@ -9,6 +9,7 @@ import { replaySpec } from './commands/replay.ts';
 import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
 import { serveSpec } from './commands/serve.ts';
+import { simulateSpec } from './commands/simulate.ts';
 import { sweepSpec } from './commands/sweep.ts';
 import { traceSpec } from './commands/trace.ts';
 import { verifySpec } from './commands/verify.ts';
@@ -21,6 +22,7 @@ const specs: readonly CommandSpec[] = [
   benchSpec,
   replaySpec,
   sweepSpec,
+  simulateSpec,
   calibrateSpec,
   reportSpec,
   traceSpec,

@@ -21,8 +21,9 @@ import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
+import { simulation } from './simulate-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
-import { trace } from './trace-schema.ts';
+import { pacing, trace } from './trace-schema.ts';
 import { tracing } from './tracing.ts';
 
 /** The model and what it runs on. */
@@ -189,9 +190,11 @@ const fieldGroups = {
   modes,
   workload,
   trace,
+  pacing,
   measuring,
   bench,
   slo,
+  simulation,
   endpoint,
   sweep,
   serving,

@@ -33,6 +33,11 @@ export const calibration = {
       'Then serve a mixed workload by each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare.',
     value: null,
   }),
+  costsOut: text('a file').nullable().default(null).meta({
+    description:
+      'Measure steps, READs and how engines slow each other down too, and write them for kvferry simulate --costs.',
+    value: 'FILE',
+  }),
 };
 
 const wantedShare = "a share of turns from 0% to 100%, such as '5%'";

@@ -46,8 +46,13 @@ export const trace = {
     description: 'Of a trace without times: conversations that begin in a second, with Poisson gaps.',
     value: 'R',
   }),
+};
+
+/** Of conversations that come by themselves. */
+export const pacing = {
   thinkTime: time("a time, 0 or more, such as '500ms' or '2s'", { min: 0 }).default(0).meta({
-    description: "Of a trace without times: from an answer's last token to the next turn.",
+    description:
+      "From an answer's last token to the next turn: with --arrival-rate, and of a trace without times.",
     value: 'TIME',
   }),
 };

@@ -25,6 +25,7 @@ export const replaySpec: CommandSpec = {
     'Serve a trace on real engines, each request when the trace says, and compare modes or policies. Lengths are divided so that a hash id is a block; what D generates is what later prompts hold.',
   groups: [
     'trace',
+    'pacing',
     'slo',
     'measuring',
     'modes',

@@ -18,7 +18,7 @@ export const traceSpec: CommandSpec = {
   run: trace,
   description:
     "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
-  groups: ['trace', 'general'],
+  groups: ['trace', 'pacing', 'general'],
   examples: [
     'kvferry trace info conversation_trace.jsonl',
     'kvferry trace convert AzureLLMInferenceTrace_conv.csv azure.jsonl --limit 1000',
