@@ -2,7 +2,15 @@
 import { auditTotals } from '../measure/audit.ts';
 import type { Report } from '../measure/report.ts';
 import { auditSentence } from '../report/audit.ts';
-import { adapterName, agreement, isStreamed, STREAMED, savings, THROTTLED } from '../report/verdict.ts';
+import {
+  adapterName,
+  agreement,
+  isStreamed,
+  STREAMED,
+  savings,
+  THROTTLED,
+  windowSavings,
+} from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { Output } from './deps.ts';
 import {
@@ -59,6 +67,8 @@ export function printReport(
   print(['']);
   const saved = savings(report);
   if (saved) say(saved, c.bold);
+  const windows = windowSavings(report);
+  if (windows) say(windows, c.bold);
   const { agree, sentence } = agreement(report);
   say(sentence, report.comparison === null ? c.yellow : agree ? c.green : c.red);
   say(recorderLine(report), c.dim);

@@ -21,18 +21,18 @@ import { takeBack } from '../router/rewind.ts';
 import { Router } from '../router/router.ts';
 import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
-import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
-import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
+import type { CacheEventBatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
 import type { EnginePool } from './engine-pool.ts';
-import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
+import type { ClusterNotice } from './engine-watch.ts';
 import { kernelTimesOf, lookupIn, snapshotOf, tellWaiting } from './look.ts';
 import { Membership } from './membership.ts';
 import { checkRoom } from './memory-needs.ts';
 import { changed, engineCore, fleetIn } from './options.ts';
+import type { LoadNews } from './report-watch.ts';
 import { type MadePolicy, policyOf, RoutingInForce } from './routing-in-force.ts';
-import type { MembershipNotice, ScaleReport } from './scale-report.ts';
+import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
 import type { Seat } from './seats.ts';
 import { type ClusterParts, startParts } from './start.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -46,6 +46,7 @@ import type {
   EngineSnapshot,
   PolicyChange,
 } from './types.ts';
+import { Watches } from './watches.ts';
 
 export class EngineCluster implements Cluster {
   #info: ClusterInfo;
@@ -58,11 +59,10 @@ export class EngineCluster implements Cluster {
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
   readonly #router: Router;
-  readonly #members: Membership;
+  /** Who stays and who is on the way out. */
+  readonly members: Membership;
   #routing: RoutingInForce;
-  readonly #spans = new TurnSpans();
-  readonly #cacheWatch = new CacheWatch();
-  readonly #engineWatch = new EngineWatch();
+  readonly #watches = new Watches();
   /** Turns under way, and changes of settings: never both. */
   #active = 0;
   #changing = 0;
@@ -75,6 +75,7 @@ export class EngineCluster implements Cluster {
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
+    const tell = (notice: ClusterNotice): void => this.#watches.engines.tell(notice);
     this.#router = new Router({
       text,
       prompts: this.#prompts,
@@ -86,13 +87,14 @@ export class EngineCluster implements Cluster {
         const { mode, handover, link } = this.#options;
         return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
-      engines: () => this.#members.staying.map(clientOf),
-      onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
-      onRequest: (request) => this.#engineWatch.tell({ kind: 'request', ...request }),
+      engines: () => this.members.staying.map(clientOf),
+      onTurn: (turn) => tell({ kind: 'turn', ...turn }),
+      onTurnEnd: (result) => tell({ kind: 'turn ended', result }),
+      onRequest: (request) => tell({ kind: 'request', ...request }),
       newId: unguessable,
-      spans: this.#spans,
+      spans: this.#watches.spans,
     });
-    this.#members = new Membership({
+    this.members = new Membership({
       pool,
       clock,
       conversations: this.#conversations,
@@ -104,10 +106,7 @@ export class EngineCluster implements Cluster {
       tell: (notice) => this.#memberNotice(notice),
     });
     this.#info = info;
-    for (const engine of pool.all) {
-      this.#listen(engine, null);
-      this.#cacheWatch.watch(engine, null);
-    }
+    for (const engine of pool.all) this.#watches.first(engine);
     this.#routing = this.#routes(policy, options);
   }
 
@@ -157,7 +156,7 @@ export class EngineCluster implements Cluster {
   async configure(change: PolicyChange): Promise<void> {
     const options = changed(this.#options, this.#atStart, change);
     const policy = await policyOf(options, this.#info.model.kvBytesPerToken);
-    if (this.#members.changing)
+    if (this.members.changing)
       throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
@@ -213,11 +212,11 @@ export class EngineCluster implements Cluster {
   }
 
   onNotice(listener: (notice: ClusterNotice) => void): () => void {
-    return this.#engineWatch.listen(listener);
+    return this.#watches.engines.listen(listener);
   }
 
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
-    return this.#cacheWatch.listen(listener);
+    return this.#watches.caches.listen(listener);
   }
 
   async checkIntegrity(): Promise<void> {
@@ -235,33 +234,37 @@ export class EngineCluster implements Cluster {
 
   spanCounts(): SpanCounts {
     const messages = this.#engines.all.map(({ spanMessages }) => spanMessages);
-    return { spans: this.#spans.count, messages: messages.reduce((sum, count) => sum + count, 0) };
+    return { spans: this.#watches.spans.count, messages: messages.reduce((sum, count) => sum + count, 0) };
   }
 
   onSpan(listener: (span: Span) => void): () => void {
-    return this.#spans.listen(listener);
+    return this.#watches.spans.listen(listener);
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    return this.#engineWatch.listen((notice) => tellWaiting(notice, listener));
+    return this.#watches.engines.listen((notice) => tellWaiting(notice, listener));
   }
 
   revive(): Promise<number> {
-    return this.#members.revive();
+    return this.members.revive();
   }
 
-  async scale(target: ScaleTarget, drain?: DrainRule): Promise<ScaleReport> {
+  /** `why`: who asks, for spans. */
+  async scale(target: ScaleTarget, drain?: DrainRule, why = 'asked for'): Promise<ScaleReport> {
     if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
-    return this.#members.scale(target, drain ?? this.#options.drain ?? WAIT_30S);
+    const begunMs = this.#clock.now();
+    const report = await this.members.scale(target, drain ?? this.#options.drain ?? WAIT_30S);
+    this.#watches.spans.tell(scaleSpan(begunMs, this.#clock.now(), report, why));
+    return report;
   }
 
-  /** It gets no more turns, and goes when it has nothing left to do. */
-  isLeaving(engine: ThreadEngine): boolean {
-    return this.#members.isLeaving(engine);
+  /** Told how busy an engine is, after its steps. Costs nothing while nobody listens. */
+  onLoad(listener: (news: LoadNews) => void): () => void {
+    return this.#watches.loads.listen(listener);
   }
 
   async close(): Promise<void> {
-    await this.#members.close();
+    await this.members.close();
   }
 
   /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
@@ -271,13 +274,12 @@ export class EngineCluster implements Cluster {
   }
 
   #routes = (policy: MadePolicy, options: ClusterOptions): RoutingInForce =>
-    new RoutingInForce(policy, options, this.#engines.all, this.#cacheWatch);
+    new RoutingInForce(policy, options, this.#engines.all, this.#watches);
 
   async #joins(engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null): Promise<void> {
     await reconfigure(engine, spec, this.#options);
-    this.#listen(engine, replaced?.engineId ?? null);
+    this.#watches.joined(engine, replaced?.engineId ?? null, this.#clock.now());
     this.#routing.follow(engine);
-    this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
   }
 
   #memberNotice(notice: MembershipNotice): void {
@@ -286,12 +288,7 @@ export class EngineCluster implements Cluster {
     this.#atStart = { ...this.#atStart, fleet };
     const { engines } = describe(this.#atStart, this.#engines, this.#text, 0);
     this.#info = { ...this.#info, engines };
-    this.#engineWatch.tell(notice);
-  }
-
-  #listen(engine: ThreadEngine, replaces: string | null): void {
-    this.#engineWatch.watch(engine, replaces);
-    engine.onSpan((span) => this.#spans.tell(span));
+    this.#watches.engines.tell(notice);
   }
 }
 

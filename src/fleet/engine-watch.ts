@@ -3,6 +3,7 @@
 import type { EngineEvent } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { RequestNotice, TurnNotice } from '../router/router.ts';
+import type { TurnResult } from '../router/turn-types.ts';
 import type { MembershipNotice } from './scale-report.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
@@ -13,6 +14,7 @@ interface OfEngine {
 
 export type ClusterNotice =
   | ({ kind: 'turn' } & TurnNotice)
+  | { kind: 'turn ended'; result: TurnResult }
   | ({ kind: 'request' } & RequestNotice)
   | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
   /** `replaces`: whose place it takes; null for one of the first. */

@@ -1,4 +1,5 @@
 /** What is told of engines that come and go. */
+import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { DrainReport } from '../router/scaling/drain.ts';
 
@@ -21,6 +22,24 @@ export type Left = FleetMember & DrainReport;
 export interface ScaleReport {
   joined: readonly Joined[];
   left: readonly Left[];
+}
+
+/** For timelines. `why`: who asked for it, and on what grounds. */
+export function scaleSpan(
+  startMs: number,
+  endMs: number,
+  { joined, left }: ScaleReport,
+  why: string,
+): RawSpan {
+  const lostTokens = left.reduce((sum, { lost }) => sum + lost.tokens, 0);
+  const migratedTokens = left.reduce((sum, { migrated }) => sum + migrated.tokens, 0);
+  return routerSpan('scale', 'fleet', startMs, endMs, {
+    why,
+    joined: joined.map(({ engineId, startMs: ms }) => `${engineId} in ${Math.round(ms)} ms`).join(', '),
+    left: left.map(({ engineId, ms }) => `${engineId} after ${Math.round(ms)} ms`).join(', '),
+    migratedTokens,
+    lostTokens,
+  });
 }
 
 export type MembershipNotice =

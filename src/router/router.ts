@@ -41,6 +41,8 @@ export interface RouterDeps extends PlannerDeps {
   conversations: ConversationCache;
   onTurn: (notice: TurnNotice) => void;
   onRequest: (notice: RequestNotice) => void;
+  /** A turn ended well. */
+  onTurnEnd?: (result: TurnResult) => void;
   /** An id that nobody can guess, for what is called so here. */
   newId: (name: string) => string;
   spans: TurnSpans;
@@ -227,6 +229,8 @@ export class Router {
     });
     const result = served.result(end.reason, this.#deps.settings().throttled);
     for (const span of served.ownSpans()) this.#deps.spans.tell(span);
-    return { ...result, stopReason: end.stopReason };
+    const ended = { ...result, stopReason: end.stopReason };
+    this.#deps.onTurnEnd?.(ended);
+    return ended;
   }
 }

@@ -1,10 +1,11 @@
 /** Engines that join and leave while turns are served: one engine's tokens and logits, no turn lost, and no block left held. */
 import { describe, expect, it } from 'vitest';
+import { DRAINS } from '../../src/config/autoscale.ts';
 import { RequestError } from '../../src/errors.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ScaleReport } from '../../src/fleet/scale-report.ts';
 import { finalIntegrity } from '../../src/lab/integrity.ts';
-import { DRAINS, type DrainRule } from '../../src/router/scaling/drain.ts';
+import type { DrainRule } from '../../src/router/scaling/drain.ts';
 import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 const seeds = [1, 2, 3, 4];

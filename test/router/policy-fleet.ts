@@ -1,6 +1,7 @@
 /** Fleets of engines without a GPU, behind one router, over a network that only the test moves; engines end, and are replaced. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
+import { DRAINS } from '../../src/config/autoscale.ts';
 import { PLACEMENTS } from '../../src/config/fleet-schema.ts';
 import { MODES } from '../../src/config/modes.ts';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
@@ -9,7 +10,7 @@ import { ConversationCache } from '../../src/router/conversations.ts';
 import type { Candidates, RoutingPolicy } from '../../src/router/plan.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { type RequestNotice, Router } from '../../src/router/router.ts';
-import { DRAINS, type DrainReport, drained, heirOf } from '../../src/router/scaling/drain.ts';
+import { type DrainReport, drained, heirOf } from '../../src/router/scaling/drain.ts';
 import { planScale } from '../../src/router/scaling/plan.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';

@@ -24,6 +24,7 @@ export const benchSpec: CommandSpec = {
     'fleet',
     'cluster',
     'routing',
+    'explaining',
     'costs',
     'audit',
     'sampling',

@@ -3,6 +3,7 @@
  * for next turns is served, taken over by another engine, or lost and counted. Ends nothing itself. Drives itself by the
  * clock that it is given.
  */
+import type { Drain } from '../../config/autoscale.ts';
 import type { Clock } from '../../engine/types.ts';
 import { RequestError } from '../../errors.ts';
 import {
@@ -14,10 +15,6 @@ import {
 import type { EngineClient } from '../engine-client.ts';
 import type { TurnsAt } from '../turns-at.ts';
 import { migrate } from './migrate.ts';
-
-/** What becomes of what a leaving engine holds for next turns. */
-export const DRAINS = ['wait', 'migrate', 'drop'] as const;
-export type Drain = (typeof DRAINS)[number];
 
 export interface DrainRule {
   drain: Drain;

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
+import type { Drain } from '../../../src/config/autoscale.ts';
 import { ConversationCache, type TurnStart } from '../../../src/router/conversations.ts';
-import { type Drain, drained, heirOf } from '../../../src/router/scaling/drain.ts';
+import { drained, heirOf } from '../../../src/router/scaling/drain.ts';
 import { TurnsAt } from '../../../src/router/turns-at.ts';
 import { TestClock } from '../../clock.ts';
 import { settled } from '../../connector/policy-cluster.ts';
