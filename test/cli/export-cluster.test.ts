@@ -115,6 +115,13 @@ describe('export aibrix', () => {
     expect(all[1].spec.scaleTargetRef.name).toBe(all[0].metadata.name);
   });
 
+  it('takes rule and bounds of the autoscaler', async () => {
+    const args = ['--autoscale', 'aibrix-kpa', '--min-prefill', '2', '--max-prefill', '6'];
+    const [, prefill, decode] = await documents('aibrix', args);
+    expect(prefill.spec).toMatchObject({ scalingStrategy: 'KPA', minReplicas: 2, maxReplicas: 6 });
+    expect(decode.spec).toMatchObject({ minReplicas: 1, maxReplicas: 4 });
+  });
+
   it('replica: rolesets that are alike are replicas, others services of their own, with their bounds', async () => {
     const [alike] = await documents('aibrix', ['--fleet', 'alike.json', '--mode-of-fleet', 'replica']);
     expect([alike.spec.replicas, rolesOf(alike)]).toEqual([3, ['prefill 2', 'decode 1']]);

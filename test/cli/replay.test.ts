@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
+import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { fakeWorld } from './fake.ts';
 
 const row = (timestamp: number, hash_ids: number[]) =>
@@ -77,5 +78,25 @@ describe('kvferry replay', () => {
     const { world, code } = await replay(['bad.jsonl', '--skip-bad'], { 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(code).toBe(0);
     expect(world.out().match(/1 bad line passed over/g)).toHaveLength(1);
+  });
+
+  it('writes what costs are fitted from, for kvferry simulate', async () => {
+    const many = Array.from({ length: 12 }, (_, i) =>
+      row(
+        i,
+        Array.from({ length: 1 + i }, (_, j) => 100 * i + j),
+      ),
+    ).join('');
+    const { world } = await replay(['m.jsonl', '--mode', 'unidirectional', '--json', 'r.json'], {
+      'm.jsonl': many,
+    });
+    expect(
+      await main(['calibrate', '--from-report', 'r.json', '--costs-out', 'costs.json'], world.deps),
+    ).toBe(0);
+    expect(world.out()).toContain('wrote costs.json: kvferry simulate --costs costs.json');
+    expect(simulationCostsSchema.parse(JSON.parse(world.files.get('costs.json')!)).source).toBe('fitted');
+    expect(world.clusters).toHaveLength(1);
+    expect(await main(['calibrate', 'p.json', '--from-report', 'r.json'], world.deps)).toBe(2);
+    expect(world.err()).toContain('--from-report fits what simulate reads');
   });
 });

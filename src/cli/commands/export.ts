@@ -25,6 +25,7 @@ export const exportSpec: CommandSpec = {
   groups: [
     'fleet',
     'routing',
+    'scaling',
     'modes',
     'workload',
     'bench',

@@ -30,6 +30,13 @@ const METRICS = {
   prefill: { targetMetric: 'prefill_queue_length', targetValue: '10' },
   decode: { targetMetric: 'decode_batch_utilization', targetValue: '70' },
 } as const;
+/** Dynamo's planner is none of AIBrix's: its nearest is by use and target. */
+const STRATEGIES = {
+  'aibrix-apa': 'APA',
+  'aibrix-kpa': 'KPA',
+  'k8s-hpa': 'HPA',
+  'dynamo-sla': 'APA',
+} as const;
 /** Of what the fleet has: the most that an autoscaler makes of it. */
 const MOST_TIMES = 2;
 
@@ -64,7 +71,9 @@ export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
     {
       name: 'podautoscaler.yaml',
       remarks: [
-        `Metrics and targets are those of AIBrix's samples; from as many as the fleet has to ${MOST_TIMES} times as many.`,
+        plan.autoscale && !plan.replicaMode
+          ? `Metrics and targets are those of AIBrix's samples; bounds are those of --autoscale ${plan.autoscale.rule}, which is ${STRATEGIES[plan.autoscale.rule]} here.`
+          : `Metrics and targets are those of AIBrix's samples; from as many as the fleet has to ${MOST_TIMES} times as many.`,
         'AIBrix takes the least of the last recommendations before it scales down: a longer window makes it more eager, not calmer.',
       ],
       content: { kind: 'yaml', documents: storms.flatMap((storm) => autoscalers(plan, storm)) },
@@ -221,7 +230,12 @@ function poolingRemarks({ replicaMode, rolesets }: ClusterPlan): string[] {
 }
 
 function autoscalers(plan: ClusterPlan, { name, roleset, replicas }: Storm): object[] {
-  const scaler = (role: 'prefill' | 'decode', mode: 'pool' | 'replica', own: string, least: number) => ({
+  const scaler = (
+    role: 'prefill' | 'decode',
+    mode: 'pool' | 'replica',
+    own: string,
+    [least, most]: readonly [number, number],
+  ) => ({
     apiVersion: 'autoscaling.aibrix.ai/v1alpha1',
     kind: 'PodAutoscaler',
     metadata: { name: own, annotations: { 'autoscaling.aibrix.ai/storm-service-mode': mode } },
@@ -229,8 +243,8 @@ function autoscalers(plan: ClusterPlan, { name, roleset, replicas }: Storm): obj
       scaleTargetRef: { apiVersion: 'orchestration.aibrix.ai/v1alpha1', kind: 'StormService', name },
       subTargetSelector: { roleName: role },
       minReplicas: least,
-      maxReplicas: MOST_TIMES * least,
-      scalingStrategy: 'APA',
+      maxReplicas: most,
+      scalingStrategy: STRATEGIES[plan.autoscale?.rule ?? 'aibrix-apa'],
       metricsSources: [
         {
           metricSourceType: 'pod',
@@ -242,9 +256,14 @@ function autoscalers(plan: ClusterPlan, { name, roleset, replicas }: Storm): obj
       ],
     },
   });
-  if (plan.replicaMode) return roleset.roles.prefill ? [scaler('prefill', 'replica', name, replicas)] : [];
+  if (plan.replicaMode)
+    return roleset.roles.prefill
+      ? [scaler('prefill', 'replica', name, [replicas, MOST_TIMES * replicas])]
+      : [];
   return (['prefill', 'decode'] as const).flatMap((role) => {
     const planned = roleset.roles[role];
-    return planned ? [scaler(role, 'pool', `${name}-${role}`, planned.replicas)] : [];
+    const { replicas: now } = planned ?? { replicas: 0 };
+    const bounds = plan.autoscale?.bounds[role] ?? ([now, MOST_TIMES * now] as const);
+    return planned ? [scaler(role, 'pool', `${name}-${role}`, bounds)] : [];
   });
 }

@@ -1,4 +1,5 @@
 /** What a cluster is to be, whichever system runs it: engines by roleset, what each is started with, who routes. */
+import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import { type RoutingName, routingParts } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
@@ -48,6 +49,11 @@ export interface ClusterPlan {
   routing: { name: string; parts: readonly RoutingName[] };
   /** Parameters of a policy, those given and the defaults. Throws ConfigError. */
   parameters<T>(policy: RoutingName): T;
+  /** Engines come and go by this rule, within these bounds; null: nobody said. */
+  autoscale: {
+    rule: AutoscalerName;
+    bounds: Readonly<Record<'prefill' | 'decode', readonly [number, number]>>;
+  } | null;
   /** What no target can say. */
   notes: readonly string[];
 }
@@ -75,6 +81,13 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
     transfer: { ...transferConfig(config, 'unidirectional'), kv_role: 'kv_both' },
     routing: { name: name!, parts: routingParts(name!).map((part) => part.name) },
     parameters: (policy) => readParameters(config, policy) as never,
+    autoscale: config.autoscale && {
+      rule: config.autoscale,
+      bounds: {
+        prefill: [config.minPrefill, config.maxPrefill],
+        decode: [config.minDecode, config.maxDecode],
+      },
+    },
     notes: [...notes, ...notesOf(config)],
   };
 }
