@@ -54,6 +54,7 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     core: engineCore(options, spec, engineIdOf(spec, life), mode),
     model: { name: options.model, weightSeed: options.weightSeed, weightDtype: options.weightDtype },
     layout: options.layout,
+    driverThreads: driverThreads(options, spec),
     compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
     checksum: options.checksum,
@@ -64,6 +65,11 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     poison: options.poison,
     fault: faultOf(options.fault, spec.role),
   };
+}
+
+/** null where all engines' drivers are alike. */
+function driverThreads({ decodeDriverThreads = true }: ClusterOptions, spec: Seat): boolean | null {
+  return decodeDriverThreads ? null : spec.role === 'prefill' || spec.combined;
 }
 
 /** What an engine's policy is built from. */

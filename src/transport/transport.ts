@@ -5,6 +5,7 @@
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
+import { DEFAULT_CHUNK_BYTES } from './chunks.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { SILENCE_MS } from './deadlines.ts';
 import { HolderHalf } from './holder.ts';
@@ -73,7 +74,6 @@ export interface PeerTransport extends ServingTransport {
   slotsInUse(): number;
 }
 
-export const DEFAULT_CHUNK_BYTES = 2 ** 20;
 export const DEFAULT_SLOTS = 4;
 
 /** ConfigError when a number makes no sense or the memory cannot stage one block. */
