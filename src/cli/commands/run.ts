@@ -46,6 +46,7 @@ export const runSpec: CommandSpec = {
     'fleet',
     'cluster',
     'routing',
+    'explaining',
     'pages',
     'junit',
     'outputs',
