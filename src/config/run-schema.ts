@@ -44,6 +44,11 @@ const machine = {
       'Measures once, before the first start, which forms of the matrix kernel are fastest, and keeps that in the user cache folder; no result changes by it. auto: on GPUs. again: measures anew.',
     value: 'auto|on|off|again',
   }),
+  decodeDriverThreads: oneOf(['auto', 'on', 'off']).default('auto').meta({
+    description:
+      'Whether lavapipe computes with threads of its own in D: without, decode steps of small models are quicker and prefill is slower. P always has them. auto: off for models of less than 400 KB of weights a kernel, unless a mode is compared in which D prefills (monolithic, decode-local).',
+    value: 'auto|on|off',
+  }),
   kvDtype: oneOf(['f16', 'f32'])
     .default('f16')
     .meta({ description: 'What K and V are kept as.', value: 'f16|f32' }),

@@ -11,7 +11,8 @@ import type { EngineCluster } from './cluster.ts';
 import { HASH_SEED } from './options.ts';
 
 export interface AutoscaleWatcher {
-  decided(decision: AutoscaleDecision): void;
+  /** `acts`: it is done now. */
+  decided(decision: AutoscaleDecision, acts: boolean): void;
   /** What it asked for could not be done; it goes on. */
   failed(message: string): void;
 }
@@ -42,7 +43,7 @@ export function startAutoscaler(
     views: (nowMs) => views.of(cluster.members.staying, nowMs),
     scale: (target, why) => cluster.scale(target, undefined, why),
     tell: (told) => {
-      if (told.kind === 'decided') watcher.decided(told.decision);
+      if (told.kind === 'decided') watcher.decided(told.decision, told.acts);
       else watcher.failed(messageOf(told.error));
     },
   });

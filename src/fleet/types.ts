@@ -77,8 +77,12 @@ export interface ClusterOptions {
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
+  /** How long an engine that says nothing of a READ is waited for before it is asked anew, milliseconds; absent: 20 s. */
+  silenceMs?: number;
   /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
   autotune?: 'auto' | 'on' | 'off' | 'again';
+  /** Whether the driver of engines that only decode has threads of its own; absent: it has. */
+  decodeDriverThreads?: boolean;
   /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmTuning | null;
   /** Returns each token's logits row. */
@@ -130,6 +134,8 @@ export interface EngineInfo {
   loadMs: number;
   compileMs: number;
   pipelines: number;
+  /** Whether its driver computes with threads of its own, as drivers do unless told otherwise. */
+  driverThreads: boolean;
 }
 
 export interface ClusterInfo {

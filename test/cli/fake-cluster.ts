@@ -47,6 +47,7 @@ export class FakeCluster implements Cluster {
       loadMs: 12,
       compileMs: 345,
       pipelines: 9,
+      driverThreads: true,
     }));
     this.info = {
       adapter: {
