@@ -18,6 +18,7 @@ import type { RequestObserver } from './observer.ts';
 import { overSignal, overWhenSent } from './over.ts';
 import type { PortService } from './service.ts';
 import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
+import { strategyOf, Targets } from './strategy.ts';
 import { mountTextRoutes } from './text-routes.ts';
 
 export interface AppOptions {
@@ -99,11 +100,14 @@ export function createApp(service: PortService, options: AppOptions): Hono {
       const body = await bodyOf(c);
       const host = c.req.header('Host');
       if (service.kind === 'engine' && host !== undefined) service.askedUnder(host);
-      const asked = withHeaders(checked(body, read), c);
+      const asked = withHeaders(checked(body, read), c, service);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
-      const incoming = { asked, requestId, over: overSignal(c), overWhenSent: overWhenSent(c) };
+      const targets = new Targets();
+      const over = { over: overSignal(c), overWhenSent: overWhenSent(c) };
+      const incoming = { asked, requestId, ...over, onWay: targets.take };
       const response = await respond(deps, incoming, format);
       response.headers.set('X-Request-Id', requestId);
+      targets.tell(response.headers);
       return response;
     });
   generates('/v1/chat/completions', askedByChat, chatFormat);
@@ -114,9 +118,10 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   return app;
 }
 
-const withHeaders = (asked: Asked, c: Context): Asked => ({
+const withHeaders = (asked: Asked, c: Context, { kind }: PortService): Asked => ({
   ...asked,
   conversationId: asked.conversationId ?? conversationIdOf(c),
+  routing: kind === 'router' ? strategyOf(c) : null,
 });
 
 function modelList({ model }: PortService, created: number) {

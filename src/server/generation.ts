@@ -18,7 +18,7 @@ import type { RequestObserver, RequestRecord } from './observer.ts';
 import { ClientGone } from './over.ts';
 import { checkPrompt } from './prompt-check.ts';
 import { type ChoicePiece, streamed, whole } from './responses.ts';
-import type { AnswerPiece, PortService } from './service.ts';
+import type { AnswerPiece, GenerationRequest, PortService } from './service.ts';
 
 export interface GenerationDeps {
   service: PortService;
@@ -36,6 +36,8 @@ export interface Incoming {
   asked: Asked;
   /** The client's id of the request. */
   requestId: string;
+  /** Told who serves it. */
+  onWay: GenerationRequest['onWay'];
   /** Aborts when nobody wants the answer any more, or nobody can have it. */
   over: AbortSignal;
   /** `over` aborts as well when the client has taken all of the response. */
@@ -44,7 +46,7 @@ export interface Incoming {
 
 /** Rejects with HttpError when the request ends before its first token. */
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
-  const { asked, requestId, over, overWhenSent } = incoming;
+  const { asked, requestId, over, overWhenSent, onWay } = incoming;
   const { service, admission } = deps;
   if (over.aborted) throw asHttpError(over.reason);
   const id = format.idPrefix + requestId;
@@ -59,7 +61,7 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
   // Each answer meets it; without any it is nobody's.
   badWords.catch(() => {});
-  const shared = { prompts, badWords, signal };
+  const shared = { prompts, badWords, signal, onWay };
   const pieces = merged(
     choices.length,
     (index) => pieceByPiece(deps, asked, choices[index]!, shared),
@@ -156,6 +158,7 @@ interface Shared {
   prompts: Prompts;
   badWords: Promise<(readonly number[])[]>;
   signal: AbortSignal;
+  onWay: GenerationRequest['onWay'];
 }
 
 /** One answer, counted and timed; of logits only what is told of them. */
@@ -163,7 +166,7 @@ async function* pieceByPiece(
   deps: GenerationDeps,
   asked: Asked,
   choice: Choice,
-  { prompts, badWords, signal }: Shared,
+  { prompts, badWords, signal, onWay }: Shared,
 ): AsyncGenerator<ChoicePiece> {
   const { service, observer } = deps;
   const { requestId, index } = choice;
@@ -182,6 +185,8 @@ async function* pieceByPiece(
       sampling,
       requestId: unguessable(requestId),
       signal,
+      // Of several answers the first one's is told.
+      onWay: index === 0 ? onWay : () => {},
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service.model);
         prompts.set(choice.promptIndex, tokenIds);
