@@ -178,6 +178,8 @@ export interface EngineSnapshot {
 
 export interface Cluster {
   readonly info: ClusterInfo;
+  /** In the order of the fleet, to be asked one by one: for measuring engines, not turns. */
+  readonly engines: readonly EngineClient[];
   readonly mode: Mode;
   /** What is in force now. */
   readonly settings: Readonly<ClusterOptions>;
