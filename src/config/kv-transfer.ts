@@ -36,6 +36,9 @@ export const kvTransferParamsSchema = z.looseObject({
   pull_policy: z.enum(PULL_POLICIES).nullish(),
   /** Ours, and the router's own: D reads P's blocks while P computes them. To P and to D; without remote_block_ids. */
   streamed: z.boolean().nullish(),
+  /** To a connector with a store: tokens of this request that it saves and loads at most; 0: none. */
+  max_offload_tokens: z.number().int().nonnegative().nullish(),
+  max_load_tokens: z.number().int().nonnegative().nullish(),
 });
 
 export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
@@ -64,7 +67,7 @@ const extraConfigSchema = z.strictObject({
 });
 
 /** Every connector that there is; src/connector/registry.ts says what makes each. */
-export const CONNECTOR_NAMES = ['NixlConnector', 'NixlPullConnector'] as const;
+export const CONNECTOR_NAMES = ['NixlConnector', 'NixlPullConnector', 'OffloadingConnector'] as const;
 export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
 
 export const kvTransferConfigSchema = z.strictObject({
@@ -90,6 +93,8 @@ export interface ConnectorConfig {
   name: ConnectorName;
   loadFailurePolicy: 'fail' | 'recompute';
   nixl: NixlConfig;
+  /** Absent: the defaults. */
+  offloading?: OffloadingConfig;
 }
 
 export interface NixlConfig {
@@ -104,3 +109,28 @@ export interface NixlConfig {
   /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
   costProfile?: CostProfile | null;
 }
+
+/** vLLM's OffloadingConnector, in the units the code uses. */
+export interface OffloadingConfig {
+  /** Loads come in whole chunks of so many blocks. */
+  blocksPerChunk: number;
+  /** A block is saved when it was asked for so often; below 2 at once. */
+  storeThreshold: number;
+  /** Blocks whose askings are counted. */
+  maxTrackerSize: number;
+  /** What is generated is not saved. */
+  promptOnly: boolean;
+  /** P leaves its prompt in the store for D. */
+  handsOver: boolean;
+}
+
+export const OFFLOADING_DEFAULTS: OffloadingConfig = {
+  blocksPerChunk: 1,
+  storeThreshold: 0,
+  maxTrackerSize: 64_000,
+  promptOnly: true,
+  handsOver: true,
+};
+
+/** Where a cluster's store is found by its engines; as with their own ports no socket is opened. vLLM's p2p tier has 5710. */
+export const STORE_ADDRESS = { engineId: 'store', host: 'localhost', port: 5710 } as const;

@@ -2,6 +2,7 @@
 import { CONNECTOR_NAMES, type ConnectorConfig } from '../config/kv-transfer.ts';
 import { ConfigError } from '../errors.ts';
 import { createNixlConnector } from './nixl/connector.ts';
+import { createOffloadingConnector } from './offloading/connector.ts';
 import type { ConnectorDeps, EngineConnector } from './types.ts';
 
 /** Both sides, for one engine. Throws ConfigError for a name that is not registered. */
@@ -10,6 +11,8 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
     case 'NixlConnector':
     case 'NixlPullConnector':
       return createNixlConnector(config.nixl, deps);
+    case 'OffloadingConnector':
+      return createOffloadingConnector(config.offloading, deps);
     default:
       throw new ConfigError(
         `there is no KV connector '${config.name satisfies never}': wanted one of ${CONNECTOR_NAMES.join(', ')}`,

@@ -1,0 +1,21 @@
+/** Both sides of vLLM's OffloadingConnector, over a store that the cluster's engines share. */
+import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../config/kv-transfer.ts';
+import type { ConnectorDeps, EngineConnector } from '../types.ts';
+import { StoreAnswers } from './answers.ts';
+import { OffloadingSchedulerSide } from './scheduler-side.ts';
+import { OffloadingWorkerSide } from './worker-side.ts';
+
+export function createOffloadingConnector(
+  config: OffloadingConfig = OFFLOADING_DEFAULTS,
+  deps: ConnectorDeps,
+): EngineConnector {
+  const { transport, clock } = deps;
+  const { engineId, cache } = deps.engine;
+  const answers = new StoreAnswers();
+  const scheduler = new OffloadingSchedulerSide({
+    ...{ config, engineId, clock, answers },
+    blockSize: cache.blockSize,
+  });
+  const worker = new OffloadingWorkerSide({ ...deps, transport, store: STORE_ADDRESS, clock, answers });
+  return { scheduler, worker, streams: scheduler, counters: worker.counters, costAware: null };
+}
