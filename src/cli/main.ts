@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 /** The program: main() with a real process around it. */
 import { beginAhead } from '../platform/node/ahead.ts';
+import { useCompileCache } from '../platform/node/compile-cache.ts';
 
 const args = process.argv.slice(2);
 beginAhead(args);
+useCompileCache();
 // Loaded meanwhile.
 const { main } = await import('./app.ts');
 const { nodeDeps } = await import('./node-deps.ts');

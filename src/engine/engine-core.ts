@@ -52,6 +52,8 @@ export class EngineCore {
   /** Reported by the worker side, not yet taken by a step. */
   #arrived: ConnectorOutput[] = [];
   #stepping = false;
+  /** Since when the batch under way runs. */
+  #runsFromMs = 0;
 
   constructor(deps: EngineCoreDeps) {
     this.#deps = deps;
@@ -135,15 +137,31 @@ export class EngineCore {
    * worker side before the output that names it is returned, since the reader may come at once.
    */
   async step(): Promise<RequestOutput[]> {
+    const batch = this.beginStep();
+    const sampled = batch.requests.length > 0 ? await this.#deps.executor.execute(batch) : [];
+    return this.endStep(batch, sampled);
+  }
+
+  /** A round's first half: takes what was reported and plans a batch, which may be empty. endStep() must follow. */
+  beginStep(): ScheduledBatch {
     invariant(!this.#stepping, () => 'a step was begun before the last one ended');
     this.#stepping = true;
+    this.#activities?.stepBegins();
+    this.#collect();
+    const batch = this.#scheduler.schedule();
+    this.#tellWorkerSide();
+    this.#activities?.planned(batch);
+    this.#runsFromMs = this.#deps.clock.now();
+    for (const { requestId } of batch.requests)
+      this.#queues.known.get(requestId)!.times.scheduledMs ??= this.#runsFromMs;
+    return batch;
+  }
+
+  /** Its second half, with what the batch's run gave. */
+  endStep(batch: ScheduledBatch, sampled: readonly SampledToken[]): RequestOutput[] {
     try {
-      this.#activities?.stepBegins();
-      this.#collect();
-      const batch = this.#scheduler.schedule();
-      this.#tellWorkerSide();
-      this.#activities?.planned(batch);
-      const sampled = batch.requests.length > 0 ? await this.#run(batch) : [];
+      const { onBatch, clock } = this.#deps;
+      if (batch.requests.length > 0) onBatch?.(batch, clock.now() - this.#runsFromMs);
       this.#activities?.ran();
       const outputs = this.#postprocessor.updateFromOutput(batch, sampled);
       this.#tellWorkerSide();
@@ -161,22 +179,18 @@ export class EngineCore {
     for (const output of arrived) this.#postprocessor.updateFromConnector(output);
   }
 
-  async #run(batch: ScheduledBatch): Promise<SampledToken[]> {
-    const { executor, clock, onBatch } = this.#deps;
-    const begunMs = clock.now();
-    for (const { requestId } of batch.requests) {
-      const { times } = this.#queues.known.get(requestId)!;
-      times.scheduledMs ??= begunMs;
-    }
-    const sampled = await executor.execute(batch);
-    onBatch?.(batch, clock.now() - begunMs);
-    return sampled;
-  }
-
   #tellWorkerSide(): void {
     const { connector } = this.#deps;
     if (connector && this.#metaIsDue())
       connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());
+  }
+
+  /** When poll() may become true by itself, on the engine's clock: a heartbeat or a hold's end is due; null: it will not. */
+  dueMs(): number | null {
+    const { connector } = this.#deps;
+    const scheduler = connector?.scheduler.metaDueMs() ?? null;
+    const worker = connector?.worker.dueMs?.() ?? null;
+    return scheduler === null || worker === null ? (scheduler ?? worker) : Math.min(scheduler, worker);
   }
 
   /**

@@ -91,6 +91,8 @@ export interface KvConnectorWorker<Meta = unknown> {
   getFinished(): ConnectorOutput;
   /** Resolves when getFinished() has something new, or something is due. */
   waitForChange(signal: AbortSignal): Promise<void>;
+  /** When getFinished() will end something by itself, milliseconds; null, or absent: not before something changes. */
+  dueMs?(): number | null;
 }
 
 /** Blocks that an ended request leaves for a reader. */

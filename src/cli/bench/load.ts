@@ -5,10 +5,9 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Agent, request } from 'node:http';
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { quantile } from '../../measure/statistics.ts';
-import { packageRoot } from '../../platform/node/paths.ts';
+import { bundled } from '../../platform/node/paths.ts';
 import { benchOptions, report, runBench } from './options.ts';
 import { growth, memoryLines, ServerMemory } from './server-memory.ts';
 
@@ -94,11 +93,10 @@ const goodBody = (i: number): string =>
 const textOf = (answer: Answer): string => JSON.parse(answer.body).choices[0].message.content;
 
 async function startServer(model: string, adapter: string): Promise<{ child: ChildProcess; urls: Urls }> {
-  const main = path.join(packageRoot, 'dist', 'src', 'cli', 'main.js');
   const args = ['serve', '--json', '--model', model, '--adapter', adapter, '--no-access-log'];
   for (const port of ['port', 'prefill-port', 'decode-port', 'admin-port']) args.push(`--${port}`, '0');
   args.push('--ttl', String(TTL_SECONDS), '--threshold', '0', '--max-num-seqs', '16', '--max-queue', '16');
-  const child = spawn(process.execPath, [...ServerMemory.preload, main, ...args], {
+  const child = spawn(process.execPath, [...ServerMemory.preload, bundled('kvferry'), ...args], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   let errors = '';

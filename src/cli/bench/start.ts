@@ -6,10 +6,10 @@ import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { InternalError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
 import { systemClock } from '../../platform/clock.ts';
+import { bundled } from '../../platform/node/paths.ts';
 import { useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
@@ -74,7 +74,7 @@ async function coldStart(args: readonly string[]): Promise<Start> {
 /** Throws InternalError with what the command printed when it failed. */
 async function timeStart(args: readonly string[], environment: Record<string, string>): Promise<Start> {
   const begun = systemClock.now();
-  const child = fork(fileURLToPath(new URL('start/child.js', import.meta.url)), args, {
+  const child = fork(bundled('start-child'), args, {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     env: { ...process.env, ...environment },
   });

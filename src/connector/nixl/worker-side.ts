@@ -128,6 +128,10 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     return this.#reports.wait(signal);
   }
 
+  dueMs(): number | null {
+    return this.holds.nextDeadline();
+  }
+
   #onNotification(from: string, notification: PeerNotification): void {
     if (notification.kind === 'done_reading') this.holds.doneReading(notification);
     else if (notification.kind === 'heartbeat')

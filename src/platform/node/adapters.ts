@@ -1,11 +1,9 @@
 /** Which adapters this machine has, and which one a run uses. Probing happens in child processes: a driver is chosen for good. */
-import { execFile } from 'node:child_process';
-import path from 'node:path';
 import { promisify } from 'node:util';
 import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
 import { type Driver, driverPresent, selectDriver } from './drivers.ts';
-import { packageRoot } from './paths.ts';
+import { bundled } from './paths.ts';
 
 export interface ProbedAdapter {
   driver: Driver;
@@ -25,8 +23,6 @@ export type ProbeResult =
   | { driver: Driver; adapter: ProbedAdapter; error: null }
   | { driver: Driver; adapter: null; error: string };
 
-const run = promisify(execFile);
-
 /** Probes of the default adapter, by driver: of one process each. */
 const probes = new Map<Driver, Promise<ProbeResult>>();
 
@@ -43,9 +39,14 @@ async function probe(driver: Driver, name: string | null): Promise<ProbeResult> 
   if (!driverPresent(driver)) {
     return { driver, adapter: null, error: 'not installed' };
   }
-  const child = path.join(packageRoot, 'dist', 'src', 'platform', 'node', 'probe-child.js');
+  // Engines' threads, which load this too, probe nothing.
+  const { execFile } = await import('node:child_process');
   try {
-    const { stdout } = await run(process.execPath, [child, driver, name ?? ''], { timeout: 60_000 });
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      [bundled('probe-child'), driver, name ?? ''],
+      { timeout: 60_000 },
+    );
     const line = stdout.trim().split('\n').at(-1) ?? '';
     const answer = JSON.parse(line) as { adapter: ProbedAdapter | null; error: string | null };
     if (answer.adapter) return { driver, adapter: answer.adapter, error: null };

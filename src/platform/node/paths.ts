@@ -15,3 +15,6 @@ function findPackageRoot(): string {
 }
 
 export const packageRoot = findPackageRoot();
+
+/** A file of the build for what starts by itself: the program, a thread, a child process (vite.node.config.ts). */
+export const bundled = (entry: string): string => path.join(packageRoot, 'dist', 'bundle', `${entry}.js`);

@@ -1,8 +1,7 @@
 /** Threads in Node: engines', and one for long texts. Engines' may be started before they are asked for: their modules then load beside others. */
-import path from 'node:path';
 import { MessageChannel, type MessagePort as NodePort, SHARE_ENV, Worker } from 'node:worker_threads';
 import type { EngineThread } from '../types.ts';
-import { packageRoot } from './paths.ts';
+import { bundled } from './paths.ts';
 
 interface Started {
   worker: Worker;
@@ -41,16 +40,13 @@ export function takeEngineThread(): EngineThread {
 
 /** A thread with the model's tokenizer: answers each text with its ids, a Uint32Array, in order. */
 export function startTextThread(model: string): Worker {
-  return new Worker(compiled('text-node.js'), { name: 'text', workerData: { model } });
+  return new Worker(bundled('text-node'), { name: 'text', workerData: { model } });
 }
-
-/** Workers run compiled code: Node 20 does not start TypeScript. */
-const compiled = (entry: string): string => path.join(packageRoot, 'dist', 'workers', entry);
 
 function start(): Started {
   const { port1, port2 } = new MessageChannel();
   // The adapter may be chosen later, by environment variables.
-  const worker = new Worker(compiled('engine-node.js'), {
+  const worker = new Worker(bundled('engine-node'), {
     name: 'engine',
     env: SHARE_ENV,
     workerData: { port: port2 },

@@ -1,6 +1,7 @@
 /** What main.ts does, for the arguments of `kvferry run`, telling when it was how far. What it prints is kept back. */
 import { performance } from 'node:perf_hooks';
 import { beginAhead } from '../../../platform/node/ahead.ts';
+import { useCompileCache } from '../../../platform/node/compile-cache.ts';
 
 /** When a starting process was how far: milliseconds since the epoch. */
 export interface StartTimes {
@@ -21,6 +22,7 @@ export type FromChild = { kind: 'times'; times: StartTimes } | { kind: 'failed';
 
 const args = process.argv.slice(2);
 beginAhead(args);
+useCompileCache();
 const { main } = await import('../../app.ts');
 const { nodeDeps } = await import('../../node-deps.ts');
 const { systemClock } = await import('../../../platform/clock.ts');
