@@ -2,7 +2,15 @@
 import { auditTotals } from '../measure/audit.ts';
 import type { Report } from '../measure/report.ts';
 import { auditSentence } from '../report/audit.ts';
-import { adapterName, agreement, isStreamed, STREAMED, savings, THROTTLED } from '../report/verdict.ts';
+import {
+  adapterName,
+  agreement,
+  isStreamed,
+  STREAMED,
+  savings,
+  storeUse,
+  THROTTLED,
+} from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { Output } from './deps.ts';
 import {
@@ -59,6 +67,8 @@ export function printReport(
   print(['']);
   const saved = savings(report);
   if (saved) say(saved, c.bold);
+  const stored = storeUse(report);
+  if (stored) say(stored);
   const { agree, sentence } = agreement(report);
   say(sentence, report.comparison === null ? c.yellow : agree ? c.green : c.red);
   say(recorderLine(report), c.dim);

@@ -21,6 +21,7 @@ import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
+import { store } from './store-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { tracing } from './tracing.ts';
 
@@ -183,6 +184,7 @@ const fieldGroups = {
   machine,
   fleet,
   cluster,
+  store,
   routing,
   sampling,
   modes,

@@ -1,6 +1,7 @@
 /** Connectors by vLLM's kv_connector: each has its folder, its settings in src/config/kv-transfer.ts, and its case here. */
 import { CONNECTOR_NAMES, type ConnectorConfig } from '../config/kv-transfer.ts';
 import { ConfigError } from '../errors.ts';
+import { createMultiConnector } from './multi/connector.ts';
 import { createNixlConnector } from './nixl/connector.ts';
 import { createOffloadingConnector } from './offloading/connector.ts';
 import type { ConnectorDeps, EngineConnector } from './types.ts';
@@ -13,6 +14,11 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
       return createNixlConnector(config.nixl, deps);
     case 'OffloadingConnector':
       return createOffloadingConnector(config.offloading, deps);
+    case 'MultiConnector': {
+      const { composition, names } = config.multi ?? { composition: 'first-hit', names: ['NixlConnector'] };
+      const makers = names.map((name) => (its: ConnectorDeps) => createConnector({ ...config, name }, its));
+      return createMultiConnector(composition, makers, deps);
+    }
     default:
       throw new ConfigError(
         `there is no KV connector '${config.name satisfies never}': wanted one of ${CONNECTOR_NAMES.join(', ')}`,

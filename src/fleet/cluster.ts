@@ -31,6 +31,7 @@ import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
 import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
 import { type MadePolicy, policyOf, RoutingInForce } from './routing-in-force.ts';
+import { type StoreThread, startStore } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
@@ -49,6 +50,7 @@ export class EngineCluster implements Cluster {
   #options: ClusterOptions;
   readonly #atStart: ClusterOptions;
   readonly #engines: EnginePool;
+  readonly #store: StoreThread | null;
   readonly #text: TextModel;
   readonly #prompts: PromptBuilder;
   readonly #conversations: ConversationCache;
@@ -70,7 +72,9 @@ export class EngineCluster implements Cluster {
     clock: Clock,
     client: NonNullable<ClusterSeams['client']>,
     policy: MadePolicy,
+    store: StoreThread | null,
   ) {
+    this.#store = store;
     this.#options = options;
     this.#atStart = options;
     this.#engines = engines;
@@ -131,8 +135,9 @@ export class EngineCluster implements Cluster {
       throw text.reason;
     }
     if (engines.status === 'rejected') throw engines.reason;
+    const store = await startStore(platform, options, engines.value, wire);
     const info = describe(options, engines.value.all, text.value, clock.now() - begun);
-    return new EngineCluster(options, engines.value, text.value, info, clock, client, policy);
+    return new EngineCluster(options, engines.value, text.value, info, clock, client, policy, store);
   }
 
   get info(): ClusterInfo {
@@ -183,6 +188,7 @@ export class EngineCluster implements Cluster {
     try {
       await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
       await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
+      await this.#store?.clear();
     } finally {
       this.#changing--;
     }
@@ -213,6 +219,10 @@ export class EngineCluster implements Cluster {
     return this.#engines.each(({ inspection }) => inspection.stats());
   }
 
+  async storeStats() {
+    return (await this.#store?.stats()) ?? null;
+  }
+
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
     const tokenIds = await this.#prompts.build(query, conversation);
@@ -240,6 +250,7 @@ export class EngineCluster implements Cluster {
 
   async checkIntegrity(): Promise<void> {
     await this.#engines.each(({ inspection }) => inspection.checkIntegrity());
+    await this.#store?.checkIntegrity();
   }
 
   async setTiming(mode: TimingMode | null): Promise<boolean> {
@@ -277,6 +288,7 @@ export class EngineCluster implements Cluster {
     try {
       return await this.#engines.replaceDead(this.mode, async (engine, spec, replaced) => {
         await reconfigure(engine, spec, this.#options);
+        await this.#store?.connect(engine);
         this.#listen(engine, replaced.engineId);
         this.#routing.follow(engine);
         this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
@@ -288,7 +300,7 @@ export class EngineCluster implements Cluster {
   }
 
   async close(): Promise<void> {
-    await this.#engines.shutdown();
+    await Promise.all([this.#engines.shutdown(), this.#store?.shutdown()]);
   }
 
   /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */

@@ -1,5 +1,6 @@
 /** From a user's configuration to a cluster's options: fills in what depends on the model and the adapter. */
-import { type ConnectorConfig, kvTransferConfigSchema } from '../config/kv-transfer.ts';
+import { offloadingExtraSchema } from '../config/kv-connectors.ts';
+import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '../config/kv-transfer.ts';
 import type { RoutingChoice } from '../config/routing.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
@@ -59,6 +60,7 @@ export function clusterOptions(
     maxModelLen,
     connector: connector(config),
     handover: config.handover,
+    store: config.store === null ? null : { bytes: config.store, eviction: config.storeEviction },
     routing: routingChoice(config, config.routing[0]!),
     signalAgeMs: config.signalAge,
     link: config.link === null ? null : parseLink(config.link),
@@ -79,17 +81,37 @@ export const routingChoice = ({ routingConfig }: RunConfig, name: string): Routi
 
 function connector(config: RunConfig): ConnectorConfig {
   const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
-  const extra = given.kv_connector_extra_config;
+  const { composition, names, nixl, offloading } = namedConnectors(given);
+  const { blockSize } = config;
+  // --store beside NIXL alone: what lies in the store is not sent again, and the rest still is.
+  const added = config.store !== null && !offloading;
+  const chunk = offloading?.extra ?? offloadingExtraSchema.parse({});
+  const chunkTokens = chunk.block_size ?? (chunk.blocks_per_chunk ?? 1) * blockSize;
+  if (chunkTokens % blockSize !== 0) {
+    throw new ConfigError(
+      `block_size in --kv-transfer-config is ${chunkTokens} tokens and --block-size ${blockSize}: give a multiple of that`,
+    );
+  }
   return {
-    name: given.kv_connector,
+    name: added ? 'MultiConnector' : given.kv_connector,
     loadFailurePolicy: config.loadFailurePolicy,
     nixl: {
-      bidirectional: extra.bidirectional_kv_xfer,
+      bidirectional: nixl?.extra.bidirectional_kv_xfer ?? false,
       recomputeThreshold: config.threshold,
       decoderTtlMs: config.ttl * 1000,
       leaseMs: config.lease * 1000,
-      enforceHandshakeCompat: extra.enforce_handshake_compat,
+      enforceHandshakeCompat: nixl?.extra.enforce_handshake_compat ?? true,
       tokenCheck: config.tokenCheck,
     },
+    offloading: {
+      blocksPerChunk: chunkTokens / blockSize,
+      storeThreshold: chunk.store_threshold,
+      maxTrackerSize: chunk.max_tracker_size,
+      promptOnly: config.offloadPromptOnly,
+      handsOver: nixl === null,
+    },
+    multi: added
+      ? { composition: 'compose', names: [...names, 'OffloadingConnector'] }
+      : { composition: composition ?? 'first-hit', names },
   };
 }

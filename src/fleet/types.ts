@@ -5,6 +5,7 @@ import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { RoutingChoice } from '../config/routing.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
+import type { EvictionName } from '../config/store.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { EngineBlocks, EngineStats } from '../host/engine-api.ts';
@@ -15,6 +16,7 @@ import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
+import type { StoreStats } from '../store/host.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -28,6 +30,13 @@ export interface EngineOptions {
   count?: number;
   numBlocks: number;
   enablePrefixCaching: boolean;
+}
+
+/** A store of KV beside the engines. */
+export interface StoreOptions {
+  /** Of memory, for blocks. */
+  bytes: number;
+  eviction: EvictionName;
 }
 
 /** Tampers with what the named engine reads, to prove that wrong KV is noticed. */
@@ -59,6 +68,8 @@ export interface ClusterOptions {
   /** `bidirectional` is set by the mode. */
   connector: ConnectorConfig;
   handover: Handover;
+  /** null or absent: there is none. */
+  store?: StoreOptions | null;
   /** Absent: round robin. */
   routing?: RoutingChoice;
   /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
@@ -180,6 +191,8 @@ export interface Cluster {
   /** Releases what is held for the conversation and forgets it. */
   endConversation(conversationId: string): Promise<void>;
   stats(): Promise<readonly EngineStats[]>;
+  /** null: there is no store, or it ended. */
+  storeStats(): Promise<StoreStats | null>;
   /**
    * How much of a prompt each living engine has, in its prefix cache and in blocks that it holds. Schedules and runs
    * nothing. Throws RequestError when the query names no prompt.

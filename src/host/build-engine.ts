@@ -102,6 +102,7 @@ export async function buildEngine(
         adapter: gpu.report,
         memory: memoryOf(runner, gpu, transport),
         blockBytes,
+        identity: transport.identity,
         parameters: countParameters(architecture),
         loadMs: weightsMs,
         compileMs,

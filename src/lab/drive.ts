@@ -64,14 +64,27 @@ export async function driveMode(
     preemptions: after.preemptions - before.preemptions,
     wallMs,
     spanRecorder,
+    store: after.store && {
+      savedBytes: after.store.savedBytes - (before.store?.savedBytes ?? 0),
+      twoHopBytes: after.store.twoHopBytes - (before.store?.twoHopBytes ?? 0),
+    },
   });
 }
 
-async function counters(cluster: Cluster): Promise<{ firstUseCompilations: number; preemptions: number }> {
+async function counters(cluster: Cluster) {
   const stats = await cluster.stats();
   const sum = (value: (engine: (typeof stats)[number]) => number): number =>
     stats.reduce((n, e) => n + value(e), 0);
-  return { firstUseCompilations: sum((e) => e.firstUseCompilations), preemptions: sum((e) => e.preemptions) };
+  return {
+    firstUseCompilations: sum((e) => e.firstUseCompilations),
+    preemptions: sum((e) => e.preemptions),
+    store: stats.some(({ store }) => store)
+      ? {
+          savedBytes: sum((e) => e.store?.savedBytes ?? 0),
+          twoHopBytes: sum((e) => e.store?.twoHopBytes ?? 0),
+        }
+      : null,
+  };
 }
 
 async function driveConversation(

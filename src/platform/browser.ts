@@ -9,7 +9,10 @@ export interface WorkerStart {
   models: ReadonlyMap<string, ModelFiles>;
 }
 
-/** What an engine's worker says last. */
+/** What a new store's worker is sent first. */
+export type StoreWorkerStart = Pick<WorkerStart, 'port'>;
+
+/** What an engine's, or a store's, worker says last. */
 export const GOODBYE = 'closed';
 
 /**
@@ -47,18 +50,27 @@ export function browserPlatform(
 
     freeMemory: () => null,
 
-    startEngineThread: async (name) => startWorker(name, models),
+    startEngineThread: async (name) => {
+      const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
+        type: 'module',
+        name,
+      });
+      return threadOf(worker, { models });
+    },
+
+    startStoreThread: async () => {
+      const worker = new Worker(new URL('../../workers/store-browser.ts', import.meta.url), {
+        type: 'module',
+        name: 'store',
+      });
+      return threadOf(worker, {});
+    },
   };
 }
 
-function startWorker(name: string, models: ReadonlyMap<string, ModelFiles>): EngineThread {
+function threadOf(worker: Worker, rest: Omit<WorkerStart, 'port'> | object): EngineThread {
   const { port1, port2 } = new MessageChannel();
-  const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
-    type: 'module',
-    name,
-  });
-  const start: WorkerStart = { port: port2, models };
-  worker.postMessage(start, [port2]);
+  worker.postMessage({ ...rest, port: port2 }, [port2]);
   return {
     port: port1,
     onExit(listener) {

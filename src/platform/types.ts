@@ -34,4 +34,6 @@ export interface Platform {
   /** Bytes that engines can still take; null where nobody knows, as on a GPU with memory of its own. */
   freeMemory(): number | null;
   startEngineThread(name: string): Promise<EngineThread>;
+  /** For a store: it needs no GPU. */
+  startStoreThread(): Promise<EngineThread>;
 }

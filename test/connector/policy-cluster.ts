@@ -6,7 +6,7 @@
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import { type ConnectorConfig, type KvTransferParams, STORE_ADDRESS } from '../../src/config/kv-transfer.ts';
 import { createConnector } from '../../src/connector/registry.ts';
-import type { ReaderHolds } from '../../src/connector/types.ts';
+import type { ReaderHolds, StoreUse } from '../../src/connector/types.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';
 import { EngineDeadError, KvferryError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
@@ -200,6 +200,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
   roleset = 'all';
   combined = false;
   readonly holds: ReaderHolds;
+  readonly store: StoreUse | null;
   readonly #streams = new Map<string, OutputStream>();
   /** On their way. */
   readonly #outbox: RequestOutput[] = [];
@@ -226,6 +227,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     this.role = engineId.startsWith('prefill') ? 'prefill' : 'decode';
     this.address = { engineId, host, port };
     this.holds = connector.holds ?? NO_HOLDS;
+    this.store = connector.store ?? null;
     transport.kv.model = this.model;
   }
 

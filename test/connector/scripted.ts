@@ -29,12 +29,19 @@ export const connectorDefaults: ConnectorConfig = {
 /** What tests change of the settings. */
 export type Changes = Partial<NixlConfig & Omit<ConnectorConfig, 'nixl'>>;
 
-export function connectorWith({ name, loadFailurePolicy, offloading, ...nixl }: Changes): ConnectorConfig {
+export function connectorWith({
+  name,
+  loadFailurePolicy,
+  offloading,
+  multi,
+  ...nixl
+}: Changes): ConnectorConfig {
   return {
     name: name ?? connectorDefaults.name,
     loadFailurePolicy: loadFailurePolicy ?? 'fail',
     nixl: { ...connectorDefaults.nixl, ...nixl },
     ...(offloading ? { offloading } : {}),
+    ...(multi ? { multi } : {}),
   };
 }
 

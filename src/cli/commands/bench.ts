@@ -22,6 +22,7 @@ export const benchSpec: CommandSpec = {
     'machine',
     'fleet',
     'cluster',
+    'store',
     'routing',
     'costs',
     'audit',

@@ -14,7 +14,7 @@ export const exportSpec: CommandSpec = {
   run: exportCommand,
   description:
     "Write a model's tokenizer to a directory (tokenizer DIR), print every setting as JSON (config), or print the same experiment as commands for vLLM (vllm).",
-  groups: ['modes', 'workload', 'bench', 'serving', 'sampling', 'machine', 'cluster', 'general'],
+  groups: ['modes', 'workload', 'bench', 'serving', 'sampling', 'machine', 'cluster', 'store', 'general'],
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',

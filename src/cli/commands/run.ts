@@ -44,6 +44,7 @@ export const runSpec: CommandSpec = {
     'machine',
     'fleet',
     'cluster',
+    'store',
     'routing',
     'pages',
     'junit',

@@ -17,7 +17,18 @@ export const serveSpec: CommandSpec = {
   run: serve,
   description:
     "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
-  groups: ['machine', 'serving', 'fleet', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
+  groups: [
+    'machine',
+    'serving',
+    'fleet',
+    'cluster',
+    'store',
+    'routing',
+    'costs',
+    'sampling',
+    'modes',
+    'general',
+  ],
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
   examples: [

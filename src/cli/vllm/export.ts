@@ -53,7 +53,16 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'logFormat',
   'accessLog', 'grace',
 ]);
-const CARRIED_GROUPS = new Set(['machine', 'cluster', 'sampling', 'modes', 'workload', 'bench', 'serving']);
+const CARRIED_GROUPS = new Set([
+  'machine',
+  'cluster',
+  'store',
+  'sampling',
+  'modes',
+  'workload',
+  'bench',
+  'serving',
+]);
 
 /** Throws ConfigError. */
 export async function vllmExport(

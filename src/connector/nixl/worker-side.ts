@@ -14,7 +14,7 @@ import type {
   ServingTransport,
   TransferResult,
 } from '../../transport/types.ts';
-import { Reports } from '../reports.ts';
+import { Reports } from '../polled-reports.ts';
 import type { TransferCounters, TransferEvents } from '../types.ts';
 import { HoldTable } from './holds.ts';
 import type { NixlMetadata, RecvRequest } from './metadata.ts';

@@ -17,5 +17,10 @@ export function createOffloadingConnector(
     blockSize: cache.blockSize,
   });
   const worker = new OffloadingWorkerSide({ ...deps, transport, store: STORE_ADDRESS, clock, answers });
-  return { scheduler, worker, streams: scheduler, counters: worker.counters, costAware: null };
+  const { counters, storeCounters } = worker;
+  const store = {
+    counters: storeCounters,
+    storedTokens: (requestId: string) => scheduler.storedTokens(requestId),
+  };
+  return { scheduler, worker, streams: scheduler, counters, costAware: null, store };
 }

@@ -15,6 +15,8 @@ export interface Load {
   leaseId: string;
   pairs: readonly BlockPair[];
   numTokens: number;
+  /** Blocks of it that come by a second hop in one turn. */
+  twice: number;
 }
 
 /** Drained when built. In this order. */

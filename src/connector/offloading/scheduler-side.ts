@@ -35,12 +35,14 @@ interface Tracked {
   known: number;
   /** Something of it was offered. */
   offered: boolean;
+  /** Tokens that the store had of it when it was asked first; null: no answer yet. */
+  stored: number | null;
 }
 
 const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
 
 /** The store hands over what P computed: where NIXL's parameters name blocks, these name nothing. */
-export const isStoreHandover = (params: KvTransferParams | null): boolean =>
+const isStoreHandover = (params: KvTransferParams | null): boolean =>
   params?.do_remote_prefill === true && params.remote_port === -1;
 
 export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingMetadata>, ConnectorStreams {
@@ -64,7 +66,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   onNewRequest(request: ConnectorRequest): void {
     const tracked: Tracked = {
       ...{ leaseId: null, lookups: 0, loading: false },
-      ...{ failed: false, known: 0, offered: false },
+      ...{ failed: false, known: 0, offered: false, stored: null },
     };
     this.#tracked.set(request.requestId, tracked);
     if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
@@ -77,6 +79,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (!tracked?.leaseId) return nothing(null);
     const found = answers.of(tracked.leaseId);
     if (!found) return null;
+    tracked.stored ??= found.length * blockSize;
     const most = Math.floor(mostTokens(request.kvTransferParams?.max_load_tokens) / blockSize);
     const chunks = Math.floor(Math.min(found.length, most) / config.blocksPerChunk);
     const tokens = chunks * config.blocksPerChunk * blockSize - numComputedTokens;
@@ -106,11 +109,16 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       const pairs = blockIds.flatMap((ids, group) =>
         found.slice(first, end).map((remote, i) => ({ group, remote, local: ids[first + i]! })),
       );
-      this.#loads.set(request.requestId, { leaseId, pairs, numTokens: numExternalTokens });
+      const twice = secondHopBlocks(request.kvTransferParams, first, end, blockSize);
+      this.#loads.set(request.requestId, { leaseId, pairs, numTokens: numExternalTokens, twice });
       tracked.loading = true;
     } else this.#released.push(leaseId);
     answers.forget(leaseId);
     tracked.leaseId = null;
+  }
+
+  storedTokens(requestId: string): number | null {
+    return this.#tracked.get(requestId)?.stored ?? null;
   }
 
   requestComputed(request: ConnectorRequest, blockIds: BlockIds): void {
@@ -195,7 +203,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       return { delayFree: false, kvTransferParams: null };
     }
     if (tracked.offered) this.#finished.add(requestId);
-    return { delayFree: tracked.offered, kvTransferParams: this.#handover(request) };
+    return { delayFree: tracked.offered, kvTransferParams: this.#handover(request, tracked) };
   }
 
   #ask(request: ConnectorRequest, tracked: Tracked): void {
@@ -222,7 +230,10 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   }
 
   /** AIBrix's PD reuse: D finds the prompt by its hashes; nothing is held, and nothing runs out. */
-  #handover({ requestId, kvTransferParams: params }: ConnectorRequest): KvTransferParams | null {
+  #handover(
+    { requestId, kvTransferParams: params }: ConnectorRequest,
+    { stored }: Tracked,
+  ): KvTransferParams | null {
     if (!this.#deps.config.handsOver || !params?.do_remote_decode) return null;
     return {
       do_remote_prefill: true,
@@ -233,8 +244,21 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       remote_host: '',
       remote_port: -1,
       tp_size: 1,
+      remote_store_num_tokens: stored ?? 0,
     };
   }
 }
 
 const mostTokens = (given: number | null | undefined): number => given ?? Number.POSITIVE_INFINITY;
+
+/** Of the blocks [first, end): those that P saved in this very turn, from which D could have had them. */
+function secondHopBlocks(
+  params: KvTransferParams | null,
+  first: number,
+  end: number,
+  blockSize: number,
+): number {
+  const before = params?.do_remote_prefill ? params.remote_store_num_tokens : null;
+  if (before === null || before === undefined) return 0;
+  return Math.max(0, end - Math.max(first, Math.floor(before / blockSize)));
+}

@@ -12,9 +12,10 @@ import type {
   RemoteAddress,
   ServingTransport,
   StreamGate,
+  TransferResult,
 } from '../../transport/types.ts';
-import { Reports } from '../reports.ts';
-import type { TransferCounters, TransferEvents } from '../types.ts';
+import { Reports } from '../polled-reports.ts';
+import type { StoreCounters, TransferCounters, TransferEvents } from '../types.ts';
 import type { StoreAnswers } from './answers.ts';
 import type { Load, OffloadingMetadata, Save } from './metadata.ts';
 
@@ -49,6 +50,17 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     numKvExpired: 0,
     holdsDropped: { prefill: 0, decode: 0 },
     pullsNotDone: { declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 },
+  };
+  readonly storeCounters: StoreCounters = {
+    loads: 0,
+    loadedTokens: 0,
+    loadedBytes: 0,
+    failedLoads: 0,
+    offeredBlocks: 0,
+    savedBlocks: 0,
+    savedBytes: 0,
+    unanswered: 0,
+    twoHopBytes: 0,
   };
   readonly #deps: OffloadingWorkerDeps;
   readonly #reports: Reports;
@@ -85,6 +97,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     for (const { requestId, hashes, blockIds } of metadata.saves) {
       const offerId = `${requestId}/${++this.#lastOffer}`;
       const deadlineMs = clock.now() + OFFER_PATIENCE_MS;
+      this.storeCounters.offeredBlocks += hashes.length;
       this.#offers.set(offerId, { requestId, hashes, blockIds, revoked: new AbortController(), deadlineMs });
       transport.notify(store, { kind: 'store_offer', offerId, hashes });
     }
@@ -95,7 +108,11 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   getFinished(): ConnectorOutput {
     const now = this.#deps.clock.now();
-    for (const [leaseId, deadlineMs] of this.#asked) if (deadlineMs <= now) this.#answered(leaseId, []);
+    for (const [leaseId, deadlineMs] of this.#asked) {
+      if (deadlineMs > now) continue;
+      this.storeCounters.unanswered++;
+      this.#answered(leaseId, []);
+    }
     for (const [offerId, offer] of this.#offers) if (offer.deadlineMs <= now) this.#endOffer(offerId, offer);
     this.#settleFinished();
     return this.#reports.take();
@@ -105,10 +122,16 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     return this.#reports.wait(signal);
   }
 
+  get #bytesOfBlock(): number {
+    return this.#deps.transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0);
+  }
+
   #onNotification(notification: PeerNotification): void {
     if (notification.kind === 'store_found') this.#answered(notification.leaseId, notification.blockIds);
     else if (notification.kind === 'store_taken') {
-      const { offerId } = notification;
+      const { offerId, blocks } = notification;
+      this.storeCounters.savedBlocks += blocks;
+      this.storeCounters.savedBytes += blocks * this.#bytesOfBlock;
       const offer = this.#offers.get(offerId);
       if (offer) this.#endOffer(offerId, offer);
       this.#settleFinished();
@@ -179,8 +202,22 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     return { ready, finished() {} };
   };
 
+  #count({ outcome, bytes }: TransferResult, numTokens: number, twice: number): void {
+    const { storeCounters, counters } = this;
+    if (outcome !== 'done') {
+      counters.pullsNotDone[outcome]++;
+      storeCounters.failedLoads++;
+      return;
+    }
+    counters.transfers++;
+    storeCounters.loads++;
+    storeCounters.loadedTokens += numTokens;
+    storeCounters.loadedBytes += bytes;
+    storeCounters.twoHopBytes += twice * this.#bytesOfBlock;
+  }
+
   /** What does not come is computed: a store owes nobody anything. */
-  async #load(requestId: string, { leaseId, pairs, numTokens }: Load): Promise<void> {
+  async #load(requestId: string, { leaseId, pairs, numTokens, twice }: Load): Promise<void> {
     const { transport, store: remote, clock, onPull, onTransfer } = this.#deps;
     const startedMs = clock.now();
     onPull?.({ requestId, remote, pairs, streamed: false });
@@ -190,8 +227,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       .catch((error: unknown) => emptyResult('failed', String(error), 0));
     const endedMs = clock.now();
     result.wallMs = endedMs - startedMs;
-    if (result.outcome === 'done') this.counters.transfers++;
-    else this.counters.pullsNotDone[result.outcome]++;
+    this.#count(result, numTokens, twice);
     onTransfer?.({ requestId, remote, numTokens, startedMs, checkedMs: startedMs, endedMs, result });
     const groups = [...new Set(pairs.map(({ group }) => group))].toSorted((a, b) => a - b);
     const invalidBlockIds = groups.map((one) =>
