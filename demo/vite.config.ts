@@ -109,6 +109,7 @@ function weighed(): Plugin {
 export default defineConfig({
   root,
   base: './',
+  define: { SHIPPED_FILES: JSON.stringify(models) },
   plugins: [staticFiles(), zodWithoutJsonSchema(), weighed()],
   server: { headers: isolation, fs: { allow: [project] } },
   preview: { headers: isolation },

@@ -44,13 +44,19 @@ export const cluster = {
     value: 'contiguous|layer-pieces',
   }),
   pBlocks: blocks().nullable().default(null).meta({
-    description: "KV blocks in P's pool. Left out: room for two of the longest requests.",
+    description:
+      "KV blocks in P's pool. Left out: room for two of the longest requests, windows not counted, within what a software adapter binds at once.",
     value: 'BLOCKS',
   }),
   dBlocks: blocks().nullable().default(null).meta({
     description:
       "KV blocks in D's pool. Left out: room for two of the longest requests, and for what D holds for the next turns of --max-num-seqs conversations, the latter up to 64 MiB over all D.",
     value: 'BLOCKS',
+  }),
+  allFullKv: flag().default(false).meta({
+    description:
+      "Keep and move every KV block of layers with a sliding window too, not only what the window sees: to compare. vLLM's --disable-hybrid-kv-cache-manager.",
+    value: null,
   }),
   ttl: seconds().default(480).meta({
     description: "How long D keeps a finished turn's blocks for P. vLLM's decoder_kv_blocks_ttl and default.",

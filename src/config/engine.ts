@@ -1,6 +1,9 @@
 /** What one engine needs to know. Built from the user's configuration; plain data, so that it can travel to a thread. */
 import type { ConnectorConfig } from './kv-transfer.ts';
 
+/** What of a sequence a KV cache group keeps: all, or what a window of so many tokens sees, the token's own included. */
+export type KvCacheSpec = { kind: 'full' } | { kind: 'sliding'; window: number };
+
 export interface CacheConfig {
   /** Tokens a block. vLLM's default: 16. */
   blockSize: number;
@@ -10,6 +13,13 @@ export interface CacheConfig {
   /** Seed of the hash chain's start: one for the whole cluster, so that equal prefixes hash equally everywhere. */
   hashSeed: string;
   kvDtype: 'f16' | 'f32';
+  /**
+   * By KV cache group. A block of the pool holds as many layers in every group, and serves any of them. An engine fills them
+   * in from the model that it loads.
+   */
+  groups: readonly KvCacheSpec[];
+  /** Windowed groups keep everything too (vLLM's --disable-hybrid-kv-cache-manager). */
+  allFullKv: boolean;
 }
 
 export interface SchedulerConfig {

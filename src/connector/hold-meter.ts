@@ -2,7 +2,7 @@
  * How many blocks are kept for readers, over time: counted where holds begin and end, never by looking now and then.
  * A block in several holds counts once: it is memory that is measured.
  */
-import type { BlockIds, Clock } from '../engine/types.ts';
+import { type BlockId, type BlockIds, type Clock, NULL_BLOCK } from '../engine/types.ts';
 
 export interface HoldUse {
   /** Now. */
@@ -18,8 +18,8 @@ export interface HoldUse {
 export class HoldMeter {
   readonly #clock: Clock;
   readonly #sinceMs: number;
-  /** By group and id: in how many holds it is. */
-  readonly #holders = new Map<string, number>();
+  /** In how many holds a block is. */
+  readonly #holders = new Map<BlockId, number>();
   #peak = 0;
   #blockMs = 0;
   #changedMs: number;
@@ -32,16 +32,16 @@ export class HoldMeter {
 
   begin(blockIds: BlockIds): void {
     this.#integrate();
-    for (const key of keys(blockIds)) this.#holders.set(key, (this.#holders.get(key) ?? 0) + 1);
+    for (const id of heldIn(blockIds)) this.#holders.set(id, (this.#holders.get(id) ?? 0) + 1);
     this.#peak = Math.max(this.#peak, this.#holders.size);
   }
 
   end(blockIds: BlockIds): void {
     this.#integrate();
-    for (const key of keys(blockIds)) {
-      const left = (this.#holders.get(key) ?? 0) - 1;
-      if (left > 0) this.#holders.set(key, left);
-      else this.#holders.delete(key);
+    for (const id of heldIn(blockIds)) {
+      const left = (this.#holders.get(id) ?? 0) - 1;
+      if (left > 0) this.#holders.set(id, left);
+      else this.#holders.delete(id);
     }
   }
 
@@ -63,6 +63,6 @@ export class HoldMeter {
   }
 }
 
-function* keys(blockIds: BlockIds): Generator<string> {
-  for (const [group, ids] of blockIds.entries()) for (const id of ids) yield `${group}:${id}`;
+function* heldIn(blockIds: BlockIds): Generator<BlockId> {
+  for (const ids of blockIds) for (const id of ids) if (id !== NULL_BLOCK) yield id;
 }

@@ -1,7 +1,7 @@
 /**
- * The blocks of one KV cache group: who is free, who is referenced how often, and which hash names which block.
- * vLLM's BlockPool: block 0 is the null block, eviction is lazy (a freed block can be hit until it is allocated again),
- * equal blocks are not merged. Knows ids and hashes, never requests or contents.
+ * The blocks of an engine, for all its KV cache groups: who is free, who is referenced how often, and which hash names which
+ * block of which group. vLLM's BlockPool: block 0 is the null block, eviction is lazy (a freed block can be hit until it is
+ * allocated again), equal blocks are not merged. Knows ids, hashes and groups, never requests or contents.
  */
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
@@ -14,12 +14,21 @@ export class BlockPool {
   readonly #refCount: Int32Array;
   readonly #hashOf: (BlockHash | null)[];
   readonly #evictions: Uint32Array;
-  readonly #byHash = new Map<BlockHash, Set<BlockId>>();
-  readonly #onRemoved: (hash: BlockHash) => void;
+  /** Of blocks with a hash: the group whose layers they hold. */
+  readonly #groupOf: Int32Array;
+  /** By group. */
+  readonly #byHash: Map<BlockHash, Set<BlockId>>[];
+  readonly #onRemoved: (hash: BlockHash, group: number) => void;
 
-  /** `onRemoved` is told of each hash of which no block is left. */
-  constructor(numBlocks: number, onRemoved: (hash: BlockHash) => void = () => {}) {
+  /** `onRemoved` is told of each hash of which no block of the group is left. */
+  constructor(
+    numBlocks: number,
+    onRemoved: (hash: BlockHash, group: number) => void = () => {},
+    numGroups = 1,
+  ) {
     this.numBlocks = numBlocks;
+    this.#groupOf = new Int32Array(numBlocks);
+    this.#byHash = Array.from({ length: numGroups }, () => new Map());
     this.#free = new FreeQueue(numBlocks);
     for (let id = NULL_BLOCK + 1; id < numBlocks; id++) this.#free.append(id);
     this.#refCount = new Int32Array(numBlocks);
@@ -50,9 +59,9 @@ export class BlockPool {
     return this.#hashOf[id] ?? null;
   }
 
-  /** The block that was cached first under this hash. */
-  getCached(hash: BlockHash): BlockId | null {
-    const ids = this.#byHash.get(hash);
+  /** The block of the group that was cached first under this hash. */
+  getCached(hash: BlockHash, group: number): BlockId | null {
+    const ids = this.#byHash[group]!.get(hash);
     return ids ? ids.values().next().value! : null;
   }
 
@@ -87,14 +96,16 @@ export class BlockPool {
     }
   }
 
-  /** Names a full block, once. False when it has this name already. */
-  cache(id: BlockId, hash: BlockHash): boolean {
-    if (this.#hashOf[id] === hash) return false;
+  /** Names a full block of a group, once. False when it has this name already. */
+  cache(id: BlockId, hash: BlockHash, group: number): boolean {
+    if (this.#hashOf[id] === hash && this.#groupOf[id] === group) return false;
     invariant(this.#hashOf[id] === null, () => `block ${id} was cached under a second hash`);
     this.#hashOf[id] = hash;
-    const ids = this.#byHash.get(hash);
+    this.#groupOf[id] = group;
+    const byHash = this.#byHash[group]!;
+    const ids = byHash.get(hash);
     if (ids) ids.add(id);
-    else this.#byHash.set(hash, new Set([id]));
+    else byHash.set(hash, new Set([id]));
     return true;
   }
 
@@ -104,19 +115,22 @@ export class BlockPool {
     if (hash === null || hash === undefined) return;
     this.#hashOf[id] = null;
     this.#evictions[id]!++;
-    const ids = this.#byHash.get(hash)!;
+    const group = this.#groupOf[id]!;
+    const ids = this.#byHash[group]!.get(hash)!;
     ids.delete(id);
     if (ids.size > 0) return;
-    this.#byHash.delete(hash);
-    this.#onRemoved(hash);
+    this.#byHash[group]!.delete(hash);
+    this.#onRemoved(hash, group);
   }
 
   /** Forgets every hash, without telling onRemoved. Only while no block is in use. */
   clearHashes(): void {
     invariant(this.numFree === this.numUsable, () => 'the prefix cache was cleared while blocks are in use');
-    for (const ids of this.#byHash.values()) for (const id of ids) this.#evictions[id]!++;
+    for (const byHash of this.#byHash) {
+      for (const ids of byHash.values()) for (const id of ids) this.#evictions[id]!++;
+      byHash.clear();
+    }
     this.#hashOf.fill(null);
-    this.#byHash.clear();
   }
 
   /** Throws InternalError unless reference counts are as expected and queue, counts and hashes agree. */
@@ -134,14 +148,17 @@ export class BlockPool {
       );
       const hash = this.#hashOf[id] ?? null;
       invariant(
-        hash === null || this.#byHash.get(hash)?.has(id),
+        hash === null || this.#byHash[this.#groupOf[id]!]!.get(hash)?.has(id),
         () => `block ${id} has a hash that does not lead back to it`,
       );
     }
-    for (const [hash, ids] of this.#byHash) {
-      invariant(ids.size > 0, () => `hash ${hash} names no block`);
-      for (const id of ids) {
-        invariant(this.#hashOf[id] === hash, () => `hash ${hash} names block ${id}, which has another`);
+    for (const [group, byHash] of this.#byHash.entries()) {
+      for (const [hash, ids] of byHash) {
+        invariant(ids.size > 0, () => `hash ${hash} names no block`);
+        for (const id of ids) {
+          const same = this.#hashOf[id] === hash && this.#groupOf[id] === group;
+          invariant(same, () => `hash ${hash} names block ${id} of group ${group}, which has another`);
+        }
       }
     }
   }

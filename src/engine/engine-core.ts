@@ -5,10 +5,11 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
+import type { CacheEvent } from './cache-event.ts';
 import { startCounting } from './counters.ts';
 import { Activities, type ActivitySink } from './inspect/activities.ts';
 import { Inspector } from './inspect/inspector.ts';
-import { type CacheEvent, KvCacheManager } from './kv-cache-manager.ts';
+import { KvCacheManager } from './kv-cache-manager.ts';
 import type { ConnectorOutput, KvConnector, Pressure, RefusedRequest } from './kv-connector.ts';
 import { Postprocessor } from './postprocess.ts';
 import { checkRequest, Request } from './request.ts';
@@ -60,7 +61,12 @@ export class EngineCore {
     const { config, connector, clock, onNewBlocks, onActivity } = deps;
     const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
     this.#hashing = { hasher, blockSize: config.cache.blockSize };
-    this.#cache = new KvCacheManager({ config: config.cache, hasher, onNewBlocks });
+    this.#cache = new KvCacheManager({
+      config: config.cache,
+      scheduler: config.scheduler,
+      hasher,
+      onNewBlocks,
+    });
     const counters = startCounting();
     const shared = { config, queues: this.#queues, cache: this.#cache, connector, counters };
     const activities = onActivity && new Activities({ ...shared, clock, tell: onActivity });

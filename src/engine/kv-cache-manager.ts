@@ -1,75 +1,61 @@
 /**
  * Block tables and the prefix cache: which blocks a request has, which it can share, and when a block gets its hash.
- * vLLM's KVCacheManager for full attention groups; ids are per group throughout, a table may hold null ids.
- * Knows nothing of contents, queues or connectors.
+ * vLLM's KVCacheManager: one pool for all KV cache groups; a table has a list for each, positional, with the null block where
+ * its window has passed. Knows nothing of contents, queues or connectors.
  */
-import type { CacheConfig } from '../config/engine.ts';
+import type { CacheConfig, KvCacheSpec, SchedulerConfig } from '../config/engine.ts';
 import { invariant } from '../errors.ts';
 import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
+import { type CachedPrefix, keptBlocks, leavingBlocks, type PrefixHit } from './block-table.ts';
+import type { CacheEvent } from './cache-event.ts';
+import { handedOverBlocks, mostBlocks, seesAll, skippedBlocks } from './kv-cache-spec.ts';
+import { longestHit } from './prefix-lookup.ts';
 import type { Request } from './request.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
 
-/** Prefix cache changes, in the terms of vLLM's KV events. */
-export type CacheEvent =
-  | {
-      kind: 'stored';
-      group: number;
-      blockHashes: readonly BlockHash[];
-      parentBlockHash: BlockHash | null;
-      tokenIds: readonly number[];
-      blockSize: number;
-    }
-  | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[] }
-  | { kind: 'cleared' };
-
 export interface KvCacheDeps {
   config: CacheConfig;
+  scheduler: SchedulerConfig;
   hasher: BlockHasher;
-  numGroups?: number;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them. */
   onNewBlocks?: ((group: number, ids: readonly BlockId[]) => void) | undefined;
 }
 
-/** A local prefix hit: blocks by group, not yet referenced. Valid until the next allocation. */
-export interface PrefixHit {
-  blockIds: BlockIds;
-  numTokens: number;
-}
-
-/** What is cached of a sequence: whole blocks from its start on, with their hashes. */
-export interface CachedPrefix extends PrefixHit {
-  blockHashes: readonly BlockHash[];
+interface Table {
+  groups: BlockId[][];
+  /** Blocks of each group that were offered to the cache. */
+  numCachedBlocks: number;
 }
 
 export class KvCacheManager {
   readonly blockSize: number;
   /** Told of every change of the prefix cache; null costs nothing. */
   onCacheEvent: ((event: CacheEvent) => void) | null = null;
-  /** Told of a request's blocks just before it gives them back. */
+  /** Told of blocks just before a request gives them back: positional, the null block where it keeps what it has. */
   onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
-  readonly #pools: readonly BlockPool[];
+  readonly #pool: BlockPool;
   readonly #deps: KvCacheDeps;
-  /** Request id to table, by group, and the number of its blocks that were offered to the cache. */
-  readonly #tables = new Map<string, { groups: BlockId[][]; numCachedBlocks: number }>();
+  readonly #groups: CacheConfig['groups'];
+  /** By request id. */
+  readonly #tables = new Map<string, Table>();
 
   constructor(deps: KvCacheDeps) {
     this.#deps = deps;
     this.blockSize = deps.config.blockSize;
-    this.#pools = Array.from({ length: deps.numGroups ?? 1 }, (_, group) => {
-      const removed = (hash: BlockHash) =>
-        this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
-      return new BlockPool(deps.config.numBlocks, removed);
-    });
+    this.#groups = deps.config.groups;
+    const removed = (hash: BlockHash, group: number) =>
+      this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
+    this.#pool = new BlockPool(deps.config.numBlocks, removed, this.#groups.length);
   }
 
-  /** Blocks that one request can get at best in every group. */
+  /** Blocks that one request can get at best, for all its groups. */
   get numUsable(): number {
-    return Math.min(...this.#pools.map((pool) => pool.numUsable));
+    return this.#pool.numUsable;
   }
 
   get numFree(): number {
-    return Math.min(...this.#pools.map((pool) => pool.numFree));
+    return this.#pool.numFree;
   }
 
   blocksFor(numTokens: number): number {
@@ -82,22 +68,24 @@ export class KvCacheManager {
 
   /** The request's table; no blocks when it has none. */
   blockIds(request: Request): BlockIds {
-    return this.#tables.get(request.requestId)?.groups ?? this.#pools.map(() => []);
+    return this.#tables.get(request.requestId)?.groups ?? this.#groups.map(() => []);
+  }
+
+  /** Whether the request's table has every block that its token at `next` sees of the first numTokens. */
+  sees(request: Request, next: number, numTokens: number): boolean {
+    const ids = this.blockIds(request);
+    return this.#groups.every((spec, group) => seesAll(spec, ids[group]!, next, numTokens, this.blockSize));
   }
 
   /** The longest cached prefix in full blocks, at most one token short of the whole: the last must run to give logits. */
   getComputedBlocks(request: Request): PrefixHit {
-    const none = { blockIds: this.#pools.map(() => []), numTokens: 0 };
-    if (!this.#deps.config.enablePrefixCaching) return none;
-    const maxBlocks = Math.floor((request.numTokens - 1) / this.blockSize);
-    return this.#longestHit(request.blockHashes(maxBlocks));
+    if (!this.#deps.config.enablePrefixCaching) return this.#noHit();
+    return this.#longestHit(request.blockHashes(Math.floor((request.numTokens - 1) / this.blockSize)));
   }
 
   /** What is cached of a sequence, its last block included; changes nothing. */
   lookupPrefix(tokenIds: readonly number[], cacheSalt: string | null): CachedPrefix {
-    if (!this.#deps.config.enablePrefixCaching) {
-      return { blockIds: this.#pools.map(() => []), numTokens: 0, blockHashes: [] };
-    }
+    if (!this.#deps.config.enablePrefixCaching) return { ...this.#noHit(), blockHashes: [] };
     const hashes = this.#hashesOf(tokenIds, cacheSalt);
     const hit = this.#longestHit(hashes);
     return { ...hit, blockHashes: hashes.slice(0, hit.numTokens / this.blockSize) };
@@ -105,50 +93,65 @@ export class KvCacheManager {
 
   /** The full blocks of this sequence beyond keepTokens lose their hashes: no prefix ends there any more. */
   forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): void {
+    const pool = this.#pool;
     for (const hash of this.#hashesOf(tokenIds, cacheSalt).slice(Math.floor(keepTokens / this.blockSize))) {
-      for (const pool of this.#pools) {
-        for (let id = pool.getCached(hash); id !== null; id = pool.getCached(hash)) pool.evict(id);
+      for (const group of this.#groups.keys()) {
+        for (let id = pool.getCached(hash, group); id !== null; id = pool.getCached(hash, group))
+          pool.evict(id);
       }
     }
-  }
-
-  /** Free blocks by group that would be taken, were this hit referenced and the table grown to hold numTokens. */
-  blocksNeeded(request: Request, numTokens: number, hit: PrefixHit | null): number[] {
-    return this.#pools.map((pool, group) => {
-      const have = hit ? hit.blockIds[group]! : this.blockIds(request)[group]!;
-      const revived = hit ? have.filter((id) => pool.isFree(id)).length : 0;
-      return Math.max(0, this.blocksFor(numTokens) - have.length) + revived;
-    });
-  }
-
-  /** Whether that many blocks are free in every group. */
-  canAllocate(needed: readonly number[]): boolean {
-    return this.#pools.every((pool, group) => needed[group]! <= pool.numFree);
   }
 
   /**
-   * Grows the request's table to hold numTokens, first taking over `hit`. False, with nothing changed, when there are not
-   * enough free blocks. `delayCaching`: KV comes from elsewhere, so nothing new gets a hash until cacheBlocks is called.
+   * Free blocks that the request takes at most until all its tokens have KV: `hit` of its first tokens is here, and what
+   * comes from elsewhere makes that `computed`; without a hit, beyond its table.
    */
-  allocateSlots(request: Request, numTokens: number, hit: PrefixHit | null, delayCaching = false): boolean {
-    if (!this.canAllocate(this.blocksNeeded(request, numTokens, hit))) return false;
-    let table = this.#tables.get(request.requestId);
+  blocksToCome(request: Request, hit: PrefixHit | null, computed: number): number {
+    const most = mostBlocks(request.numTokens, { cache: this.#deps.config, scheduler: this.#deps.scheduler });
+    const next = Math.min(computed, request.numTokens - 1);
+    const have = hit?.blockIds ?? this.blockIds(request);
+    return this.#groups.reduce((sum, spec, group) => {
+      const ids = keptBlocks(spec, have[group]!, next, this.blockSize);
+      return sum + Math.max(0, most[group]! - ids.length) + (hit ? this.#numFree(ids) : 0);
+    }, 0);
+  }
+
+  canAllocate(needed: number): boolean {
+    return needed <= this.#pool.numFree;
+  }
+
+  /**
+   * Grows the request's table to hold numNew tokens after the numComputed ones, which a hit and what comes from elsewhere make
+   * at its admission. What has left its window is given back before. False when there are not enough free blocks; nothing
+   * else has changed then. `delayCaching`: KV comes from elsewhere, so nothing new gets a hash until cacheBlocks is called.
+   */
+  allocateSlots(
+    request: Request,
+    numComputed: number,
+    numNew: number,
+    hit: PrefixHit | null = null,
+    delayCaching = false,
+  ): boolean {
+    const numTokens = numComputed + numNew;
+    // The last token runs whatever was computed, and sees one more than the next would.
+    const next = Math.min(numComputed, request.numTokens - 1);
+    const table = this.#tables.get(request.requestId);
     invariant(!table || !hit, () => `${request.requestId}: a prefix hit for a request that has blocks`);
-    if (!table) {
-      table = { groups: this.#pools.map(() => []), numCachedBlocks: 0 };
-      this.#tables.set(request.requestId, table);
-    }
-    this.#pools.forEach((pool, group) => {
-      const ids = table.groups[group]!;
-      if (hit) {
-        pool.touch(hit.blockIds[group]!);
-        ids.push(...hit.blockIds[group]!);
-      }
-      const fresh = pool.allocate(Math.max(0, this.blocksFor(numTokens) - ids.length));
+    if (table) this.#giveBack(request, (spec) => skippedBlocks(spec, next, this.blockSize));
+    const have = table?.groups ?? hit?.blockIds ?? this.#groups.map(() => []);
+    if (!this.canAllocate(this.#needed(have, next, numTokens, hit !== null))) return false;
+    const groups = table?.groups ?? this.#takeHit(have, next);
+    if (!table)
+      this.#tables.set(request.requestId, {
+        groups,
+        numCachedBlocks: (hit?.numTokens ?? 0) / this.blockSize,
+      });
+    // Only now, when the hits of all groups are taken: nobody's hit is allocated to another group.
+    groups.forEach((ids, group) => {
+      const fresh = this.#pool.allocate(Math.max(0, this.blocksFor(numTokens) - ids.length));
       ids.push(...fresh);
       if (fresh.length > 0) this.#deps.onNewBlocks?.(group, fresh);
     });
-    if (hit) table.numCachedBlocks = hit.numTokens / this.blockSize;
     if (!delayCaching) this.cacheBlocks(request, numTokens);
     return true;
   }
@@ -158,13 +161,14 @@ export class KvCacheManager {
     if (!this.#deps.config.enablePrefixCaching) return;
     const table = this.#tables.get(request.requestId);
     invariant(table, () => `${request.requestId} has no blocks to cache`);
-    const from = table.numCachedBlocks;
     const to = Math.floor(Math.min(numTokens, request.numTokens) / this.blockSize);
-    if (to <= from) return;
+    if (to <= table.numCachedBlocks) return;
     const hashes = request.blockHashes(to);
-    this.#pools.forEach((pool, group) => {
-      const ids = table.groups[group]!.slice(from, to);
-      const stored = ids.filter((id, i) => id !== NULL_BLOCK && pool.cache(id, hashes[from + i]!));
+    table.groups.forEach((ids, group) => {
+      // What no window saw when it came has no block; nulls come first.
+      let from = table.numCachedBlocks;
+      while (from < to && ids[from] === NULL_BLOCK) from++;
+      const stored = ids.slice(from, to).filter((id, i) => this.#pool.cache(id, hashes[from + i]!, group));
       if (stored.length === 0) return;
       this.onCacheEvent?.({
         kind: 'stored',
@@ -178,34 +182,46 @@ export class KvCacheManager {
     table.numCachedBlocks = to;
   }
 
+  /** The request ended: of its windowed groups only what a reader needs stays. No-op without blocks. */
+  keepForReader(request: Request): void {
+    if (!this.#tables.has(request.requestId)) return;
+    const numBlocks = this.blocksFor(request.numComputedTokens);
+    this.#giveBack(request, (spec) => Math.max(0, numBlocks - handedOverBlocks(spec, this.blockSize)));
+  }
+
   /** Gives every block of the request back; no-op without blocks. */
   free(request: Request): void {
     const table = this.#tables.get(request.requestId);
     if (!table) return;
     this.onGivenBack?.(request, table.groups);
     this.#tables.delete(request.requestId);
-    this.#pools.forEach((pool, group) => {
-      pool.free(table.groups[group]!);
-    });
+    for (const ids of table.groups) this.#pool.free(ids);
   }
 
   /** vLLM's rule: false unless only the null block is in use. */
   resetPrefixCache(): boolean {
-    if (this.#pools.some((pool) => pool.numFree !== pool.numUsable)) return false;
-    for (const pool of this.#pools) pool.clearHashes();
+    if (this.#pool.numFree !== this.#pool.numUsable) return false;
+    this.#pool.clearHashes();
     this.onCacheEvent?.({ kind: 'cleared' });
     return true;
   }
 
-  /** Throws InternalError unless tables, reference counts, free queues and hashes agree. */
+  /** Throws InternalError unless tables, reference counts, free queue and hashes agree. */
   checkIntegrity(): void {
-    this.#pools.forEach((pool, group) => {
-      const refs = new Map<BlockId, number>();
-      for (const { groups } of this.#tables.values()) {
-        for (const id of groups[group]!) if (id !== NULL_BLOCK) refs.set(id, (refs.get(id) ?? 0) + 1);
-      }
-      pool.checkIntegrity(refs);
-    });
+    const refs = new Map<BlockId, number>();
+    const groupOf = new Map<BlockId, number>();
+    for (const [requestId, { groups }] of this.#tables) {
+      groups.forEach((ids, group) => {
+        for (const id of ids) {
+          if (id === NULL_BLOCK) continue;
+          refs.set(id, (refs.get(id) ?? 0) + 1);
+          const other = groupOf.get(id) ?? group;
+          groupOf.set(id, group);
+          invariant(other === group, () => `${requestId}: block ${id} is in groups ${other} and ${group}`);
+        }
+      });
+    }
+    this.#pool.checkIntegrity(refs);
   }
 
   /** Request ids with their tables, as they are now. */
@@ -213,8 +229,8 @@ export class KvCacheManager {
     for (const [requestId, { groups }] of this.#tables) yield [requestId, groups];
   }
 
-  blockState(group: number, id: BlockId): ReturnType<BlockPool['state']> {
-    return this.#pools[group]!.state(id);
+  blockState(id: BlockId): ReturnType<BlockPool['state']> {
+    return this.#pool.state(id);
   }
 
   /** Request ids that have a table. */
@@ -222,19 +238,51 @@ export class KvCacheManager {
     return this.#tables.keys();
   }
 
-  /** Full attention: left to right, in every group, up to the first miss. */
+  /** The blocks of each group before the one that `first` names become null in place, and free, their hashes kept. */
+  #giveBack(request: Request, first: (spec: KvCacheSpec) => number): void {
+    const { groups } = this.#tables.get(request.requestId)!;
+    const leaving = groups.map((ids, group) => leavingBlocks(ids, first(this.#groups[group]!)));
+    if (leaving.every((ids) => ids.length === 0)) return;
+    this.onGivenBack?.(request, leaving);
+    leaving.forEach((ids, group) => {
+      this.#pool.free(ids);
+      groups[group]!.fill(NULL_BLOCK, 0, ids.length);
+    });
+  }
+
+  /** Free blocks that growing these lists takes, those of a hit that nobody uses included. */
+  #needed(have: BlockIds, next: number, numTokens: number, hit: boolean): number {
+    return this.#groups.reduce((sum, spec, group) => {
+      const ids = have[group]!;
+      const length = Math.max(ids.length, skippedBlocks(spec, next, this.blockSize));
+      const revived = hit ? this.#numFree(keptBlocks(spec, ids, next, this.blockSize)) : 0;
+      return sum + Math.max(0, this.blocksFor(numTokens) - length) + revived;
+    }, 0);
+  }
+
+  /** A table that begins with this hit, referenced; what no window sees is null, beyond the hit too. */
+  #takeHit(hit: BlockIds, next: number): BlockId[][] {
+    return this.#groups.map((spec, group) => {
+      const ids = keptBlocks(spec, hit[group]!, next, this.blockSize);
+      this.#pool.touch(ids);
+      const before = Math.max(hit[group]!.length - ids.length, skippedBlocks(spec, next, this.blockSize));
+      return [...new Array<BlockId>(before).fill(NULL_BLOCK), ...ids];
+    });
+  }
+
+  #numFree(ids: readonly BlockId[]): number {
+    return ids.reduce((sum, id) => sum + Number(this.#pool.isFree(id)), 0);
+  }
+
+  #noHit(): PrefixHit {
+    return { blockIds: this.#groups.map(() => []), numTokens: 0 };
+  }
+
   #longestHit(hashes: readonly BlockHash[]): PrefixHit {
-    const blockIds: BlockId[][] = this.#pools.map(() => []);
-    let numBlocks = 0;
-    for (const hash of hashes) {
-      const ids = this.#pools.map((pool) => pool.getCached(hash));
-      if (ids.includes(null)) break;
-      ids.forEach((id, group) => {
-        blockIds[group]!.push(id!);
-      });
-      numBlocks++;
-    }
-    return { blockIds, numTokens: numBlocks * this.blockSize };
+    const blockIds = longestHit(this.#groups, hashes, this.blockSize, (hash, group) =>
+      this.#pool.getCached(hash, group),
+    );
+    return { blockIds, numTokens: blockIds[0]!.length * this.blockSize };
   }
 
   #hashesOf(tokenIds: readonly number[], cacheSalt: string | null): BlockHash[] {

@@ -100,7 +100,10 @@ export class Postprocessor {
     }
   }
 
-  /** Keeps what came before the first invalid block. The block table stays whole: what is missing will be computed into it. */
+  /**
+   * Keeps what came before the first invalid block. The block table stays whole: what is missing will be computed into it.
+   * Where a windowed group has nothing before that, all is given back instead.
+   */
   #keepValidPrefix(request: Request, { outcome, message, invalidBlockIds }: FailedLoad): void {
     const { cache } = this.#deps;
     const invalid = invalidBlockIds.map((ids) => new Set(ids));
@@ -110,7 +113,10 @@ export class Postprocessor {
       .filter((index) => index >= 0);
     const valid = firsts.length > 0 ? Math.min(...firsts) * cache.blockSize : request.localHitTokens;
     const kept = Math.max(request.localHitTokens, Math.min(request.numComputedTokens, valid));
-    request.shortenLoad(kept, { by: 'transfer', reason: `pull ${outcome}: ${message}` });
+    const noPull = { by: 'transfer', reason: `pull ${outcome}: ${message}` } as const;
+    // The blocks were taken for the windows that end where the load would have.
+    if (cache.sees(request, Math.min(kept, request.numTokens - 1), kept)) request.shortenLoad(kept, noPull);
+    else request.loseLoad(noPull);
   }
 
   /** Nothing writes into the request's blocks any more: it goes on with what came, or starts over where nothing did. */
@@ -135,6 +141,7 @@ export class Postprocessor {
     const loading = queues.loading.has(request);
     queues.remove(request);
     request.status = status;
+    if (connector && !loading) cache.keepForReader(request);
     // What is on its way never came, for all that anybody knows.
     const blockIds = loading ? [] : cache.blockIds(request);
     const left = connector?.scheduler.requestFinished(request, blockIds);

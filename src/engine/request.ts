@@ -2,6 +2,7 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { type BlockHash, type BlockHashing, extendHashes } from './block-hash.ts';
+import { mostBlocksInAll } from './kv-cache-spec.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
 import type {
   EngineRequest,
@@ -103,6 +104,12 @@ export class Request implements ConnectorRequest {
     this.#prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   }
 
+  /** Nothing of the load can be used, the local hit included: it starts over. */
+  loseLoad(noPull: NoPull): void {
+    this.restart();
+    this.#noPull = noPull;
+  }
+
   /** Fewer tokens than promised have KV: a load failed in part, or the last token must run to give logits. */
   shortenLoad(numComputedTokens: number, noPull: NoPull | null): void {
     this.numComputedTokens = numComputedTokens;
@@ -189,10 +196,12 @@ export function checkRequest(
   }
   // The last token generated never gets KV.
   const maxKvTokens = Math.min(promptLength + sampling.maxTokens, maxModelLen) - 1;
-  const needed = Math.ceil(maxKvTokens / blockSize);
+  const needed = mostBlocksInAll(maxKvTokens, config);
   if (needed > numUsableBlocks) {
+    const { length } = config.cache.groups;
     refuse(
-      `${promptLength} prompt tokens and up to ${maxKvTokens + 1 - promptLength} more need ${needed} blocks of ${blockSize} tokens, ` +
+      `${promptLength} prompt tokens and up to ${maxKvTokens + 1 - promptLength} more need ${needed} blocks of ${blockSize} tokens` +
+        `${length > 1 ? ` in ${length} KV cache groups` : ''}, ` +
         `the pool of ${config.engineId} has ${numUsableBlocks}: give it ${needed + 1} blocks or more, or ask for less`,
     );
   }

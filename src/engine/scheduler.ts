@@ -6,8 +6,9 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
+import type { PrefixHit } from './block-table.ts';
 import type { EngineCounters } from './counters.ts';
-import type { KvCacheManager, PrefixHit } from './kv-cache-manager.ts';
+import type { KvCacheManager } from './kv-cache-manager.ts';
 import type { KvConnector, Pressure } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { ScheduledBatch, ScheduledRequest } from './types.ts';
@@ -114,14 +115,14 @@ export class Scheduler {
     for (let i = 0; i < this.#queues.running.length && plan.tokenBudget > 0; i++) {
       const request = this.#queues.running[i]!;
       const numNewTokens = this.#chunk(request, request.numComputedTokens, plan);
-      if (!this.#growRunning(request, request.numComputedTokens + numNewTokens, plan)) break;
+      if (!this.#growRunning(request, numNewTokens, plan)) break;
       this.#plan(request, numNewTokens, plan);
     }
   }
 
   /** Gets blocks for a running request: from holds, then from those admitted later. False: it was preempted itself. */
-  #growRunning(request: Request, numTokens: number, plan: StepPlan): boolean {
-    while (!this.#deps.cache.allocateSlots(request, numTokens, null)) {
+  #growRunning(request: Request, numNew: number, plan: StepPlan): boolean {
+    while (!this.#deps.cache.allocateSlots(request, request.numComputedTokens, numNew)) {
       const alone = this.#queues.running.length === 1 && this.#queues.loading.size === 0;
       if (this.#deps.dropOldestHold(alone ? 'stuck' : 'waiting')) continue;
       const victim = this.#queues.running.pop()!;
@@ -139,7 +140,7 @@ export class Scheduler {
       const request = this.#queues.loaded[0]!;
       const { numComputedTokens } = request;
       const numNewTokens = this.#chunk(request, numComputedTokens, plan);
-      if (!cache.allocateSlots(request, numComputedTokens + numNewTokens, null)) {
+      if (!cache.allocateSlots(request, numComputedTokens, numNewTokens)) {
         if (this.#makeRoom()) continue;
         return false;
       }
@@ -164,11 +165,11 @@ export class Scheduler {
       const load = match.tokens > 0;
       const computed = hit.numTokens + match.tokens;
       const numNewTokens = load ? 0 : this.#chunk(request, computed, plan);
-      if (!this.#wholeFits(request, hit)) {
+      if (!this.#wholeFits(request, hit, computed)) {
         if (this.#makeRoom()) continue;
         return;
       }
-      const allocated = cache.allocateSlots(request, computed + numNewTokens, hit, load);
+      const allocated = cache.allocateSlots(request, computed, numNewTokens, hit, load);
       invariant(allocated, () => `${request.requestId}: fits whole, but not in part`);
       waiting.splice(index, 1);
       this.#countQueries(request, hit.numTokens);
@@ -209,14 +210,11 @@ export class Scheduler {
    * Whether all the request's tokens fit beside what those admitted before still need for theirs: a request let in on
    * its first chunk alone would be preempted again, or block with a loaded prefix what others wait for.
    */
-  #wholeFits(request: Request, hit: PrefixHit): boolean {
+  #wholeFits(request: Request, hit: PrefixHit, computed: number): boolean {
     const { cache } = this.#deps;
-    const needed = cache.blocksNeeded(request, request.numTokens, hit);
-    for (const admitted of [...this.#queues.running, ...this.#queues.loading]) {
-      cache.blocksNeeded(admitted, admitted.numTokens, null).forEach((count, group) => {
-        needed[group]! += count;
-      });
-    }
+    let needed = cache.blocksToCome(request, hit, computed);
+    for (const admitted of [...this.#queues.running, ...this.#queues.loading])
+      needed += cache.blocksToCome(admitted, null, admitted.numComputedTokens);
     return cache.canAllocate(needed);
   }
 

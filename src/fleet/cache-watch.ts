@@ -1,5 +1,5 @@
 /** Who listens to the engines' prefix caches. The engines report only while somebody does. */
-import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import type { CacheEvent } from '../engine/cache-event.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
 /** One engine's changes since its last batch, in order. */

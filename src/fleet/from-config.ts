@@ -4,7 +4,9 @@ import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '.
 import type { RoutingChoice } from '../config/routing.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
-import { type Architecture, kvBlockBytes } from '../model/types.ts';
+import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/kv-groups.ts';
+import type { Architecture } from '../model/types.ts';
+import { PIECE_BYTES } from '../model/weight-sizes.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
@@ -17,14 +19,32 @@ const MOST_HOLD_BYTES = 2 ** 26;
 
 /** What a D keeps for P's next turns, beside what it computes: of as many conversations as run at once, as far as that is little. */
 function blocksForHolds(
-  { maxNumSeqs, blockSize, kvDtype }: RunConfig,
-  architecture: Architecture,
-  maxModelLen: number,
+  maxNumSeqs: number,
+  perSequence: number,
+  pageBytes: number,
   { seats }: FleetOptions,
 ): number {
   const bytes = MOST_HOLD_BYTES / Math.max(1, seats.filter(({ role }) => role === 'decode').length);
-  const affordable = Math.floor(bytes / kvBlockBytes(architecture, blockSize, kvDtype));
-  return Math.min(maxNumSeqs * Math.ceil(maxModelLen / blockSize), affordable);
+  return Math.min(maxNumSeqs * perSequence, Math.floor(bytes / pageBytes));
+}
+
+/**
+ * Blocks of the pools of P and of D when the user names none: what two of the longest sequences take that keep everything,
+ * whatever windows save of it, as far as a software adapter binds so much at once.
+ */
+function defaultPools(
+  config: RunConfig,
+  architecture: Architecture,
+  { maxModelLen, fleet, software }: { maxModelLen: number; fleet: FleetOptions; software: boolean },
+): { prefill: number; decode: number } {
+  const { blockSize, kvDtype, maxNumSeqs } = config;
+  const groups = kvGroups(architecture);
+  const pageBytes = kvPageBytes(groups, architecture, blockSize, kvDtype);
+  const bound = software ? Math.floor(PIECE_BYTES / pageBytes) : Number.POSITIVE_INFINITY;
+  const perSequence = groups.groups.length * Math.ceil(maxModelLen / blockSize);
+  const roomForTwo = 2 * perSequence + 1;
+  const roomForHolds = blocksForHolds(maxNumSeqs, perSequence, pageBytes, fleet);
+  return { prefill: Math.min(roomForTwo, bound), decode: Math.min(roomForTwo + roomForHolds, bound) };
 }
 
 /** Throws ConfigError. */
@@ -39,9 +59,8 @@ export function clusterOptions(
       `--max-model-len is ${maxModelLen}, but ${architecture.name} goes up to ${architecture.maxModelLen} tokens: give that or less`,
     );
   }
-  const roomForTwo = 2 * Math.ceil(maxModelLen / config.blockSize) + 1;
   const fleet = fleetOf(config);
-  const roomForHolds = blocksForHolds(config, architecture, maxModelLen, fleet);
+  const pools = defaultPools(config, architecture, { maxModelLen, fleet, software });
   const options: ClusterOptions = {
     model: config.model,
     weightSeed: config.seed,
@@ -50,8 +69,10 @@ export function clusterOptions(
     layout: config.layout,
     mode: config.mode.at(-1) ?? 'bidirectional',
     blockSize: config.blockSize,
-    prefill: { numBlocks: config.pBlocks ?? roomForTwo, enablePrefixCaching: config.prefixCaching },
-    decode: { numBlocks: config.dBlocks ?? roomForTwo + roomForHolds, enablePrefixCaching: true },
+    kvCacheGroups: kvCacheSpecs(architecture),
+    allFullKv: config.allFullKv,
+    prefill: { numBlocks: config.pBlocks ?? pools.prefill, enablePrefixCaching: config.prefixCaching },
+    decode: { numBlocks: config.dBlocks ?? pools.decode, enablePrefixCaching: true },
     fleet,
     placement: config.modeOfFleet,
     // A software adapter computes 2,048 rows in seconds; the other requests should not wait for that.

@@ -1,8 +1,9 @@
 /** Whether a fleet fits the memory that there is, as far as that is known: found before any weight is generated or read. */
 import { AdapterError } from '../errors.ts';
 import { formatBytes } from '../measure/format.ts';
+import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import { abandon, sharedBytes } from '../model/shared-weights.ts';
-import { type Architecture, kvBlockBytes } from '../model/types.ts';
+import type { Architecture } from '../model/types.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { countEngines, engineSpecs, poolOf } from './options.ts';
 import type { ClusterOptions } from './types.ts';
@@ -18,7 +19,7 @@ export function leastMemory(options: Sizes, architecture: Architecture) {
   const specs = engineSpecs(options);
   const blocks = specs.reduce((sum, spec) => sum + poolOf(options, spec).numBlocks, 0);
   const { total, largest } = weightSizes(architecture, weightDtype);
-  const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
+  const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
   const parts = {
     weights: specs.length * total,
     kv: blocks * blockBytes,

@@ -106,6 +106,9 @@ export function engineCore(
       enablePrefixCaching,
       hashSeed: HASH_SEED,
       kvDtype: options.kvDtype,
+      // The engine fills them in from the model that it loads.
+      groups: [],
+      allFullKv: options.allFullKv ?? false,
     },
     scheduler: {
       maxNumBatchedTokens: options.maxNumBatchedTokens,
@@ -116,7 +119,7 @@ export function engineCore(
       ...options.connector,
       nixl: { ...options.connector.nixl, bidirectional: mode === 'bidirectional' },
     },
-    // The engine fills them in from the model that it loads.
+    // These too.
     eosTokenIds: [],
   };
 }
@@ -147,6 +150,7 @@ export function changed(
     mode: change.mode ?? options.mode,
     link: change.link === undefined ? options.link : change.link,
     handover: change.handover ?? options.handover,
+    ...(change.allFullKv === undefined ? {} : { allFullKv: change.allFullKv }),
     ...(change.routing ? { routing: change.routing } : {}),
     ...(change.signalAgeMs === undefined ? {} : { signalAgeMs: change.signalAgeMs }),
     prefill: {

@@ -1,5 +1,7 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
+
 import type { CostProfile } from '../config/cost-profile.ts';
+import type { KvCacheSpec } from '../config/engine.ts';
 import type { PlacementMode } from '../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
@@ -56,6 +58,10 @@ export interface ClusterOptions {
   layout: KvLayout;
   mode: Mode;
   blockSize: number;
+  /** What each of the model's KV cache groups keeps, for counting; absent: one that keeps everything. */
+  kvCacheGroups?: readonly KvCacheSpec[];
+  /** Windowed layers keep everything too; absent: no. */
+  allFullKv?: boolean;
   prefill: EngineOptions;
   decode: EngineOptions;
   /** Who there is, one by one; absent: `count` of each role, in one roleset. */
@@ -106,6 +112,8 @@ export interface PolicyChange {
   prefillBlocks?: number;
   decodeBlocks?: number;
   tokenCheck?: boolean;
+  /** Windowed layers keep everything too. */
+  allFullKv?: boolean;
   loadFailurePolicy?: ConnectorConfig['loadFailurePolicy'];
   decoderTtlMs?: number;
   link?: LinkSpec | null;

@@ -1,8 +1,8 @@
 /**
  * The paged KV of one engine, in one buffer: [block][layer][K, V][kv head][slot][head dim] when a block is contiguous
  * across layers, [layer][block]... when it lies in one piece a layer. Gathers blocks into mapped memory and scatters them
- * back, there always one after the other, layer by layer within; kernels write and read them otherwise. One KV cache
- * group. It does not know which blocks are free.
+ * back, there always one after the other, layer by layer within; kernels write and read them otherwise. KV cache groups
+ * share the blocks: which group's layers one holds, and whether it is free, is not known here.
  */
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
 import { ConfigError, invariant } from '../errors.ts';
@@ -20,6 +20,8 @@ export interface GpuKvMemoryOptions {
   clock: Clock;
   /** Pieces that a block lies in, one a layer, each copied by itself. 1, the default: contiguous. */
   pieces?: number;
+  /** KV cache groups that take blocks of it. */
+  numGroups?: number;
   /** Bytes of one gather or stage at most; raised to one block. */
   stagingBytes?: number;
 }
@@ -61,8 +63,9 @@ export class GpuKvMemory implements BlockMemory {
     this.#gpu = gpu;
     this.#clock = options.clock;
     this.kvDtype = kvDtype;
-    this.blockBytes = [blockBytes];
-    this.numBlocks = [numBlocks];
+    const { numGroups = 1 } = options;
+    this.blockBytes = new Array<number>(numGroups).fill(blockBytes);
+    this.numBlocks = new Array<number>(numGroups).fill(numBlocks);
     this.maxStagingBytes = Math.max(options.stagingBytes ?? DEFAULT_STAGING_BYTES, blockBytes);
     this.buffer = gpu.device.createBuffer({
       label: 'kv cache',
@@ -88,8 +91,8 @@ export class GpuKvMemory implements BlockMemory {
   }
 
   /**
-   * Where kernels find a layer of a block: its piece is number `block * layers + layer` of the buffer's, each of
-   * blockBytes / numLayers bytes.
+   * Where kernels find layer `index` of numLayers in a block: its piece is number `block * layers + layer` of the buffer's,
+   * each of blockBytes / numLayers bytes.
    */
   placeOfLayer(index: number, numLayers: number): { layer: number; layers: number } {
     if (this.#pieces === 1) return { layer: index, layers: numLayers };
@@ -243,8 +246,8 @@ export class GpuKvMemory implements BlockMemory {
 
   /** Bytes of the blocks; `unbounded` ids are checked only. */
   #checkedLength(group: number, blockIds: readonly BlockId[], unbounded: readonly BlockId[] = []): number {
-    invariant(group === 0, () => `there is one KV cache group, not group ${group}`);
-    const byteLength = blockIds.length * this.blockBytes[0]!;
+    invariant(group in this.blockBytes, () => `there is no KV cache group ${group}`);
+    const byteLength = blockIds.length * this.blockBytes[group]!;
     invariant(
       byteLength <= this.maxStagingBytes,
       () => `${byteLength} bytes at once, at most ${this.maxStagingBytes}`,

@@ -1,16 +1,18 @@
 /** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
 
+import type { KvCacheSpec } from '../config/engine.ts';
 import type { EngineCoreDeps } from '../engine/engine-core.ts';
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
+import { type KvGroups, kvGroups } from '../model/kv-groups.ts';
 import { loadWeights } from '../model/load-weights.ts';
 import { putOnDevice } from '../model/on-device.ts';
 import { countParameters } from '../model/presets.ts';
 import type { ModelRunner } from '../model/runner.ts';
 import { SharedWeights } from '../model/shared-weights.ts';
-import { type Architecture, kvBlockBytes } from '../model/types.ts';
+import type { Architecture } from '../model/types.ts';
 import type { Platform } from '../platform/types.ts';
 import {
   BLOCK_LAYOUT_VERSION,
@@ -29,6 +31,8 @@ export interface EngineParts {
   runner: ModelRunner;
   transport: PeerTransport;
   eosTokenIds: readonly number[];
+  /** What each of the model's KV cache groups keeps. */
+  groups: readonly KvCacheSpec[];
   coreDeps: Omit<EngineCoreDeps, 'config' | 'connector'>;
   started: EngineStarted;
 }
@@ -51,9 +55,9 @@ export async function buildEngine(
   });
   const weights = start.sharedWeights ? new SharedWeights(own, start.sharedWeights) : own;
   const { architecture } = weights;
-  const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
+  const groups = kvGroups(architecture);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
-    ...{ numBlocks, kvDtype, layout: start.layout, keepLogits: start.keepLogits },
+    ...{ numBlocks, kvDtype, groups, layout: start.layout, keepLogits: start.keepLogits },
     ...{ compileOrder: start.compileOrder, gemm: start.gemm },
     limits: { ...core.scheduler, blockSize },
     clock,
@@ -63,7 +67,7 @@ export async function buildEngine(
   try {
     const { weightsMs, compileMs, pipelines } = await runner.warmUp();
     if (core.connector) warmUpClaims();
-    const factors = hashFactors(start, architecture);
+    const factors = hashFactors(start, architecture, groups);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
     const transport = createTransport({
@@ -73,7 +77,7 @@ export async function buildEngine(
         port: core.port,
         compatibilityHash: compatibilityHash(factors),
         blockSize,
-        blockBytes: [blockBytes],
+        blockBytes: kv.blockBytes,
       },
       factors,
       memory: fault && fault !== 'flip-bit' ? withFault(kv, fault, tokenBytes) : kv,
@@ -91,6 +95,7 @@ export async function buildEngine(
       runner,
       transport,
       eosTokenIds: architecture.eosTokenIds,
+      groups: groups.groups.map(({ spec }) => spec),
       coreDeps: {
         executor: runner,
         clock,
@@ -101,7 +106,7 @@ export async function buildEngine(
       started: {
         adapter: gpu.report,
         memory: memoryOf(runner, gpu, transport),
-        blockBytes,
+        blockBytes: kv.blockBytes[0]!,
         identity: transport.identity,
         parameters: countParameters(architecture),
         loadMs: weightsMs,
@@ -123,7 +128,11 @@ function memoryOf(runner: ModelRunner, gpu: GpuDevice, transport: PeerTransport)
 }
 
 /** What must be equal at both ends for a block to mean the same. */
-function hashFactors(start: EngineStart, architecture: Architecture): CompatibilityFactors {
+function hashFactors(
+  start: EngineStart,
+  architecture: Architecture,
+  { groups }: KvGroups,
+): CompatibilityFactors {
   return {
     model: `${architecture.name}@${start.model.weightSeed}`,
     weightDtype: start.model.weightDtype,
@@ -132,6 +141,9 @@ function hashFactors(start: EngineStart, architecture: Architecture): Compatibil
     numKvHeads: architecture.numKvHeads,
     headDim: architecture.headDim,
     layout: start.layout,
+    groups: groups
+      .map(({ spec, layers }) => `${spec.kind === 'full' ? 'full' : spec.window}: ${layers}`)
+      .join('; '),
     blockLayoutVersion: BLOCK_LAYOUT_VERSION,
     connectorVersion: CONNECTOR_VERSION,
   };

@@ -1,6 +1,6 @@
 /** The policy on top of an engine's lasting parts: its connector and the engine core. */
 
-import type { EngineCoreConfig } from '../config/engine.ts';
+import type { EngineCoreConfig, KvCacheSpec } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import { EngineCore } from '../engine/engine-core.ts';
@@ -17,13 +17,15 @@ export interface EnginePolicy {
 }
 
 export function buildPolicy(
-  { coreDeps, transport, eosTokenIds }: EngineParts,
+  { coreDeps, transport, eosTokenIds, groups }: EngineParts,
   clock: Clock,
   coreConfig: EngineCoreConfig,
   send: (event: EngineEvent) => void,
   spans: EngineSpans,
 ): EnginePolicy {
-  const config = { ...coreConfig, eosTokenIds };
+  const { cache } = coreConfig;
+  const kept = cache.allFullKv ? groups.map((): KvCacheSpec => ({ kind: 'full' })) : groups;
+  const config = { ...coreConfig, eosTokenIds, cache: { ...cache, groups: kept } };
   let told = false;
   const connector =
     config.connector &&

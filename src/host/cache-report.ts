@@ -1,6 +1,7 @@
 /** The prefix cache's changes between two sends to the router's thread. Collects nothing while nobody listens. */
+
+import type { CacheEvent } from '../engine/cache-event.ts';
 import type { EngineCore } from '../engine/engine-core.ts';
-import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 
 export class CacheReport {
   #events: CacheEvent[] = [];

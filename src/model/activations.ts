@@ -11,7 +11,9 @@ export interface ActivationLimits {
   rows: number;
   /** Rows of a piece that get logits. */
   logitRows: number;
-  /** Entries of all block tables of a piece. */
+  /** KV cache groups. */
+  groups: number;
+  /** Entries of all block tables of a piece, by group. */
   tableEntries: number;
   /** Attention tiles of a piece. */
   tiles: number;
@@ -41,6 +43,8 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
   const rows = (label: string, width: number) =>
     create(label, 4 * limits.rows * pad4(width), GPUBufferUsage.COPY_SRC);
   const input = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_DST);
+  const byGroup = (label: string, words: number) =>
+    Array.from({ length: limits.groups }, (_, group) => input(`${label} of group ${group}`, words));
   const output = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_SRC);
   const turnsOf = (kind: LayerAttention['kind']) =>
     ropeTable(gpu, architecture, kind, limits.maxModelLen, all);
@@ -60,8 +64,9 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
     logits: output('logits', limits.logitRows * pad4(vocabSize)),
     results: output('results', 4 * limits.logitRows),
 
-    tokens: input('tokens', 4 * limits.rows),
-    tables: input('block tables', limits.tableEntries),
+    /** By KV cache group. */
+    tokens: byGroup('tokens', 4 * limits.rows),
+    tables: byGroup('block tables', limits.tableEntries),
     tiles: input('attention tiles', 4 * limits.tiles),
     logitRows: input('logit rows', limits.logitRows),
     sampleRows: input('sample rows', SAMPLE_ROW_WORDS * limits.logitRows),

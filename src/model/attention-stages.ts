@@ -9,6 +9,7 @@ import {
   type AttentionVariants,
   attentionParts,
 } from './kernel-variants.ts';
+import { type KvGroups, placeOf } from './kv-groups.ts';
 import { windowOf } from './layer-attention.ts';
 import type { Stage } from './stage.ts';
 import { attendedKeys, type Piece } from './step-inputs.ts';
@@ -29,12 +30,13 @@ export function createAttention(parts: {
   architecture: Architecture;
   activations: Activations;
   kv: GpuKvMemory;
+  groups: KvGroups;
   variants: AttentionVariants;
   uniform: <N extends UniformName>(name: N, values: UniformValues<N>) => GPUBuffer;
   stepUniform: GPUBuffer;
 }): AttentionStages {
   const { library, form, architecture, activations: act, kv, uniform } = parts;
-  const { numLayers, numHeads, numKvHeads, headDim } = architecture;
+  const { numHeads, numKvHeads, headDim } = architecture;
   const group = numHeads / numKvHeads;
   const pairWork = 2 * numHeads * headDim;
   const width = (numHeads * headDim) / 4;
@@ -54,15 +56,16 @@ export function createAttention(parts: {
   const attend = (layer: number): Stage => {
     const label = `layer ${layer} attention`;
     const window = windowOf(architecture, layer);
+    const { group: kvGroup, index } = placeOf(parts.groups, layer);
     const params = uniform('attention', {
-      ...kv.placeOfLayer(layer, numLayers),
+      ...kv.placeOfLayer(index, parts.groups.layersPerBlock),
       kv_heads: numKvHeads,
       group,
       dims4: headDim / 4,
       lanes: form.subgroup ?? 1,
       window,
     });
-    const inputs = [act.q, kv.buffer, act.tokens, act.tiles, act.tables];
+    const inputs = [act.q, kv.buffer, act.tokens[kvGroup]!, act.tiles, act.tables[kvGroup]!];
     // One bind group for all forms that write the same: their layouts are equal.
     const toRows = library.bind(many.kernel, label, [...inputs, act.attended, params]);
     const toParts = library.bind(many.kernel, label, [...inputs, act.parts, params]);
@@ -85,7 +88,7 @@ export function createAttention(parts: {
     const label = `layer ${layer} attention combine`;
     const window = windowOf(architecture, layer);
     const params = uniform('attentionCombine', { heads: numHeads, dims4: headDim / 4, window });
-    const buffers = [act.parts, act.tokens, act.attended, params, parts.stepUniform];
+    const buffers = [act.parts, act.tokens[0]!, act.attended, params, parts.stepUniform];
     const bindGroup = library.bind(kernel, label, buffers);
     const x = Math.ceil(width / form.workgroup);
     return (piece) => {

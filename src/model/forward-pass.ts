@@ -10,6 +10,7 @@ import type { Activations } from './activations.ts';
 import { createAttention } from './attention-stages.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
 import { type AdapterForm, gemmFor, ropeThreads } from './kernel-variants.ts';
+import { type KvGroups, placeOf } from './kv-groups.ts';
 import { attentionOf, attentionScale } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
 import type { PassKernels } from './pass-kernels.ts';
@@ -44,11 +45,12 @@ export interface ForwardPassParts {
   kernels: PassKernels;
   activations: Activations;
   kv: GpuKvMemory;
+  groups: KvGroups;
 }
 
 export function createForwardPass(parts: ForwardPassParts): ForwardPass {
-  const { gpu, library, form, architecture, weights, activations: act, kv } = parts;
-  const { numLayers, hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
+  const { gpu, library, form, architecture, weights, activations: act, kv, groups } = parts;
+  const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
   const matrices = matricesOf(architecture);
   const group = numHeads / numKvHeads;
   const hidden4 = pad4(hiddenSize) / 4;
@@ -69,6 +71,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     architecture,
     activations: act,
     kv,
+    groups,
     variants: parts.kernels.attention,
     uniform,
     stepUniform: step,
@@ -143,10 +146,11 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   /** Up to the write of K and V; and the rest. */
   const layerStages = (layer: DeviceLayer, index: number): { upToKv: Stage[]; rest: Stage[] } => {
     const name = (what: string) => `layer ${index} ${what}`;
+    const place = placeOf(groups, index);
     const ropeParams = uniform('ropeKvWrite', {
       heads: numHeads,
       kv_heads: numKvHeads,
-      ...kv.placeOfLayer(index, numLayers),
+      ...kv.placeOfLayer(place.index, groups.layersPerBlock),
       scale: attentionScale(architecture),
       eps: architecture.rmsNormEps,
     });
@@ -154,7 +158,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
       act.qkv,
       layer.headNorms ?? act.none,
       act.turns[attentionOf(architecture, index).kind],
-      act.tokens,
+      act.tokens[place.group]!,
       act.q,
       kv.buffer,
       ropeParams,
@@ -184,7 +188,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
 
   const begin = weights.embedding.map(({ buffer, columns4: vocab4, first }) => {
     const params = uniform('embedding', { hidden4, vocab4, first, scale: architecture.embeddingScale });
-    return stage(embed, 'embedding', [act.tokens, buffer, act.x, params, step], perRow(hidden4));
+    return stage(embed, 'embedding', [act.tokens[0]!, buffer, act.x, params, step], perRow(hidden4));
   });
   const layers = weights.layers.map(layerStages);
   const sampleParams = uniform('sample', { vocab: vocabSize, stride: pad4(vocabSize) });

@@ -89,6 +89,10 @@ export function kernelCost(
 }
 
 /** Keys that some row of the span attends to. */
-function keysOf({ tokens }: Piece, { firstRow, rows }: Piece['spans'][number], window: number): number {
+function keysOf(
+  { groups: [{ tokens }] }: Piece,
+  { firstRow, rows }: Piece['spans'][number],
+  window: number,
+): number {
   return Math.min(tokens[4 * (firstRow + rows - 1) + 1]! + 1, window + rows - 1);
 }

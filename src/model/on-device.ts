@@ -5,9 +5,10 @@ import { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { GemmChoice } from './gemm-forms.ts';
+import { type KvGroups, kvPageBytes, oneGroup } from './kv-groups.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
-import { kvBlockBytes, type ModelWeights } from './types.ts';
+import type { ModelWeights } from './types.ts';
 import { checkLargestWeight } from './weight-sizes.ts';
 
 export interface OnDeviceOptions {
@@ -16,6 +17,8 @@ export interface OnDeviceOptions {
   numBlocks: number;
   kvDtype: 'f16' | 'f32';
   layout: 'contiguous' | 'layer-pieces';
+  /** Whose layers share blocks; absent: all of them. */
+  groups?: KvGroups;
   /** Read the logits of every sampled row back. */
   keepLogits: boolean;
   /** Of the pipelines: engines that start together take one each. */
@@ -45,17 +48,20 @@ export async function putOnDevice(
 ): Promise<ModelOnDevice> {
   const { architecture, dtype } = weights;
   const { kvDtype, limits, clock } = options;
-  const blockBytes = kvBlockBytes(architecture, limits.blockSize, kvDtype);
+  const groups = options.groups ?? oneGroup(architecture);
+  const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, kvDtype);
   const bufferBytes = numBlocks * blockBytes;
   const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes }, platform.backend);
   if (gpu.report.software) platform.easePolling();
   try {
     checkLargestWeight(architecture, dtype, gpu.report);
-    const pieces = layout === 'contiguous' ? 1 : architecture.numLayers;
-    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock, pieces });
+    const pieces = layout === 'contiguous' ? 1 : groups.layersPerBlock;
+    const numGroups = groups.groups.length;
+    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock, pieces, numGroups });
     const { readShader } = platform;
     const runner = await ModelRunner.create({
       ...options,
+      groups,
       gpu,
       readShader,
       weights,

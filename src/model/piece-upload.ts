@@ -20,8 +20,10 @@ export function uploadPiece({ options: { gpu }, activations, pass }: UploadParts
   const { queue } = gpu.device;
   gpu.assertAlive();
   queue.writeBuffer(pass.stepUniform, 0, Uint32Array.of(piece.numRows, piece.logitRows.length));
-  queue.writeBuffer(activations.tokens, 0, piece.tokens);
-  queue.writeBuffer(activations.tables, 0, piece.tables);
+  piece.groups.forEach(({ tokens, tables }, group) => {
+    queue.writeBuffer(activations.tokens[group]!, 0, tokens);
+    queue.writeBuffer(activations.tables[group]!, 0, tables);
+  });
   queue.writeBuffer(activations.tiles, 0, attentionTiles(piece, pass.group, pass.tileRows(piece)));
   if (piece.samples.length === 0) return;
   const { rows, forbidden } = packSamples(piece.samples.map(({ sample }) => sample));

@@ -10,10 +10,11 @@ import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass } from './forward-pass.ts';
 import type { GemmChoice } from './gemm-forms.ts';
 import { type AdapterForm, adapterForm, checkKernelsServe, mostAttentionParts } from './kernel-variants.ts';
+import { type KvGroups, kvPageBytes, oneGroup } from './kv-groups.ts';
 import { widestWindow } from './layer-attention.ts';
 import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
 import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
-import { type Architecture, kvBlockBytes, type ModelWeights, pad4 } from './types.ts';
+import { type Architecture, type ModelWeights, pad4 } from './types.ts';
 import { PIECE_BYTES } from './weight-sizes.ts';
 
 export interface RunnerLimits {
@@ -29,6 +30,8 @@ export interface ModelRunnerOptions {
   readShader: ReadShader;
   weights: ModelWeights;
   kv: GpuKvMemory;
+  /** Whose layers share blocks of it; absent: all of them. */
+  groups?: KvGroups;
   limits: RunnerLimits;
   kvDtype: 'f16' | 'f32';
   /** Read the logits of every sampled row back. */
@@ -59,6 +62,7 @@ const mostLogitRows = ({ vocabSize }: Architecture): number =>
 
 export interface RunnerParts {
   options: ModelRunnerOptions;
+  groups: KvGroups;
   library: KernelLibrary;
   weights: DeviceWeights;
   activations: Activations;
@@ -74,9 +78,12 @@ export interface RunnerParts {
 export async function createRunnerParts(options: ModelRunnerOptions): Promise<RunnerParts> {
   const { gpu, weights, kv, limits } = options;
   const { architecture } = weights;
-  const blockBytes = kvBlockBytes(architecture, limits.blockSize, options.kvDtype);
+  const groups = options.groups ?? oneGroup(architecture);
+  const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, options.kvDtype);
   invariant(
-    kv.blockBytes[0] === blockBytes && kv.kvDtype === options.kvDtype,
+    kv.blockBytes.length === groups.groups.length &&
+      kv.blockBytes[0] === blockBytes &&
+      kv.kvDtype === options.kvDtype,
     () => 'the KV memory is of another model',
   );
   checkKernelsServe(architecture);
@@ -105,6 +112,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
   const activations = createActivations(gpu, architecture, {
     rows: pieceRows,
     logitRows,
+    groups: groups.groups.length,
     tableEntries: requests * Math.ceil(limits.maxModelLen / limits.blockSize),
     tiles: pieceRows * Math.ceil(architecture.numHeads / architecture.numKvHeads) + requests,
     forbidden: logitRows * FORBIDDEN_PER_ROW,
@@ -124,9 +132,11 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     kernels,
     activations,
     kv,
+    groups,
   });
   return {
     options,
+    groups,
     library,
     weights: deviceWeights,
     activations,

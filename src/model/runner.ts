@@ -6,7 +6,7 @@ import type { ModelExecutor, SampledToken, ScheduledBatch } from '../engine/type
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { type KernelTimes, KernelTiming, type TimingMode } from './kernel-timing.ts';
-import { widestWindow } from './layer-attention.ts';
+import { groupWindows } from './kv-groups.ts';
 import { tellPiece } from './piece-spans.ts';
 import { uploadPiece } from './piece-upload.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
@@ -53,7 +53,7 @@ export class ModelRunner implements ModelExecutor {
       numBlocks: options.kv.numBlocks[0]!,
       vocabSize: architecture.vocabSize,
       maxModelLen: options.limits.maxModelLen,
-      window: widestWindow(architecture),
+      windows: groupWindows(parts.groups, architecture),
     };
     this.#readback = new SampleReadback(options.gpu, activations, architecture.vocabSize, options.keepLogits);
   }

@@ -22,8 +22,8 @@ export interface PieceShape {
   numBlocks: number;
   vocabSize: number;
   maxModelLen: number;
-  /** Keys that a token sees at most, in the layer that sees most; absent: all before it. */
-  window?: number;
+  /** By KV cache group: keys that a token sees at most; absent: one group, and all before it. */
+  windows?: readonly number[];
 }
 
 /** Consecutive tokens of one request. */
@@ -39,12 +39,18 @@ export interface Sample {
   sample: SampleRequest;
 }
 
-export interface Piece {
-  numRows: number;
+/** What depends on which blocks a KV cache group has. */
+export interface GroupInputs {
   /** [numRows] of: token id, position, slot, 0. */
   tokens: Uint32Array<ArrayBuffer>;
   /** The block tables of the piece's requests, one after the other. */
   tables: Uint32Array<ArrayBuffer>;
+}
+
+export interface Piece {
+  numRows: number;
+  /** By KV cache group. */
+  groups: readonly [GroupInputs, ...GroupInputs[]];
   /** By span: start of its table, its first row, its rows. */
   spans: readonly { table: number; firstRow: number; rows: number }[];
   /** Rows that get logits; samples are in the same order. */
@@ -60,7 +66,7 @@ export interface Piece {
 
 /** Cuts a batch into pieces of at most the given size, in the batch's order. */
 export function cutIntoPieces(batch: ScheduledBatch, shape: PieceShape, limits: PieceLimits): Piece[] {
-  const { window = EVERY_KEY } = shape;
+  const window = Math.max(...windowsOf(shape));
   const pieces: Piece[] = [];
   let spans: Span[] = [];
   let rows = 0;
@@ -101,29 +107,25 @@ export function cutIntoPieces(batch: ScheduledBatch, shape: PieceShape, limits: 
   return pieces;
 }
 
+const windowsOf = ({ windows = [EVERY_KEY] }: PieceShape): readonly number[] => windows;
+
 function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
   const numRows = spans.reduce((sum, span) => sum + span.count, 0);
-  const tokens = new Uint32Array(4 * numRows);
-  const tables: BlockId[] = [];
+  const groups = windowsOf(shape).map((_, group) => groupInputs(spans, group, numRows, shape.blockSize));
   const logitRows: number[] = [];
   const samples: Sample[] = [];
   let attendedKeys = 0;
   let longestContext = 0;
   let row = 0;
+  let table = 0;
   const placed = spans.map(({ request, first, count }) => {
-    const placement = { table: tables.length, firstRow: row, rows: count };
-    const table = request.blockIds[0]!;
-    const end = request.startPosition + first + count;
+    const placement = { table, firstRow: row, rows: count };
+    const start = request.startPosition + first;
+    const end = start + count;
     longestContext = Math.max(longestContext, end);
-    for (let b = 0; b < Math.ceil(end / shape.blockSize); b++) tables.push(table[b]!);
-    for (let i = first; i < first + count; i++) {
-      const position = request.startPosition + i;
-      const slot =
-        table[Math.floor(position / shape.blockSize)]! * shape.blockSize + (position % shape.blockSize);
-      tokens.set([request.tokenIds[i]!, position, slot, 0], 4 * row);
-      attendedKeys += position + 1;
-      row += 1;
-    }
+    table += Math.ceil(end / shape.blockSize);
+    attendedKeys += (count * (start + 1 + end)) / 2;
+    row += count;
     if (request.sample && first + count === request.tokenIds.length) {
       logitRows.push(row - 1);
       samples.push({ requestId: request.requestId, sample: request.sample });
@@ -132,8 +134,7 @@ function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
   });
   return {
     numRows,
-    tokens,
-    tables: Uint32Array.from(tables),
+    groups: groups as [GroupInputs, ...GroupInputs[]],
     spans: placed,
     logitRows: Uint32Array.from(logitRows),
     samples,
@@ -143,11 +144,30 @@ function buildPiece(spans: readonly Span[], shape: PieceShape): Piece {
   };
 }
 
+function groupInputs(spans: readonly Span[], group: number, numRows: number, blockSize: number): GroupInputs {
+  const tokens = new Uint32Array(4 * numRows);
+  const tables: BlockId[] = [];
+  let row = 0;
+  for (const { request, first, count } of spans) {
+    const table = request.blockIds[group]!;
+    const end = request.startPosition + first + count;
+    for (let b = 0; b < Math.ceil(end / blockSize); b++) tables.push(table[b]!);
+    for (let i = first; i < first + count; i++) {
+      const position = request.startPosition + i;
+      const slot = table[Math.floor(position / blockSize)]! * blockSize + (position % blockSize);
+      tokens.set([request.tokenIds[i]!, position, slot, 0], 4 * row);
+      row += 1;
+    }
+  }
+  return { tokens, tables: Uint32Array.from(tables) };
+}
+
 /** Sum over a piece's rows of the keys they attend to in a layer of this window. */
 export function attendedKeys(piece: Piece, window: number): number {
   if (window >= piece.longestContext) return piece.attendedKeys;
+  const { tokens } = piece.groups[0];
   let sum = 0;
-  for (let row = 0; row < piece.numRows; row++) sum += Math.min(piece.tokens[4 * row + 1]! + 1, window);
+  for (let row = 0; row < piece.numRows; row++) sum += Math.min(tokens[4 * row + 1]! + 1, window);
   return sum;
 }
 
@@ -172,21 +192,26 @@ export function attentionTiles(
 function checkRequest(request: ScheduledRequest, shape: PieceShape): void {
   const { requestId, tokenIds, startPosition, blockIds } = request;
   const end = startPosition + tokenIds.length;
-  const table = blockIds[0];
   invariant(tokenIds.length > 0, () => `${requestId} was scheduled without tokens`);
   invariant(
     end <= shape.maxModelLen,
     () => `${requestId} was scheduled to position ${end} of ${shape.maxModelLen}`,
   );
-  invariant(blockIds.length === 1 && table, () => `${requestId} has ${blockIds.length} block tables, not 1`);
+  const windows = windowsOf(shape);
+  invariant(
+    blockIds.length === windows.length,
+    () => `${requestId} has ${blockIds.length} block tables, not ${windows.length}`,
+  );
   const blocks = Math.ceil(end / shape.blockSize);
-  invariant(table.length >= blocks, () => `${requestId} has ${table.length} blocks for ${end} tokens`);
-  // What no layer sees any more may have been given back.
-  const first = Math.max(0, startPosition + 1 - (shape.window ?? EVERY_KEY));
-  for (let b = Math.floor(first / shape.blockSize); b < blocks; b++) {
-    const id = table[b]!;
-    invariant(id > NULL_BLOCK && id < shape.numBlocks, () => `${requestId} computes with block ${id}`);
-  }
+  blockIds.forEach((table, group) => {
+    invariant(table.length >= blocks, () => `${requestId} has ${table.length} blocks for ${end} tokens`);
+    // What no layer of the group sees any more may have been given back.
+    const first = Math.max(0, startPosition + 1 - windows[group]!);
+    for (let b = Math.floor(first / shape.blockSize); b < blocks; b++) {
+      const id = table[b]!;
+      invariant(id > NULL_BLOCK && id < shape.numBlocks, () => `${requestId} computes with block ${id}`);
+    }
+  });
   const bad = tokenIds.find((id) => !(id >= 0 && id < shape.vocabSize));
   invariant(
     bad === undefined,

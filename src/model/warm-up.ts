@@ -2,6 +2,7 @@
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import { NULL_BLOCK } from '../engine/types.ts';
 import { ATTENTION_PART } from './kernel-variants.ts';
+import type { RunnerParts } from './runner-parts.ts';
 import type { Piece } from './step-inputs.ts';
 
 /** Rows of the warm-up pieces: one for each form of the kernels; the largest also tells how fast they are. */
@@ -9,9 +10,10 @@ const WARM_UP_ROWS = [1, 4, 32];
 
 /** All write into the null block, which nothing reads. */
 export function warmUpPieces(
-  { pieceRows }: { pieceRows: number },
+  { pieceRows, groups }: Pick<RunnerParts, 'pieceRows' | 'groups'>,
   { blockSize, maxModelLen }: { blockSize: number; maxModelLen: number },
 ): Piece[] {
+  const numGroups = groups.groups.length;
   const pieceAt = (start: number, wanted: number): Piece => {
     const numRows = Math.min(wanted, pieceRows, maxModelLen);
     const longestContext = start + numRows;
@@ -20,8 +22,10 @@ export function warmUpPieces(
       tokens.set([0, start + row, NULL_BLOCK * blockSize + (row % blockSize), 0], 4 * row);
     return {
       numRows,
-      tokens,
-      tables: new Uint32Array(Math.ceil(longestContext / blockSize)).fill(NULL_BLOCK),
+      groups: new Array(numGroups).fill({
+        tokens,
+        tables: new Uint32Array(Math.ceil(longestContext / blockSize)).fill(NULL_BLOCK),
+      }) as unknown as Piece['groups'],
       spans: [{ table: 0, firstRow: 0, rows: numRows }],
       logitRows: Uint32Array.of(numRows - 1),
       samples: [

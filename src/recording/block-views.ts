@@ -32,14 +32,23 @@ export class BlockViews {
     this.#decode = decode;
   }
 
-  turnStarted(turnId: string, conversation: string, promptTokenIds: readonly number[]): void {
-    const before = this.#lastOf.get(conversation);
+  /** `again`: the conversation's last turn once more, not one more. Tells which it is, from 1 on, and the first token that differs from what was said. */
+  turnStarted(
+    turnId: string,
+    conversation: string,
+    promptTokenIds: readonly number[],
+    again: boolean = false,
+  ): { turn: number; differsAt: number | null } {
+    const last = this.#lastOf.get(conversation);
+    const before = last?.bounds ?? [];
     const question = promptTokenIds.length;
-    const bounds = [...(before?.bounds ?? []), { question, answer: question }];
+    const bounds = [...(again ? before.slice(0, -1) : before), { question, answer: question }];
     const sequence = { conversation, tokenIds: [...promptTokenIds], bounds, requestIds: [] };
     this.#sequences.set(turnId, sequence);
     this.#lastOf.set(conversation, sequence);
     if (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
+    const differsAt = last?.tokenIds.findIndex((id, i) => promptTokenIds[i] !== id) ?? -1;
+    return { turn: bounds.length, differsAt: differsAt < 0 ? null : differsAt };
   }
 
   /** A request of a turn that was told of. */
@@ -70,19 +79,18 @@ export class BlockViews {
   view(fact: BlockFact, originMs: number): BlockView {
     const sequence = this.#sequences.get(this.ownerOf(fact.requestId)?.turnId ?? '') ?? null;
     const from = fact.index * this.#blockSize;
-    const known = stateOf(fact) !== 'free';
     const tokenIds = sequence?.tokenIds.slice(from, from + fact.tokens) ?? [];
     const turn = sequence ? sequence.bounds.findIndex(({ answer }) => answer > from) : -1;
     return {
       id: fact.id,
       state: stateOf(fact),
-      origin: known ? fact.origin : null,
-      conversation: known ? (sequence?.conversation ?? null) : null,
-      turn: known && turn >= 0 ? turn + 1 : null,
-      author: known && sequence ? authorOf(sequence, from, from + fact.tokens) : null,
-      index: known ? fact.index : null,
-      tokens: known ? fact.tokens : 0,
-      text: known && tokenIds.length > 0 ? this.#decode(tokenIds) : null,
+      origin: fact.origin,
+      conversation: sequence?.conversation ?? null,
+      turn: turn >= 0 ? turn + 1 : null,
+      author: sequence && authorOf(sequence, from, from + fact.tokens),
+      index: fact.index,
+      tokens: fact.tokens,
+      text: tokenIds.length > 0 ? this.#decode(tokenIds) : null,
       // Enough to tell blocks apart by eye.
       hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
       refCount: fact.refCount,

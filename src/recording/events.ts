@@ -16,7 +16,7 @@ const side = z.enum(['prefill', 'decode']);
 const mode = z.enum(MODES);
 
 const BLOCK_STATES = [
-  'free', // nothing in it
+  'free', // nobody's: nothing in it yet, or what was left there and nothing finds any more
   'computed', // in use: this engine computed its KV
   'hit', // in use: found in this engine's own prefix cache
   'arriving', // in use: its KV is on the way
@@ -187,10 +187,14 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     mode,
     question: z.string(),
     edited: z.boolean().describe('The history was changed since the last turn.'),
+    differsAt: count
+      .exactOptional()
+      .describe('First token of the prompt that is not the one that the engines have KV of.'),
   }),
   event('token', { turnId, text: z.string(), tokens: count }),
   event('turn_ended', { turnId, result: recordedTurnSchema }),
   event('turn_failed', { turnId, message: z.string() }),
+  event('history_edited', { conversation: z.string(), from: z.string(), to: z.string() }),
   event('conversation_ended', { conversation: z.string() }),
   event('spans', { spans: z.array(spanSchema) }),
   event('transfer_started', {

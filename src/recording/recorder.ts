@@ -28,7 +28,9 @@ export class Recorder {
   readonly #views: BlockViews;
   readonly #snapshots: SnapshotNews;
   readonly #asked = new Map<string, Asked>();
-  readonly #turnOf = new Map<string, string>();
+  readonly #turnOf = new Map<string, { turnId: string; turn: number }>();
+  /** Conversations whose last turn runs once more. */
+  readonly #retold = new Set<string>();
   readonly #unsubscribe: (() => void)[];
   /** Not told yet. */
   #spans: Span[] = [];
@@ -90,20 +92,38 @@ export class Recorder {
         digests.push(token.logitsDigest);
         this.#tellToken(conversation, token);
         const { final } = token;
-        const turnId = conversation === null ? undefined : this.#turnOf.get(conversation);
-        if (final && turnId !== undefined) {
+        const of = conversation === null ? undefined : this.#turnOf.get(conversation);
+        if (final && of) {
           const text = request.messages ? final.text : null;
-          const result = turnReport(final.conversationId, final.turn, final, digests, text);
-          this.#emit({ kind: 'turn_ended', atMs: this.#now(), turnId, result });
+          const result = turnReport(final.conversationId, of.turn, final, digests, text);
+          this.#emit({ kind: 'turn_ended', atMs: this.#now(), turnId: of.turnId, result });
           void this.poll();
         }
         yield token;
       }
     } catch (error) {
-      const turnId = conversation === null ? undefined : this.#turnOf.get(conversation);
+      const of = conversation === null ? undefined : this.#turnOf.get(conversation);
       const message = messageOf(error);
-      if (turnId !== undefined) this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId, message });
+      if (of) this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId: of.turnId, message });
       throw error;
+    }
+  }
+
+  /**
+   * A conversation's last turn once more, for its KV alone: engines that were emptied have it again. Its blocks and copies
+   * are told, and no turn: nothing new was said. Rejects as the cluster's generate() does.
+   */
+  async retell(conversation: string, request: GenerateRequest): Promise<void> {
+    const asked = this.#asked.get(conversation);
+    this.#asked.delete(conversation);
+    this.#retold.add(conversation);
+    try {
+      for await (const { tokenId } of this.#cluster.generate({ ...request, conversationId: conversation }))
+        this.#views.token(this.#turnOf.get(conversation)!.turnId, tokenId);
+      await this.poll();
+    } finally {
+      this.#retold.delete(conversation);
+      if (asked) this.#asked.set(conversation, asked);
     }
   }
 
@@ -164,12 +184,16 @@ export class Recorder {
     }
   }
 
-  #turn({ turnId, conversationId, turn, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
-    this.#views.turnStarted(turnId, conversationId, promptTokenIds);
+  /** Turns are counted here: the cluster's count begins anew when its engines are set. */
+  #turn({ turnId, conversationId, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
+    const again = this.#retold.has(conversationId);
+    const told = this.#views.turnStarted(turnId, conversationId, promptTokenIds, again);
+    const { turn, differsAt } = told;
+    if (again) this.#turnOf.set(conversationId, { turnId, turn });
     // Measurements ask the cluster itself: their blocks are shown, their turns are no part of what is said.
     const asked = this.#asked.get(conversationId);
     if (!asked) return;
-    this.#turnOf.set(conversationId, turnId);
+    this.#turnOf.set(conversationId, { turnId, turn });
     const { question, edited } = asked;
     this.#emit({
       kind: 'turn_started',
@@ -180,13 +204,15 @@ export class Recorder {
       mode: this.#cluster.mode,
       question,
       edited,
+      ...(differsAt === null ? {} : { differsAt }),
     });
     void this.poll();
   }
 
   #tellToken(conversation: string | null, token: GeneratedToken): void {
-    const turnId = conversation === null ? undefined : this.#turnOf.get(conversation);
-    if (turnId === undefined) return;
+    const of = conversation === null ? undefined : this.#turnOf.get(conversation);
+    if (!of) return;
+    const { turnId } = of;
     this.#views.token(turnId, token.tokenId);
     const atMs = token.atMs - this.#originMs;
     this.#emit({ kind: 'token', atMs, turnId, text: token.text, tokens: token.index + 1 });

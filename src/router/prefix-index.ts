@@ -3,7 +3,7 @@
  * large as the engines' pools together, and never larger than its bound.
  */
 import { type BlockHash, type BlockHashing, extendHashes } from '../engine/block-hash.ts';
-import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import type { CacheEvent } from '../engine/cache-event.ts';
 
 /** Hashes beyond these are not taken up: what is cached under them is found no more. */
 const MOST_HASHES = 2 ** 18;

@@ -2,8 +2,9 @@
  * What the router knows of its engines: kept up to date by what they tell, and shown as a policy may see it, as old as
  * `ageMs` says. Making views asks no engine anything.
  */
+
+import type { CacheEvent } from '../engine/cache-event.ts';
 import { type EngineLoad, faded } from '../engine/inspect/engine-load.ts';
-import type { CacheEvent } from '../engine/kv-cache-manager.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { EngineView } from './plan.ts';
 import type { PrefixIndex } from './prefix-index.ts';

@@ -2,7 +2,7 @@
  * One engine's KV events in vLLM's shape (vllm/distributed/kv_events.py), numbered, and kept for replay up to a bound.
  * Readers keep only their place in it, so that a slow one costs no memory: it loses its place instead.
  */
-import type { CacheEvent } from '../engine/kv-cache-manager.ts';
+import type { CacheEvent } from '../engine/cache-event.ts';
 import { safeJson } from './json.ts';
 
 export type KvEvent =

@@ -21,6 +21,8 @@ export interface CompatibilityFactors {
   headDim: number;
   /** How a block lies on the device. */
   layout: string;
+  /** Which layers each KV cache group has, and its window; one of all layers when absent. */
+  groups?: string;
   /** BLOCK_LAYOUT_VERSION when absent. */
   blockLayoutVersion?: number;
   /** CONNECTOR_VERSION when absent. */
@@ -30,6 +32,7 @@ export interface CompatibilityFactors {
 const withVersions = (factors: CompatibilityFactors): Required<CompatibilityFactors> => ({
   blockLayoutVersion: BLOCK_LAYOUT_VERSION,
   connectorVersion: CONNECTOR_VERSION,
+  groups: 'one',
   ...factors,
 });
 

@@ -1,5 +1,5 @@
 /** Sends the blocks of a sequence in the order asked for, each as soon as it is there. Copies nothing: its caller does. */
-import type { BlockId } from '../engine/types.ts';
+import { type BlockId, NULL_BLOCK } from '../engine/types.ts';
 import type { ChunkPlan } from './chunks.ts';
 import type { BlockStream, StreamEnd } from './types.ts';
 
@@ -38,6 +38,8 @@ export async function sendStream(sending: StreamSending): Promise<StreamEnd | nu
         .filter((index) => index < numBlocks)
         .map((index) => blockIds[group]![index]!),
     );
+    if (there.some((ids) => ids.includes(NULL_BLOCK)))
+      return { outcome: 'failed', message: 'the READ names a block that its window has passed.' };
     const chunks = cut(there).map((chunk) => ({ ...chunk, first: begun[chunk.group]! + chunk.first }));
     const taken = ({ group, blockIds: ids }: ChunkPlan) => {
       sent[group]! += ids.length;

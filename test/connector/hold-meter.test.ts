@@ -17,9 +17,9 @@ describe('HoldMeter', () => {
     expect(meter.use()).toMatchObject({ blocks: 0, peakBlocks: 4, blockMs: 120, atMs: 1000 });
   });
 
-  it('tells blocks of two groups apart', () => {
+  it('counts the blocks of all groups, and no null block', () => {
     const meter = new HoldMeter({ now: () => 0, sleep: async () => {} });
-    meter.begin([[1], [1]]);
+    meter.begin([[1], [0, 2]]);
     expect(meter.use().blocks).toBe(2);
   });
 });

@@ -5,6 +5,7 @@ import type { NixlConfig } from '../../src/config/kv-transfer.ts';
 import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
 import type { TransferInfo } from '../../src/connector/types.ts';
+import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
 import type { ConnectorOutput } from '../../src/engine/kv-connector.ts';
 import { claimPrefix, type PrefixClaim } from '../../src/transport/prefix-claim.ts';
 import type { BlockPair, ReadClaim } from '../../src/transport/types.ts';
@@ -48,6 +49,7 @@ export function makeNode(
   const chunks: Node['chunks'] = [];
   const worker = new NixlWorkerSide({
     config: { ...connectorDefaults.nixl, ...changes },
+    groups: FULL_GROUP,
     transport: engine.transport,
     clock,
     onChunk: ({ pairs }) => chunks.push(pairs.map(({ remote, local }) => [remote, local] as const)),

@@ -2,9 +2,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
+import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
 import { KvferryError } from '../../src/errors.ts';
-import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { chain, engineConfig, request, someGroups, TestEngine, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
 /** A conversation of user messages of the given lengths; every turn adds what was generated. */
@@ -204,6 +205,7 @@ it.each(['pull', 'streamed'] as const)(
       threshold: fc.constantFrom(0, 0, 3, 8),
       prefixCaching: fc.tuple(fc.boolean(), fc.boolean()),
       bidirectional: fc.constantFrom(true, true, true, false),
+      groups: someGroups,
       failureRate: fc.constantFrom(0, 0, 4),
       idleMs: fc.constantFrom(1_000, 12_000, 40_000, 500_000),
       seed: fc.nat(),
@@ -220,8 +222,9 @@ it.each(['pull', 'streamed'] as const)(
             return state % count;
           };
           const longest = conversations.map((c) => c.userTokens.reduce((sum, n) => sum + n + c.maxTokens, 0));
-          const blocks = 1 + Math.ceil(Math.max(...longest) / s.blockSize);
-          const common = { blockSize: s.blockSize, maxNumBatchedTokens: s.budget, maxNumSeqs: s.maxNumSeqs };
+          const { blockSize, groups } = s;
+          const common = { blockSize, groups, maxNumBatchedTokens: s.budget, maxNumSeqs: s.maxNumSeqs };
+          const blocks = 1 + mostBlocksInAll(Math.max(...longest), engineConfig(common));
           const cluster = new PolicyCluster(
             { ...common, numBlocks: blocks + s.spare[0], prefixCaching: s.prefixCaching[0] },
             { ...common, numBlocks: blocks + s.spare[1], prefixCaching: s.prefixCaching[1] },
@@ -268,7 +271,7 @@ it.each(['pull', 'streamed'] as const)(
         },
       ),
       // One seed: what the counts below ask for does not depend on luck.
-      { numRuns: 120, seed: 20261120 },
+      { numRuns: 200, seed: 20261120 },
     );
     // The cases must reach what they are for.
     for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);

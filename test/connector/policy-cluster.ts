@@ -129,25 +129,26 @@ export class PolicyTransport implements ServingTransport {
       this.identity.engineId,
     );
     try {
-      for (let next = 0; next < pairs.length; ) {
-        const ready = await Promise.race([holder.#ended, stream.ready(pairs[next]!.remote, signal!)]);
+      for (let left = pairs; left.length > 0; ) {
+        const next = Math.min(...left.map((pair) => pair.remote));
+        const ready = await Promise.race([holder.#ended, stream.ready(next, signal!)]);
         if (ready === 'ended') return emptyResult('dead', 'the holder ended', 0);
         if (ready === null) return emptyResult('failed', 'nobody wants it', 0);
         if ('outcome' in ready) return emptyResult(ready.outcome, ready.message, 0);
         await this.#net.arrival();
         if (ready.revoked.aborted) this.#net.revoked++;
         if (ready.revoked.aborted) continue;
-        const batch = pairs.slice(next).filter((pair) => pair.remote < ready.numBlocks);
+        const batch = left.filter((pair) => pair.remote < ready.numBlocks);
         const bytes = new KvModel(holder.identity.blockSize);
         for (const { group, remote: index } of batch)
-          bytes.copyBlock(holder.kv.model!, group, ready.blockIds[group]![index]!, index + 1);
+          bytes.copyBlock(holder.kv.model!, ready.blockIds[group]![index]!, placeOnTheWay(group, index));
         await this.#net.arrival();
         if (signal!.aborted) continue;
         if (this.#net.failsNext()) return emptyResult('failed', 'the test broke it', 0);
         for (const { group, remote: index, local } of batch)
-          this.kv.model!.copyBlock(bytes, group, index + 1, local);
+          this.kv.model!.copyBlock(bytes, placeOnTheWay(group, index), local);
         this.#net.blocksMoved += batch.length;
-        next += batch.length;
+        left = left.filter((pair) => !batch.includes(pair));
       }
       return emptyResult('done', '', 0);
     } finally {
@@ -170,8 +171,8 @@ export class PolicyTransport implements ServingTransport {
         this.#net.post(() => {
           const fails = this.#net.failsNext();
           const moved = fails ? pairs.slice(0, pairs.length / 2) : pairs;
-          for (const { group, remote: from, local } of moved) {
-            this.kv.model!.copyBlock(holder!.kv.model!, group, from, local);
+          for (const { remote: from, local } of moved) {
+            this.kv.model!.copyBlock(holder!.kv.model!, from, local);
           }
           this.#net.blocksMoved += moved.length;
           gate.finished();
@@ -190,6 +191,9 @@ const NO_HOLDS: ReaderHolds = {
   use: () => ({ prefill: NO_USE, decode: NO_USE }),
   expireNow: () => 0,
 };
+
+/** Any id of its own for each block. */
+const placeOnTheWay = (group: number, index: number): number => 1 + index + 10_000 * group;
 
 export class PolicyNode extends TestEngine implements EngineClient {
   readonly engineId: string;
@@ -216,8 +220,9 @@ export class PolicyNode extends TestEngine implements EngineClient {
   ) {
     const config = { ...engineConfig(sizes), engineId, port, connector: settings };
     const { host, cache } = config;
-    const { blockSize } = cache;
-    const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes: [1] };
+    const { blockSize, groups } = cache;
+    const blockBytes = groups.map(() => 1);
+    const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes };
     const transport = new PolicyTransport(identity, net);
     const silent = { onHoldDropped() {}, onPull() {}, onChunk() {}, onTransfer() {} };
     const connector = createConnector(settings, { engine: config, transport, clock, ...silent });

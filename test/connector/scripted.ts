@@ -140,6 +140,7 @@ export class ScriptedEngine extends TestEngine {
       host: config.host,
       port: config.port,
       blockSize: config.cache.blockSize,
+      groups: config.cache.groups,
       clock,
     });
     super(config, { connector: { scheduler, worker, holds: worker, streams: scheduler }, clock });

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { REFUSED } from '../../src/connector/nixl/hold-ends.ts';
 import { HoldTable } from '../../src/connector/nixl/holds.ts';
+import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
 import { claimPrefix } from '../../src/transport/prefix-claim.ts';
 import type { ReadClaim } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
@@ -138,7 +139,15 @@ it('a READ that names blocks of a group that there is not is refused', () => {
   const clock = new TestClock();
   const claim = claimPrefix(true);
   const rest = { onDeadline: onEnd, onDroppable: onEnd, streamStarves: () => false };
-  const table = new HoldTable({ clock, blockSize: 16, claim, leaseMs: 1, onEnd, ...rest });
+  const table = new HoldTable({
+    clock,
+    blockSize: 16,
+    groups: FULL_GROUP,
+    claim,
+    leaseMs: 1,
+    onEnd,
+    ...rest,
+  });
   table.process('r');
   const tokenIds = range(0, 16);
   table.hold('r', { blockIds: [[1]], tokenIds, cacheSalt: null, ...lease(clock) });

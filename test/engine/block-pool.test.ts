@@ -59,27 +59,27 @@ describe('block pool', () => {
     const removed: string[] = [];
     const pool = new BlockPool(4, (hash) => removed.push(hash));
     const [a, b] = pool.allocate(2) as [number, number];
-    pool.cache(a, 'A');
-    pool.cache(b, 'B');
+    pool.cache(a, 'A', 0);
+    pool.cache(b, 'B', 0);
     pool.free([a, b]);
-    expect(pool.getCached('A')).toBe(a);
+    expect(pool.getCached('A', 0)).toBe(a);
     pool.touch([a]);
     expect(pool.numFree).toBe(2);
     expect(pool.allocate(2)).toEqual([3, b]);
     expect(removed).toEqual(['B']);
-    expect(pool.getCached('B')).toBeNull();
-    expect(pool.getCached('A')).toBe(a);
+    expect(pool.getCached('B', 0)).toBeNull();
+    expect(pool.getCached('A', 0)).toBe(a);
   });
 
   it('keeps two blocks of one content apart, and gives the first that is left', () => {
     const removed: string[] = [];
     const pool = new BlockPool(3, (hash) => removed.push(hash));
     const [a, b] = pool.allocate(2) as [number, number];
-    pool.cache(a, 'A');
-    pool.cache(b, 'A');
-    expect(pool.getCached('A')).toBe(a);
+    pool.cache(a, 'A', 0);
+    pool.cache(b, 'A', 0);
+    expect(pool.getCached('A', 0)).toBe(a);
     pool.evict(a);
-    expect(pool.getCached('A')).toBe(b);
+    expect(pool.getCached('A', 0)).toBe(b);
     expect(removed).toEqual([]);
     pool.evict(b);
     expect(removed).toEqual(['A']);

@@ -10,7 +10,7 @@ function engineOn(store: ToyStore, sizes: Sizes = {}) {
   const engine = new TestEngine(config, { connector });
   const copyOf = (block: number) => {
     const copy = new KvModel(blockSize);
-    copy.copyBlock(engine.model, 0, block, 1);
+    copy.copyBlock(engine.model, block, 1);
     return copy;
   };
   connector.kv = { own: engine.model, copyOf };

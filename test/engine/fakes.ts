@@ -1,6 +1,8 @@
 /** An engine without a GPU: KV that notices wrong, stale or unwritten reads, and short cuts. */
-import type { EngineCoreConfig } from '../../src/config/engine.ts';
+import fc from 'fast-check';
+import type { EngineCoreConfig, KvCacheSpec } from '../../src/config/engine.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
+import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type {
   BlockId,
@@ -38,11 +40,14 @@ export class KvModel implements ModelExecutor {
   readonly scripts = new Map<string, number[]>();
   /** Called while a batch is under way. */
   duringBatch: () => void = () => {};
+  readonly #groups: readonly KvCacheSpec[];
+  /** By block and slot, whichever group has the block: what a token's KV is there. */
   readonly #slots = new Map<string, number>();
   readonly #truth = new Map<string, number[]>();
 
-  constructor(blockSize: number) {
+  constructor(blockSize: number, groups: readonly KvCacheSpec[] = FULL_GROUP) {
     this.blockSize = blockSize;
+    this.#groups = groups;
   }
 
   expect(request: EngineRequest): void {
@@ -50,17 +55,17 @@ export class KvModel implements ModelExecutor {
   }
 
   /** New blocks hold nothing that may be read. */
-  poison = (group: number, ids: readonly BlockId[]): void => {
+  poison = (_group: number, ids: readonly BlockId[]): void => {
     for (const id of ids) {
-      for (let slot = 0; slot < this.blockSize; slot++) this.#slots.delete(`${group}:${id}:${slot}`);
+      for (let slot = 0; slot < this.blockSize; slot++) this.#slots.delete(`${id}:${slot}`);
     }
   };
 
-  copyBlock(from: KvModel, group: number, remote: BlockId, local: BlockId): void {
+  copyBlock(from: KvModel, remote: BlockId, local: BlockId): void {
     for (let slot = 0; slot < this.blockSize; slot++) {
-      const value = from.#slots.get(`${group}:${remote}:${slot}`);
-      if (value === undefined) this.#slots.delete(`${group}:${local}:${slot}`);
-      else this.#slots.set(`${group}:${local}:${slot}`, value);
+      const value = from.#slots.get(`${remote}:${slot}`);
+      if (value === undefined) this.#slots.delete(`${local}:${slot}`);
+      else this.#slots.set(`${local}:${slot}`, value);
     }
   }
 
@@ -74,7 +79,8 @@ export class KvModel implements ModelExecutor {
         digest = chain(digest, tokenId);
         blockIds.forEach((ids, group) => {
           const id = ids[Math.floor(position / this.blockSize)]!;
-          if (arriving.includes(id)) this.#slots.set(`${group}:${id}:${position % this.blockSize}`, digest);
+          if (arriving.includes(id))
+            this.#slots.set(`${id}:${position % this.blockSize}`, chain(digest, group));
         });
       });
   }
@@ -99,11 +105,13 @@ export class KvModel implements ModelExecutor {
     for (let position = 0; position < end; position++) {
       digest = chain(digest, truth[position]!);
       blockIds.forEach((ids, group) => {
+        const spec = this.#groups[group]!;
+        if (spec.kind === 'sliding' && position < startPosition - spec.window + 1) return;
         const id = ids[Math.floor(position / this.blockSize)];
-        if (!id) throw new Error(`${requestId}: no block for position ${position}`);
-        const slot = `${group}:${id}:${position % this.blockSize}`;
-        if (position >= startPosition) this.#slots.set(slot, digest);
-        else if (this.#slots.get(slot) !== digest) {
+        if (!id) throw new Error(`${requestId}: no block for position ${position} in group ${group}`);
+        const slot = `${id}:${position % this.blockSize}`;
+        if (position >= startPosition) this.#slots.set(slot, chain(digest, group));
+        else if (this.#slots.get(slot) !== chain(digest, group)) {
           throw new Error(`${requestId}: position ${position} in block ${id} holds the KV of something else`);
         }
       });
@@ -140,6 +148,15 @@ export function request(
   return { requestId, promptTokenIds, sampling: all, kvTransferParams: null, cacheSalt: null, ...rest };
 }
 
+/** One to three KV cache groups, some with windows. */
+export const someGroups = fc.array(
+  fc.oneof(
+    fc.constant<KvCacheSpec>({ kind: 'full' }),
+    fc.integer({ min: 1, max: 14 }).map((window): KvCacheSpec => ({ kind: 'sliding', window })),
+  ),
+  { minLength: 1, maxLength: 3 },
+);
+
 export interface Sizes {
   blockSize?: number;
   /** The null block included. */
@@ -148,6 +165,7 @@ export interface Sizes {
   maxNumBatchedTokens?: number;
   maxNumSeqs?: number;
   maxModelLen?: number;
+  groups?: readonly KvCacheSpec[];
 }
 
 export function engineConfig(sizes: Sizes = {}): EngineCoreConfig {
@@ -161,6 +179,8 @@ export function engineConfig(sizes: Sizes = {}): EngineCoreConfig {
       enablePrefixCaching: sizes.prefixCaching ?? true,
       hashSeed: 'test',
       kvDtype: 'f32',
+      groups: sizes.groups ?? FULL_GROUP,
+      allFullKv: false,
     },
     scheduler: {
       maxNumBatchedTokens: sizes.maxNumBatchedTokens ?? 512,
@@ -179,7 +199,7 @@ export class TestEngine {
   readonly outputs: RequestOutput[] = [];
 
   constructor(config: EngineCoreConfig, rest: Partial<EngineCoreDeps> = {}) {
-    this.model = new KvModel(config.cache.blockSize);
+    this.model = new KvModel(config.cache.blockSize, config.cache.groups);
     this.core = new EngineCore({
       config,
       executor: this.model,

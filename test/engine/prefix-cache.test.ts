@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type BlockHasher, createBlockHasher } from '../../src/engine/block-hash.ts';
-import { type CacheEvent, KvCacheManager } from '../../src/engine/kv-cache-manager.ts';
-import { Request } from '../../src/engine/request.ts';
+import type { CacheEvent } from '../../src/engine/cache-event.ts';
 import { engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
 describe('block hash chain', () => {
@@ -140,46 +139,5 @@ describe('prefix cache', () => {
     await engine.settle();
     expect(engine.core.resetPrefixCache()).toBe(true);
     expect(engine.core.inspect.lookup(tokens(20), null).cachedTokens).toBe(0);
-  });
-});
-
-describe('two KV cache groups', () => {
-  it('have tables, pools and hashes of their own; a hit needs the block in both', () => {
-    const fresh: [number, readonly number[]][] = [];
-    const hasher = createBlockHasher('seed');
-    const hashing = { hasher, blockSize: 4 };
-    const cache = new KvCacheManager({
-      config: engineConfig({ blockSize: 4, numBlocks: 6 }).cache,
-      hasher,
-      numGroups: 2,
-      onNewBlocks: (group, ids) => fresh.push([group, ids]),
-    });
-    const a = new Request(request('a', tokens(11)), 0, hashing);
-    expect(cache.allocateSlots(a, 11, null)).toBe(true);
-    expect(cache.blockIds(a)).toEqual([
-      [1, 2, 3],
-      [1, 2, 3],
-    ]);
-    expect(fresh).toEqual([
-      [0, [1, 2, 3]],
-      [1, [1, 2, 3]],
-    ]);
-    const b = new Request(request('b', tokens(11)), 0, hashing);
-    const hit = cache.getComputedBlocks(b);
-    expect(hit).toEqual({
-      numTokens: 8,
-      blockIds: [
-        [1, 2],
-        [1, 2],
-      ],
-    });
-    expect(cache.blocksNeeded(b, 20, hit)).toEqual([3, 3]);
-    expect(cache.allocateSlots(b, 20, hit)).toBe(false);
-    expect(cache.allocateSlots(b, 11, hit)).toBe(true);
-    cache.checkIntegrity();
-    cache.free(a);
-    cache.free(b);
-    cache.checkIntegrity();
-    expect(cache.numFree).toBe(5);
   });
 });

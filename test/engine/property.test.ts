@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { engineConfig, request, type Sizes, TestEngine, tokens } from './fakes.ts';
+import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
+import { engineConfig, request, type Sizes, someGroups, TestEngine, tokens } from './fakes.ts';
 
 /** Few seeds and cut lengths, so that prompts share prefixes. */
 const arrival = fc.record({
@@ -19,6 +20,7 @@ const sizes = fc.record({
   maxNumBatchedTokens: fc.integer({ min: 1, max: 40 }),
   maxNumSeqs: fc.integer({ min: 1, max: 5 }),
   prefixCaching: fc.boolean(),
+  groups: someGroups,
 });
 
 type Arrival = typeof arrival extends fc.Arbitrary<infer T> ? T : never;
@@ -72,7 +74,7 @@ it('whatever arrives, is aborted, preempted or evicted: every token sees its own
       sizes,
       async (arrivals, { spareBlocks, ...rest }) => {
         const largest = Math.max(...arrivals.map((one) => one.promptLength + one.maxTokens - 1));
-        const numBlocks = 1 + Math.ceil(largest / rest.blockSize) + spareBlocks;
+        const numBlocks = 1 + mostBlocksInAll(largest, engineConfig(rest)) + spareBlocks;
         const engine = await crowded(arrivals, { ...rest, numBlocks });
         const reference = await alone(arrivals);
         arrivals.forEach(({ abort }, i) => {
@@ -95,7 +97,7 @@ it('whatever arrives, is aborted, preempted or evicted: every token sees its own
       },
     ),
     // One seed: what the counts below ask for does not depend on luck.
-    { numRuns: 150, seed: 20261120 },
+    { numRuns: 300, seed: 20261122 },
   );
   // The cases must reach what they are for.
   expect(preemptions).toBeGreaterThan(20);

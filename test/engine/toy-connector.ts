@@ -93,7 +93,7 @@ export class ToyConnector
 
   startLoadKv(loads: Loads): void {
     for (const [requestId, blocks] of loads) {
-      for (const { hash, to } of blocks) this.kv!.own.copyBlock(this.#store.get(hash)!, 0, 1, to);
+      for (const { hash, to } of blocks) this.kv!.own.copyBlock(this.#store.get(hash)!, 1, to);
       this.#loaded.push(requestId);
     }
   }

@@ -26,7 +26,7 @@ it('lays out rows, slots, tables and rows that get logits', () => {
   );
   expect(more).toEqual([]);
   // token id, position, slot = block * 4 + position % 4
-  expect([...piece!.tokens]).toEqual(
+  expect([...piece!.groups[0].tokens]).toEqual(
     [
       [0, 6, 10, 0],
       [1, 7, 11, 0],
@@ -35,7 +35,7 @@ it('lays out rows, slots, tables and rows that get logits', () => {
       [101, 1, 285, 0],
     ].flat(),
   );
-  expect([...piece!.tables]).toEqual([1, 2, 3, 71]);
+  expect([...piece!.groups[0].tables]).toEqual([1, 2, 3, 71]);
   expect(piece!.spans).toEqual([
     { table: 0, firstRow: 0, rows: 3 },
     { table: 3, firstRow: 3, rows: 2 },
@@ -70,7 +70,7 @@ it('keeps every row once and in order, within the limits, however it is cut', ()
       };
       const pieces = cutIntoPieces(batch, shape, most);
       const [whole] = cutIntoPieces(batch, shape, unlimited);
-      expect(pieces.flatMap(({ tokens }) => [...tokens])).toEqual([...whole!.tokens]);
+      expect(pieces.flatMap(({ groups }) => [...groups[0].tokens])).toEqual([...whole!.groups[0].tokens]);
       expect(pieces.flatMap(({ samples }) => samples)).toEqual([...whole!.samples]);
       for (const piece of pieces) {
         expect(piece.numRows).toBeLessThanOrEqual(most.rows);
@@ -82,19 +82,19 @@ it('keeps every row once and in order, within the limits, however it is cut', ()
 });
 
 it('counts keys of a window, cuts by them, and lets blocks be gone that no row sees', () => {
-  const windowed = { ...shape, window: 6 };
+  const windowed = { ...shape, windows: [6] };
   const request = scheduled(0, 9, 3, true);
   const batch = (blockIds: number[]) => ({ step: 0, requests: [{ ...request, blockIds: [blockIds] }] });
   const [piece, ...more] = cutIntoPieces(batch([0, 7, 8]), windowed, { ...unlimited, attendedKeys: 18 });
   expect(more).toEqual([]);
-  expect([...piece!.tables]).toEqual([0, 7, 8]);
+  expect([...piece!.groups[0].tables]).toEqual([0, 7, 8]);
   expect(attendedKeys(piece!, 6)).toBe(18);
   expect(attendedKeys(piece!, 11)).toBe(10 + 11 + 11);
   expect(attendedKeys(piece!, 1000)).toBe(10 + 11 + 12);
   expect(cutIntoPieces(batch([0, 7, 8]), windowed, { ...unlimited, attendedKeys: 17 })).toHaveLength(2);
   // Position 9 sees 4 and what follows.
   expect(() => cutIntoPieces(batch([0, 0, 8]), windowed, unlimited)).toThrow('block 0');
-  expect(() => cutIntoPieces(batch([0, 7, 8]), { ...windowed, window: 7 }, unlimited)).toThrow('block 0');
+  expect(() => cutIntoPieces(batch([0, 7, 8]), { ...windowed, windows: [7] }, unlimited)).toThrow('block 0');
 });
 
 it('refuses a null block, a token outside of the vocabulary and a position past the end', () => {

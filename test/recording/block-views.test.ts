@@ -7,6 +7,7 @@ const BLOCK = 4;
 /** Of the turn's second block. */
 const fact = (requestId: string): BlockFact => ({
   id: 7,
+  group: 0,
   use: 'running',
   hit: false,
   requestId,

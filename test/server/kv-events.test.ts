@@ -1,7 +1,7 @@
 /** GET /kv/events: vLLM's events, numbered; replay, gaps, several readers, slow ones. */
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { describe, expect, it } from 'vitest';
-import type { CacheEvent } from '../../src/engine/kv-cache-manager.ts';
+import type { CacheEvent } from '../../src/engine/cache-event.ts';
 import { KvEventLog } from '../../src/server/kv-events.ts';
 import { mountKvEvents } from '../../src/server/kv-events-route.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';

@@ -21,8 +21,7 @@ export const whenPullingLoses: Lesson = {
         await askThreeTimes(actions);
       },
       see: 'Nothing is pulled any more: the account says why, with both numbers.',
-      happened: (seen) =>
-        ended(seen).some(({ result }) => result.no_pull_reason !== null && result.pulled_tokens === 0),
+      happened: (seen) => ended(seen).some(({ result }) => /threshold/.test(result.no_pull_reason ?? '')),
     },
   ],
   question: 'With the link off, from how many tokens on does pulling win on your machine?',

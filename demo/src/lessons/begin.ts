@@ -1,6 +1,7 @@
 /** How a lesson begins: its settings over the page's defaults, an empty conversation, nothing played by itself. */
 import { defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
+import { lessonSettings } from './index.ts';
 import type { Lesson } from './types.ts';
 
 /** Everything that a lesson decides; the model and what it is kept as stay the user's. */
@@ -13,9 +14,7 @@ export function settingsOf(lesson: Lesson, now: Settings): Settings {
     kvDtype,
     seed,
     blockSize,
-    turns: 0,
-    ...lesson.settings,
-    lesson: lesson.number,
+    ...lessonSettings(lesson.number),
   };
 }
 
@@ -24,9 +23,7 @@ export async function beginLesson(
   state: SessionState,
   actions: SessionActions,
 ): Promise<void> {
-  actions.pause();
-  await actions.configure(settingsOf(lesson, state.settings.peek()));
-  if (state.replay.peek() === null) await actions.reset();
+  await actions.begin(settingsOf(lesson, state.settings.peek()));
 }
 
 const NAMES: Partial<Record<keyof Settings, string>> = {

@@ -1,4 +1,6 @@
 /** The eight lessons, in the order of the class. */
+
+import type { Settings } from '../session/settings.ts';
 import { whySplit } from './1-why-split.ts';
 import { pagedKv } from './2-paged-kv.ts';
 import { handOver } from './3-hand-over.ts';
@@ -22,3 +24,9 @@ export const lessons: readonly Lesson[] = [
 
 export const lessonNumbered = (number: number | null): Lesson | null =>
   lessons.find((lesson) => lesson.number === number) ?? null;
+
+/** What a lesson sets of its own accord: a lesson plays nothing by itself. */
+export function lessonSettings(number: number | null): Partial<Settings> {
+  const lesson = lessonNumbered(number);
+  return lesson ? { turns: 0, ...lesson.settings, lesson: lesson.number } : {};
+}

@@ -1,6 +1,7 @@
 /** Below the masthead: a recording's bar, and the last things worth saying. */
 import { SPEEDS } from '../session/replay.ts';
 import type { ReplayView, Session } from '../session/types.ts';
+import { plainly } from '../views/plain-words.ts';
 
 /** Notes of so long ago are over. */
 const NOTE_MS = 20_000;
@@ -73,7 +74,7 @@ function Notes({ session: { state } }: { session: Session }) {
     <ul class="notes" role="log" aria-label="Notes">
       {shown.map((note) => (
         <li key={note.id} class="note" data-level={note.level}>
-          {note.message}
+          {plainly(note.message)}
         </li>
       ))}
     </ul>

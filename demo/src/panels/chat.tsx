@@ -3,8 +3,9 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
+import { plainly } from '../views/plain-words.ts';
 import { StageBar } from '../views/stage-bar.tsx';
-import { isConversation } from '../views/story.ts';
+import { isConversation, reader } from '../views/story.ts';
 
 export function Chat({ session }: { session: Session }) {
   const { state } = session;
@@ -28,17 +29,34 @@ function TurnList({
   const end = useRef<HTMLOListElement>(null);
   const last = turns.at(-1);
   const scaleMs = Math.max(...turns.map((turn) => turn.result?.ttft_ms ?? 0), 1);
-  // Follows the answer only while the reader is at the end.
+  const follows = useRef(true);
+  useEffect(() => {
+    follows.current = true;
+  }, [turns.length]);
+  // Follows the newest turn, until the reader scrolls up to read an older one.
   useEffect(() => {
     const list = end.current;
-    if (list && list.scrollHeight - list.scrollTop - list.clientHeight < 200)
-      list.scrollTop = list.scrollHeight;
-  }, [last?.tokens, last?.endMs, turns.length]);
+    if (list && follows.current) list.scrollTop = list.scrollHeight;
+  }, [last?.turnId, last?.tokens, last?.endMs]);
   if (turns.length === 0) {
     return <p class="chat-empty">Nobody said anything yet. Ask below, or press Play.</p>;
   }
   return (
-    <ol class="chat-turns" ref={end} aria-live="polite" aria-relevant="additions">
+    <ol
+      class="chat-turns"
+      ref={end}
+      aria-live="polite"
+      aria-relevant="additions"
+      onWheel={(event) => {
+        if (event.deltaY < 0) follows.current = false;
+      }}
+      onTouchMove={() => {
+        follows.current = false;
+      }}
+      onScroll={({ currentTarget: list }) => {
+        if (list.scrollHeight - list.scrollTop - list.clientHeight < 8) follows.current = true;
+      }}
+    >
       {turns.map((turn) => (
         <Turn
           key={turn.turnId}
@@ -57,16 +75,34 @@ function Turn({ turn, scaleMs, label }: { turn: TurnView; scaleMs: number; label
     <li class="chat-turn" data-state={running ? 'running' : turn.error ? 'failed' : 'done'}>
       <p class="chat-question">
         {label !== null && <span class="chat-label">Conversation {label}</span>}
-        {turn.question}
+        <Said text={turn.question} edits={turn.edits} />
         {turn.edited && <span class="chat-edited">history was edited</span>}
       </p>
       <p class="chat-answer" aria-busy={running}>
-        {turn.answer}
+        <Said text={turn.answer} edits={turn.edits} />
         {running && <span class="chat-caret" aria-hidden="true" />}
       </p>
-      {turn.error && <p class="chat-error">{turn.error}</p>}
+      {turn.error && <p class="chat-error">{plainly(turn.error)}</p>}
       {turn.result && <Account turn={turn} scaleMs={scaleMs} />}
     </li>
+  );
+}
+
+/** What was said; where the user rewrote it, the old word struck through beside the new one. */
+function Said({ text, edits }: { text: string } & Pick<TurnView, 'edits'>) {
+  const [edit, ...later] = edits;
+  if (!edit) return <>{text}</>;
+  return (
+    <>
+      {text
+        .split(edit.from)
+        .flatMap((part, i) => [
+          ...(i === 0
+            ? []
+            : [<del key={`del ${i}`}>{edit.from}</del>, <ins key={`ins ${i}`}>{edit.to}</ins>]),
+          <Said key={`part ${i}`} text={part} edits={later} />,
+        ])}
+    </>
   );
 }
 
@@ -77,7 +113,7 @@ function Account({ turn, scaleMs }: { turn: TurnView; scaleMs: number }) {
   const { prompt_tokens, local_hit_tokens, pulled_tokens, computed_tokens } = result;
   const parts = [
     pulled_tokens > 0 && `${pulled_tokens} pulled from D`,
-    local_hit_tokens > 0 && `${local_hit_tokens} found on ${turn.mode === 'monolithic' ? 'the engine' : 'P'}`,
+    local_hit_tokens > 0 && `${local_hit_tokens} found on ${reader(turn).replace('The', 'the')}`,
     `${computed_tokens} computed`,
   ].filter(Boolean);
   return (
@@ -86,7 +122,7 @@ function Account({ turn, scaleMs }: { turn: TurnView; scaleMs: number }) {
       <p class="chat-figures">
         <span class="number">{ms(result.ttft_ms)}</span> to the first token; of {prompt_tokens} prompt tokens{' '}
         {parts.join(', ')}
-        {result.no_pull_reason ? ` (no pull: ${result.no_pull_reason})` : ''}
+        {result.no_pull_reason ? ` (no pull: ${plainly(result.no_pull_reason)})` : ''}
       </p>
     </div>
   );

@@ -26,7 +26,12 @@ export function NumberField(
         max={max}
         step={step}
         value={value}
-        onChange={(event) => onChange(event.currentTarget.valueAsNumber)}
+        onChange={(event) => {
+          const { valueAsNumber: wanted } = event.currentTarget;
+          // Left empty, or refused: what is in force stays, and is shown.
+          if (Number.isFinite(wanted)) onChange(wanted);
+          event.currentTarget.value = String(value);
+        }}
       />
     </Field>
   );

@@ -31,12 +31,7 @@ export class Conversation {
     onText: (text: string) => void = () => {},
   ): Promise<TurnResult> {
     const messages = [...this.#messages, { role: 'user', content: question }];
-    const sampling = {
-      maxTokens: settings.maxTokens,
-      temperature: settings.temperature,
-      seed: settings.seed,
-    };
-    const request = { conversationId: this.id, messages, sampling, signal };
+    const request = { conversationId: this.id, messages, sampling: samplingOf(settings), signal };
     let result: TurnResult | null = null;
     for await (const token of recorder.generate(request, { question, edited: this.#edited })) {
       onText(token.text);
@@ -47,6 +42,16 @@ export class Conversation {
     this.#messages = [...messages, { role: 'assistant', content: result.text }];
     this.#edited = false;
     return result;
+  }
+
+  /** Has engines that were emptied compute what was said, so that the next turn finds it. Throws what the engines throw. */
+  async retell(recorder: Recorder, settings: Settings, signal: AbortSignal): Promise<void> {
+    const last = this.#messages.findLastIndex(({ role }) => role === 'user');
+    if (last < 0) return;
+    const messages = this.#messages.slice(0, last + 1);
+    const request = { conversationId: this.id, messages, sampling: samplingOf(settings), signal };
+    await recorder.retell(this.id, request);
+    signal.throwIfAborted();
   }
 
   /** Takes a history over, for measurements. */
@@ -65,3 +70,5 @@ export class Conversation {
     return changed;
   }
 }
+
+const samplingOf = ({ maxTokens, temperature, seed }: Settings) => ({ maxTokens, temperature, seed });

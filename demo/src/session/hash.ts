@@ -1,22 +1,28 @@
 /** Settings to and from the URL's hash: only what differs from the defaults is written, and everything is checked. */
 import type { z } from 'zod';
 import { nearest } from '../../../src/config/fields.ts';
+import { lessonSettings } from '../lessons/index.ts';
 import { defaultSettings, type SettingKey, type Settings, settingsSchema } from './settings.ts';
 
 const keys = Object.keys(settingsSchema.shape) as SettingKey[];
 
-/** '' when everything is as by default, else '#key=value&…'. */
+/** '' when everything is as by default, or as the lesson has it, else '#key=value&…'. */
 export function toHash(settings: Settings): string {
-  const changed = keys.filter((key) => settings[key] !== defaultSettings[key]);
+  const base: Partial<Settings> = { ...defaultSettings, ...lessonSettings(settings.lesson) };
+  const changed = keys.filter((key) =>
+    key === 'lesson' ? settings.lesson !== null : settings[key] !== base[key],
+  );
   const pairs = changed.map((key) => [key, settings[key] === null ? 'off' : String(settings[key])]);
   return pairs.length === 0 ? '' : `#${new URLSearchParams(pairs)}`;
 }
 
-/** What the hash says; a sentence for each part that it cannot mean, which is left at its default. */
+/** What the hash says, over what its lesson sets; a sentence for each part that it cannot mean, which is left at its default. */
 export function fromHash(hash: string): { settings: Settings; problems: string[] } {
-  const settings: Record<string, unknown> = { ...defaultSettings };
+  const parameters = new URLSearchParams(hash.replace(/^#/, ''));
+  const lesson = settingsSchema.shape.lesson.safeParse(parameters.get('lesson'));
+  const settings: Record<string, unknown> = { ...defaultSettings, ...lessonSettings(lesson.data ?? null) };
   const problems: string[] = [];
-  for (const [key, text] of new URLSearchParams(hash.replace(/^#/, ''))) {
+  for (const [key, text] of parameters) {
     const schema = Object.hasOwn(settingsSchema.shape, key) ? settingsSchema.shape[key as SettingKey] : null;
     if (!schema) {
       const near = nearest(key, keys);

@@ -6,6 +6,8 @@ import { type FetchProgress, fetchModel } from '../../../src/platform/browser/fe
 import type { FileSource } from '../../../src/platform/types.ts';
 
 const SHIPPED = 'recall';
+/** Told by the build. */
+declare const SHIPPED_FILES: readonly string[];
 
 export class ModelShelf {
   /** What the platform reads: engines that start from now on find these. */
@@ -16,15 +18,21 @@ export class ModelShelf {
     if (isPreset(name)) return null;
     const known = this.files.get(name);
     if (known) return blobSource(name, known);
-    const base = name === SHIPPED ? new URL(`models/${SHIPPED}`, document.baseURI).href : name;
+    const shipped = name === SHIPPED;
+    const base = shipped ? new URL(`models/${SHIPPED}`, document.baseURI).href : name;
     if (!/^https?:/.test(base)) {
       throw new ModelError(
         `'${name}' is no preset, and its files are not in this page: drop the directory here again, or give its address`,
       );
     }
-    const files = await fetchModel(base, onProgress);
+    const files = await fetchModel(base, onProgress, shipped ? SHIPPED_FILES : null);
     this.files.set(name, files);
     return blobSource(name, files);
+  }
+
+  /** A dropped directory is gone after a reload. */
+  canOpen(name: string): boolean {
+    return isPreset(name) || name === SHIPPED || this.files.has(name) || /^https?:/.test(name);
   }
 
   /** A dropped directory. Returns the name to ask for. Throws ModelError that says which files are missing. */

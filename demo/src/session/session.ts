@@ -9,7 +9,7 @@ import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import { runRace } from './race.ts';
 import { parseRecording, Replay } from './replay.ts';
-import { pageOnly, type Settings } from './settings.ts';
+import { asked, defaultSettings, type Settings } from './settings.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
@@ -22,7 +22,7 @@ type EngineHandle = ReturnType<NonNullable<Engines['running']>['cluster']['engin
 
 export function createSession(): Session {
   const actions = new PageActions();
-  void actions.begin();
+  void actions.start();
   return { state: actions.state, actions };
 }
 
@@ -36,12 +36,20 @@ class PageActions implements SessionActions {
     addEventListener('hashchange', () => this.#followHash());
   }
 
-  async begin(): Promise<void> {
+  async start(): Promise<void> {
     if (await reloadIsolated()) return;
     const missing = await whatIsMissing();
     if (missing) {
       await this.#replayShipped(missing.message);
       return;
+    }
+    const { model } = this.#bench.settings;
+    if (!this.#bench.engines.shelf.canOpen(model)) {
+      this.#bench.setSettings({ ...this.#bench.settings, model: defaultSettings.model });
+      this.#bench.note(
+        'warning',
+        `The files of '${model}' are not in this page any more: drop them again. Until then it runs ${defaultSettings.model}.`,
+      );
     }
     await this.#bench.startEngines(this.#bench.settings);
     const { turns } = this.#bench.settings;
@@ -73,16 +81,23 @@ class PageActions implements SessionActions {
   }
 
   async reset(): Promise<void> {
+    if (this.#bench.replay) this.#bench.replay.seek(0);
+    else await this.begin({});
+  }
+
+  async begin(change: Partial<Settings>): Promise<void> {
+    this.pause();
     const { replay, engines } = this.#bench;
     if (replay) {
-      replay.seek(0);
+      await this.configure(change);
       return;
     }
     await this.#bench.cancel();
-    await this.#bench.exclusive('Emptying both engines', async () => {
-      await this.#talk.forget();
-      await engines.configure(this.#bench.settings);
-    });
+    await this.#talk.forget();
+    const before = this.#bench.settings;
+    await this.configure(change);
+    if (!sameEngines(before, this.#bench.settings)) return;
+    await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
   }
 
   async configure(change: Partial<Settings>): Promise<void> {
@@ -94,28 +109,48 @@ class PageActions implements SessionActions {
       this.#bench.note('warning', messageOf(error));
       return;
     }
-    if (sameEngines(before, settings)) {
+    const { engines } = this.#bench;
+    if (sameEngines(before, settings) && (before.seed === settings.seed || engines.canChangeTo(settings))) {
       this.#bench.setSettings(settings);
       return;
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
     await this.#bench.cancel();
-    const { engines } = this.#bench;
-    if (!engines.canChangeTo(settings)) {
-      await this.#talk.forget();
-      await this.#bench.startEngines(settings);
-      return;
-    }
+    if (before.model !== settings.model) await this.#talk.forget();
+    if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
+    else if (!(await this.#reconfigure(before, settings))) return;
+    if (engines.running) await this.#takeAlong();
+  }
+
+  /** False when it was refused: what was in force stays. */
+  async #reconfigure(before: Settings, settings: Settings): Promise<boolean> {
+    let changed = false;
     await this.#bench.exclusive('Changing the engines', async () => {
       try {
-        await engines.configure(settings);
+        await this.#bench.engines.configure(settings);
+        changed = true;
       } catch (error) {
-        // Found out late, such as a link's name: what was in force stays.
+        // Found out late, such as a link's name.
         this.#bench.setSettings(before);
         throw error;
       }
     });
+    return changed;
+  }
+
+  /** Engines that were emptied get the conversation's KV back, by computing it once more. */
+  async #takeAlong(): Promise<void> {
+    await this.#bench.exclusive(
+      'Computing the conversation again: the change emptied the engines',
+      async (signal) => {
+        if (await this.#talk.takeAlong(signal))
+          this.#bench.note(
+            'info',
+            'The change emptied both engines. The conversation was computed again, so that it goes on.',
+          );
+      },
+    );
   }
 
   editHistory(from: string, to: string): void {
@@ -220,6 +255,9 @@ class PageActions implements SessionActions {
         await run(signal);
       } finally {
         await engines.configure(settings);
+        // What was measured went over the same engines: the conversation gets its KV back.
+        this.#bench.status('busy', 'Computing the conversation again, which the measurement pushed out');
+        await this.#talk.takeAlong(new AbortController().signal);
       }
     });
   }
@@ -262,9 +300,9 @@ class PageActions implements SessionActions {
   }
 }
 
-/** Only what the page itself does differs. */
+/** Only what the page does, or asks for, differs; of the seed the engines know more. */
 function sameEngines(a: Settings, b: Settings): boolean {
-  return (Object.keys(a) as (keyof Settings)[]).every((key) => pageOnly.includes(key) || a[key] === b[key]);
+  return (Object.keys(a) as (keyof Settings)[]).every((key) => asked.includes(key) || a[key] === b[key]);
 }
 
 function modelUrl(text: string): string {

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { oneOf, text, wholeNumber } from '../../../src/config/fields.ts';
 import { MODES } from '../../../src/config/modes.ts';
 import { runConfigSchema } from '../../../src/config/run-schema.ts';
+import { parseLink } from '../../../src/transport/link.ts';
 
 const { shape } = runConfigSchema;
 
@@ -19,7 +20,9 @@ export const settingsSchema = z.strictObject({
   blockSize: shape.blockSize,
   threshold: shape.threshold.unwrap().default(32),
   pullPolicy: shape.pullPolicy,
-  link: shape.link,
+  link: shape.link.refine(isLink, {
+    error: 'nvlink, rdma-400g, pcie, 100gbe, 10gbe, 1gbe or <bytes/s>[,<latency>]',
+  }),
   handover: shape.handover,
   ttl: shape.ttl,
   tokenCheck: shape.tokenCheck,
@@ -40,7 +43,23 @@ export type SettingKey = keyof Settings;
 /** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
 export const needsNewEngines = ['model', 'blockSize', 'weightDtype', 'kvDtype'] as const;
 
-/** What concerns the page alone: no engine knows of it. */
-export const pageOnly: readonly string[] = ['lesson', 'turns', 'conversations'];
+/** What concerns the page, and what goes with each question: engines go on as they are. */
+export const asked: readonly string[] = [
+  'lesson',
+  'turns',
+  'conversations',
+  'temperature',
+  'maxTokens',
+  'seed',
+];
+
+function isLink(text: string | null): boolean {
+  try {
+    if (text !== null) parseLink(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export const defaultSettings: Settings = Object.freeze(settingsSchema.parse({}));

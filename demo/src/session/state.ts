@@ -154,6 +154,13 @@ function apply(state: WritableState, event: SessionEvent): void {
     case 'crossover':
       state.crossover.value = event.crossover;
       break;
+    case 'history_edited': {
+      const { conversation, from, to } = event;
+      state.turns.value = state.turns.value.map((turn) =>
+        turn.conversation === conversation ? { ...turn, edits: [...turn.edits, { from, to }] } : turn,
+      );
+      break;
+    }
     case 'conversation_ended':
       state.turns.value = state.turns.value.filter((turn) => turn.conversation !== event.conversation);
       break;
@@ -258,7 +265,7 @@ type TurnEvent = Extract<SessionEvent, { turnId: string }>;
 function withTurn(before: readonly TurnView[], event: TurnEvent): readonly TurnView[] {
   const { turnId, atMs } = event;
   if (event.kind === 'turn_started') {
-    const { conversation, turn, mode, question, edited } = event;
+    const { conversation, turn, mode, question, edited, differsAt = null } = event;
     const fresh: TurnView = {
       turnId,
       conversation,
@@ -266,6 +273,8 @@ function withTurn(before: readonly TurnView[], event: TurnEvent): readonly TurnV
       mode,
       question,
       edited,
+      differsAt,
+      edits: [],
       answer: '',
       tokens: 0,
       startMs: atMs,

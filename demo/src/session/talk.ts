@@ -73,7 +73,19 @@ export class Talk {
 
   /** Returns how many messages had it. */
   edit(from: string, to: string): number {
-    return this.#chat.edit(from, to);
+    const edited = this.#chat.edit(from, to);
+    const { id: conversation } = this.#chat;
+    if (edited > 0)
+      this.#bench.emit({ kind: 'history_edited', atMs: this.#bench.nowMs(), conversation, from, to });
+    return edited;
+  }
+
+  /** Engines that were emptied compute what was said once more. False when nothing was said yet. */
+  async takeAlong(signal: AbortSignal): Promise<boolean> {
+    const { engines, settings } = this.#bench;
+    const told = [this.#chat, this.#second].filter((conversation) => (conversation?.asked ?? 0) > 0);
+    for (const conversation of told) await conversation!.retell(engines.running!.recorder, settings, signal);
+    return told.length > 0;
   }
 
   /** Begins a new conversation; D's blocks of the old one are released. */

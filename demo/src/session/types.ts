@@ -101,6 +101,10 @@ export interface TurnView {
   question: string;
   /** The history was changed by the user before this turn. */
   edited: boolean;
+  /** First token of the prompt that is not the one that the engines had KV of; null when all are. */
+  differsAt: number | null;
+  /** What the user changed afterwards in what was said here. */
+  edits: readonly { from: string; to: string }[];
   /** As far as streamed. */
   answer: string;
   tokens: number;
@@ -173,8 +177,13 @@ export interface SessionActions {
   step(): Promise<void>;
   /** Ends the conversation, empties both caches and begins a new conversation. */
   reset(): Promise<void>;
-  /** Changes settings; the URL follows. Engines are rebuilt only where that is needed. */
+  /**
+   * Changes settings; the URL follows. Engines are rebuilt only where that is needed, and where a change empties them the
+   * conversation is computed again, so that it goes on.
+   */
   configure(change: Partial<Settings>): Promise<void>;
+  /** A new conversation with these settings, on empty engines; what plays stops. */
+  begin(change: Partial<Settings>): Promise<void>;
   /** Changes what was said before: `from` becomes `to` in the history of the next turn. */
   editHistory(from: string, to: string): void;
   /** Empties P's prefix cache. */

@@ -37,7 +37,10 @@ export class Afterglow {
       const had = this.#had.get(block.id);
       if (block.state === 'evicted') this.#had.delete(block.id);
       else if (block.state === 'free') {
-        if (had && awaited.has(block.id)) had.atMs = nowMs;
+        // Used and freed between two looks: only what was left tells of it.
+        if (block.conversation !== null && !sameContent(had?.block, block))
+          this.#had.set(block.id, { block: { ...block, state: block.origin ?? 'computed' }, atMs: nowMs });
+        else if (had && awaited.has(block.id)) had.atMs = nowMs;
       } else if (block.state !== 'null') this.#had.set(block.id, { block, atMs: nowMs });
     }
   }
@@ -55,3 +58,6 @@ export class Afterglow {
     this.#had.clear();
   }
 }
+
+const sameContent = (a: BlockView | undefined, b: BlockView): boolean =>
+  a !== undefined && a.conversation === b.conversation && a.index === b.index && a.text === b.text;

@@ -31,9 +31,14 @@ export interface AppProps {
 export function App({ session, tools, transport, chat, settings, banner, lesson }: AppProps) {
   return (
     <div class="page">
-      <a class="skip" href="#stage">
+      {/* No link: the address holds the settings. */}
+      <button
+        type="button"
+        class="skip"
+        onClick={() => document.querySelector<HTMLElement>('#stage .stage')?.focus()}
+      >
         Skip to the engines
-      </a>
+      </button>
       <header class="masthead">
         <h1 class="wordmark">
           kv<span>ferry</span>

@@ -49,7 +49,15 @@ function Swatch({ engine: role, block }: { engine: Role; block: BlockView }) {
     const context = canvas.current!.getContext('2d')!;
     context.setTransform(2, 0, 0, 2, 0, 0);
     context.clearRect(0, 0, SIZE, SIZE);
-    const look = { role, newestTurn: 2, conversation: 0, awaited: false, evictedGlow: 0, fade: 1 };
+    const look = {
+      role,
+      newestTurn: 2,
+      conversation: 0,
+      awaited: false,
+      evictedGlow: 0,
+      fade: 1,
+      wrong: false,
+    };
     drawBlock(context, { x: 0, y: 0, width: SIZE, height: SIZE }, block, look, readPalette());
   }, [theme]);
   return (

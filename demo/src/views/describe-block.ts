@@ -11,7 +11,9 @@ export function stateInWords(block: BlockView, role: Role): string {
     case 'null':
       return 'the null block: stands for nothing, never read';
     case 'free':
-      return 'free, nothing in it';
+      return block.tokens > 0
+        ? 'free: what lies in it is found by nobody, and will be overwritten'
+        : 'free, nothing in it yet';
     case 'evicted':
       return 'free: its content was evicted';
     case 'cached':

@@ -19,6 +19,8 @@ export interface BlockLook {
   evictedGlow: number;
   /** 1, or less for what was freed a moment ago. */
   fade: number;
+  /** Its KV was made from other words than the prompt's. */
+  wrong: boolean;
 }
 
 /** Whose KV it is: computed here, or brought by a copy from the other engine. */
@@ -50,7 +52,7 @@ export function drawBlock(
     drawHollow(context, box, block, look, palette);
     return;
   }
-  const accent = accentOf(block, look.role, palette);
+  const accent = look.wrong ? palette.bad : accentOf(block, look.role, palette);
   const cached = block.state === 'cached';
   const weight = strength(block.turn, look.newestTurn);
   context.globalAlpha = look.fade * (cached ? 0.2 : weight);

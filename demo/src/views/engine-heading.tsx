@@ -1,18 +1,25 @@
 /** What an engine is and how it is: over its blocks. */
-import type { Role, SessionState } from '../session/types.ts';
+import type { Mode, Role, SessionState } from '../session/types.ts';
 import { plural } from './format.ts';
+import { plainly } from './plain-words.ts';
 
-const NAMES: Record<Role, { letter: string; does: string }> = {
-  prefill: { letter: 'P', does: 'prefill: reads the prompt' },
-  decode: { letter: 'D', does: 'decode: writes the answer' },
-};
+/** What an engine does in a mode. */
+function doing(role: Role, mode: Mode): { letter: 'P' | 'D'; does: string } {
+  if (role === 'prefill') {
+    if (mode === 'monolithic') return { letter: 'P', does: 'not used: one engine does both' };
+    if (mode === 'decode-local') return { letter: 'P', does: 'prefill: reads the first prompt only' };
+    return { letter: 'P', does: 'prefill: reads the prompt' };
+  }
+  if (mode === 'monolithic') return { letter: 'D', does: 'reads the prompt and writes the answer' };
+  if (mode === 'decode-local') return { letter: 'D', does: 'writes the answer, and reads from turn 2 on' };
+  return { letter: 'D', does: 'decode: writes the answer' };
+}
 
 export function EngineHeading({ state, engine: role }: { state: SessionState; engine: Role }) {
-  const { letter, does } = NAMES[role];
+  const { letter, does } = doing(role, state.settings.value.mode);
   const engine = state.drawn[role].value;
   const stats = engine?.stats.value;
   const dead = engine?.alive.value === false;
-  const idle = role === 'decode' && state.settings.value.mode === 'monolithic';
   return (
     <div class={`engine-heading is-${letter.toLowerCase()}`}>
       <h2>
@@ -24,12 +31,10 @@ export function EngineHeading({ state, engine: role }: { state: SessionState; en
       </h2>
       <p class="engine-figures">
         {dead
-          ? (engine?.message.value ?? 'stopped')
-          : idle
-            ? 'not used: one engine does both'
-            : stats
-              ? `${stats.usedBlocks} of ${plural(stats.usedBlocks + stats.freeBlocks, 'block')} in use`
-              : 'starting'}
+          ? plainly(engine?.message.value ?? 'stopped')
+          : stats
+            ? `${stats.usedBlocks} of ${plural(stats.usedBlocks + stats.freeBlocks, 'block')} in use`
+            : 'starting'}
         {stats && stats.heldRequests > 0 && !dead
           ? `, holds for ${plural(stats.heldRequests, 'request')}`
           : ''}

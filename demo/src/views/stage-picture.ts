@@ -1,5 +1,5 @@
 /** The stage from frame to frame: flights, afterglow, the slab's falling meter, when a block was evicted, the focus. */
-import type { BlockView, Role, SessionState } from '../session/types.ts';
+import type { BlockView, Role, SessionState, TurnView } from '../session/types.ts';
 import { Afterglow, FAINT } from './afterglow.ts';
 import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
 import { drawStage, type Focus, type StageModel } from './draw-stage.ts';
@@ -7,6 +7,7 @@ import { Flights } from './flights.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
 import { reducedMotion } from './palette.ts';
 import { SlabMeter } from './slab-meter.ts';
+import { wrongTokens } from './story.ts';
 import type { Frame } from './surface.tsx';
 
 /** How long a mark of eviction is bright. */
@@ -80,6 +81,8 @@ export class StagePicture {
       if (fresh) this.#afterglow[role].clear();
       this.#afterglow[role].advance(blocks[role], awaited[role], clockMs);
     }
+    const last = turns.peek().at(-1);
+    const wrong = last && wrongTokens(last) > 0 ? last : null;
     const model: StageModel = {
       blocks,
       alive: { prefill: isAlive('prefill'), decode: isAlive('decode') },
@@ -98,6 +101,7 @@ export class StagePicture {
         awaited: awaited[role].has(block.id),
         evictedGlow: this.#evicted(role, block),
         fade: 1,
+        wrong: wrong !== null && isWrong(block, wrong, this.#state.machine.peek()?.blockSize ?? 1),
       }),
       glow: (role, block) => {
         const glow = this.#afterglow[role].of(block, clockMs);
@@ -159,6 +163,17 @@ export class StagePicture {
     const at = this.#evictedAt.get(`${role} ${block.id}`);
     return at === undefined ? 0 : Math.max(0, 1 - (performance.now() - at) / EVICTED_MS);
   }
+}
+
+/** Whether a block has KV that a turn took although its tokens are not the prompt's. */
+function isWrong(
+  { conversation, index }: BlockView,
+  { conversation: its, differsAt, result }: TurnView,
+  blockSize: number,
+): boolean {
+  if (conversation !== its || index === null || differsAt === null || !result) return false;
+  const had = result.local_hit_tokens + result.pulled_tokens;
+  return (index + 1) * blockSize > differsAt && index * blockSize < had;
 }
 
 /** From the edge of one grid into the other, at the same height (or column). */

@@ -1,6 +1,7 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
 import type { Race, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
+import { plainly } from './plain-words.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
 
 export interface Story {
@@ -30,7 +31,8 @@ export function tell(given: StoryFacts): Story {
   if (race) return race;
   const turn = turns.at(-1);
   if (!turn) return opening(status);
-  if (turn.error) return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: turn.error };
+  if (turn.error)
+    return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: plainly(turn.error) };
   const own = facts.transfers.filter(
     ({ startMs, endMs }) =>
       (endMs ?? startMs) >= turn.startMs && (turn.endMs === null || startMs <= turn.endMs),
@@ -55,12 +57,35 @@ function opening(status: Status): Story {
   };
 }
 
+/** Tokens from the first that differs on whose KV was pulled all the same: made from other words than the prompt's. */
+export function wrongTokens({ result, differsAt }: Pick<TurnView, 'result' | 'differsAt'>): number {
+  if (!result || differsAt === null || result.pulled_tokens === 0) return 0;
+  return Math.max(0, result.local_hit_tokens + result.pulled_tokens - differsAt);
+}
+
+/** Who computes a turn's prompt. */
+export function reader({ mode, turn }: Pick<TurnView, 'mode' | 'turn'>): 'P' | 'D' | 'The engine' {
+  if (mode === 'monolithic') return 'The engine';
+  return mode === 'decode-local' && turn > 1 ? 'D' : 'P';
+}
+
 function underWay(turn: TurnView, pull: TransferView | null, over: TransferView | null): Story {
   if (turn.mode === 'monolithic') {
     return {
       tone: 'plain',
       headline: 'One engine reads and writes',
       detail: 'Nothing is copied in this mode: it is the reference.',
+    };
+  }
+  if (reader(turn) === 'D') {
+    return {
+      tone: 'd',
+      headline:
+        turn.firstTokenMs === null
+          ? `D reads turn ${turn.turn} by itself`
+          : 'D writes the answer, token by token',
+      detail:
+        'From the second turn on D has what was said before: it computes the new question alone, and P rests.',
     };
   }
   if (turn.firstTokenMs !== null) {
@@ -109,14 +134,31 @@ const pulledDetail = (pull: TransferView): string =>
     ? ''
     : `Copied in ${ms(pull.endMs - pull.startMs)}, ${rate(pull.bytes, pull.endMs - pull.startMs)}${pull.throttled ? ' over a modelled link' : ''}.`;
 
-function ended({ result, turn, mode }: TurnView, pull: TransferView | null, facts: StoryFacts): Story {
+function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): Story {
+  const { result, turn, mode } = view;
   if (result === null) return { tone: 'plain', headline: `Turn ${turn} ended`, detail: '' };
+  const who = reader(view);
   const ttft = `First token after ${ms(result.ttft_ms)}.`;
+  const wrong = wrongTokens(view);
+  if (wrong > 0) {
+    return {
+      tone: 'bad',
+      headline: `Wrong KV: ${plural(wrong, 'pulled token')} came from words that the prompt does not have`,
+      detail: `The history was rewritten, and the token check is off: P took what D had of the old words. Compare the answer with the chat. ${ttft}`,
+    };
+  }
   if (result.pulled_tokens > 0 && pull) {
     return {
       tone: 'pull',
       headline: `${cameBack(pull)}: ${plural(result.pulled_tokens, 'token')} that P did not compute again`,
       detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
+    };
+  }
+  if (turn === 1 && mode === 'monolithic') {
+    return {
+      tone: 'plain',
+      headline: `One engine computed ${plural(result.computed_tokens, 'prompt token')} and wrote ${result.output_tokens}`,
+      detail: `${ttft} While it reads a prompt nobody else gets a token from it.`,
     };
   }
   if (turn === 1) {
@@ -127,14 +169,14 @@ function ended({ result, turn, mode }: TurnView, pull: TransferView | null, fact
     };
   }
   const why = result.no_pull_reason
-    ? ` Nothing was pulled: ${result.no_pull_reason.replace(/\.$/, '')}.`
+    ? ` Nothing was pulled: ${plainly(result.no_pull_reason).replace(/\.$/, '')}.`
     : mode === 'bidirectional'
       ? ' D had nothing of this conversation to give back; on the next turn it will.'
       : '';
   return {
-    tone: mode === 'bidirectional' ? 'plain' : 'p',
-    headline: `P computed ${plural(result.computed_tokens, 'token')} to answer turn ${turn}`,
-    detail: `${ttft}${result.local_hit_tokens > 0 ? ` ${plural(result.local_hit_tokens, 'token')} were in P's own cache.` : ''}${why}`,
+    tone: mode === 'bidirectional' || who === 'The engine' ? 'plain' : who === 'D' ? 'd' : 'p',
+    headline: `${who} computed ${plural(result.computed_tokens, 'token')} to answer turn ${turn}`,
+    detail: `${ttft}${result.local_hit_tokens > 0 ? ` ${plural(result.local_hit_tokens, 'token')} were in ${who === 'P' ? "P's" : 'its'} own cache.` : ''}${why}`,
   };
 }
 

@@ -19,7 +19,13 @@ export function listenToHands(element: HTMLElement, picture: TimelinePicture): (
     before = picture.domain;
     moved = false;
   };
+  // A page that scrolls under a resting pointer goes on scrolling; whoever moves the pointer here means the timeline.
+  let meant = false;
+  const scrolled = () => {
+    meant = false;
+  };
   const move = (event: PointerEvent) => {
+    if (event.movementX !== 0 || event.movementY !== 0) meant = true;
     const at = place(event);
     const finger = fingers.get(event.pointerId);
     if (!finger || !before) return picture.point(at);
@@ -39,10 +45,9 @@ export function listenToHands(element: HTMLElement, picture: TimelinePicture): (
   const leave = () => {
     if (fingers.size === 0) picture.point(null);
   };
-  // Without a modifier the wheel zooms only after the timeline was clicked or focused: else the page scrolls.
   const wheel = (event: WheelEvent) => {
     const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    if (!sideways && !event.ctrlKey && !event.metaKey && !element.matches(':focus')) return;
+    if (!sideways && !event.ctrlKey && !event.metaKey && !meant && !element.matches(':focus')) return;
     event.preventDefault();
     if (sideways) picture.panBy(-event.deltaX);
     else picture.zoomAt(place(event).x, 1.0015 ** event.deltaY);
@@ -58,10 +63,12 @@ export function listenToHands(element: HTMLElement, picture: TimelinePicture): (
     element.addEventListener(name, listener as EventListener);
   }
   element.addEventListener('wheel', wheel, { passive: false });
+  addEventListener('scroll', scrolled, { passive: true });
   return () => {
     for (const [name, listener] of Object.entries(listeners)) {
       element.removeEventListener(name, listener as EventListener);
     }
     element.removeEventListener('wheel', wheel);
+    removeEventListener('scroll', scrolled);
   };
 }

@@ -3,6 +3,7 @@ import type { SessionState, TransferView } from '../session/types.ts';
 import { directionOf } from './direction.ts';
 import { ms, plural, rate } from './format.ts';
 import { movedMs } from './measured.ts';
+import { plainly } from './plain-words.ts';
 
 function transferInWords(transfer: TransferView): string {
   const [reader, holder] = directionOf(transfer) === 'd_to_p' ? ['P', 'D'] : ['D', 'P'];
@@ -10,7 +11,7 @@ function transferInWords(transfer: TransferView): string {
   if (transfer.endMs === null) return `${reader} is copying ${blocks} from ${holder}.`;
   const took = movedMs(transfer);
   if (transfer.outcome !== 'done')
-    return `${reader} got nothing from ${holder}: ${transfer.message || transfer.outcome}.`;
+    return `${reader} got nothing from ${holder}: ${plainly(transfer.message || (transfer.outcome ?? ''))}.`;
   return `${reader} copied ${blocks} from ${holder} in ${ms(took)}, ${rate(transfer.bytes, took)}.`;
 }
 

@@ -3,6 +3,7 @@
  * with what of them the host takes. Rounds alternate. No transfers.
  */
 import { EngineCore } from '../../engine/engine-core.ts';
+import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import { ConfigError } from '../../errors.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
@@ -81,7 +82,15 @@ await runBench(async () => {
         port: 0,
         connector: null,
         eosTokenIds: [],
-        cache: { blockSize: BLOCK_SIZE, numBlocks, enablePrefixCaching: true, hashSeed: '0', kvDtype: 'f16' },
+        cache: {
+          blockSize: BLOCK_SIZE,
+          numBlocks,
+          enablePrefixCaching: true,
+          hashSeed: '0',
+          kvDtype: 'f16',
+          groups: FULL_GROUP,
+          allFullKv: false,
+        },
         scheduler: limits,
       },
     });

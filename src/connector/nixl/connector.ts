@@ -8,13 +8,23 @@ import { NixlWorkerSide } from './worker-side.ts';
 export function createNixlConnector(config: NixlConfig, deps: ConnectorDeps): EngineConnector {
   const { transport, clock, onHoldDropped, onPull, onChunk, onTransfer } = deps;
   const { engineId, host, port, cache, scheduler } = deps.engine;
-  const { blockSize } = cache;
+  const { blockSize, groups } = cache;
   const { maxNumBatchedTokens } = scheduler;
   const profile = config.costProfile;
-  const costAware = profile ? new CostAwarePolicy({ profile, blockSize, maxNumBatchedTokens }) : null;
-  const schedulerSide = new NixlSchedulerSide({ config, engineId, host, port, blockSize, clock, costAware });
+  const costAware = profile ? new CostAwarePolicy({ profile, blockSize, groups, maxNumBatchedTokens }) : null;
+  const schedulerSide = new NixlSchedulerSide({
+    config,
+    engineId,
+    host,
+    port,
+    blockSize,
+    groups,
+    clock,
+    costAware,
+  });
   const workerSide = new NixlWorkerSide({
     config,
+    groups,
     transport,
     clock,
     onHoldDropped,

@@ -4,8 +4,10 @@
  * may read, renew or end a hold is decided here, by what the holder knows of its tokens, salt and blocks: parameters
  * come from clients, who may have made them up. Frees nothing itself: it reports whose hold has ended.
  */
+import type { KvCacheSpec } from '../../config/engine.ts';
+import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import type { Pressure } from '../../engine/kv-connector.ts';
-import type { BlockId, BlockIds, Clock } from '../../engine/types.ts';
+import { type BlockIds, type Clock, NULL_BLOCK } from '../../engine/types.ts';
 import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
 import type { HoldRef, ReadClaim, ReadGate } from '../../transport/types.ts';
 import { HoldMeter, type HoldUse } from '../hold-meter.ts';
@@ -32,6 +34,8 @@ interface Hold extends SendRequest {
 export interface HoldTableDeps {
   clock: Clock;
   blockSize: number;
+  /** What each KV cache group keeps. */
+  groups: readonly KvCacheSpec[];
   claim: ClaimPrefix;
   /** Milliseconds. A reader's heartbeats come every sixth of it; each extends by two thirds. */
   leaseMs: number;
@@ -209,10 +213,25 @@ export class HoldTable implements ReaderHolds {
 
   readonly gate: ReadGate = (requestId, blocks, claim, readerId) => {
     const opened = this.open(requestId, claim, readerId);
-    if (!opened.allow || areLast(blocks, opened.blockIds)) return opened;
+    if (!opened.allow) return opened;
+    const asked = opened.blockIds.map((_, group) =>
+      blocks.filter((block) => block.group === group).map(({ blockId }) => blockId),
+    );
+    const isWhole = asked.flat().length === blocks.length && this.#windowsToo(asked, claim.prompt.numTokens);
+    if (isWhole && areLast(asked, opened.blockIds)) return opened;
     opened.finished();
     return REFUSED;
   };
+
+  /** Whether every windowed group is read as far back as the next token sees, unless the reader has that: never another group alone. */
+  #windowsToo(asked: BlockIds, numTokens: number): boolean {
+    const { blockSize, groups } = this.#deps;
+    const most = Math.max(...asked.map((ids) => ids.length));
+    return groups.every((spec, group) => {
+      const seen = Math.ceil(numTokens / blockSize) - skippedBlocks(spec, numTokens, blockSize);
+      return asked[group]!.length >= Math.min(most, seen);
+    });
+  }
 
   /** Those of the prompt's first tokens; null when they are not the hold's first tokens too. */
   #blocksOf({ tokenIds, cacheSalt, blockIds }: Hold, prompt: PrefixClaim): BlockIds | null {
@@ -249,11 +268,8 @@ export class HoldTable implements ReaderHolds {
 const mayBeAbandoned = ({ direction, abandoned }: Hold): boolean => direction === 'prefill' && !abandoned;
 
 /** Whether these are, by group, the last of the sequence's blocks: a reader leaves out what it has from the start on. */
-function areLast(blocks: readonly { group: number; blockId: BlockId }[], sequence: BlockIds): boolean {
-  const asked = sequence.map((_, group) => blocks.filter((block) => block.group === group));
-  const same = asked.every((list, group) => {
-    const last = sequence[group]!.slice(-list.length);
-    return list.length === 0 || list.every(({ blockId }, i) => blockId === last[i]);
+const areLast = (asked: BlockIds, sequence: BlockIds): boolean =>
+  asked.every((ids, group) => {
+    const last = sequence[group]!.slice(-ids.length);
+    return ids.every((id, i) => id === last[i] && id !== NULL_BLOCK);
   });
-  return same && asked.flat().length === blocks.length;
-}

@@ -2,8 +2,10 @@
  * What kv_transfer_params promise, and how much of it a prompt can use. Pure functions over the wire's fields; where the
  * rules are stricter than vLLM's, it is because vLLM's can give wrong KV (a rewritten history, a trimmed suffix).
  */
+import type { KvCacheSpec } from '../../config/engine.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import { commonPrefixLength } from '../../engine/block-hash.ts';
+import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
 import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
 
@@ -63,15 +65,38 @@ export interface UsableTokens {
   limit: string | null;
 }
 
+export interface BlockRules {
+  blockSize: number;
+  /** By KV cache group. */
+  groups: readonly KvCacheSpec[];
+}
+
 /**
- * Tokens of the prompt that the remote blocks may stand for. With the token check no token beyond the first one that
- * differs; without it vLLM's rule, which takes the caller's word.
+ * The holder's blocks as a positional table. Of a windowed group the parameters name the last ones alone, as vLLM's do: what
+ * comes before them is null.
+ */
+export function remoteTable(
+  { remote_block_ids: lists, remote_num_tokens: numTokens }: KvTransferParams,
+  promptTokenIds: readonly number[],
+  { blockSize, groups }: BlockRules,
+): BlockId[][] {
+  const blocks = Math.ceil((numTokens ?? promptTokenIds.length) / blockSize);
+  return (lists ?? []).map((ids, group) => {
+    if (groups[group]?.kind !== 'sliding') return ids;
+    return [...new Array<BlockId>(Math.max(0, blocks - ids.length)).fill(NULL_BLOCK), ...ids];
+  });
+}
+
+/**
+ * Tokens of the prompt that the remote blocks may stand for, of which the first numLocalTokens are here. With the token check
+ * no token beyond the first one that differs; without it vLLM's rule, which takes the caller's word. None when a windowed
+ * group's window does not end there too: what it saw further back is gone, and the other groups alone are of no use.
  */
 export function usableTokens(
   params: KvTransferParams,
   promptTokenIds: readonly number[],
-  blockSize: number,
-  tokenCheck: boolean,
+  numLocalTokens: number,
+  { blockSize, groups, tokenCheck }: BlockRules & { tokenCheck: boolean },
 ): UsableTokens {
   // The router gave P the same prompt.
   if (offersStream(params)) return { tokens: promptTokenIds.length, limit: null };
@@ -84,19 +109,32 @@ export function usableTokens(
   const promised = all ? promptTokenIds.length : Math.min(numTokens ?? 0, promptTokenIds.length);
   const same = tokenCheck ? commonPrefixLength(promptTokenIds, remote!) : promised;
   const tokens = Math.min(promised, same);
+  const limit = same < promised ? `first differing token at ${same}` : null;
+  const table = remoteTable(params, promptTokenIds, { blockSize, groups });
+  if (table.length !== groups.length) {
+    const found = `${table.length} lists of remote blocks, and there are ${groups.length} KV cache groups`;
+    return nothing(`invalid kv_transfer_params: ${found}`);
+  }
   const blocks = Math.ceil(tokens / blockSize);
-  const short = (params.remote_block_ids ?? []).find((ids) => ids.length < blocks);
+  const short = table.find((ids) => ids.length < blocks);
   if (short) {
     return nothing(
       `invalid kv_transfer_params: ${short.length} remote blocks for ${tokens} tokens need ${blocks}`,
     );
   }
-  return { tokens, limit: same < promised ? `first differing token at ${same}` : null };
+  const gone = table.findIndex((ids, group) => {
+    const skipped = skippedBlocks(groups[group]!, Math.min(tokens, promptTokenIds.length - 1), blockSize);
+    const first = Math.max(skipped, Math.floor(numLocalTokens / blockSize));
+    return ids.slice(first, blocks).includes(NULL_BLOCK);
+  });
+  if (gone < 0) return { tokens, limit };
+  const window = `the window of KV cache group ${gone} that ends at token ${tokens} is gone at the holder`;
+  return nothing(limit ? `${window} (${limit})` : window);
 }
 
 /**
- * Block i of the sequence there with block i here, for the blocks from numLocalTokens up to numTokens. Null blocks here
- * are outside of what the group keeps and are not fetched. 'indexes': the blocks there are named by their i.
+ * Block i of the sequence there with block i here, for the blocks from numLocalTokens up to numTokens. Null blocks, here
+ * or there, are outside of what the group keeps and are not fetched. 'indexes': the blocks there are named by their i.
  */
 export function pairBlocks(
   remoteIds: BlockIds | 'indexes',
@@ -110,12 +148,14 @@ export function pairBlocks(
   return localIds.flatMap((ids, group) =>
     ids.slice(first, end).flatMap((local, i): BlockPair[] => {
       const remote = remoteIds === 'indexes' ? first + i : remoteIds[group]?.[first + i];
-      return remote === undefined || local === NULL_BLOCK ? [] : [{ group, remote, local }];
+      // A place of a stream is no id: 0 is its first block.
+      const isNull = remoteIds !== 'indexes' && remote === NULL_BLOCK;
+      return remote === undefined || isNull || local === NULL_BLOCK ? [] : [{ group, remote, local }];
     }),
   );
 }
 
-/** A holder names ceil(numTokens / blockSize) blocks a group, in the sequence's order, so that a reader can pair by index. */
+/** ceil(numTokens / blockSize) blocks a group, in the sequence's order, null where a window has passed. */
 export function promptBlocks(blockIds: BlockIds, numTokens: number, blockSize: number): BlockId[][] {
   return blockIds.map((ids) => ids.slice(0, Math.ceil(numTokens / blockSize)));
 }

@@ -3,6 +3,7 @@
  * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
  * and never changes a request's parameters: what was used of them is remembered here.
  */
+import type { KvCacheSpec } from '../../config/engine.ts';
 import { isStreamedPrefill, type KvTransferParams, type NixlConfig } from '../../config/kv-transfer.ts';
 import type {
   ConnectorOutput,
@@ -12,7 +13,7 @@ import type {
   KvConnectorScheduler,
   RefusedRequest,
 } from '../../engine/kv-connector.ts';
-import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
+import { type BlockIds, type Clock, type NoPull, NULL_BLOCK } from '../../engine/types.ts';
 import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../transport/prefix-claim.ts';
 import type { HoldRef, ReadClaim } from '../../transport/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
@@ -27,6 +28,7 @@ import {
   promptBlocks,
   type RemoteRequest,
   remoteRequest,
+  remoteTable,
   roleOf,
   toldTokens,
   usableTokens,
@@ -39,6 +41,8 @@ export interface NixlSchedulerDeps {
   host: string;
   port: number;
   blockSize: number;
+  /** What each KV cache group keeps. */
+  groups: readonly KvCacheSpec[];
   clock: Clock;
   /** Decides on D's blocks in place of the threshold; null or absent: the threshold does. */
   costAware?: CostAwarePolicy | null;
@@ -95,7 +99,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   }
 
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch {
-    const { config, blockSize } = this.#deps;
+    const { config } = this.#deps;
     const { kvTransferParams: params, promptTokenIds, requestId } = request;
     if (!params || !offersBlocks(params) || roleOf(params) === null) return nothing(null);
     if (this.#remoteBlocksProcessed.has(requestId)) return nothing(null);
@@ -106,7 +110,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const remote = remoteRequest(params);
     if ('missing' in remote) return unusable(missing(remote.missing));
 
-    const usable = usableTokens(params, promptTokenIds, blockSize, config.tokenCheck);
+    const usable = usableTokens(params, promptTokenIds, numComputedTokens, { ...this.#deps, ...config });
     const count = usable.tokens - numComputedTokens;
     if (count <= 0) return unusable(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
     // vLLM applies the threshold to D's blocks only: D cannot do without P's.
@@ -135,7 +139,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const pairs =
       numExternalTokens > 0
         ? pairBlocks(
-            offersStream(params) ? 'indexes' : (params.remote_block_ids ?? []),
+            offersStream(params) ? 'indexes' : remoteTable(params, request.promptTokenIds, this.#deps),
             blockIds,
             numLocalComputedTokens,
             numLocalComputedTokens + numExternalTokens,
@@ -281,7 +285,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const { requestId, numComputedTokens } = request;
     const isPrefill = role === 'prefill';
     const remoteBlockIds = promptBlocks(blockIds, numComputedTokens, blockSize);
-    if (remoteBlockIds.every((ids) => ids.length === 0)) {
+    if (numComputedTokens === 0 || remoteBlockIds.every((ids) => ids.length === 0)) {
       this.#reqsNotProcessed.add(requestId);
       return { delayFree: false, kvTransferParams: null };
     }
@@ -296,7 +300,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const kvTransferParams: KvTransferParams = {
       do_remote_prefill: isPrefill,
       do_remote_decode: !isPrefill,
-      remote_block_ids: remoteBlockIds,
+      remote_block_ids: remoteBlockIds.map((ids) => ids.filter((id) => id !== NULL_BLOCK)),
       remote_engine_id: engineId,
       remote_request_id: requestId,
       remote_host: host,

@@ -2,6 +2,7 @@
  * Worker side of the NIXL connector: starts pulls, reports how they ended, and keeps what others will pull from here.
  * Rules: vLLM, nixl/pull_worker.py and base_worker.py. Decides nothing about what to pull, and frees no block itself.
  */
+import type { KvCacheSpec } from '../../config/engine.ts';
 import type { NixlConfig } from '../../config/kv-transfer.ts';
 import type { ConnectorOutput, KvConnectorWorker, TransferOutcome } from '../../engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../engine/types.ts';
@@ -25,6 +26,8 @@ const EXPIRY_MARGIN_SECONDS = 5;
 
 export interface WorkerSideDeps extends Partial<TransferEvents> {
   config: NixlConfig;
+  /** What each KV cache group keeps. */
+  groups: readonly KvCacheSpec[];
   /** The constructor makes itself its gate and its listener. */
   transport: ServingTransport;
   clock: Clock;
@@ -61,6 +64,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     this.holds = new HoldTable({
       clock,
       blockSize,
+      groups: deps.groups,
       claim,
       leaseMs: deps.config.leaseMs,
       onEnd: (requestId, end, direction) => {
@@ -146,6 +150,8 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     };
     if (pairs.length === 0) {
       done();
+      // A window of one token sees nothing of what would be pulled.
+      if (numTokens > 0) this.#reports.received(requestId, null);
       return;
     }
     if (recv.streamed) this.#cancels.set(requestId, new AbortController());

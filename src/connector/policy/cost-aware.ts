@@ -4,6 +4,7 @@
  * from every pull and every step that it is told of. Keeps no clock: whoever tells, timed.
  */
 import type { CostProfile } from '../../config/cost-profile.ts';
+import type { KvCacheSpec } from '../../config/engine.ts';
 import type { ScheduledRequest } from '../../engine/types.ts';
 import { blocksOf, type PrefillCosts, type TransferCosts, tokenContext } from './cost-model.ts';
 import type { PullPolicy, PullQuestion } from './pull-policy.ts';
@@ -22,6 +23,8 @@ export interface LearnedCosts {
 export interface CostAwareDeps {
   profile: CostProfile;
   blockSize: number;
+  /** By KV cache group; absent: one that keeps everything. */
+  groups?: readonly KvCacheSpec[];
   /** Rows that a step computes at most. */
   maxNumBatchedTokens: number;
 }
@@ -110,7 +113,8 @@ export class CostAwarePolicy implements PullPolicy {
   }
 
   #bytes({ localHitTokens, count }: PullQuestion): number {
-    return blocksOf(localHitTokens, count, this.#deps.blockSize) * this.#deps.profile.block_bytes;
+    const { blockSize, groups, profile } = this.#deps;
+    return blocksOf(localHitTokens, count, blockSize, groups) * profile.block_bytes;
   }
 
   /** Reads under way come first over the same link. */

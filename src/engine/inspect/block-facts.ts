@@ -1,6 +1,6 @@
 /**
  * What is in each block, whose it is and how it came there: for people who look at an engine. Changes nothing, decides
- * nothing. Group 0 only, which is the only one that engines have so far.
+ * nothing.
  */
 import type { BlockHash } from '../block-hash.ts';
 import type { KvCacheManager } from '../kv-cache-manager.ts';
@@ -10,6 +10,8 @@ import { type BlockId, type BlockIds, NULL_BLOCK } from '../types.ts';
 
 export interface BlockFact {
   id: BlockId;
+  /** The KV cache group whose layers it holds. */
+  group: number;
   /** arriving: its KV is on the way. held: its request ended, a reader may fetch it. left: nobody's, content not yet overwritten. */
   use: 'running' | 'arriving' | 'held' | 'left';
   /** In use through the prefix cache: the content was there before its request. */
@@ -32,6 +34,7 @@ export interface BlockFact {
 }
 
 interface Content {
+  group: number;
   requestId: string;
   index: number;
   origin: BlockFact['origin'];
@@ -55,7 +58,7 @@ export class BlockLedger {
   list(requests: ReadonlyMap<string, Request>, holds: readonly HeldBlocks[]): BlockFact[] {
     const facts = new Map<BlockId, BlockFact>();
     for (const [id, { wasNamed, ...content }] of this.#left) {
-      const state = this.#cache.blockState(0, id);
+      const state = this.#cache.blockState(id);
       const evicted = wasNamed && state.hash === null;
       facts.set(id, { id, use: 'left', hit: false, ...content, ...state, evicted, hold: null });
     }
@@ -64,14 +67,13 @@ export class BlockLedger {
       const request = requests.get(requestId);
       if (!request) continue;
       const hold = held.get(requestId);
-      for (const [index, id] of (blockIds[0] ?? []).entries()) {
-        if (id === NULL_BLOCK) continue;
+      for (const { id, index, group } of blocksIn(blockIds)) {
         facts.set(id, {
           id,
           use: useOf(request, index, this.#blockSize),
           hit: index * this.#blockSize < request.localHitTokens,
-          ...this.#content(request, index, id),
-          ...this.#cache.blockState(0, id),
+          ...this.#content(request, index, id, group),
+          ...this.#cache.blockState(id),
           evicted: false,
           hold: hold ? { direction: hold.direction, deadlineMs: hold.deadline } : null,
         });
@@ -81,26 +83,31 @@ export class BlockLedger {
   }
 
   #givenBack(request: Request, blockIds: BlockIds): void {
-    for (const [index, id] of (blockIds[0] ?? []).entries()) {
-      if (id === NULL_BLOCK) continue;
-      const wasNamed = this.#cache.blockState(0, id).hash !== null;
-      this.#left.set(id, { ...this.#content(request, index, id), wasNamed });
+    for (const { id, index, group } of blocksIn(blockIds)) {
+      const wasNamed = this.#cache.blockState(id).hash !== null;
+      this.#left.set(id, { ...this.#content(request, index, id, group), wasNamed });
     }
   }
 
-  #content(request: Request, index: number, id: BlockId): Omit<Content, 'wasNamed'> {
+  #content(request: Request, index: number, id: BlockId, group: number): Omit<Content, 'wasNamed'> {
     const from = index * this.#blockSize;
     const { requestId, localHitTokens, pulledTokens, numComputedTokens } = request;
     const before = this.#left.get(id);
     // A hit keeps telling of whoever brought the content here.
     if (from < localHitTokens && before) {
       const { origin, tokens } = before;
-      return { requestId, index, origin, tokens };
+      return { group, requestId, index, origin, tokens };
     }
     const origin = from < localHitTokens + pulledTokens ? 'pulled' : 'computed';
     const tokens = Math.max(0, Math.min(this.#blockSize, numComputedTokens - from));
-    return { requestId, index, origin, tokens };
+    return { group, requestId, index, origin, tokens };
   }
+}
+
+/** Those of a table that are there. */
+function* blocksIn(blockIds: BlockIds): Generator<{ id: BlockId; index: number; group: number }> {
+  for (const [group, ids] of blockIds.entries())
+    for (const [index, id] of ids.entries()) if (id !== NULL_BLOCK) yield { id, index, group };
 }
 
 function useOf(request: Request, index: number, blockSize: number): BlockFact['use'] {

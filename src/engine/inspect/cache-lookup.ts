@@ -1,7 +1,6 @@
 /** What an engine has of a token sequence, for whoever asks without wanting to compute. */
 import { type BlockHash, commonPrefixLength } from '../block-hash.ts';
 import type { HeldBlocks } from '../kv-connector.ts';
-import type { Request } from '../request.ts';
 import type { PolicyDeps } from '../scheduler.ts';
 import type { BlockIds } from '../types.ts';
 
@@ -43,25 +42,28 @@ export function lookup(
   return {
     blockSize,
     cachedTokens: numTokens,
-    hitTokens: Math.min(numTokens, mostHit),
+    hitTokens:
+      numTokens > mostHit ? cache.lookupPrefix(tokenIds.slice(0, mostHit), cacheSalt).numTokens : numTokens,
     blockIds,
     blockHashes,
-    held: heldPrefixes(holds, queues.known, { tokenIds, cacheSalt, blockSize }),
+    held: heldPrefixes(holds, { cache, queues }, { tokenIds, cacheSalt, blockSize }),
   };
 }
 
 /** Holds that share a prefix with the sequence, the longest first. Another salt shares nothing. */
 function heldPrefixes(
   holds: readonly HeldBlocks[],
-  requests: ReadonlyMap<string, Request>,
+  { cache, queues }: Pick<PolicyDeps, 'cache' | 'queues'>,
   wanted: { tokenIds: readonly number[]; cacheSalt: string | null; blockSize: number },
 ): HeldPrefix[] {
   const found = holds.flatMap(({ requestId, direction, blockIds, deadline }) => {
-    const request = requests.get(requestId);
+    const request = queues.known.get(requestId);
     if (!request || request.cacheSalt !== wanted.cacheSalt) return [];
     const { allTokenIds, numComputedTokens } = request;
     const numTokens = Math.min(commonPrefixLength(wanted.tokenIds, allTokenIds), numComputedTokens);
-    if (numTokens === 0) return [];
+    // What a window saw further back is not there any more.
+    const next = Math.min(numTokens, wanted.tokenIds.length - 1);
+    if (numTokens === 0 || !cache.sees(request, next, numTokens)) return [];
     const blocks = Math.ceil(numTokens / wanted.blockSize);
     const prefixIds = blockIds.map((ids) => ids.slice(0, blocks));
     return [{ requestId, direction, numTokens, blockIds: prefixIds, deadlineMs: deadline }];

@@ -94,7 +94,7 @@ export class Inspector {
     return lookup(tokenIds, cacheSalt, this.#deps, this.#holds());
   }
 
-  /** Every block of group 0 that was ever used, by id. */
+  /** Every block that was ever used, by id. */
   blocks(): BlockFact[] {
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
   }

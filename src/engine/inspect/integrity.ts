@@ -42,10 +42,16 @@ function checkRequest(request: Request, queue: QueueName, cache: KvCacheManager)
   const needed = cache.blocksFor(request.numComputedTokens);
   for (const ids of cache.blockIds(request)) {
     invariant(
-      ids.length >= needed,
+      ids.length >= needed || queue === 'waiting',
       () => `${requestId} has ${ids.length} blocks for ${request.numComputedTokens} tokens`,
     );
   }
+  if (queue !== 'running' && queue !== 'loaded') return;
+  const { numComputedTokens, numTokens } = request;
+  invariant(
+    cache.sees(request, Math.min(numComputedTokens, numTokens - 1), numComputedTokens),
+    () => `${requestId} does not have what a window sees at ${numComputedTokens} tokens`,
+  );
 }
 
 /** Throws InternalError unless each hold of the worker side is of a request that waits for a reader, with blocks of its own. */

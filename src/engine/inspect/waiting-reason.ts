@@ -2,6 +2,7 @@
 import type { HeldBlocks } from '../kv-connector.ts';
 import type { Request } from '../request.ts';
 import type { PolicyDeps } from '../scheduler.ts';
+import { NULL_BLOCK } from '../types.ts';
 
 /** null when the request is unknown or does not wait. */
 export function waitingReason(
@@ -19,7 +20,7 @@ export function waitingReason(
     return `waits for KV from '${from}'`;
   }
   const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
-  const needed = Math.max(...cache.blocksNeeded(request, request.numTokens, hit));
+  const needed = cache.blocksToCome(request, hit, hit?.numTokens ?? request.numComputedTokens);
   if (needed > cache.numFree) {
     const used = describeHolds(deps, holds) ?? 'other requests have them';
     return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: ${used}`;
@@ -38,7 +39,7 @@ function describeHolds(
 ): string | null {
   if (holds.length === 0) return null;
   const blocks = new Set(
-    holds.flatMap((hold) => hold.blockIds.flatMap((ids, group) => ids.map((id) => `${group}:${id}`))),
+    holds.flatMap((hold) => hold.blockIds.flatMap((ids) => ids.filter((id) => id !== NULL_BLOCK))),
   );
   const until = new Map<string, number>();
   for (const { requestId, direction, deadline } of holds) {

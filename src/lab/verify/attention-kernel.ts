@@ -97,9 +97,9 @@ async function attentionError(
     [
       q,
       stored(content, kvDtype).data,
-      piece.tokens,
+      piece.groups[0].tokens,
       tiles,
-      piece.tables,
+      piece.groups[0].tables,
       new Float32Array(parts > 1 ? rows.length * numHeads * parts * (headDim + 4) : size),
       packUniform('attention', {
         layer: LAYER,
@@ -140,7 +140,7 @@ async function combined(
     combine,
     [
       new Float32Array(written),
-      piece.tokens,
+      piece.groups[0].tokens,
       new Float32Array(4 * piece.numRows * width),
       packUniform('attentionCombine', { heads, dims4: headDim / 4, window: EVERY_KEY }),
       packUniform('step', { rows: piece.numRows, logit_rows: 0 }),

@@ -79,7 +79,7 @@ async function ropeErrors(
       qkv,
       norms,
       turnsTable(architecture),
-      piece.tokens,
+      piece.groups[0].tokens,
       new Float32Array(qSize),
       stored(untouched, kvDtype).data,
       packUniform('ropeKvWrite', {

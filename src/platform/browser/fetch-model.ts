@@ -14,15 +14,17 @@ const OPTIONAL = ['generation_config.json', 'chat_template.jinja', 'special_toke
 const WEIGHTS = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
 
-/** Throws ModelError that names the file and what the server said. */
+/** `known`: the names of its files; null to try all that it may have. Throws ModelError that names the file and what the server said. */
 export async function fetchModel(
   base: string,
   onProgress: (progress: FetchProgress) => void,
+  known: readonly string[] | null = null,
   signal?: AbortSignal,
 ): Promise<ModelFiles> {
   const folder = base.replace(/\/+$/, '');
   const files = new Map<string, Blob>();
   const take = async (name: string, required: boolean): Promise<Blob | null> => {
+    if (!required && known && !known.includes(name)) return null;
     const blob = await fetchFile(`${folder}/${name}`, name, required, onProgress, signal);
     if (blob) files.set(name, blob);
     return blob;

@@ -76,7 +76,7 @@ describe('the eight lessons', () => {
     for (const task of tasks) expect(task.happened(lookAt(state, 1e6))).toBe(false);
   });
 
-  it('begin by stopping what plays, setting, and emptying', async () => {
+  it('begin anew with their settings', async () => {
     const called: string[] = [];
     const actions = new Proxy({} as SessionActions, {
       get: (_, name: string) => async () => {
@@ -84,7 +84,7 @@ describe('the eight lessons', () => {
       },
     });
     await beginLesson(lessonNumbered(2)!, fixtureState([]), actions);
-    expect(called).toEqual(['pause', 'configure', 'reset']);
+    expect(called).toEqual(['begin']);
   });
 });
 

@@ -1,0 +1,39 @@
+/** Block tables as lists: positional by group, the null block where a windowed group keeps nothing. Takes and frees none. */
+import type { KvCacheSpec } from '../config/engine.ts';
+import type { BlockHash } from './block-hash.ts';
+import { skippedBlocks } from './kv-cache-spec.ts';
+import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
+
+/**
+ * A local prefix hit: positional blocks by group, not yet referenced, the null block before what a window needs. Valid until
+ * the next allocation.
+ */
+export interface PrefixHit {
+  blockIds: BlockIds;
+  numTokens: number;
+}
+
+/** What is cached of a sequence: whole blocks from its start on, with their hashes. */
+export interface CachedPrefix extends PrefixHit {
+  blockHashes: readonly BlockHash[];
+}
+
+/** Of a positional list: the blocks from the first on that is neither null nor skipped when the token at `next` runs. */
+export function keptBlocks(
+  spec: KvCacheSpec,
+  ids: readonly BlockId[],
+  next: number,
+  blockSize: number,
+): readonly BlockId[] {
+  if (spec.kind === 'full') return ids;
+  const first = ids.findIndex((id) => id !== NULL_BLOCK);
+  return first < 0 ? [] : ids.slice(Math.max(first, skippedBlocks(spec, next, blockSize)));
+}
+
+/** The part of a list before block `first` that is to be freed: positional, none when nothing of it is left. */
+export function leavingBlocks(ids: readonly BlockId[], first: number): BlockId[] {
+  const end = Math.min(first, ids.length);
+  let begin = end;
+  while (begin > 0 && ids[begin - 1] !== NULL_BLOCK) begin--;
+  return begin === end ? [] : ids.slice(0, end);
+}

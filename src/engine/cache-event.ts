@@ -1,0 +1,14 @@
+/** Prefix cache changes, in the terms of vLLM's KV events. */
+import type { BlockHash } from './block-hash.ts';
+
+export type CacheEvent =
+  | {
+      kind: 'stored';
+      group: number;
+      blockHashes: readonly BlockHash[];
+      parentBlockHash: BlockHash | null;
+      tokenIds: readonly number[];
+      blockSize: number;
+    }
+  | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[] }
+  | { kind: 'cleared' };

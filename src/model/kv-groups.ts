@@ -1,0 +1,69 @@
+/**
+ * Which layers of a model share KV cache blocks: vLLM's grouping (get_kv_cache_groups). Every group has as many layers to a
+ * block, so that one pool of equal blocks serves them all; a last group may leave layers of its blocks unused.
+ */
+import type { KvCacheSpec } from '../config/engine.ts';
+import { attentionOf, windowOf } from './layer-attention.ts';
+import { type Architecture, kvBlockBytes, type WeightDtype } from './types.ts';
+
+export interface KvGroups {
+  /** In the order of their first layers, as vLLM has them: a full group may be last. */
+  groups: readonly { spec: KvCacheSpec; layers: readonly number[] }[];
+  /** Layers to a block, in every group. */
+  layersPerBlock: number;
+}
+
+type LayerKinds = Pick<Architecture, 'attention' | 'numLayers'>;
+
+/** One group where all layers are alike. */
+export function kvGroups(architecture: LayerKinds): KvGroups {
+  const kinds = new Map<string, { spec: KvCacheSpec; layers: number[] }>();
+  for (let layer = 0; layer < architecture.numLayers; layer++) {
+    const spec = attentionOf(architecture, layer);
+    const key = spec.kind === 'full' ? 'full' : `sliding ${spec.window}`;
+    const same = kinds.get(key);
+    if (same) same.layers.push(layer);
+    else kinds.set(key, { spec, layers: [layer] });
+  }
+  const counts = [...kinds.values()].map(({ layers }) => layers.length);
+  const layersPerBlock = groupSize(Math.min(...counts), Math.max(...counts));
+  const groups = [...kinds.values()].flatMap(({ spec, layers }) => {
+    const numGroups = Math.ceil(layers.length / layersPerBlock);
+    return Array.from({ length: numGroups }, (_, first) => ({
+      spec,
+      layers: layers.filter((_, i) => i % numGroups === first),
+    }));
+  });
+  return { groups, layersPerBlock };
+}
+
+/** Where two kinds are nearly equal in number, some padding is better than many small groups. */
+const groupSize = (fewest: number, most: number): number => (most < 1.5 * fewest ? most : fewest);
+
+/** All layers in each block, kept whole: for checks that read KV as it is. */
+export function oneGroup({ numLayers }: Pick<Architecture, 'numLayers'>): KvGroups {
+  const layers = Array.from({ length: numLayers }, (_, layer) => layer);
+  return { groups: [{ spec: { kind: 'full' }, layers }], layersPerBlock: numLayers };
+}
+
+/** By group: what each keeps of a sequence; `allFull`: everything (vLLM's --disable-hybrid-kv-cache-manager). */
+export const kvCacheSpecs = (architecture: LayerKinds, allFull = false): KvCacheSpec[] =>
+  kvGroups(architecture).groups.map(({ spec }) => (allFull ? { kind: 'full' } : spec));
+
+/** Where a layer's KV is: its group, and its place in that group's blocks. */
+export function placeOf({ groups }: KvGroups, layer: number): { group: number; index: number } {
+  const group = groups.findIndex(({ layers }) => layers.includes(layer));
+  return { group, index: groups[group]!.layers.indexOf(layer) };
+}
+
+/** By group: keys that a token sees at most in the layer of it that sees most. */
+export const groupWindows = ({ groups }: KvGroups, architecture: LayerKinds): number[] =>
+  groups.map(({ layers }) => Math.max(...layers.map((layer) => windowOf(architecture, layer))));
+
+/** Bytes of a block, whichever group has it: blockSize tokens, K and V of its layers. */
+export const kvPageBytes = (
+  { layersPerBlock }: KvGroups,
+  architecture: Architecture,
+  blockSize: number,
+  kvDtype: WeightDtype,
+): number => kvBlockBytes({ ...architecture, numLayers: layersPerBlock }, blockSize, kvDtype);

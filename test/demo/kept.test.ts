@@ -1,0 +1,209 @@
+/** What the page must not lose or misstate: the conversation's KV, the address, the reader's place, who computed. */
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { launchBrowser } from './browser.ts';
+import {
+  ask,
+  type OpenedPage,
+  openPage,
+  readState,
+  type ServedPage,
+  servePage,
+  until,
+  untilReady,
+} from './page.ts';
+
+let served: ServedPage;
+let browser: Browser;
+beforeAll(async () => {
+  served = await servePage();
+  browser = await launchBrowser();
+}, 120_000);
+afterAll(async () => {
+  await browser?.close();
+  await served?.close();
+});
+
+const open = async (hash: string): Promise<OpenedPage> => {
+  const opened = await openPage(browser, `${served.url}${hash}`);
+  await untilReady(opened.page);
+  return opened;
+};
+
+describe('a conversation', () => {
+  let opened: OpenedPage;
+  beforeAll(async () => {
+    opened = await open('#turns=0');
+    await ask(opened.page, 'My name is Ada.');
+    await ask(opened.page, 'Tell me a story about Gus and a bear.');
+  }, 120_000);
+
+  test('has its KV after a race: the next question pulls', async () => {
+    const { page } = opened;
+    await page.evaluate('kvferry.actions.runRace()');
+    await untilReady(page);
+    expect((await readState(page)).race).toMatchObject({ error: null });
+    const turn = await ask(page, 'What color was the bear?');
+    expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
+    expect(turn.result!.turn).toBe(3);
+  });
+
+  test('has it after a change of the mode, and is told so', async () => {
+    const { page } = opened;
+    await page.getByRole('radio', { name: 'One way' }).check();
+    await until(page, "state.settings.value.mode === 'unidirectional'");
+    await untilReady(page);
+    await page.getByRole('radio', { name: 'Both ways' }).check();
+    await until(page, "state.settings.value.mode === 'bidirectional'");
+    await untilReady(page);
+    const { notes, turns } = await readState(page);
+    expect(notes.join(' ')).toContain('The conversation was computed again');
+    expect(turns).toHaveLength(3);
+    const turn = await ask(page, 'What did Gus find?');
+    expect(turn.result).toMatchObject({ turn: 4 });
+    expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
+  });
+
+  test('is untouched by what goes with each question', async () => {
+    const { page } = opened;
+    const held = () => page.evaluate('kvferry.state.drawn.decode.value.stats.value.heldRequests');
+    const before = await held();
+    expect(before).toBeGreaterThan(0);
+    await page.evaluate('kvferry.actions.configure({ temperature: 0.5, maxTokens: 20 })');
+    expect((await readState(page)).settings).toMatchObject({ temperature: 0.5, maxTokens: 20 });
+    expect(await held()).toBe(before);
+    await page.evaluate('kvferry.actions.configure({ temperature: 0, maxTokens: 64 })');
+  });
+
+  test('says of a freed block what was in it, and from which turn', async () => {
+    const { page } = opened;
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve, 1500))');
+    const free = (await page.evaluate(
+      "kvferry.state.drawn.prefill.value.blocks.value.filter((block) => block.state === 'free' && block.tokens > 0)",
+    )) as { text: string; turn: number }[];
+    expect(free.length).toBeGreaterThan(0);
+    expect(free.every(({ text, turn }) => text !== null && turn >= 1)).toBe(true);
+    // The newest turn's blocks are known for it, whatever lay there before.
+    expect(Math.max(...free.map(({ turn }) => turn))).toBe(4);
+  });
+
+  test('follows its newest turn after a question that fills the view', async () => {
+    const { page } = opened;
+    await ask(page, 'word '.repeat(60).trim());
+    const below = await page
+      .locator('.chat-turns')
+      .evaluate((list) => list.scrollHeight - list.scrollTop - list.clientHeight);
+    expect(below).toBeLessThan(8);
+  });
+
+  test('breaks a word that is longer than a line', async () => {
+    const { page } = opened;
+    await ask(page, 'x'.repeat(120));
+    const over = await page.locator('.chat-turns').evaluate((list) => list.scrollWidth - list.clientWidth);
+    expect(over).toBe(0);
+  });
+
+  test('nothing went wrong on the console, and nothing was asked for in vain', () => {
+    expect(opened.errors).toEqual([]);
+  });
+});
+
+test('a history that was rewritten is seen so: in the chat, in the blocks, in the headline', async () => {
+  const { page } = await open('#lesson=8');
+  await ask(page, 'My name is Ada and my boat is mira.');
+  await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
+  const chat = page.getByRole('region', { name: 'Conversation' });
+  expect(await chat.locator('del').first().innerText()).toBe('mira');
+  expect(await chat.locator('ins').first().innerText()).toBe('luna');
+  const turn = await ask(page, 'What is my boat?');
+  expect(turn.answer).toContain('mira');
+  const story = page.getByRole('region', { name: 'What happens now' });
+  expect(await story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
+  await page.evaluate('kvferry.actions.begin({ tokenCheck: true })');
+  await untilReady(page);
+  await ask(page, 'My name is Ada and my boat is mira.');
+  await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
+  expect((await ask(page, 'What is my boat?')).answer).toContain('luna');
+  expect(await story.innerText()).not.toContain('Wrong KV');
+});
+
+describe('the address', () => {
+  test('a link that cannot be meant keeps the default, and the page runs', async () => {
+    const { page } = await open('#link=fast&model=nano&turns=0');
+    const { settings, notes } = await readState(page);
+    expect(settings).toMatchObject({ link: null });
+    expect(notes.join(' ')).toContain("link to 'fast': wanted nvlink");
+  });
+
+  test('a lesson in it is set up, and nothing is ticked before it was done', async () => {
+    const { page } = await open('#lesson=8');
+    const { settings, turns } = await readState(page);
+    expect(settings).toMatchObject({ lesson: 8, tokenCheck: false, threshold: 0, turns: 0 });
+    expect(turns).toEqual([]);
+    for (const lesson of [1, 7]) {
+      const { page: other } = await open(`#lesson=${lesson}`);
+      const seen = await other.locator('.lesson-task[data-seen="true"]').count();
+      expect(seen).toBe(0);
+    }
+  });
+
+  test('is not changed by the skip link, which goes to the engines', async () => {
+    const { page } = await open('#model=nano&mode=unidirectional&threshold=7&turns=0');
+    const before = page.url();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    expect(page.url()).toBe(before);
+    expect(await page.evaluate("document.activeElement.classList.contains('stage')")).toBe(true);
+    expect((await readState(page)).settings).toMatchObject({ mode: 'unidirectional', threshold: 7 });
+  });
+});
+
+test('a model that was dropped before a reload gives way to the shipped one, with a word', async () => {
+  const { page } = await open('#model=dropped+mine&turns=0');
+  const { settings, notes, alive } = await readState(page);
+  expect(settings).toMatchObject({ model: 'recall' });
+  expect(notes.join(' ')).toContain('drop them again');
+  expect(alive).toEqual({ prefill: true, decode: true });
+});
+
+test('on a phone each heading stands beside its own blocks', async () => {
+  const { page } = await openPage(browser, `${served.url}#model=nano&turns=0`, { width: 390, height: 844 });
+  await untilReady(page);
+  const top = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
+  const stage = await top('.engines .stage');
+  expect(await top('.engine-heading.is-p')).toBeLessThan(stage);
+  expect(await top('.engine-heading.is-d')).toBeGreaterThan(stage);
+});
+
+test('the wheel zooms the timeline under a pointer that was moved there', async () => {
+  const { page } = await open('#model=nano&turns=0');
+  await ask(page, 'Hello');
+  const timeline = page.locator('.timeline-canvas');
+  await timeline.scrollIntoViewIfNeeded();
+  const box = (await timeline.boundingBox())!;
+  await page.mouse.move(box.x + box.width / 2, box.y + 30);
+  await page.mouse.move(box.x + box.width / 2 + 5, box.y + 32);
+  const fit = page.getByRole('button', { name: 'to the first token' });
+  expect(await fit.getAttribute('aria-pressed')).toBe('true');
+  await page.mouse.wheel(0, -200);
+  await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
+});
+
+test('an emptied number field keeps what is in force', async () => {
+  const { page } = await open('#model=nano&turns=0');
+  const field = page.getByLabel("P's pool, blocks");
+  await field.fill('');
+  await field.blur();
+  expect(await field.inputValue()).toBe('64');
+  expect((await readState(page)).notes).toEqual([]);
+});
+
+test('says who reads and who writes, in each mode', async () => {
+  const { page } = await open('#model=nano&turns=0&mode=monolithic');
+  const heads = () => page.locator('.engine-heading').allInnerTexts();
+  expect((await heads())[0]).toContain('not used');
+  expect((await heads())[1]).toContain('reads the prompt and writes');
+  await ask(page, 'Hello');
+  const story = page.getByRole('region', { name: 'What happens now' });
+  expect(await story.innerText()).not.toContain('P ');
+});
