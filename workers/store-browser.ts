@@ -1,5 +1,6 @@
 /** Entry of a store's thread in a browser. */
 import { expose } from '../src/host/rpc.ts';
+import { privateFolder } from '../src/platform/browser/store-folder.ts';
 import { GOODBYE, type StoreWorkerStart } from '../src/platform/browser.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import { hostStore } from '../src/store/host.ts';
@@ -14,6 +15,7 @@ const exit = (): void => {
 
 self.addEventListener(
   'message',
-  ({ data }: MessageEvent<StoreWorkerStart>) => expose(hostStore({ clock: systemClock, exit }), data.port),
+  ({ data }: MessageEvent<StoreWorkerStart>) =>
+    expose(hostStore({ clock: systemClock, openFolder: privateFolder, exit }), data.port),
   { once: true },
 );

@@ -8,6 +8,7 @@ import { exportSpec } from './commands/export.ts';
 import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
 import { serveSpec } from './commands/serve.ts';
+import { storeSpec } from './commands/store.ts';
 import { sweepSpec } from './commands/sweep.ts';
 import { verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
@@ -23,6 +24,7 @@ const specs: readonly CommandSpec[] = [
   verifySpec,
   doctorSpec,
   exportSpec,
+  storeSpec,
 ];
 
 /** Never throws. `argv` is without the program's own name. */

@@ -30,6 +30,9 @@ const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
 /** `--conversation shipped`, and what recall talks about when nothing else is asked for. */
 export const SHIPPED = 'shipped';
 
+/** Memory of a store that was only given a folder. */
+const BESIDE_A_FOLDER = 64 * 2 ** 20;
+
 const MADE_CONVERSATION_KEYS = [
   'turns',
   'systemTokens',
@@ -77,6 +80,13 @@ export function parseRunConfig(
     for (const key of ['threshold', 'prefixCaching'] as const) {
       if (!given(key)) Object.assign(config, { [key]: SHIPPED_SETTINGS[key] });
     }
+  }
+  if (config.storeDir !== null) config.store ??= BESIDE_A_FOLDER;
+  for (const key of ['storeDirSize', 'storeTtl', 'storeWrite'] as const) {
+    if (given(key) && config.storeDir === null)
+      throw new ConfigError(
+        `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR`,
+      );
   }
   if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
   if (config.fleet !== null) refuseCounts(config, given, label);

@@ -75,6 +75,7 @@ export class EngineCluster implements Cluster {
     store: StoreThread | null,
   ) {
     this.#store = store;
+    store?.onTrouble((message) => this.#engineWatch.tell({ kind: 'store', message }));
     this.#options = options;
     this.#atStart = options;
     this.#engines = engines;
@@ -135,7 +136,7 @@ export class EngineCluster implements Cluster {
       throw text.reason;
     }
     if (engines.status === 'rejected') throw engines.reason;
-    const store = await startStore(platform, options, engines.value, wire);
+    const store = await startStore(platform, options, engines.value, files, wire);
     const info = describe(options, engines.value.all, text.value, clock.now() - begun);
     return new EngineCluster(options, engines.value, text.value, info, clock, client, policy, store);
   }
@@ -276,6 +277,7 @@ export class EngineCluster implements Cluster {
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
     return this.#engineWatch.listen((notice) => {
+      if (notice.kind === 'store') listener('', notice.message);
       if (notice.kind !== 'engine') return;
       const { engineId, event } = notice;
       if (event.kind === 'waiting') listener(event.requestId, `${engineId}: ${event.reason}`);

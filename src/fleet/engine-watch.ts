@@ -16,7 +16,9 @@ export type ClusterNotice =
   | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
   /** `replaces`: whose place it takes; null for one of the first. */
   | ({ kind: 'alive'; replaces: string | null } & OfEngine)
-  | ({ kind: 'dead'; message: string } & OfEngine);
+  | ({ kind: 'dead'; message: string } & OfEngine)
+  /** Something is wrong with the store; all goes on. One line. */
+  | { kind: 'store'; message: string };
 
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();

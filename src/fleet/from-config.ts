@@ -9,7 +9,7 @@ import type { Architecture } from '../model/types.ts';
 import { PIECE_BYTES } from '../model/weight-sizes.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
-import type { ClusterOptions } from './types.ts';
+import type { ClusterOptions, StoreOptions } from './types.ts';
 
 /** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
 const DEFAULT_MAX_MODEL_LEN = 8192;
@@ -81,7 +81,7 @@ export function clusterOptions(
     maxModelLen,
     connector: connector(config),
     handover: config.handover,
-    store: config.store === null ? null : { bytes: config.store, eviction: config.storeEviction },
+    store: storeOptions(config),
     routing: routingChoice(config, config.routing[0]!),
     signalAgeMs: config.signalAge,
     link: config.link === null ? null : parseLink(config.link),
@@ -92,6 +92,15 @@ export function clusterOptions(
     fault: null,
   };
   return options;
+}
+
+function storeOptions(config: RunConfig): StoreOptions | null {
+  const { store, storeEviction: eviction, storeDir, storeDirSize, storeTtl, storeWrite } = config;
+  if (store === null) return null;
+  const ttlMs = storeTtl === null ? null : storeTtl * 1000;
+  const folder =
+    storeDir === null ? null : { directory: storeDir, bytes: storeDirSize, ttlMs, ingestion: storeWrite };
+  return { bytes: store, eviction, folder };
 }
 
 /** One of those that `routing` lists. */

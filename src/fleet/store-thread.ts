@@ -1,12 +1,16 @@
 /** A store in a thread of its own: started beside the engines, connected to each, and done without when it ends. */
 import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import { EngineDeadError } from '../errors.ts';
-import { transfer, wrap } from '../host/rpc.ts';
-import type { Platform } from '../platform/types.ts';
+import { proxy, transfer, wrap } from '../host/rpc.ts';
+import { fingerprint } from '../model/fingerprint.ts';
+import { isPreset } from '../model/presets.ts';
+import type { FileSource, Platform } from '../platform/types.ts';
+import { namespaceOf } from '../store/block-file.ts';
 import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { EngineIdentity } from '../transport/types.ts';
 import type { EnginePool } from './engine-pool.ts';
+import { HASH_SEED } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
 
@@ -14,7 +18,9 @@ export class StoreThread {
   readonly #api: StoreApi;
   readonly #gone: Promise<void>;
   readonly #connected: ThreadEngine[] = [];
+  readonly #listeners = new Set<(message: string) => void>();
   #ended: string | null = null;
+  #closing = false;
 
   private constructor(api: StoreApi, gone: Promise<void>) {
     this.#api = api;
@@ -27,6 +33,7 @@ export class StoreThread {
     options: StoreOptions,
     identity: EngineIdentity,
     checksum: boolean,
+    namespace: string,
   ): Promise<StoreThread> {
     const thread = await platform.startStoreThread();
     let gone: () => void = () => {};
@@ -39,13 +46,22 @@ export class StoreThread {
     );
     thread.onExit((reason) => {
       store.#ended = reason;
+      if (!store.#closing) store.#tell(`the store ended (${reason}): requests go on without it`);
       for (const { serving } of store.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
       gone();
     });
     const { bytes, eviction } = options;
-    const start: StoreStart = { identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, checksum };
+    const folder = options.folder ? { ...options.folder, namespace } : null;
+    const start: StoreStart = {
+      ...{ identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, folder, checksum },
+    };
     try {
-      await store.#ask((api) => api.start(start));
+      await store.#ask((api) =>
+        api.start(
+          start,
+          proxy((message) => store.#tell(`store: ${message}`)),
+        ),
+      );
       if (store.ended !== null) throw new EngineDeadError(`the store ended as it began: ${store.ended}`);
     } catch (error) {
       await store.shutdown();
@@ -57,6 +73,11 @@ export class StoreThread {
   /** Why its thread is gone; null while it serves. */
   get ended(): string | null {
     return this.#ended;
+  }
+
+  /** Told, in one line each, what is wrong with it; all goes on. */
+  onTrouble(listener: (message: string) => void): void {
+    this.#listeners.add(listener);
   }
 
   async connect(engine: ThreadEngine, wire: EngineWire = plainWire): Promise<void> {
@@ -90,8 +111,13 @@ export class StoreThread {
   /** Resolves when its thread is gone. Safe to call twice. */
   async shutdown(): Promise<void> {
     if (this.#ended !== null) return;
+    this.#closing = true;
     void this.#api.shutdown().catch(() => {});
     await this.#gone;
+  }
+
+  #tell(message: string): void {
+    for (const listener of this.#listeners) listener(message);
   }
 
   /** null when its thread is gone, or goes before it answers: comlink alone would wait for ever. */
@@ -106,12 +132,15 @@ export async function startStore(
   platform: Platform,
   options: ClusterOptions,
   engines: EnginePool,
+  files: FileSource | null,
   wire?: EngineWire,
 ): Promise<StoreThread | null> {
   if (!options.store) return null;
   try {
-    const { identity } = engines.all[0]!.started;
-    const store = await StoreThread.start(platform, options.store, identity, options.checksum);
+    const { identity, adapter } = engines.all[0]!.started;
+    const weights = isPreset(options.model) || !files ? null : await fingerprint(files);
+    const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
+    const store = await StoreThread.start(platform, options.store, identity, options.checksum, namespace);
     for (const engine of engines.all) await store.connect(engine, wire);
     return store;
   } catch (error) {

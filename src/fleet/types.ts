@@ -18,6 +18,7 @@ import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
+import type { StoreFolderStart } from '../store/folder-below.ts';
 import type { StoreStats } from '../store/host.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
@@ -39,6 +40,8 @@ export interface StoreOptions {
   /** Of memory, for blocks. */
   bytes: number;
   eviction: EvictionName;
+  /** Below memory; null or absent: nothing. */
+  folder?: Omit<StoreFolderStart, 'namespace'> | null;
 }
 
 /** Tampers with what the named engine reads, to prove that wrong KV is noticed. */

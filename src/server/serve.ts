@@ -99,6 +99,7 @@ export async function startServer(
   cluster.onNotice((notice) => {
     if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
       options.log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
+    if (notice.kind === 'store') options.log.note(notice.message);
   });
   const end = async (graceMs: number) => {
     for (const { observability } of observed) observability.close();

@@ -2,10 +2,13 @@
 import type { EvictionName } from '../config/store.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
+import type { StoreFolder } from '../platform/types.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineIdentity, RemoteAddress } from '../transport/types.ts';
 import { ArenaMemory } from './arena.ts';
 import { BlockCatalog, type CatalogCounters } from './catalog.ts';
+import { FolderBelow, type StoreFolderStart } from './folder-below.ts';
+import type { TierCounters } from './folder-tier.ts';
 import { StoreService, type StoreServiceCounters } from './service.ts';
 
 export interface StoreStart {
@@ -14,6 +17,8 @@ export interface StoreStart {
   /** Of memory, for blocks. */
   bytes: number;
   eviction: EvictionName;
+  /** null: memory only. */
+  folder: StoreFolderStart | null;
   /** Compare a checksum of each chunk at both ends. */
   checksum: boolean;
 }
@@ -26,11 +31,14 @@ export interface StoreStats {
   /** Of all groups. */
   blockBytes: number;
   counters: CatalogCounters & StoreServiceCounters;
+  /** null: memory only. */
+  folder: { blocks: number; bytes: number; counters: TierCounters } | null;
 }
 
 /** Calls go over comlink. Every one may reject with a KvferryError. */
 export interface StoreApi {
-  start(start: StoreStart): Promise<void>;
+  /** `onTrouble`: one line for people, once of each kind. */
+  start(start: StoreStart, onTrouble: (message: string) => void): Promise<void>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   stats(): Promise<StoreStats>;
@@ -44,6 +52,7 @@ export interface StoreApi {
 
 export interface StoreHostDeps {
   clock: Clock;
+  openFolder: (directory: string) => Promise<StoreFolder>;
   /** Ends the thread; called once the answer to shutdown() had time to leave. */
   exit: () => void;
 }
@@ -52,6 +61,7 @@ interface Parts {
   transport: PeerTransport;
   catalog: BlockCatalog;
   service: StoreService;
+  lower: FolderBelow | null;
 }
 
 /** Blocks for which there is room. Throws ConfigError below one. */
@@ -64,19 +74,26 @@ function slotsIn(bytes: number, blockBytes: readonly number[]): number {
   );
 }
 
-export function hostStore({ clock, exit }: StoreHostDeps): StoreApi {
+export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi {
   let parts: Parts | null = null;
   const running = (): Parts => {
     if (!parts) throw new EngineDeadError('the store is not running: start it first');
     return parts;
   };
   return {
-    async start({ identity, bytes, eviction, checksum }) {
+    async start({ identity, bytes, eviction, folder, checksum }, onTrouble) {
       const slots = slotsIn(bytes, identity.blockBytes);
       const memory = new ArenaMemory(slots, identity.blockBytes);
+      const lower =
+        folder &&
+        (await FolderBelow.open(folder, memory, {
+          folder: await openFolder(folder.directory),
+          clock,
+          onTrouble,
+        }));
       const transport = createTransport({ identity, memory, clock, checksum });
-      const catalog = new BlockCatalog({ slots, eviction });
-      parts = { transport, catalog, service: new StoreService({ transport, catalog }) };
+      const catalog = new BlockCatalog({ slots, eviction, ...lower?.listeners });
+      parts = { transport, catalog, service: new StoreService({ transport, catalog, lower }), lower };
     },
 
     async addPeer(peer, port) {
@@ -90,13 +107,14 @@ export function hostStore({ clock, exit }: StoreHostDeps): StoreApi {
     },
 
     async stats() {
-      const { transport, catalog, service } = running();
+      const { transport, catalog, service, lower } = running();
       return {
         slots: catalog.slots,
         blocks: catalog.size,
         inUse: catalog.inUse,
         blockBytes: transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0),
         counters: { ...catalog.counters, ...service.counters },
+        folder: lower?.stats ?? null,
       };
     },
 
@@ -110,6 +128,7 @@ export function hostStore({ clock, exit }: StoreHostDeps): StoreApi {
 
     async shutdown() {
       parts?.transport.close();
+      if (parts?.lower) await parts.lower.end(parts.catalog);
       parts = null;
       exit();
     },

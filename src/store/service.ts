@@ -17,6 +17,17 @@ import type { BlockCatalog } from './catalog.ts';
 export interface StoreServiceDeps {
   transport: ServingTransport;
   catalog: BlockCatalog;
+  /** null or absent: there is memory only. */
+  lower?: LowerTier | null;
+}
+
+/** What lies below memory. Neither call rejects. */
+export interface LowerTier {
+  has(hash: BlockHash): boolean;
+  /** Into the block's slot; false: it did not come. */
+  load(hash: BlockHash, slot: number): Promise<boolean>;
+  /** A block came from an engine. */
+  stored(hash: BlockHash, slot: number): void;
 }
 
 export interface StoreServiceCounters {
@@ -46,6 +57,7 @@ export class StoreService {
   readonly counters: StoreServiceCounters = { offers: 0, taken: 0, known: 0, lost: 0, loads: 0 };
   readonly #transport: ServingTransport;
   readonly #catalog: BlockCatalog;
+  readonly #lower: LowerTier | null;
   readonly #engines = new Map<string, RemoteAddress>();
   readonly #leases = new Map<string, Lease>();
   /** By hash: who waits for a block that is being read. */
@@ -53,9 +65,10 @@ export class StoreService {
   /** READs of offers under way, by their engine. */
   readonly #reading = new Map<string, Set<AbortController>>();
 
-  constructor({ transport, catalog }: StoreServiceDeps) {
+  constructor({ transport, catalog, lower = null }: StoreServiceDeps) {
     this.#transport = transport;
     this.#catalog = catalog;
+    this.#lower = lower;
     transport.setHandlers({
       gate: this.#gate,
       streamGate: () => NOTHING_STREAMED,
@@ -88,15 +101,50 @@ export class StoreService {
   }
 
   async #lookup(from: string, { leaseId, hashes, wait }: StoreLookup): Promise<void> {
+    const kept = this.#lower ? await this.#raise(hashes, this.#lower) : [];
     if (wait) for (const hash of hashes) if (!(await this.#came(hash))) break;
     const found = hashes.slice(0, this.#catalog.lookup(hashes));
     const name = nameOf(from, leaseId);
     this.#endLease(name);
     const blockIds = this.#catalog.prepareLoad(found).map((slot) => slot + 1);
+    this.#catalog.completeLoad(kept);
     if (found.length > 0 && this.#engines.has(from))
       this.#leases.set(name, { readerId: from, hashes: found, blockIds: new Set(blockIds) });
     else this.#catalog.completeLoad(found);
     this.#say(from, { kind: 'store_found', leaseId, blockIds });
+  }
+
+  /** Brings into memory what is below it, up to the first that is nowhere; returns what is kept there until all has come. */
+  async #raise(hashes: readonly BlockHash[], lower: LowerTier): Promise<BlockHash[]> {
+    const kept: BlockHash[] = [];
+    const raising: Promise<void>[] = [];
+    for (const hash of hashes) {
+      const state = this.#catalog.state(hash);
+      if (state === 'ready') {
+        this.#catalog.prepareLoad([hash]);
+        kept.push(hash);
+      } else if (state === 'coming') raising.push(this.#came(hash).then(() => {}));
+      else {
+        const slot = lower.has(hash) ? this.#catalog.prepareStore(hash) : null;
+        if (slot === null) break;
+        raising.push(this.#load(hash, slot, lower, kept));
+      }
+    }
+    await Promise.all(raising);
+    return kept;
+  }
+
+  async #load(hash: BlockHash, slot: number, lower: LowerTier, kept: BlockHash[]): Promise<void> {
+    const came = await lower.load(hash, slot);
+    this.#catalog.completeStore(hash, came);
+    if (came) this.#catalog.prepareLoad([hash]);
+    if (came) kept.push(hash);
+    this.#cameOrNot(hash);
+  }
+
+  #cameOrNot(hash: BlockHash): void {
+    for (const resolve of this.#waiting.get(hash) ?? []) resolve();
+    this.#waiting.delete(hash);
   }
 
   /** Whether the block is there, once it is no longer on its way. */
@@ -127,10 +175,10 @@ export class StoreService {
     }
     let came = false;
     if (remote && taken.length > 0) came = await this.#read(remote, offerId, taken);
-    for (const { hash } of taken) {
+    for (const { hash, slot } of taken) {
       this.#catalog.completeStore(hash, came);
-      for (const resolve of this.#waiting.get(hash) ?? []) resolve();
-      this.#waiting.delete(hash);
+      if (came) this.#lower?.stored(hash, slot);
+      this.#cameOrNot(hash);
     }
     this.counters[came ? 'taken' : 'lost'] += taken.length;
     this.#say(from, { kind: 'store_taken', offerId, blocks: came ? taken.length : 0 });

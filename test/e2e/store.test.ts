@@ -1,7 +1,11 @@
 /** A store beside real engines: answers are those without one, bit for bit, whatever came from where. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import { converse, fingerprint, testOptions, withCluster } from './cluster-fixture.ts';
 
 const store = { bytes: 2 ** 20, eviction: 's3fifo' } as const;
@@ -46,4 +50,31 @@ it.each(Object.entries(WAYS))('%s', async (_, options) => {
     if (options.connector!.name === 'MultiConnector')
       expect(engines.map(({ store: used }) => used!.twoHopBytes)).toEqual([0, 0]);
   });
+});
+
+it('a conversation goes on from the folder after a restart: blocks are loaded, and tokens equal', async () => {
+  const directory = path.join(await mkdtemp(path.join(tmpdir(), 'kvferry-store-')), 'kv');
+  const folder = { directory, bytes: 2 ** 24, ttlMs: null, ingestion: 'ALL' as const };
+  const options = { ...WAYS['from the store and from each other'], store: { ...store, folder } };
+  try {
+    const talk = () =>
+      withCluster(options, async (cluster) => {
+        const answers = await converse(cluster, 'c', 3);
+        return { answers, stats: await cluster.storeStats() };
+      });
+    const before = await talk();
+    expect(before.stats!.folder!.counters).toMatchObject({ read: 0, broken: 0 });
+    const after = await talk();
+    expect(fingerprint(after.answers)).toEqual(fingerprint(before.answers));
+    expect(after.stats!.folder!.counters.read).toBeGreaterThan(0);
+    // The first prompt has 21 tokens: its one whole block comes from the folder.
+    expect(after.answers[0]!.result.prompt.pulledTokens).toBe(16);
+    const broken = (await directoryFolder(directory).list()).find(({ name }) => name.endsWith('.kv'))!;
+    await writeFile(path.join(directory, broken.name), new Uint8Array(broken.bytes));
+    const mended = await talk();
+    expect(fingerprint(mended.answers)).toEqual(fingerprint(before.answers));
+    expect(mended.stats!.folder!.counters.broken).toBe(1);
+  } finally {
+    await rm(path.dirname(directory), { recursive: true, force: true });
+  }
 });
