@@ -10,6 +10,7 @@ import {
   savings,
   storeUse,
   THROTTLED,
+  windowSavings,
 } from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { Output } from './deps.ts';
@@ -67,6 +68,8 @@ export function printReport(
   print(['']);
   const saved = savings(report);
   if (saved) say(saved, c.bold);
+  const windows = windowSavings(report);
+  if (windows) say(windows, c.bold);
   const stored = storeUse(report);
   if (stored) say(stored);
   const { agree, sentence } = agreement(report);

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { parsedJson } from './cluster-schema.ts';
-import { didYouMean, time } from './fields.ts';
+import { didYouMean, flag, time } from './fields.ts';
 
 export const ROUTING_NAMES = [
   'round-robin',
@@ -100,5 +100,14 @@ export const routing = {
     description:
       "How old what a policy knows of the engines' load and caches is, as a scraped metric would be; 0: as it is now.",
     value: 'TIME',
+  }),
+};
+
+/** What is told of decisions; none is changed by it. */
+export const explaining = {
+  explainRouting: flag().default(false).meta({
+    description:
+      'Print each routing decision: who could have served, what was known of each, who was chosen and why, and what came of it.',
+    value: null,
   }),
 };

@@ -4,6 +4,7 @@
  * vLLM's. What follows from several settings together is run.ts.
  */
 import { z } from 'zod';
+import { scaling } from './autoscale.ts';
 import { bench, endpoint, measuring } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
 import {
@@ -19,7 +20,7 @@ import {
 } from './fields.ts';
 import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
-import { routing } from './routing.ts';
+import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { store } from './store-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
@@ -194,6 +195,7 @@ const fieldGroups = {
   endpoint,
   sweep,
   serving,
+  scaling,
   calibration,
   costs,
   audit,
@@ -203,6 +205,7 @@ const fieldGroups = {
   outputs,
   recording,
   tracing,
+  explaining,
   general,
 } as const;
 
@@ -223,7 +226,7 @@ export type RunKey = keyof RunConfig;
 /** Where results go and what is shown of them. Reports leave these out, and no baseline asks for them. */
 const outputKeys = new Set([
   'csv',
-  ...[pages, junit, outputs, recording, tracing, general].flatMap((group) => Object.keys(group)),
+  ...[pages, junit, outputs, recording, tracing, explaining, general].flatMap((group) => Object.keys(group)),
 ]);
 
 /** Whether what is served and measured can change by it; what is unknown here may. */

@@ -83,7 +83,8 @@ export function parseRunConfig(
   }
   if (config.storeDir !== null) config.store ??= BESIDE_A_FOLDER;
   for (const key of ['storeDirSize', 'storeTtl', 'storeWrite'] as const) {
-    if (given(key) && config.storeDir === null)
+    const unusual = config[key] !== runConfigSchema.shape[key].parse(undefined);
+    if (given(key) && unusual && config.storeDir === null)
       throw new ConfigError(
         `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR`,
       );

@@ -7,6 +7,7 @@ import { ConfigError } from '../errors.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
 import { PIECE_BYTES } from '../model/weight-sizes.ts';
+import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
@@ -84,6 +85,7 @@ export function clusterOptions(
     store: storeOptions(config),
     routing: routingChoice(config, config.routing[0]!),
     signalAgeMs: config.signalAge,
+    drain: { drain: config.drain, holdsMs: config.drainTimeout },
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
     autotune: config.autotune,
@@ -144,4 +146,26 @@ function connector(config: RunConfig): ConnectorConfig {
       ? { composition: 'compose', names: [...names, 'OffloadingConnector'] }
       : { composition: composition ?? 'first-hit', names },
   };
+}
+
+/** null: nobody decides but who asks. Throws ConfigError. */
+export function autoscaleChoice(config: RunConfig): AutoscaleChoice | null {
+  const { autoscale: name, autoscaleConfig, autoscaleInterval } = config;
+  if (name === null) return null;
+  const { rolesets } = fleetOf(config);
+  if (rolesets.length > 1)
+    throw new ConfigError(
+      `--autoscale does not know which of ${rolesets.length} rolesets to scale: give a fleet of one, or scale by POST /fleet/scale`,
+    );
+  const choice = {
+    name,
+    parameters: autoscaleConfig ?? {},
+    intervalMs: autoscaleInterval,
+    bounds: {
+      prefill: { min: config.minPrefill, max: config.maxPrefill },
+      decode: { min: config.minDecode, max: config.maxDecode },
+    },
+  };
+  autoscalerOf(choice);
+  return choice;
 }

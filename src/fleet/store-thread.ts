@@ -8,11 +8,15 @@ import type { FileSource, Platform } from '../platform/types.ts';
 import { namespaceOf } from '../store/block-file.ts';
 import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
+import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { HASH_SEED } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
+
+/** A modelled link lies between engines; the store is their own machine's memory. */
+const THIS_MACHINE: LinkSpec = { name: 'memory', bytesPerSecond: Number.POSITIVE_INFINITY, latencyMs: 0 };
 
 export class StoreThread {
   readonly #api: StoreApi;
@@ -84,7 +88,7 @@ export class StoreThread {
     if (this.#ended !== null) return;
     const [port1, port2] = wire(engine.address, STORE_ADDRESS);
     await Promise.all([
-      engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1])),
+      engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), THIS_MACHINE),
       this.#api.addPeer(engine.address, transfer(port2, [port2])),
     ]);
     this.#connected.push(engine);

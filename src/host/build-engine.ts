@@ -84,7 +84,6 @@ export async function buildEngine(
       ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
       clock,
       link: start.link,
-      peerLinks: start.peerLinks,
       checksum: start.checksum,
       enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,

@@ -22,7 +22,7 @@ import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
-import type { LinkSpec, PeerLink } from '../transport/link.ts';
+import type { LinkSpec } from '../transport/link.ts';
 import type { BlockPair, EngineIdentity, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
@@ -34,8 +34,6 @@ export interface EngineStart {
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
-  /** To some peers, in place of `link`. */
-  peerLinks: readonly PeerLink[];
   checksum: boolean;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
@@ -86,7 +84,8 @@ export interface EngineBlocks {
 /** What serving takes. Every call may reject with a KvferryError. */
 export interface ServingApi {
   start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
-  addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
+  /** `link`: to this peer, in place of the engine's; null: the engine's. */
+  addPeer(peer: RemoteAddress, port: MessagePort, link: LinkSpec | null): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   /** sentMs: when it was sent, on the shared clock. */
   addRequest(request: EngineRequest, sentMs: number): Promise<void>;

@@ -1,5 +1,5 @@
 /** The browser half of the platform: module workers, navigator.gpu, models as blobs. */
-import { AdapterError, InternalError } from '../errors.ts';
+import { AdapterError, ConfigError, InternalError } from '../errors.ts';
 import { blobSource, type ModelFiles } from './browser/blobs.ts';
 import type { EngineThread, Platform } from './types.ts';
 
@@ -9,10 +9,7 @@ export interface WorkerStart {
   models: ReadonlyMap<string, ModelFiles>;
 }
 
-/** What a new store's worker is sent first. */
-export type StoreWorkerStart = Pick<WorkerStart, 'port'>;
-
-/** What an engine's, or a store's, worker says last. */
+/** What an engine's worker says last. */
 export const GOODBYE = 'closed';
 
 /**
@@ -50,27 +47,22 @@ export function browserPlatform(
 
     freeMemory: () => null,
 
-    startEngineThread: async (name) => {
-      const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
-        type: 'module',
-        name,
-      });
-      return threadOf(worker, { models });
-    },
+    startEngineThread: async (name) => startWorker(name, models),
 
-    startStoreThread: async () => {
-      const worker = new Worker(new URL('../../workers/store-browser.ts', import.meta.url), {
-        type: 'module',
-        name: 'store',
-      });
-      return threadOf(worker, {});
+    async startStoreThread() {
+      throw new ConfigError('there is no store in a browser yet: leave it out');
     },
   };
 }
 
-function threadOf(worker: Worker, rest: Omit<WorkerStart, 'port'> | object): EngineThread {
+function startWorker(name: string, models: ReadonlyMap<string, ModelFiles>): EngineThread {
   const { port1, port2 } = new MessageChannel();
-  worker.postMessage({ ...rest, port: port2 }, [port2]);
+  const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
+    type: 'module',
+    name,
+  });
+  const start: WorkerStart = { port: port2, models };
+  worker.postMessage(start, [port2]);
   return {
     port: port1,
     onExit(listener) {

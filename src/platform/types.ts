@@ -19,7 +19,7 @@ export interface StoreFile {
   modifiedMs: number;
 }
 
-/** Where a store keeps files: a directory, or a browser's private file system. Any call may reject. */
+/** Where a store keeps files. Any call may reject. */
 export interface StoreFolder {
   /** For messages. */
   readonly location: string;
@@ -56,6 +56,6 @@ export interface Platform {
   /** Bytes that engines can still take; null where nobody knows, as on a GPU with memory of its own. */
   freeMemory(): number | null;
   startEngineThread(name: string): Promise<EngineThread>;
-  /** For a store: it needs no GPU. */
+  /** For a store: it needs no GPU. Throws ConfigError where there can be none. */
   startStoreThread(): Promise<EngineThread>;
 }

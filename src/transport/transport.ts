@@ -7,7 +7,7 @@ import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { HolderHalf } from './holder.ts';
-import type { LinkSpec, PeerLink } from './link.ts';
+import type { LinkSpec } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
 import { Peer } from './peer.ts';
 import { ReaderHalf } from './reader.ts';
@@ -36,8 +36,6 @@ export interface TransportDeps {
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
   link?: LinkSpec | null;
-  /** To some peers, in place of `link`. */
-  peerLinks?: readonly PeerLink[];
   /** Largest chunk; at least one block is sent. Default 1 MiB. */
   chunkBytes?: number;
   /** Chunks in the slab at once, in each direction of a pair. Default 4. */
@@ -51,8 +49,11 @@ export interface TransportDeps {
 }
 
 export interface PeerTransport extends ServingTransport {
-  /** Takes the port over. An earlier peer at this (host, port) is ended first; the new one shakes hands anew. */
-  addPeer(port: MessagePort, address: RemoteAddress): void;
+  /**
+   * Takes the port over. An earlier peer at this (host, port) is ended first; the new one shakes hands anew. `ownLink`: to
+   * this one, in place of the others'.
+   */
+  addPeer(port: MessagePort, address: RemoteAddress, ownLink?: LinkSpec | null): void;
   /** Ends every transfer with this engine as 'dead' at once. Later reads from it are 'dead' too. */
   peerDied(engineId: string, reason?: string): void;
   /** From the next chunk on; to peers with a link of their own nothing changes. */
@@ -132,13 +133,12 @@ class MessagePortTransport implements PeerTransport {
     this.#link = link;
   }
 
-  addPeer(port: MessagePort, address: RemoteAddress): void {
+  addPeer(port: MessagePort, address: RemoteAddress, ownLink: LinkSpec | null = null): void {
     if (this.#closed) {
       port.close();
       return;
     }
     this.#peers.get(keyOf(address))?.end(`engine '${address.engineId}' was connected anew.`);
-    const ownLink = this.#deps.peerLinks?.find((peer) => peer.port === address.port)?.link;
     const peer = new Peer({
       port,
       address,

@@ -202,6 +202,10 @@ export class FakeCluster implements Cluster {
     return 0;
   }
 
+  async scale() {
+    return { joined: [], left: [] };
+  }
+
   onWaiting(): () => void {
     return () => {};
   }

@@ -4,6 +4,7 @@ import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { checkMemory, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
+import { linkBetween } from '../../src/fleet/seats.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
 
@@ -60,9 +61,10 @@ test('by a file: rolesets, pools of single engines, links of pairs', () => {
   expect(caches[0]).toMatchObject({ numBlocks: 64, enablePrefixCaching: false });
   expect(caches[1]).toMatchObject({ numBlocks: all.prefill.numBlocks, enablePrefixCaching: true });
   const at = (name: string) =>
-    starts({ fleet: file })
-      .find(({ core }) => core.engineId === name)!
-      .peerLinks.map(({ port, link }) => [port - 5600, link.name]);
+    specs.flatMap((other) => {
+      const link = linkBetween(all.fleet!, name, other.name);
+      return link && other.name !== name ? [[other.index, link.name]] : [];
+    });
   // On n1: prefill-0, prefill-1, decode-0 and decode-1 (ports 0, 1, 3, 4); on n2 the rest.
   expect(at('decode-0').toSorted()).toEqual([
     [0, 'nvlink'],

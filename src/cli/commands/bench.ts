@@ -24,6 +24,7 @@ export const benchSpec: CommandSpec = {
     'cluster',
     'store',
     'routing',
+    'explaining',
     'costs',
     'audit',
     'sampling',
