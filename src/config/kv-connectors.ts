@@ -42,6 +42,9 @@ export const offloadingExtraSchema = z
     error: 'block_size and blocks_per_chunk say the same: give one of them',
   });
 
+/** AIBrix's and LMCache's connectors have their settings from the environment (store-environment.ts). */
+export const fromEnvironmentSchema = z.strictObject({});
+
 /** How a MultiConnector's connectors share a load. first-hit is vLLM's. */
 export const COMPOSITIONS = ['first-hit', 'max-hit', 'compose'] as const;
 export type Composition = (typeof COMPOSITIONS)[number];

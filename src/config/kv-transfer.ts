@@ -7,6 +7,7 @@ import type { CostProfile } from './cost-profile.ts';
 import {
   COMPOSITIONS,
   type Composition,
+  fromEnvironmentSchema,
   type NixlExtra,
   nixlExtraSchema,
   type OffloadingExtra,
@@ -63,6 +64,11 @@ export const CONNECTOR_NAMES = [
   'NixlConnector',
   'NixlPullConnector',
   'OffloadingConnector',
+  'AIBrixOffloadingConnectorV1Type1',
+  'AIBrixOffloadingConnectorV1Type2',
+  'AIBrixOffloadingConnectorV1Type3',
+  'AIBrixPDReuseConnector',
+  'LMCacheConnectorV1',
   'MultiConnector',
 ] as const;
 export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
@@ -126,6 +132,12 @@ function extraSchemaOf(name: ConnectorName) {
       return nixlExtraSchema;
     case 'OffloadingConnector':
       return offloadingExtraSchema;
+    case 'AIBrixOffloadingConnectorV1Type1':
+    case 'AIBrixOffloadingConnectorV1Type2':
+    case 'AIBrixOffloadingConnectorV1Type3':
+    case 'AIBrixPDReuseConnector':
+    case 'LMCacheConnectorV1':
+      return fromEnvironmentSchema;
     case 'MultiConnector':
       return multiExtraSchema;
   }
@@ -151,7 +163,12 @@ export interface NamedConnectors {
   names: readonly SingleConnectorName[];
   /** null: it names none. */
   nixl: { given: Readonly<Record<string, unknown>>; extra: NixlExtra } | null;
-  offloading: { given: Readonly<Record<string, unknown>>; extra: OffloadingExtra } | null;
+  /** The one with a store, by its name. */
+  offloading: {
+    name: SingleConnectorName;
+    given: Readonly<Record<string, unknown>>;
+    extra: OffloadingExtra;
+  } | null;
 }
 
 export function namedConnectors(config: KvTransferConfig): NamedConnectors {
@@ -164,11 +181,15 @@ export function namedConnectors(config: KvTransferConfig): NamedConnectors {
     all.find(({ kv_connector }) => wanted(kv_connector))?.kv_connector_extra_config ?? null;
   const nixl = extraOf(isNixl);
   const offloading = extraOf((name) => !isNixl(name));
+  const storeName = all.find(({ kv_connector }) => !isNixl(kv_connector))?.kv_connector;
   return {
     composition: multi?.composition ?? null,
     names: all.map(({ kv_connector }) => kv_connector),
     nixl: nixl && { given: nixl, extra: nixlExtraSchema.parse(nixl) },
-    offloading: offloading && { given: offloading, extra: offloadingExtraSchema.parse(offloading) },
+    offloading:
+      offloading && storeName
+        ? { name: storeName, given: offloading, extra: offloadingExtraSchema.parse(offloading) }
+        : null,
   };
 }
 
@@ -208,6 +229,10 @@ export interface OffloadingConfig {
   promptOnly: boolean;
   /** P leaves its prompt in the store for D. */
   handsOver: boolean;
+  /** Loads of fewer tokens are computed instead. */
+  minLoadTokens: number;
+  /** When a request's blocks are offered: each as it is computed, or all when it ends. */
+  saves: 'blocks' | 'whole';
 }
 
 export const OFFLOADING_DEFAULTS: OffloadingConfig = {
@@ -216,6 +241,8 @@ export const OFFLOADING_DEFAULTS: OffloadingConfig = {
   maxTrackerSize: 64_000,
   promptOnly: true,
   handsOver: true,
+  minLoadTokens: 0,
+  saves: 'blocks',
 };
 
 /** Where a cluster's store is found by its engines; as with their own ports no socket is opened. vLLM's p2p tier has 5710. */

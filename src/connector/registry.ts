@@ -13,6 +13,11 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
     case 'NixlPullConnector':
       return createNixlConnector(config.nixl, deps);
     case 'OffloadingConnector':
+    case 'AIBrixOffloadingConnectorV1Type1':
+    case 'AIBrixOffloadingConnectorV1Type2':
+    case 'AIBrixOffloadingConnectorV1Type3':
+    case 'AIBrixPDReuseConnector':
+    case 'LMCacheConnectorV1':
       return createOffloadingConnector(config.offloading, deps);
     case 'MultiConnector': {
       const { composition, names } = config.multi ?? { composition: 'first-hit', names: ['NixlConnector'] };

@@ -96,6 +96,9 @@ export function clusterOptions(
   return options;
 }
 
+/** Tokens: LMCACHE_CHUNK_SIZE's default. */
+const LMCACHE_CHUNK = 256;
+
 function storeOptions(config: RunConfig): StoreOptions | null {
   const { store, storeEviction: eviction, storeDir, storeDirSize, storeTtl, storeWrite } = config;
   if (store === null) return null;
@@ -118,7 +121,10 @@ function connector(config: RunConfig): ConnectorConfig {
   // --store beside NIXL alone: what lies in the store is not sent again, and the rest still is.
   const added = config.store !== null && !offloading;
   const chunk = offloading?.extra ?? offloadingExtraSchema.parse({});
-  const chunkTokens = chunk.block_size ?? (chunk.blocks_per_chunk ?? 1) * blockSize;
+  const name = offloading?.name ?? 'OffloadingConnector';
+  const usual = name === 'LMCacheConnectorV1' ? Math.max(LMCACHE_CHUNK, blockSize) : blockSize;
+  const chunkTokens =
+    chunk.block_size ?? (chunk.blocks_per_chunk ? chunk.blocks_per_chunk * blockSize : usual);
   if (chunkTokens % blockSize !== 0) {
     throw new ConfigError(
       `block_size in --kv-transfer-config is ${chunkTokens} tokens and --block-size ${blockSize}: give a multiple of that`,
@@ -141,6 +147,9 @@ function connector(config: RunConfig): ConnectorConfig {
       maxTrackerSize: chunk.max_tracker_size,
       promptOnly: config.offloadPromptOnly,
       handsOver: nixl === null,
+      // AIBrix: max(8 engine blocks, a cache block), but for reuse between P and D.
+      minLoadTokens: name.startsWith('AIBrixOffloading') ? 8 * blockSize : 0,
+      saves: name === 'AIBrixOffloadingConnectorV1Type1' ? 'whole' : 'blocks',
     },
     multi: added
       ? { composition: 'compose', names: [...names, 'OffloadingConnector'] }

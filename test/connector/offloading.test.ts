@@ -102,6 +102,16 @@ describe('a store between P and D', () => {
     expect(cluster.p.promptOf('c-p')!.pulledTokens).toBe(63);
   });
 
+  it('saves a request whole when it ends, where told so, and computes loads that are too short', async () => {
+    const cluster = clusterWith({ saves: 'whole', minLoadTokens: 64 });
+    await serve(cluster, 'a', tokens(70));
+    expect(cluster.store!.service.counters).toMatchObject({ offers: 1, taken: 4 });
+    expect(cluster.d.promptOf('a-d')!.pulledTokens).toBe(64);
+    await serve(cluster, 'b', tokens(40, 3));
+    expect(split(cluster.d.promptOf('b-d')!)).toEqual([0, 0, 40]);
+    expect(cluster.d.promptOf('b-d')!.noPull?.reason).toBe('32 < 64 tokens, the least that is loaded');
+  });
+
   it('loads whole chunks only, and no more than the request allows', async () => {
     const cluster = clusterWith({ blocksPerChunk: 3 });
     const prompt = tokens(90);

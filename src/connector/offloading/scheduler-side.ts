@@ -83,6 +83,11 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const most = Math.floor(mostTokens(request.kvTransferParams?.max_load_tokens) / blockSize);
     const chunks = Math.floor(Math.min(found.length, most) / config.blocksPerChunk);
     const tokens = chunks * config.blocksPerChunk * blockSize - numComputedTokens;
+    if (tokens > 0 && tokens < config.minLoadTokens)
+      return nothing({
+        by: 'policy',
+        reason: `${tokens} < ${config.minLoadTokens} tokens, the least that is loaded`,
+      });
     if (tokens > 0) return { tokens, noPull: null };
     if (found.length === 0) return nothing(null);
     return nothing({
@@ -122,6 +127,10 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   }
 
   requestComputed(request: ConnectorRequest, blockIds: BlockIds): void {
+    if (this.#deps.config.saves === 'blocks') this.#save(request, blockIds);
+  }
+
+  #save(request: ConnectorRequest, blockIds: BlockIds): void {
     const { requestId, numComputedTokens, promptTokenIds, kvTransferParams } = request;
     const tracked = this.#tracked.get(requestId);
     if (!tracked) return;
@@ -185,19 +194,20 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     }
   }
 
-  requestFinished(request: ConnectorRequest): {
-    delayFree: boolean;
-    kvTransferParams: KvTransferParams | null;
-  } {
+  requestFinished(
+    request: ConnectorRequest,
+    blockIds: BlockIds,
+  ): { delayFree: boolean; kvTransferParams: KvTransferParams | null } {
     const { requestId, status } = request;
     const tracked = this.#tracked.get(requestId);
+    const ended = status === 'finished_stopped' || status === 'finished_length_capped';
+    if (ended && this.#deps.config.saves === 'whole') this.#save(request, blockIds);
     this.#tracked.delete(requestId);
     if (!tracked) return { delayFree: false, kvTransferParams: null };
     if (tracked.leaseId) {
       this.#deps.answers.forget(tracked.leaseId);
       this.#released.push(tracked.leaseId);
     }
-    const ended = status === 'finished_stopped' || status === 'finished_length_capped';
     if (!ended) {
       this.#revoke(requestId);
       return { delayFree: false, kvTransferParams: null };
