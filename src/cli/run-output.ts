@@ -23,6 +23,7 @@ import {
   formatSeconds,
   plural,
   WIDTH,
+  withoutThreads,
 } from './format.ts';
 import { routingLines } from './routing-table.ts';
 import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
@@ -101,7 +102,9 @@ function startUpLine({ start_up }: Report): string {
     const name = !single ? engine_id : role === 'prefill' ? 'P' : 'D';
     return `${name} weights ${formatSeconds(load_ms)}, ${pipelines} shaders compiled in ${formatSeconds(compile_ms)}`;
   });
-  return `Start-up, in no figure below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).`;
+  const without = start_up.engines.filter(({ driver_threads }) => driver_threads === false);
+  const threads = without.length === 0 ? '' : ` ${withoutThreads(without.map(({ engine_id }) => engine_id))}`;
+  return `Start-up, in no figure below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).${threads}`;
 }
 
 function linkLine({ name, bytes_per_second, latency_ms }: NonNullable<Report['link']>): string {

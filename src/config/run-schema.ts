@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { scaling } from './autoscale.ts';
-import { bench, endpoint, measuring } from './bench-schema.ts';
+import { bench, endpoint, measuring, slo } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
 import {
   anyNumber,
@@ -22,8 +22,10 @@ import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
+import { simulation } from './simulate-schema.ts';
 import { store } from './store-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
+import { pacing, trace } from './trace-schema.ts';
 import { tracing } from './tracing.ts';
 
 /** The model and what it runs on. */
@@ -42,6 +44,11 @@ const machine = {
     description:
       'Measures once, before the first start, which forms of the matrix kernel are fastest, and keeps that in the user cache folder; no result changes by it. auto: on GPUs. again: measures anew.',
     value: 'auto|on|off|again',
+  }),
+  decodeDriverThreads: oneOf(['auto', 'on', 'off']).default('auto').meta({
+    description:
+      'Whether lavapipe computes with threads of its own in D: without, decode steps of small models are quicker and prefill is slower. P always has them. auto: off for models of less than 400 KB of weights a kernel, unless a mode is compared in which D prefills (monolithic, decode-local).',
+    value: 'auto|on|off',
   }),
   kvDtype: oneOf(['f16', 'f32'])
     .default('f16')
@@ -190,8 +197,12 @@ const fieldGroups = {
   sampling,
   modes,
   workload,
+  trace,
+  pacing,
   measuring,
   bench,
+  slo,
+  simulation,
   endpoint,
   sweep,
   serving,

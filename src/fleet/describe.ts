@@ -34,6 +34,7 @@ export function describe(
       loadMs: started.loadMs,
       compileMs: started.compileMs,
       pipelines: started.pipelines,
+      driverThreads: started.driverThreads,
     })),
     startMs,
     link: options.link,

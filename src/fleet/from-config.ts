@@ -6,8 +6,9 @@ import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
-import { PIECE_BYTES } from '../model/weight-sizes.ts';
+import { PIECE_BYTES, weightBytesADispatch } from '../model/weight-sizes.ts';
 import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry.ts';
+import { WAIT_30S } from '../router/scaling/drain.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
@@ -85,10 +86,11 @@ export function clusterOptions(
     store: storeOptions(config),
     routing: routingChoice(config, config.routing[0]!),
     signalAgeMs: config.signalAge,
-    drain: { drain: config.drain, holdsMs: config.drainTimeout },
+    drain: { drain: config.drain, holdsMs: config.drainTimeout ?? WAIT_30S.holdsMs },
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
     autotune: config.autotune,
+    decodeDriverThreads: decodeDriverThreads(config, architecture, software),
     keepLogits: false,
     poison: false,
     fault: null,
@@ -106,6 +108,17 @@ function storeOptions(config: RunConfig): StoreOptions | null {
   const folder =
     storeDir === null ? null : { directory: storeDir, bytes: storeDirSize, ttlMs, ingestion: storeWrite };
   return { bytes: store, eviction, folder };
+}
+
+/** Above, what a kernel computes takes longer than waking the threads that share it. */
+const MOST_BYTES_ALONE = 400_000;
+
+/** In what is compared with each other engines are alike: no mode whose D prefills is set back by a D made for decode. */
+function decodeDriverThreads(config: RunConfig, architecture: Architecture, software: boolean): boolean {
+  if (config.decodeDriverThreads !== 'auto') return config.decodeDriverThreads === 'on';
+  const prefills = config.mode.some((mode) => mode === 'monolithic' || mode === 'decode-local');
+  const small = weightBytesADispatch(architecture, config.weightDtype) < MOST_BYTES_ALONE;
+  return !(software && small && !prefills);
 }
 
 /** One of those that `routing` lists. */

@@ -4,6 +4,7 @@ import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
+import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
 
@@ -53,15 +54,22 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     core: engineCore(options, spec, engineIdOf(spec, life), mode),
     model: { name: options.model, weightSeed: options.weightSeed, weightDtype: options.weightDtype },
     layout: options.layout,
+    driverThreads: driverThreads(options, spec),
     compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
     checksum: options.checksum,
+    silenceMs: options.silenceMs ?? SILENCE_MS,
     sharedWeights: null,
     gemm: options.gemm?.choice ?? null,
     keepLogits: options.keepLogits,
     poison: options.poison,
     fault: faultOf(options.fault, spec.role),
   };
+}
+
+/** null where all engines' drivers are alike. */
+function driverThreads({ decodeDriverThreads = true }: ClusterOptions, spec: Seat): boolean | null {
+  return decodeDriverThreads ? null : spec.role === 'prefill' || spec.combined;
 }
 
 /** What an engine's policy is built from. */

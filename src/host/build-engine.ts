@@ -3,6 +3,7 @@
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { EngineCoreDeps } from '../engine/engine-core.ts';
 import type { Clock } from '../engine/types.ts';
+import { isLavapipe } from '../gpu/adapter-name.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
@@ -58,7 +59,7 @@ export async function buildEngine(
   const groups = kvGroups(architecture);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
     ...{ numBlocks, kvDtype, groups, layout: start.layout, keepLogits: start.keepLogits },
-    ...{ compileOrder: start.compileOrder, gemm: start.gemm },
+    ...{ compileOrder: start.compileOrder, gemm: start.gemm, driverThreads: start.driverThreads },
     limits: { ...core.scheduler, blockSize },
     clock,
     onSpan,
@@ -80,11 +81,13 @@ export async function buildEngine(
         blockBytes: kv.blockBytes,
       },
       factors,
-      memory: fault && fault !== 'flip-bit' ? withFault(kv, fault, tokenBytes) : kv,
+      memory:
+        fault && fault !== 'flip-bit' && fault !== 'short-window' ? withFault(kv, fault, tokenBytes) : kv,
       ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
       clock,
       link: start.link,
       checksum: start.checksum,
+      silenceMs: start.silenceMs,
       enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });
@@ -94,7 +97,7 @@ export async function buildEngine(
       runner,
       transport,
       eosTokenIds: architecture.eosTokenIds,
-      groups: groups.groups.map(({ spec }) => spec),
+      groups: groups.groups.map(({ spec }) => (start.fault === 'short-window' ? shorter(spec) : spec)),
       coreDeps: {
         executor: runner,
         clock,
@@ -111,6 +114,8 @@ export async function buildEngine(
         loadMs: weightsMs,
         compileMs,
         pipelines,
+        // The only driver that can be told.
+        driverThreads: start.driverThreads !== false || !isLavapipe(gpu.report),
       },
     };
   } catch (error) {
@@ -125,6 +130,9 @@ function memoryOf(runner: ModelRunner, gpu: GpuDevice, transport: PeerTransport)
   const counted = Object.values(budget).reduce((sum, bytes) => sum + bytes, 0);
   return { ...budget, other: gpu.bufferBytes - counted, shared: transport.slabBytes };
 }
+
+const shorter = (spec: KvCacheSpec): KvCacheSpec =>
+  spec.kind === 'full' ? spec : { ...spec, window: spec.window - 1 };
 
 /** What must be equal at both ends for a block to mean the same. */
 function hashFactors(

@@ -31,15 +31,20 @@ export interface EngineStart {
   /** Where engines that start together make their weights, once for all; null: this one makes its own. */
   sharedWeights: SharedArrayBuffer | null;
   layout: KvLayout;
+  /** Whether its driver may compute with threads of its own, where engines differ in that; null: they do not. */
+  driverThreads: boolean | null;
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
   checksum: boolean;
+  /** After which a peer that says nothing is asked anew. */
+  silenceMs: number;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
   keepLogits: boolean;
   poison: boolean;
-  fault: FaultKind | null;
+  /** 'short-window': its windows are one token shorter than the model's. */
+  fault: FaultKind | 'short-window' | null;
 }
 
 export interface EngineStarted {
@@ -54,6 +59,8 @@ export interface EngineStarted {
   loadMs: number;
   compileMs: number;
   pipelines: number;
+  /** Whether its driver computes with threads of its own. */
+  driverThreads: boolean;
 }
 
 export interface EngineStats extends EngineCoreStats {

@@ -277,6 +277,10 @@ export const reportSchema = z.strictObject({
           load_ms: ms.describe('Weights made or read, and uploaded.'),
           compile_ms: ms.describe('Shaders compiled and warmed up.'),
           pipelines: count,
+          driver_threads: z
+            .boolean()
+            .optional()
+            .describe('false: its software driver computes without threads of its own, which suits decode.'),
         }),
       ),
     })

@@ -57,6 +57,15 @@ export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
   return { total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer, largest };
 }
 
+/** Of a layer: norms, matrices, rope, attention, activation; and of what comes before and after the layers. */
+const LAYER_DISPATCHES = 9;
+const OTHER_DISPATCHES = 4;
+
+/** Bytes of weights that a dispatch of a decode step reads, on average. */
+export function weightBytesADispatch(a: Architecture, dtype: WeightDtype): number {
+  return weightSizes(a, dtype).total / (LAYER_DISPATCHES * a.numLayers + OTHER_DISPATCHES);
+}
+
 /** Throws AdapterError when the adapter has no room for the largest matrix. */
 export function checkLargestWeight(
   architecture: Architecture,

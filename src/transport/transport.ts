@@ -5,7 +5,9 @@
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
+import { DEFAULT_CHUNK_BYTES } from './chunks.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
+import { SILENCE_MS } from './deadlines.ts';
 import { HolderHalf } from './holder.ts';
 import type { LinkSpec } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
@@ -32,6 +34,8 @@ export interface TransportDeps {
   factors?: CompatibilityFactors | null;
   memory: BlockMemory;
   clock: Clock;
+  /** Milliseconds after which a peer that says nothing is asked anew. Default 20 s. */
+  silenceMs?: number;
   handlers?: Partial<TransportHandlers>;
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
@@ -70,7 +74,6 @@ export interface PeerTransport extends ServingTransport {
   slotsInUse(): number;
 }
 
-export const DEFAULT_CHUNK_BYTES = 2 ** 20;
 export const DEFAULT_SLOTS = 4;
 
 /** ConfigError when a number makes no sense or the memory cannot stage one block. */
@@ -250,6 +253,7 @@ class MessagePortTransport implements PeerTransport {
       own: { identity: this.identity, factors: this.#deps.factors ?? null },
       memory: this.#deps.memory,
       clock: this.#deps.clock,
+      silenceMs: this.#deps.silenceMs ?? SILENCE_MS,
       maxChunkBytes: this.#maxChunkBytes,
     };
   }

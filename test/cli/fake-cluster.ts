@@ -27,6 +27,7 @@ export class FakeCluster implements Cluster {
   closed = 0;
   ended: string[] = [];
   readonly options: ClusterOptions;
+  readonly engines = [];
   readonly #troubles: FakeTroubles;
   readonly #turns = new Map<string, number>();
   readonly #spanListeners = new Set<(span: Span) => void>();
@@ -46,6 +47,7 @@ export class FakeCluster implements Cluster {
       loadMs: 12,
       compileMs: 345,
       pipelines: 9,
+      driverThreads: true,
     }));
     this.info = {
       adapter: {

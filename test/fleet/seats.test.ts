@@ -200,3 +200,18 @@ test('weights are shared where a copy of them fits beside all, and more than one
   expect(sharedMemory(two, nano, total + byteLength - 1)).toBeNull();
   expect(sharedMemory(ofFile({ rolesets: [{ both: 1 }] }), nano, null)).toBeNull();
 });
+
+test('D goes without driver threads where its model is small and nothing it is compared with prefills on it', () => {
+  const drivers = (settings: object) => starts(settings).map(({ driverThreads }) => driverThreads);
+  const apart = [true, false];
+  expect(drivers({ mode: ['unidirectional', 'bidirectional'] })).toEqual(apart);
+  expect(drivers({ mode: ['bidirectional'], prefill: 2, decode: 2 })).toEqual([true, true, false, false]);
+  expect(drivers({ mode: ['monolithic', 'bidirectional'] })).toEqual([null, null]);
+  expect(drivers({ mode: ['bidirectional', 'decode-local'] })).toEqual([null, null]);
+  expect(drivers({ mode: ['monolithic'], decodeDriverThreads: 'off' })).toEqual(apart);
+  expect(drivers({ mode: ['bidirectional'], decodeDriverThreads: 'on' })).toEqual([null, null]);
+  const config = parseRunConfig({ model: 'nano', mode: ['bidirectional'] });
+  expect(clusterOptions(config, nano, false).decodeDriverThreads).toBe(true);
+  const large = presetArchitecture('smollm2-135m');
+  expect(clusterOptions(config, large, true).decodeDriverThreads).toBe(true);
+});

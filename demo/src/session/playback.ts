@@ -147,6 +147,13 @@ export class Playback {
     this.#show();
   }
 
+  /** To the end of the turn that is shown, or of the next one. */
+  stepTurn(): void {
+    this.pause();
+    this.#goTo(this.#events.turnEndAfter(this.#atMs) ?? Number.POSITIVE_INFINITY);
+    this.#show();
+  }
+
   #fallBehind(atMs: number): void {
     this.#follows = false;
     this.#playing = true;

@@ -113,6 +113,13 @@ export class Timeline {
     return beats.length > 0 ? Math.min(...beats) : null;
   }
 
+  turnEndAfter(atMs: number): number | null {
+    const ends = this.#turns
+      .map(({ endMs }) => endMs ?? Number.POSITIVE_INFINITY)
+      .filter((endMs) => endMs > atMs);
+    return ends.length > 0 ? Math.min(...ends) : null;
+  }
+
   #hear(event: SessionEvent): void {
     if (event.kind === 'turn_started') {
       const { turnId, conversation, atMs } = event;

@@ -76,7 +76,7 @@ class PageActions implements SessionActions {
   }
 
   async step(): Promise<void> {
-    if (this.#bench.replays) this.#bench.playback.step();
+    if (this.#bench.replays) this.#bench.playback.stepTurn();
     else await this.#talk.step();
   }
 

@@ -74,7 +74,7 @@ await runBench(async () => {
     const rows = results.map((one) => [
       one.way,
       spread(one.ttftMs),
-      spread(one.tpotMs),
+      median(one.tpotMs).toPrecision(3),
       ...[one.bytesPToD, one.bytesDToP, one.bytesFromStore, one.bytesToStore, one.twoHopBytes].map(formatMb),
       one.same ? 'equal' : 'DIFFER',
     ]);
@@ -83,7 +83,7 @@ await runBench(async () => {
       options,
       [
         `${architecture.name} on ${adapter.name}: ${SIZES.conversations} conversations of ${SIZES.turns} turns, 2 at a time; ${BLOCKS} blocks a pool`,
-        'mean TTFT of turns 2+ and TPOT, ms: median of rounds [least, most]; MB a round',
+        'TTFT of turns 2+, ms: mean of a round, median [least, most] of rounds; MB a round',
         ...renderTable([left('way'), ...right('TTFT', 'TPOT', ...heads), left('tokens')], rows, plainStyle),
       ],
       { sizes: SIZES, blocks: BLOCKS, adapter: adapter.name, results },
