@@ -249,7 +249,7 @@ describe('kvferry verify', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(JSON.parse(world.files.get('v.json') ?? '')).toMatchObject({ ok: true, model: 'nano' });
     // Each trial has a cluster of its own, and every one is closed.
-    expect(world.clusters).toHaveLength(12);
+    expect(world.clusters).toHaveLength(19);
     for (const { closed } of world.clusters) expect(closed).toBe(1);
   });
 
