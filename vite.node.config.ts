@@ -16,6 +16,7 @@ export default defineConfig({
       input: {
         kvferry: 'src/cli/main.ts',
         'engine-node': 'workers/engine-node.ts',
+        'store-node': 'workers/store-node.ts',
         'text-node': 'workers/text-node.ts',
         'probe-child': 'src/platform/node/probe-child.ts',
         'start-child': 'src/cli/bench/start/child.ts',

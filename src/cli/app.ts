@@ -10,6 +10,7 @@ import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
 import { serveSpec } from './commands/serve.ts';
 import { simulateSpec } from './commands/simulate.ts';
+import { storeSpec } from './commands/store.ts';
 import { sweepSpec } from './commands/sweep.ts';
 import { traceSpec } from './commands/trace.ts';
 import { verifySpec } from './commands/verify.ts';
@@ -29,6 +30,7 @@ const specs: readonly CommandSpec[] = [
   verifySpec,
   doctorSpec,
   exportSpec,
+  storeSpec,
 ];
 
 /** Never throws. `argv` is without the program's own name. */

@@ -221,6 +221,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     machine: 'Model and adapter',
     fleet: 'Fleet',
     cluster: 'Engines and transfers',
+    store: 'A store beside the engines',
     routing: 'Routing',
     explaining: 'Routing',
     sampling: 'Sampling',

@@ -3,6 +3,7 @@ import type { Seat } from '../fleet/seats.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { ReportSource } from '../lab/run-report.ts';
 import type { Engines, VerifyProviders } from '../lab/verify/types.ts';
+import type { StoreFolder } from '../platform/types.ts';
 import type { RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
@@ -63,6 +64,8 @@ export interface CliDeps extends ReportSource {
   /** Written as it comes. Throws ConfigError; a later failure is thrown by close(). */
   createTextFile(path: string): Promise<TextFile>;
   makeDirectory(path: string): Promise<void>;
+  /** Of a store; opens nothing yet. */
+  storeFolder(path: string): StoreFolder;
   /** Milliseconds. */
   now(): number;
   /** Resolves after so many milliseconds, or at once when the signal aborts. */

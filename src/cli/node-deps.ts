@@ -16,6 +16,7 @@ import { isPreset } from '../model/presets.ts';
 import { systemClock } from '../platform/clock.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
+import { directoryFolder } from '../platform/node/store-folder.ts';
 import { startTextThread } from '../platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
@@ -49,6 +50,7 @@ export async function nodeDeps(): Promise<CliDeps> {
         refuse('make the directory', directory, error),
       );
     },
+    storeFolder: directoryFolder,
     now: () => performance.now(),
     sleep: (ms, signal) => systemClock.sleep(ms, signal),
     today: () => new Date().toISOString(),

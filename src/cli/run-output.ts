@@ -8,6 +8,7 @@ import {
   isStreamed,
   STREAMED,
   savings,
+  storeUse,
   THROTTLED,
   windowSavings,
 } from '../report/verdict.ts';
@@ -70,6 +71,8 @@ export function printReport(
   if (saved) say(saved, c.bold);
   const windows = windowSavings(report);
   if (windows) say(windows, c.bold);
+  const stored = storeUse(report);
+  if (stored) say(stored);
   const { agree, sentence } = agreement(report);
   say(sentence, report.comparison === null ? c.yellow : agree ? c.green : c.red);
   say(recorderLine(report), c.dim);

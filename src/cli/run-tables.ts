@@ -38,18 +38,26 @@ export function turnTable(run: RunReport, style: TableStyle): string[] {
   const conversations = [...new Set(run.turns.map(({ conversation_id }) => conversation_id))];
   const sends = run.mode !== 'monolithic';
   const pulls = run.mode === 'bidirectional';
-  const columns = [...ACCOUNT, ...(sends ? moved('P→D') : []), ...(pulls ? moved('D→P') : [])];
+  // With a store there is no room for rates: --json has them.
+  const stores = run.summary.bytes_from_store !== undefined;
+  const columns = stores
+    ? [...ACCOUNT, ...packed('MB moved', 'P→D', 'D→P', 'store→P', 'store→D')]
+    : [...ACCOUNT, ...(sends ? moved('P→D') : []), ...(pulls ? moved('D→P') : [])];
   const shown = run.turns.slice(0, MOST_TURNS);
   const rows = shown.flatMap((turn): Row[] => {
     const number = conversations.indexOf(turn.conversation_id) + 1;
-    const { p_to_d, d_to_p } = turn.transfer;
+    const { p_to_d, d_to_p, store_to_p, store_to_d } = turn.transfer;
+    const rates = [
+      ...(sends ? [formatMb(p_to_d.bytes), formatGbps(p_to_d.gbps)] : []),
+      ...(pulls ? [formatMb(d_to_p.bytes), formatGbps(d_to_p.gbps)] : []),
+    ];
+    const bytes = [p_to_d, d_to_p, store_to_p, store_to_d].map((one) => formatMb(one?.bytes ?? 0));
     const row = [
       conversations.length === 1 ? String(turn.turn) : `${number}.${turn.turn}`,
       ...[turn.prompt_tokens, turn.local_hit_tokens, turn.pulled_tokens, turn.computed_tokens].map(String),
       formatMs(turn.ttft_ms),
       formatMs(turn.tpot_ms),
-      ...(sends ? [formatMb(p_to_d.bytes), formatGbps(p_to_d.gbps)] : []),
-      ...(pulls ? [formatMb(d_to_p.bytes), formatGbps(d_to_p.gbps)] : []),
+      ...(stores ? bytes : rates),
     ];
     const remarks: Row[] = [];
     if (pulls && turn.pulled_tokens === 0) remarks.push({ remark: `pulled nothing: ${whyNothing(turn)}` });
@@ -68,25 +76,27 @@ function whyNothing(turn: TurnReport): string {
 }
 
 export function summaryTable(runs: readonly RunReport[], style: TableStyle): string[] {
+  const stores = runs.some(({ summary }) => summary.bytes_from_store !== undefined);
   const columns: Column[] = [
     left('mode'),
-    ...packed('TTFT turn 1', 'mean', 'p50'),
-    ...packed('TTFT turns 2+', 'mean', 'p50'),
+    ...(stores ? [{ head: 'turn 1', group: 'TTFT' }] : packed('TTFT turn 1', 'mean', 'p50')),
+    ...(stores ? [{ head: 'later', group: 'TTFT', before: ' ' }] : packed('TTFT turns 2+', 'mean', 'p50')),
     { head: 'TPOT' },
     ...packed('prompt tokens', 'pulled', 'computed'),
-    ...packed('MB moved', 'P→D', 'D→P'),
+    ...packed('MB moved', 'P→D', 'D→P', ...(stores ? ['store→', '→store'] : [])),
   ];
   const rows = runs.map(({ mode, summary }) => [
     mode,
     formatMs(summary.ttft_first_turn_ms?.mean ?? null),
-    formatMs(summary.ttft_first_turn_ms?.p50 ?? null),
+    ...(stores ? [] : [formatMs(summary.ttft_first_turn_ms?.p50 ?? null)]),
     formatMs(summary.ttft_later_turns_ms?.mean ?? null),
-    formatMs(summary.ttft_later_turns_ms?.p50 ?? null),
+    ...(stores ? [] : [formatMs(summary.ttft_later_turns_ms?.p50 ?? null)]),
     formatMs(summary.tpot_ms?.mean ?? null),
     String(summary.pulled_tokens),
     String(summary.computed_tokens),
     formatMb(summary.bytes_p_to_d),
     formatMb(summary.bytes_d_to_p),
+    ...(stores ? [formatMb(summary.bytes_from_store ?? 0), formatMb(summary.bytes_to_store ?? 0)] : []),
   ]);
   return renderTable(columns, rows, style);
 }

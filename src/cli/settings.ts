@@ -1,6 +1,7 @@
 /** One configuration from the command line's options and a config file: an option wins over the file, the file over defaults. */
 import { parseJson } from '../config/fields.ts';
 import { optionName, parseRunConfig, type RunConfig, type RunKey } from '../config/run.ts';
+import { storeFromEnvironment } from '../config/store-environment.ts';
 import { ConfigError } from '../errors.ts';
 import type { CommandSpec, Lists } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
@@ -13,14 +14,18 @@ import type { CliDeps } from './deps.ts';
 export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   configFile: string | null,
-  deps: Pick<CliDeps, 'readTextFile'>,
+  deps: Pick<CliDeps, 'readTextFile' | 'environment'>,
   { lists: keys = [], defaults }: Pick<CommandSpec, 'lists' | 'defaults'>,
 ): Promise<{ config: RunConfig; lists: Lists }> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
     key in fromFile && !(key in options) ? `'${key}' in ${configFile}` : optionName(key);
   const asked: Record<string, unknown> = { ...fromFile, ...options };
-  const given = await withFiles({ ...defaults?.(asked), ...asked }, deps);
+  const own = await withFiles({ ...defaults?.(asked), ...asked }, deps);
+  const given: Record<string, unknown> = {
+    ...storeFromEnvironment(own.kvTransferConfig, deps.environment),
+    ...own,
+  };
   const lists: { [K in RunKey]?: unknown[] } = {};
   for (const key of keys) if (given[key] !== undefined) lists[key] = splitList(key, given[key]);
   const parseWith = (key: RunKey | null, value: unknown): RunConfig => {

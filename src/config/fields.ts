@@ -61,6 +61,25 @@ export function time(wanted: string, range: Range) {
   );
 }
 
+const BYTE_UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  ...Object.fromEntries(['k', 'm', 'g', 't'].flatMap((unit, i) => [[`${unit}b`, 1000 ** (i + 1)]])),
+  ...Object.fromEntries(['ki', 'mi', 'gi', 'ti'].flatMap((unit, i) => [[`${unit}b`, 1024 ** (i + 1)]])),
+};
+
+/** Bytes, of '64MiB', '1.5GB' or a plain number of them. */
+export function byteCount(wanted: string) {
+  return z.preprocess(
+    (value) => {
+      if (typeof value !== 'string') return value;
+      const [, number, unit = ''] = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/.exec(value.trim().toLowerCase()) ?? [];
+      const bytes = BYTE_UNITS[unit];
+      return number === undefined || bytes === undefined ? value : Math.round(Number(number) * bytes);
+    },
+    z.number({ error: wanted }).int({ error: wanted }).positive({ error: wanted }),
+  );
+}
+
 /** Whatever can be written: a number of a JSON file is taken as it would be typed. */
 export function text(wanted: string) {
   return z.preprocess(

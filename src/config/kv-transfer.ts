@@ -4,6 +4,16 @@
  */
 import { z } from 'zod';
 import type { CostProfile } from './cost-profile.ts';
+import {
+  COMPOSITIONS,
+  type Composition,
+  fromEnvironmentSchema,
+  type NixlExtra,
+  nixlExtraSchema,
+  type OffloadingExtra,
+  offloadingExtraSchema,
+  vllmFlag,
+} from './kv-connectors.ts';
 
 /**
  * What decides whether P pulls what D offers: vLLM's fixed threshold, predicted costs, or nothing (always, never).
@@ -36,6 +46,11 @@ export const kvTransferParamsSchema = z.looseObject({
   pull_policy: z.enum(PULL_POLICIES).nullish(),
   /** Ours, and the router's own: D reads P's blocks while P computes them. To P and to D; without remote_block_ids. */
   streamed: z.boolean().nullish(),
+  /** Ours: tokens that a store had before P began. */
+  remote_store_num_tokens: z.number().int().nonnegative().nullish(),
+  /** To a connector with a store: tokens of this request that it saves and loads at most; 0: none. */
+  max_offload_tokens: z.number().int().nonnegative().nullish(),
+  max_load_tokens: z.number().int().nonnegative().nullish(),
 });
 
 export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
@@ -44,36 +59,31 @@ export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
 export const isStreamedPrefill = (params: KvTransferParams | null): boolean =>
   params?.streamed === true && params.do_remote_decode;
 
-const vllmFlag = z.union([
-  z.boolean(),
-  z.enum(['True', 'False', 'true', 'false']).transform((s) => /true/i.test(s)),
-]);
-
-const extraConfigSchema = z.strictObject({
-  bidirectional_kv_xfer: vllmFlag.default(false),
-  kv_recompute_threshold: z.coerce.number().int().nonnegative().default(64),
-  /** Seconds D holds a finished request's blocks for P. */
-  decoder_kv_blocks_ttl: z.number().positive().default(480),
-  /** Seconds P holds blocks for D; renewed by heartbeats. */
-  kv_lease_duration: z.number().positive().default(30),
-  enforce_handshake_compat: vllmFlag.default(true),
-  /** Accepted and without meaning here: there is one transport, and the layout is an option of its own. */
-  backends: z.array(z.string()).optional(),
-  num_threads: z.number().int().optional(),
-  enable_cross_layers_blocks: vllmFlag.optional(),
-});
-
 /** Every connector that there is; src/connector/registry.ts says what makes each. */
-export const CONNECTOR_NAMES = ['NixlConnector', 'NixlPullConnector'] as const;
+export const CONNECTOR_NAMES = [
+  'NixlConnector',
+  'NixlPullConnector',
+  'OffloadingConnector',
+  'AIBrixOffloadingConnectorV1Type1',
+  'AIBrixOffloadingConnectorV1Type2',
+  'AIBrixOffloadingConnectorV1Type3',
+  'AIBrixPDReuseConnector',
+  'LMCacheConnectorV1',
+  'MultiConnector',
+] as const;
 export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
+/** What a MultiConnector can be made of. */
+export type SingleConnectorName = Exclude<ConnectorName, 'MultiConnector'>;
+const SINGLE_NAMES = CONNECTOR_NAMES.filter((name) => name !== 'MultiConnector') as [
+  SingleConnectorName,
+  ...SingleConnectorName[],
+];
 
-export const kvTransferConfigSchema = z.strictObject({
-  kv_connector: z.enum(CONNECTOR_NAMES).default('NixlConnector'),
+/** What is accepted beside a connector's name and its own settings; some of it without meaning here, as for NIXL itself. */
+const around = {
   engine_id: z.string().optional(),
   kv_role: z.enum(['kv_producer', 'kv_consumer', 'kv_both']).default('kv_both'),
   kv_load_failure_policy: z.enum(['fail', 'recompute']).default('fail'),
-  kv_connector_extra_config: extraConfigSchema.prefault({}),
-  /** Accepted and without meaning here, as for NIXL itself. */
   kv_buffer_device: z.enum(['cuda', 'cpu']).optional(),
   kv_buffer_size: z.number().optional(),
   kv_rank: z.number().int().nullish(),
@@ -81,15 +91,117 @@ export const kvTransferConfigSchema = z.strictObject({
   kv_ip: z.string().optional(),
   kv_port: z.number().int().optional(),
   enable_permute_local_kv: vllmFlag.optional(),
+};
+
+const extra = z.record(z.string(), z.unknown()).default({});
+
+const singleSchema = z
+  .strictObject({ kv_connector: z.enum(SINGLE_NAMES), ...around, kv_connector_extra_config: extra })
+  .superRefine(checkExtra);
+
+const isNixl = (name: ConnectorName): boolean => name === 'NixlConnector' || name === 'NixlPullConnector';
+
+const wantedConnectors =
+  'wanted a list, such as [{"kv_connector":"NixlConnector"},{"kv_connector":"OffloadingConnector"}]';
+
+const multiExtraSchema = z.strictObject({
+  connectors: z
+    .array(singleSchema, { error: wantedConnectors })
+    .min(1, { error: wantedConnectors })
+    .refine((list) => new Set(list.map(({ kv_connector }) => isNixl(kv_connector))).size === list.length, {
+      error: 'a list with at most one NixlConnector and one connector with a store',
+    }),
+  /** Ours. */
+  composition: z.enum(COMPOSITIONS).default('first-hit'),
 });
 
+export const kvTransferConfigSchema = z
+  .strictObject({
+    kv_connector: z.enum(CONNECTOR_NAMES).default('NixlConnector'),
+    ...around,
+    kv_connector_extra_config: extra,
+  })
+  .superRefine(checkExtra);
+
 export type KvTransferConfig = z.infer<typeof kvTransferConfigSchema>;
+
+function extraSchemaOf(name: ConnectorName) {
+  switch (name) {
+    case 'NixlConnector':
+    case 'NixlPullConnector':
+      return nixlExtraSchema;
+    case 'OffloadingConnector':
+      return offloadingExtraSchema;
+    case 'AIBrixOffloadingConnectorV1Type1':
+    case 'AIBrixOffloadingConnectorV1Type2':
+    case 'AIBrixOffloadingConnectorV1Type3':
+    case 'AIBrixPDReuseConnector':
+    case 'LMCacheConnectorV1':
+      return fromEnvironmentSchema;
+    case 'MultiConnector':
+      return multiExtraSchema;
+  }
+}
+
+/** Keys of a connector's own settings. */
+export const extraKeysOf = (name: unknown): string[] =>
+  Object.keys(extraSchemaOf(CONNECTOR_NAMES.find((known) => known === name) ?? 'NixlConnector').shape);
+
+function checkExtra(
+  config: { kv_connector: ConnectorName; kv_connector_extra_config: Record<string, unknown> },
+  context: z.RefinementCtx,
+): void {
+  const result = extraSchemaOf(config.kv_connector).safeParse(config.kv_connector_extra_config);
+  for (const { path, message, ...issue } of result.error?.issues ?? [])
+    context.addIssue({ ...issue, path: ['kv_connector_extra_config', ...path], message } as never);
+}
+
+/** What a configuration asks for, with every default: itself, or those in its list. Of one kind each but one counts. */
+export interface NamedConnectors {
+  /** Of the list; null: it names one alone. */
+  composition: Composition | null;
+  names: readonly SingleConnectorName[];
+  /** null: it names none. */
+  nixl: { given: Readonly<Record<string, unknown>>; extra: NixlExtra } | null;
+  /** The one with a store, by its name. */
+  offloading: {
+    name: SingleConnectorName;
+    given: Readonly<Record<string, unknown>>;
+    extra: OffloadingExtra;
+  } | null;
+}
+
+export function namedConnectors(config: KvTransferConfig): NamedConnectors {
+  const multi =
+    config.kv_connector === 'MultiConnector'
+      ? multiExtraSchema.parse(config.kv_connector_extra_config)
+      : null;
+  const all = multi?.connectors ?? [singleSchema.parse(config)];
+  const extraOf = (wanted: (name: ConnectorName) => boolean) =>
+    all.find(({ kv_connector }) => wanted(kv_connector))?.kv_connector_extra_config ?? null;
+  const nixl = extraOf(isNixl);
+  const offloading = extraOf((name) => !isNixl(name));
+  const storeName = all.find(({ kv_connector }) => !isNixl(kv_connector))?.kv_connector;
+  return {
+    composition: multi?.composition ?? null,
+    names: all.map(({ kv_connector }) => kv_connector),
+    nixl: nixl && { given: nixl, extra: nixlExtraSchema.parse(nixl) },
+    offloading:
+      offloading && storeName
+        ? { name: storeName, given: offloading, extra: offloadingExtraSchema.parse(offloading) }
+        : null,
+  };
+}
 
 /** In the units the code uses. Which connector is in force, and an object of its own for each that has settings. */
 export interface ConnectorConfig {
   name: ConnectorName;
   loadFailurePolicy: 'fail' | 'recompute';
   nixl: NixlConfig;
+  /** Absent: the defaults. */
+  offloading?: OffloadingConfig;
+  /** Of a MultiConnector. */
+  multi?: { composition: Composition; names: readonly SingleConnectorName[] };
 }
 
 export interface NixlConfig {
@@ -104,3 +216,34 @@ export interface NixlConfig {
   /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
   costProfile?: CostProfile | null;
 }
+
+/** vLLM's OffloadingConnector, in the units the code uses. */
+export interface OffloadingConfig {
+  /** Loads come in whole chunks of so many blocks. */
+  blocksPerChunk: number;
+  /** A block is saved when it was asked for so often; below 2 at once. */
+  storeThreshold: number;
+  /** Blocks whose askings are counted. */
+  maxTrackerSize: number;
+  /** What is generated is not saved. */
+  promptOnly: boolean;
+  /** P leaves its prompt in the store for D. */
+  handsOver: boolean;
+  /** Loads of fewer tokens are computed instead. */
+  minLoadTokens: number;
+  /** When a request's blocks are offered: each as it is computed, or all when it ends. */
+  saves: 'blocks' | 'whole';
+}
+
+export const OFFLOADING_DEFAULTS: OffloadingConfig = {
+  blocksPerChunk: 1,
+  storeThreshold: 0,
+  maxTrackerSize: 64_000,
+  promptOnly: true,
+  handsOver: true,
+  minLoadTokens: 0,
+  saves: 'blocks',
+};
+
+/** Where a cluster's store is found by its engines; as with their own ports no socket is opened. vLLM's p2p tier has 5710. */
+export const STORE_ADDRESS = { engineId: 'store', host: 'localhost', port: 5710 } as const;

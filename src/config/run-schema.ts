@@ -23,6 +23,7 @@ import { MODES, RUN_MODES } from './modes.ts';
 import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { simulation } from './simulate-schema.ts';
+import { store } from './store-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { pacing, trace } from './trace-schema.ts';
 import { tracing } from './tracing.ts';
@@ -191,6 +192,7 @@ const fieldGroups = {
   machine,
   fleet,
   cluster,
+  store,
   routing,
   sampling,
   modes,

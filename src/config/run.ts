@@ -7,7 +7,8 @@ import { ConfigError } from '../errors.ts';
 import { parsedJson } from './cluster-schema.ts';
 import { didYouMean, nearest } from './fields.ts';
 import { fleetFields } from './fleet-schema.ts';
-import { type KvTransferConfig, kvTransferConfigSchema } from './kv-transfer.ts';
+import type { NixlExtra } from './kv-connectors.ts';
+import { extraKeysOf, kvTransferConfigSchema, namedConnectors } from './kv-transfer.ts';
 import { type RunConfig, type RunKey, runConfigSchema, runKeys, SECRET_KEYS } from './run-schema.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
@@ -29,6 +30,9 @@ const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
 /** `--conversation shipped`, and what recall talks about when nothing else is asked for. */
 export const SHIPPED = 'shipped';
 
+/** Memory of a store that was only given a folder. */
+const BESIDE_A_FOLDER = 64 * 2 ** 20;
+
 const MADE_CONVERSATION_KEYS = [
   'turns',
   'systemTokens',
@@ -37,20 +41,11 @@ const MADE_CONVERSATION_KEYS = [
   'conversations',
 ] as const;
 
-/** Settings that --kv-transfer-config can carry too, by vLLM's name. */
-const TWICE: readonly { key: RunKey; vllm: string; read: (config: KvTransferConfig) => number | string }[] = [
-  {
-    key: 'threshold',
-    vllm: 'kv_recompute_threshold',
-    read: (c) => c.kv_connector_extra_config.kv_recompute_threshold,
-  },
-  {
-    key: 'ttl',
-    vllm: 'decoder_kv_blocks_ttl',
-    read: (c) => c.kv_connector_extra_config.decoder_kv_blocks_ttl,
-  },
-  { key: 'lease', vllm: 'kv_lease_duration', read: (c) => c.kv_connector_extra_config.kv_lease_duration },
-  { key: 'loadFailurePolicy', vllm: 'kv_load_failure_policy', read: (c) => c.kv_load_failure_policy },
+/** Settings of NIXL's that --kv-transfer-config can carry too, by vLLM's name. */
+const TWICE: readonly { key: RunKey; vllm: keyof NixlExtra }[] = [
+  { key: 'threshold', vllm: 'kv_recompute_threshold' },
+  { key: 'ttl', vllm: 'decoder_kv_blocks_ttl' },
+  { key: 'lease', vllm: 'kv_lease_duration' },
 ];
 
 export const kebab = (key: string): string => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -85,6 +80,14 @@ export function parseRunConfig(
     for (const key of ['threshold', 'prefixCaching'] as const) {
       if (!given(key)) Object.assign(config, { [key]: SHIPPED_SETTINGS[key] });
     }
+  }
+  if (config.storeDir !== null) config.store ??= BESIDE_A_FOLDER;
+  for (const key of ['storeDirSize', 'storeTtl', 'storeWrite'] as const) {
+    const unusual = config[key] !== runConfigSchema.shape[key].parse(undefined);
+    if (given(key) && unusual && config.storeDir === null)
+      throw new ConfigError(
+        `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR`,
+      );
   }
   if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
   if (config.fleet !== null) refuseCounts(config, given, label);
@@ -127,16 +130,31 @@ function mergeTransferConfig(
 ): void {
   const raw = config.kvTransferConfig!;
   const parsed = kvTransferConfigSchema.parse(raw);
-  const extra = (raw.kv_connector_extra_config ?? {}) as Record<string, unknown>;
-  for (const { key, vllm, read } of TWICE) {
-    if (raw[vllm] === undefined && extra[vllm] === undefined) continue;
-    const value = read(parsed);
+  const { nixl, offloading } = namedConnectors(parsed);
+  const merge = (key: RunKey, vllm: string, value: unknown): void => {
+    if (value === undefined) return;
     if (given(key) && config[key] !== value) {
       throw new ConfigError(
         `${label(key)} is ${config[key]} and ${vllm} in ${label('kvTransferConfig')} is ${value}: give one of them`,
       );
     }
     Object.assign(config, { [key]: value });
+  };
+  for (const { key, vllm } of TWICE) {
+    if (nixl && nixl.given[vllm] !== undefined) merge(key, vllm, nixl.extra[vllm]);
+  }
+  if (raw.kv_load_failure_policy !== undefined)
+    merge('loadFailurePolicy', 'kv_load_failure_policy', parsed.kv_load_failure_policy);
+  if (!offloading) return;
+  merge('store', 'cpu_bytes_to_use', offloading.extra.cpu_bytes_to_use);
+  if (offloading.given.eviction_policy !== undefined || !given('storeEviction'))
+    merge('storeEviction', 'eviction_policy', offloading.extra.eviction_policy);
+  if (offloading.given.offload_prompt_only !== undefined)
+    merge('offloadPromptOnly', 'offload_prompt_only', offloading.extra.offload_prompt_only);
+  if (config.store === null) {
+    throw new ConfigError(
+      `${label('kvTransferConfig')} names ${parsed.kv_connector} and no memory for its store: give cpu_bytes_to_use there, or ${label('store')} 64MiB`,
+    );
   }
 }
 
@@ -170,8 +188,8 @@ function sentence(issue: Issue, input: unknown, label: (key: string) => string):
     const known =
       key === 'fleet'
         ? fleetFields(issue.path.slice(1))
-        : inside === 'kv_connector_extra_config'
-          ? extraKeys
+        : issue.path.at(-1) === 'kv_connector_extra_config'
+          ? extraKeysOf(child(issue.path.slice(0, -1).reduce<unknown>(child, input), 'kv_connector'))
           : Object.keys(kvTransferConfigSchema.shape);
     return `${label(key)} has an unknown field '${unknown}'${inside ? ` in ${inside}` : ''}: wanted one of ${known.join(', ')}${didYouMean(unknown, known)}`;
   }
@@ -182,8 +200,6 @@ function sentence(issue: Issue, input: unknown, label: (key: string) => string):
   if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key)}`;
 }
-
-const extraKeys = Object.keys(kvTransferConfigSchema.shape.kv_connector_extra_config.unwrap().shape);
 
 /** A setting may be given as JSON text: what is inside is looked up there. */
 const child = (value: unknown, key: PropertyKey): unknown => {

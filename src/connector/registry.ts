@@ -1,7 +1,9 @@
 /** Connectors by vLLM's kv_connector: each has its folder, its settings in src/config/kv-transfer.ts, and its case here. */
 import { CONNECTOR_NAMES, type ConnectorConfig } from '../config/kv-transfer.ts';
 import { ConfigError } from '../errors.ts';
+import { createMultiConnector } from './multi/connector.ts';
 import { createNixlConnector } from './nixl/connector.ts';
+import { createOffloadingConnector } from './offloading/connector.ts';
 import type { ConnectorDeps, EngineConnector } from './types.ts';
 
 /** Both sides, for one engine. Throws ConfigError for a name that is not registered. */
@@ -10,6 +12,18 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
     case 'NixlConnector':
     case 'NixlPullConnector':
       return createNixlConnector(config.nixl, deps);
+    case 'OffloadingConnector':
+    case 'AIBrixOffloadingConnectorV1Type1':
+    case 'AIBrixOffloadingConnectorV1Type2':
+    case 'AIBrixOffloadingConnectorV1Type3':
+    case 'AIBrixPDReuseConnector':
+    case 'LMCacheConnectorV1':
+      return createOffloadingConnector(config.offloading, deps);
+    case 'MultiConnector': {
+      const { composition, names } = config.multi ?? { composition: 'first-hit', names: ['NixlConnector'] };
+      const makers = names.map((name) => (its: ConnectorDeps) => createConnector({ ...config, name }, its));
+      return createMultiConnector(composition, makers, deps);
+    }
     default:
       throw new ConfigError(
         `there is no KV connector '${config.name satisfies never}': wanted one of ${CONNECTOR_NAMES.join(', ')}`,

@@ -18,6 +18,31 @@ export interface EngineConnector extends KvConnector {
   readonly counters: Readonly<TransferCounters>;
   /** null: costs decide nothing. */
   readonly costAware: CostAwarePolicy | null;
+  /** Of connectors that save to a store and load from it. */
+  readonly store?: StoreUse;
+}
+
+export interface StoreUse {
+  readonly counters: Readonly<StoreCounters>;
+  /** Tokens of the request that the store had when it was asked; null: it was not. */
+  storedTokens(requestId: string): number | null;
+}
+
+export interface StoreCounters {
+  /** Loads that ended well, and what they brought. */
+  loads: number;
+  loadedTokens: number;
+  loadedBytes: number;
+  /** Loads that brought nothing: their tokens were computed. */
+  failedLoads: number;
+  /** Blocks that were offered, and those that the store read. */
+  offeredBlocks: number;
+  savedBlocks: number;
+  savedBytes: number;
+  /** Lookups that the store did not answer in time. */
+  unanswered: number;
+  /** Bytes that came to this engine by two hops in one turn, where one would have done. */
+  twoHopBytes: number;
 }
 
 export interface ReaderHolds extends ConnectorHolds {

@@ -36,6 +36,7 @@ import { Routings } from './routings.ts';
 import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
 import type { Seat } from './seats.ts';
 import { type ClusterParts, startParts } from './start.ts';
+import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
@@ -55,6 +56,7 @@ export class EngineCluster implements Cluster {
   #options: ClusterOptions;
   #atStart: ClusterOptions;
   readonly #engines: EnginePool;
+  readonly #store: StoreThread | null;
   readonly #text: TextModel;
   readonly #prompts: PromptBuilder;
   readonly #conversations: ConversationCache;
@@ -68,7 +70,9 @@ export class EngineCluster implements Cluster {
   #active = 0;
   #changing = 0;
 
-  private constructor({ options, pool, text, info, policy, clock, clientOf, freeMemory }: ClusterParts) {
+  private constructor(parts: ClusterParts) {
+    const { options, pool, text, info, policy, clock, clientOf, store, freeMemory } = parts;
+    this.#store = store;
     this.#options = options;
     this.#atStart = options;
     this.#engines = pool;
@@ -77,6 +81,7 @@ export class EngineCluster implements Cluster {
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
     const tell = (notice: ClusterNotice): void => this.#watches.engines.tell(notice);
+    store?.onTrouble((message) => tell({ kind: 'store', message }));
     this.#router = new Router({
       text,
       prompts: this.#prompts,
@@ -170,6 +175,7 @@ export class EngineCluster implements Cluster {
     try {
       await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
       await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
+      await this.#store?.clear();
     } finally {
       this.#changing--;
     }
@@ -202,6 +208,10 @@ export class EngineCluster implements Cluster {
     return this.#engines.each(({ inspection }) => inspection.stats());
   }
 
+  async storeStats() {
+    return (await this.#store?.stats()) ?? null;
+  }
+
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
     const tokenIds = await this.#prompts.build(query, conversation);
@@ -223,6 +233,7 @@ export class EngineCluster implements Cluster {
 
   async checkIntegrity(): Promise<void> {
     await this.#engines.each(({ inspection }) => inspection.checkIntegrity());
+    await this.#store?.checkIntegrity();
   }
 
   async setTiming(mode: TimingMode | null): Promise<boolean> {
@@ -266,7 +277,7 @@ export class EngineCluster implements Cluster {
   }
 
   async close(): Promise<void> {
-    await this.members.close();
+    await Promise.all([this.members.close(), this.#store?.shutdown()]);
   }
 
   /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
@@ -277,6 +288,7 @@ export class EngineCluster implements Cluster {
 
   async #joins(engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null): Promise<void> {
     await reconfigure(engine, spec, this.#options);
+    await this.#store?.connect(engine);
     this.#watches.joined(engine, replaced?.engineId ?? null, this.#clock.now());
     this.#routings.follow(engine);
   }

@@ -21,7 +21,9 @@ export type ClusterNotice =
   | ({ kind: 'alive'; replaces: string | null } & OfEngine)
   /** Not of one that was on its way out: that one is 'left'. */
   | ({ kind: 'dead'; message: string } & OfEngine)
-  | MembershipNotice;
+  | MembershipNotice
+  /** Something is wrong with the store; all goes on. One line. */
+  | { kind: 'store'; message: string };
 
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();

@@ -1,5 +1,6 @@
 /** From a user's configuration to a cluster's options: fills in what depends on the model and the adapter. */
-import { type ConnectorConfig, kvTransferConfigSchema } from '../config/kv-transfer.ts';
+import { offloadingExtraSchema } from '../config/kv-connectors.ts';
+import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '../config/kv-transfer.ts';
 import type { RoutingChoice } from '../config/routing.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
@@ -10,7 +11,7 @@ import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry
 import { WAIT_30S } from '../router/scaling/drain.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
-import type { ClusterOptions } from './types.ts';
+import type { ClusterOptions, StoreOptions } from './types.ts';
 
 /** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
 const DEFAULT_MAX_MODEL_LEN = 8192;
@@ -82,6 +83,7 @@ export function clusterOptions(
     maxModelLen,
     connector: connector(config),
     handover: config.handover,
+    store: storeOptions(config),
     routing: routingChoice(config, config.routing[0]!),
     signalAgeMs: config.signalAge,
     drain: { drain: config.drain, holdsMs: config.drainTimeout ?? WAIT_30S.holdsMs },
@@ -94,6 +96,18 @@ export function clusterOptions(
     fault: null,
   };
   return options;
+}
+
+/** Tokens: LMCACHE_CHUNK_SIZE's default. */
+const LMCACHE_CHUNK = 256;
+
+function storeOptions(config: RunConfig): StoreOptions | null {
+  const { store, storeEviction: eviction, storeDir, storeDirSize, storeTtl, storeWrite } = config;
+  if (store === null) return null;
+  const ttlMs = storeTtl === null ? null : storeTtl * 1000;
+  const folder =
+    storeDir === null ? null : { directory: storeDir, bytes: storeDirSize, ttlMs, ingestion: storeWrite };
+  return { bytes: store, eviction, folder };
 }
 
 /** Above, what a kernel computes takes longer than waking the threads that share it. */
@@ -115,18 +129,44 @@ export const routingChoice = ({ routingConfig }: RunConfig, name: string): Routi
 
 function connector(config: RunConfig): ConnectorConfig {
   const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
-  const extra = given.kv_connector_extra_config;
+  const { composition, names, nixl, offloading } = namedConnectors(given);
+  const { blockSize } = config;
+  // --store beside NIXL alone: what lies in the store is not sent again, and the rest still is.
+  const added = config.store !== null && !offloading;
+  const chunk = offloading?.extra ?? offloadingExtraSchema.parse({});
+  const name = offloading?.name ?? 'OffloadingConnector';
+  const usual = name === 'LMCacheConnectorV1' ? Math.max(LMCACHE_CHUNK, blockSize) : blockSize;
+  const chunkTokens =
+    chunk.block_size ?? (chunk.blocks_per_chunk ? chunk.blocks_per_chunk * blockSize : usual);
+  if (chunkTokens % blockSize !== 0) {
+    throw new ConfigError(
+      `block_size in --kv-transfer-config is ${chunkTokens} tokens and --block-size ${blockSize}: give a multiple of that`,
+    );
+  }
   return {
-    name: given.kv_connector,
+    name: added ? 'MultiConnector' : given.kv_connector,
     loadFailurePolicy: config.loadFailurePolicy,
     nixl: {
-      bidirectional: extra.bidirectional_kv_xfer,
+      bidirectional: nixl?.extra.bidirectional_kv_xfer ?? false,
       recomputeThreshold: config.threshold,
       decoderTtlMs: config.ttl * 1000,
       leaseMs: config.lease * 1000,
-      enforceHandshakeCompat: extra.enforce_handshake_compat,
+      enforceHandshakeCompat: nixl?.extra.enforce_handshake_compat ?? true,
       tokenCheck: config.tokenCheck,
     },
+    offloading: {
+      blocksPerChunk: chunkTokens / blockSize,
+      storeThreshold: chunk.store_threshold,
+      maxTrackerSize: chunk.max_tracker_size,
+      promptOnly: config.offloadPromptOnly,
+      handsOver: nixl === null,
+      // AIBrix: max(8 engine blocks, a cache block), but for reuse between P and D.
+      minLoadTokens: name.startsWith('AIBrixOffloading') ? 8 * blockSize : 0,
+      saves: name === 'AIBrixOffloadingConnectorV1Type1' ? 'whole' : 'blocks',
+    },
+    multi: added
+      ? { composition: 'compose', names: [...names, 'OffloadingConnector'] }
+      : { composition: composition ?? 'first-hit', names },
   };
 }
 

@@ -9,6 +9,7 @@ import { describe } from './describe.ts';
 import { EnginePool } from './engine-pool.ts';
 import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { type MadePolicy, policyOf } from './routing-in-force.ts';
+import { type StoreThread, startStore } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterInfo, ClusterOptions, ClusterSeams } from './types.ts';
 
@@ -21,6 +22,8 @@ export interface ClusterParts {
   clock: Clock;
   /** The engine as the router sees it: one client for each. */
   clientOf: (engine: ThreadEngine) => EngineClient;
+  /** null: none is wanted. */
+  store: StoreThread | null;
   /** Bytes that engines can take now; null: not known. */
   freeMemory: () => number | null;
 }
@@ -48,6 +51,7 @@ export async function startParts(
   }
   if (engines.status === 'rejected') throw engines.reason;
   const pool = engines.value;
+  const store = await startStore(platform, options, pool, files, wire);
   const info = describe(options, pool, text.value, clock.now() - begun);
   const clients = new WeakMap<ThreadEngine, EngineClient>();
   const clientOf = (engine: ThreadEngine): EngineClient => {
@@ -56,5 +60,5 @@ export async function startParts(
     return known;
   };
   const freeMemory = () => platform.freeMemory();
-  return { options, pool, text: text.value, info, policy, clock, clientOf, freeMemory };
+  return { options, pool, text: text.value, info, policy, clock, clientOf, store, freeMemory };
 }

@@ -1,4 +1,5 @@
 /** An engine in a thread of its own, as the router's EngineClient; beside it what starting, watching and measuring it take. */
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { Clock, EngineRequest } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
@@ -171,7 +172,9 @@ export class ThreadEngine implements EngineClient {
         }
         break;
       case 'transfer':
-        this.#streams.get(event.requestId)?.transfers.push(event.result);
+        this.#streams
+          .get(event.requestId)
+          ?.[event.remoteEngineId === STORE_ADDRESS.engineId ? 'loads' : 'transfers'].push(event.result);
         break;
       case 'spans':
         this.spanMessages++;

@@ -7,6 +7,7 @@ import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { RoutingChoice } from '../config/routing.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
+import type { EvictionName } from '../config/store.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { EngineBlocks, EngineStats } from '../host/engine-api.ts';
@@ -19,6 +20,8 @@ import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { DrainRule } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
+import type { StoreFolderStart } from '../store/folder-below.ts';
+import type { StoreStats } from '../store/host.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -33,6 +36,15 @@ export interface EngineOptions {
   count?: number;
   numBlocks: number;
   enablePrefixCaching: boolean;
+}
+
+/** A store of KV beside the engines. */
+export interface StoreOptions {
+  /** Of memory, for blocks. */
+  bytes: number;
+  eviction: EvictionName;
+  /** Below memory; null or absent: nothing. */
+  folder?: Omit<StoreFolderStart, 'namespace'> | null;
 }
 
 /** Tampers with what the named engine reads, to prove that wrong KV is noticed. */
@@ -69,6 +81,8 @@ export interface ClusterOptions {
   /** `bidirectional` is set by the mode. */
   connector: ConnectorConfig;
   handover: Handover;
+  /** null or absent: there is none. */
+  store?: StoreOptions | null;
   /** Absent: round robin. */
   routing?: RoutingChoice;
   /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
@@ -204,6 +218,8 @@ export interface Cluster {
   /** Releases what is held for the conversation and forgets it. */
   endConversation(conversationId: string): Promise<void>;
   stats(): Promise<readonly EngineStats[]>;
+  /** null: there is no store, or it ended. */
+  storeStats(): Promise<StoreStats | null>;
   /**
    * How much of a prompt each living engine has, in its prefix cache and in blocks that it holds. Schedules and runs
    * nothing. Throws RequestError when the query names no prompt.

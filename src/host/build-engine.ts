@@ -109,6 +109,7 @@ export async function buildEngine(
         adapter: gpu.report,
         memory: memoryOf(runner, gpu, transport),
         blockBytes: kv.blockBytes[0]!,
+        identity: transport.identity,
         parameters: countParameters(architecture),
         loadMs: weightsMs,
         compileMs,

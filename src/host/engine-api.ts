@@ -6,7 +6,7 @@ import type { KvLayout } from '../config/cluster-schema.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
-import type { TransferCounters } from '../connector/types.ts';
+import type { StoreCounters, TransferCounters } from '../connector/types.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
@@ -23,7 +23,7 @@ import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
+import type { BlockPair, EngineIdentity, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
   core: EngineCoreConfig;
@@ -52,6 +52,8 @@ export interface EngineStarted {
   /** Bytes by purpose: all on its device, and `shared` with its reader once the two have met. */
   memory: Record<string, number>;
   blockBytes: number;
+  /** What others must agree on to exchange blocks with it. */
+  identity: EngineIdentity;
   parameters: number;
   /** Milliseconds, side by side. */
   loadMs: number;
@@ -73,6 +75,8 @@ export interface EngineStats extends EngineCoreStats {
   holdUse: { prefill: HoldUse; decode: HoldUse } | null;
   /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
   transfers: TransferCounters | null;
+  /** Of what it saved to a store and loaded from it, since then; null or absent: it has none. */
+  store?: StoreCounters | null;
 }
 
 export interface EngineBlocks {

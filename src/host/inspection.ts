@@ -27,6 +27,7 @@ export class EngineInspection implements InspectionApi {
       ...(connector?.costAware ? { costs: connector.costAware.costs() } : {}),
       holdUse: connector?.holds?.use() ?? null,
       transfers: connector ? { ...connector.counters } : null,
+      store: connector?.store ? { ...connector.store.counters } : null,
     };
   }
 

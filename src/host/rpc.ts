@@ -18,4 +18,4 @@ Comlink.transferHandlers.set('throw', {
   },
 } as Comlink.TransferHandler<unknown, unknown>);
 
-export { expose, transfer, wrap } from 'comlink';
+export { expose, proxy, transfer, wrap } from 'comlink';

@@ -67,6 +67,10 @@ export async function driveMode(
     wallMs,
     peakKvBytes,
     spanRecorder,
+    store: after.store && {
+      savedBytes: after.store.savedBytes - (before.store?.savedBytes ?? 0),
+      twoHopBytes: after.store.twoHopBytes - (before.store?.twoHopBytes ?? 0),
+    },
   });
 }
 
@@ -81,11 +85,20 @@ async function peakKv(cluster: Cluster): Promise<Record<EngineRole, number>> {
   return peaks;
 }
 
-async function counters(cluster: Cluster): Promise<{ firstUseCompilations: number; preemptions: number }> {
+async function counters(cluster: Cluster) {
   const stats = await cluster.stats();
   const sum = (value: (engine: (typeof stats)[number]) => number): number =>
     stats.reduce((n, e) => n + value(e), 0);
-  return { firstUseCompilations: sum((e) => e.firstUseCompilations), preemptions: sum((e) => e.preemptions) };
+  return {
+    firstUseCompilations: sum((e) => e.firstUseCompilations),
+    preemptions: sum((e) => e.preemptions),
+    store: stats.some(({ store }) => store)
+      ? {
+          savedBytes: sum((e) => e.store?.savedBytes ?? 0),
+          twoHopBytes: sum((e) => e.store?.twoHopBytes ?? 0),
+        }
+      : null,
+  };
 }
 
 async function driveConversation(

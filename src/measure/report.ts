@@ -118,6 +118,12 @@ export const turnSchema = z.strictObject({
   transfer: z.strictObject({
     p_to_d: transferSchema.describe("P's KV of the prompt, to D."),
     d_to_p: transferSchema.describe('KV that D holds of earlier turns, back to P.'),
+    store_to_p: transferSchema
+      .optional()
+      .describe('KV that P loaded from the store; left out where nothing came.'),
+    store_to_d: transferSchema
+      .optional()
+      .describe('KV that D loaded from the store; left out where nothing came.'),
   }),
 });
 
@@ -152,6 +158,13 @@ export const runSchema = z.strictObject({
     output_tokens: count.describe('Sum over turns.'),
     bytes_p_to_d: count.describe('Sum over turns.'),
     bytes_d_to_p: count.describe('Sum over turns.'),
+    bytes_from_store: count
+      .optional()
+      .describe('Sum over turns, to P and to D; left out where there is no store.'),
+    bytes_to_store: count.optional().describe('What the store read of the engines.'),
+    two_hop_bytes: count
+      .optional()
+      .describe('Bytes that came to an engine by two hops in one turn, where one would have done.'),
     first_use_compilations: count.describe(
       'Pipelines compiled while the mode ran: 0, or its times include compiling.',
     ),

@@ -10,6 +10,8 @@ export interface RunFacts {
   /** By role. */
   peakKvBytes?: { prefill: number; decode: number };
   spanRecorder?: SpanRecorderReport;
+  /** null or absent: there is no store. */
+  store?: { savedBytes: number; twoHopBytes: number } | null;
 }
 
 export function summariseRun(
@@ -31,6 +33,16 @@ export function summariseRun(
       output_tokens: sum((turn) => turn.output_tokens),
       bytes_p_to_d: sum((turn) => turn.transfer.p_to_d.bytes),
       bytes_d_to_p: sum((turn) => turn.transfer.d_to_p.bytes),
+      ...(facts.store
+        ? {
+            bytes_from_store: sum(
+              ({ transfer: { store_to_p, store_to_d } }) =>
+                (store_to_p?.bytes ?? 0) + (store_to_d?.bytes ?? 0),
+            ),
+            bytes_to_store: facts.store.savedBytes,
+            two_hop_bytes: facts.store.twoHopBytes,
+          }
+        : {}),
       first_use_compilations: facts.firstUseCompilations,
       preemptions: facts.preemptions,
       wall_ms: facts.wallMs,

@@ -1,5 +1,5 @@
 /** The browser half of the platform: module workers, navigator.gpu, models as blobs. */
-import { AdapterError, InternalError } from '../errors.ts';
+import { AdapterError, ConfigError, InternalError } from '../errors.ts';
 import { blobSource, type ModelFiles } from './browser/blobs.ts';
 import type { EngineThread, Platform } from './types.ts';
 
@@ -48,6 +48,10 @@ export function browserPlatform(
     freeMemory: () => null,
 
     startEngineThread: async (name) => startWorker(name, models),
+
+    async startStoreThread() {
+      throw new ConfigError('there is no store in a browser yet: leave it out');
+    },
   };
 }
 

@@ -8,7 +8,7 @@ import { createNodeGpu } from './node/gpu.ts';
 import { freeMemory } from './node/machine.ts';
 import { packageRoot } from './node/paths.ts';
 import { easePolling } from './node/polling.ts';
-import { takeEngineThread } from './node/threads.ts';
+import { startStoreThread, takeEngineThread } from './node/threads.ts';
 import type { Platform } from './types.ts';
 
 export { useAdapter } from './node/adapters.ts';
@@ -34,4 +34,6 @@ export const nodePlatform: Platform = {
   freeMemory: () => (adapterInUse()?.software ? freeMemory() : null),
 
   startEngineThread: async () => takeEngineThread(),
+
+  startStoreThread: async () => startStoreThread(),
 };

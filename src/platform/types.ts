@@ -11,6 +11,28 @@ export interface FileSource {
   readBytes(name: string, offset: number, length: number): Promise<Uint8Array>;
 }
 
+/** A file of a store's folder. */
+export interface StoreFile {
+  /** Parts with slashes between, of letters, digits, '-', '_' and '.'. */
+  name: string;
+  bytes: number;
+  modifiedMs: number;
+}
+
+/** Where a store keeps files. Any call may reject. */
+export interface StoreFolder {
+  /** For messages. */
+  readonly location: string;
+  /** Of all folders in it; those that others just write are not listed. */
+  list(): Promise<StoreFile[]>;
+  /** null: there is no such file. */
+  read(name: string): Promise<Uint8Array | null>;
+  /** All of it or nothing: whoever reads, whenever a writer dies, sees the file as it was or as it is. Makes folders. */
+  write(name: string, bytes: Uint8Array): Promise<void>;
+  /** No-op where there is none. */
+  remove(name: string): Promise<void>;
+}
+
 /** An engine's thread as seen from the thread that started it. */
 export interface EngineThread {
   /** Plain postMessage / addEventListener('message'), as a MessagePort has. */
@@ -37,4 +59,6 @@ export interface Platform {
   /** Bytes that engines can still take; null where nobody knows, as on a GPU with memory of its own. */
   freeMemory(): number | null;
   startEngineThread(name: string): Promise<EngineThread>;
+  /** For a store: it needs no GPU. Throws ConfigError where there can be none. */
+  startStoreThread(): Promise<EngineThread>;
 }

@@ -1,5 +1,5 @@
 /** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
-import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
+import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
 
@@ -43,6 +43,18 @@ export function savings(report: Report): string | null {
     `${after} ms instead of ${before} ms (${verdict}), on ${adapterName(report)}` +
     `${link ? `, ${THROTTLED}: ${link.name}` : ''}.`
   );
+}
+
+/** null without a store. */
+export function storeUse({ runs, config }: Report): string | null {
+  const used = runs.findLast(({ summary }) => summary.bytes_from_store !== undefined);
+  if (!used) return null;
+  const { bytes_from_store: from = 0, bytes_to_store: to = 0, two_hop_bytes: twice = 0 } = used.summary;
+  const what =
+    config.offloadPromptOnly === false
+      ? 'what D generated is in it too'
+      : "what D generated is not in it (offload_prompt_only, vLLM's default; --no-offload-prompt-only saves that too)";
+  return `Store, in ${used.mode}: ${formatMb(to)} MB saved and ${formatMb(from)} MB loaded, ${formatMb(twice)} MB by two hops; ${what}.`;
 }
 
 /** null for a model without windows, or one whose run kept everything. */

@@ -12,6 +12,8 @@ export class OutputStream implements AsyncIterable<TimedOutput> {
   readonly requestId: string;
   /** READs of the request's own, as they ended: complete when its first token is out. */
   readonly transfers: TransferResult[] = [];
+  /** Of these, those from a store are here instead. */
+  readonly loads: TransferResult[] = [];
   #ready: TimedOutput[] = [];
   #failure: Error | null = null;
   #ended = false;

@@ -129,6 +129,8 @@ export class ServedTurn {
       transfer: {
         pToD: summarise(this.#heard.decode?.transfers ?? [], throttled),
         dToP: summarise(this.#heard.prefill?.transfers ?? [], throttled),
+        storeToP: summarise(this.#heard.prefill?.loads ?? [], false),
+        storeToD: summarise(this.#heard.decode?.loads ?? [], false),
       },
       routed,
     };

@@ -38,7 +38,12 @@ export function turnReport(
     stages_ms: { ...result.stagesMs },
     overlapped_ms: { ...result.overlappedMs },
     ...(result.routed ? { routing: routingReport(result.routed) } : {}),
-    transfer: { p_to_d: moved(transfer.pToD), d_to_p: moved(transfer.dToP) },
+    transfer: {
+      p_to_d: moved(transfer.pToD),
+      d_to_p: moved(transfer.dToP),
+      ...(transfer.storeToP ? { store_to_p: moved(transfer.storeToP) } : {}),
+      ...(transfer.storeToD ? { store_to_d: moved(transfer.storeToD) } : {}),
+    },
   };
 }
 

@@ -91,7 +91,13 @@ export interface TurnResult {
   overlappedMs: Readonly<Record<string, number>>;
   /** Who was chosen of whom, and why; null where the plan's engines had ended, absent where nothing routes. */
   routed?: RoutedTurn | null;
-  transfer: { pToD: TransferSummary | null; dToP: TransferSummary | null };
+  transfer: {
+    pToD: TransferSummary | null;
+    dToP: TransferSummary | null;
+    /** Absent or null: nothing came from a store. */
+    storeToP?: TransferSummary | null;
+    storeToD?: TransferSummary | null;
+  };
 }
 
 export interface GeneratedToken {

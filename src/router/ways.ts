@@ -39,8 +39,9 @@ export interface TurnOutput extends TimedOutput {
   side: TurnSide;
   /** What follows belongs to the answer. */
   answers: boolean;
-  /** READs of this side's request, so far. */
+  /** READs of this side's request, so far: from an engine, and from a store. */
   transfers: readonly TransferResult[];
+  loads: readonly TransferResult[];
 }
 
 /**
@@ -169,7 +170,7 @@ export async function* requestOutputs(
   request: EngineRequest,
   { signal, stopped }: Pick<Turn, 'signal' | 'stopped'>,
   work?: RouterWork,
-): AsyncGenerator<TimedOutput & { transfers: readonly TransferResult[] }> {
+): AsyncGenerator<Pick<TurnOutput, 'output' | 'atMs' | 'transfers' | 'loads'>> {
   signal?.throwIfAborted();
   const stream = await submitted(engine, request, signal, work);
   const { requestId } = request;
@@ -184,7 +185,7 @@ export async function* requestOutputs(
     for await (const timed of stream) {
       ended = timed.output.finish !== null;
       throwIfFailed(engine, timed.output);
-      yield { ...timed, transfers: stream.transfers };
+      yield { ...timed, transfers: stream.transfers, loads: stream.loads };
     }
   } finally {
     signal?.removeEventListener('abort', onAbort);

@@ -152,6 +152,7 @@ export async function startServer(
     if (notice.kind === 'turn ended') options.onDecision?.({ kind: 'routing', result: notice.result });
     if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
       options.log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
+    if (notice.kind === 'store') options.log.note(notice.message);
   });
   if (faults)
     faults.kill = async (place) => cluster.engines.find(({ name }) => name === place)?.lab.loseDevice();

@@ -78,6 +78,11 @@ export class BlockCatalog {
     return block ? (block.ready ? 'ready' : 'coming') : 'absent';
   }
 
+  /** Those whose bytes are there, with their slots. */
+  *ready(): Iterable<readonly [key: Key, slot: number]> {
+    for (const [key, { slot, ready }] of this.#blocks) if (ready) yield [key, slot];
+  }
+
   /** How many keys, from the first on, are there. Counts, and changes nothing else. */
   lookup(keys: readonly Key[]): number {
     let found = 0;

@@ -99,6 +99,8 @@ class MessagePortTransport implements PeerTransport {
   readonly #maxChunkBytes: number;
   readonly #slots: number;
   readonly #handlers: TransportHandlers;
+  /** Of peers that have their own, by id. */
+  readonly #peerHandlers = new Map<string, TransportHandlers>();
   /** By 'host:port'. A dead peer stays, to say that it is dead. */
   readonly #peers = new Map<string, Peer>();
   #link: LinkSpec | null;
@@ -125,8 +127,9 @@ class MessagePortTransport implements PeerTransport {
     };
   }
 
-  setHandlers(handlers: Partial<TransportHandlers>): void {
-    Object.assign(this.#handlers, handlers);
+  setHandlers(handlers: Partial<TransportHandlers>, peer?: string): void {
+    if (peer === undefined) Object.assign(this.#handlers, handlers);
+    else this.#peerHandlers.set(peer, { ...this.#handlersFor(peer), ...handlers });
   }
 
   setLink(link: LinkSpec | null): void {
@@ -155,8 +158,8 @@ class MessagePortTransport implements PeerTransport {
         new HolderHalf({
           ...this.#halves(),
           readerId: address.engineId,
-          gate: () => this.#handlers.gate,
-          streamGate: () => this.#handlers.streamGate,
+          gate: () => this.#handlersFor(address.engineId).gate,
+          streamGate: () => this.#handlersFor(address.engineId).streamGate,
           link: () => ownLink ?? this.#link,
           slots: this.#slots,
           checksum: this.#deps.checksum ?? false,
@@ -164,7 +167,7 @@ class MessagePortTransport implements PeerTransport {
           post,
         }),
       onNotification: (message) => this.#onNotification(address, message),
-      onEnd: () => this.#handlers.onPeerGone(address.engineId),
+      onEnd: () => this.#handlersFor(address.engineId).onPeerGone(address.engineId),
     });
     this.#peers.set(keyOf(address), peer);
   }
@@ -221,11 +224,12 @@ class MessagePortTransport implements PeerTransport {
     };
     void this.#connect(remote).then((result) => {
       const found = result.ok ? result.connected.identity.engineId : remote.engineId;
-      if (!result.ok) this.#handlers.onNotifyFailed(remote, notification, result.message);
+      const { onNotifyFailed } = this.#handlersFor(remote.engineId);
+      if (!result.ok) onNotifyFailed(remote, notification, result.message);
       else if (found === remote.engineId) result.peer.notify(message);
       else {
         const why = `expected engine '${remote.engineId}' at ${keyOf(remote)}, found '${found}'.`;
-        this.#handlers.onNotifyFailed(remote, notification, why);
+        onNotifyFailed(remote, notification, why);
       }
     });
   }
@@ -234,6 +238,10 @@ class MessagePortTransport implements PeerTransport {
     const result = await this.#connect(remote);
     if (result.ok) return result.connected.clockOffsetMs / 1000;
     throw result.outcome === 'dead' ? new EngineDeadError(result.message) : new TransferError(result.message);
+  }
+
+  #handlersFor(peer: string): TransportHandlers {
+    return this.#peerHandlers.get(peer) ?? this.#handlers;
   }
 
   #slabShapes() {
@@ -297,7 +305,7 @@ class MessagePortTransport implements PeerTransport {
         bytes: 0,
       });
     }
-    this.#handlers.onNotification(from.engineId, notification);
+    this.#handlersFor(from.engineId).onNotification(from.engineId, notification);
   }
 }
 

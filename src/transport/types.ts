@@ -5,6 +5,7 @@
 import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
 import type { PrefixClaim } from './prefix-claim.ts';
+import type { StoreMessage } from './store-messages.ts';
 
 /** Under which peers find an engine. */
 export interface RemoteAddress {
@@ -136,9 +137,12 @@ export interface TransferResult {
 }
 
 /** A message from a reader to a holder, outside of any transfer. */
-export type PeerNotification =
+export type HoldNotification =
   | ({ kind: 'done_reading' } & HoldRef)
   | { kind: 'heartbeat'; holds: readonly HoldRef[] };
+
+/** Any message outside of a transfer. */
+export type PeerNotification = HoldNotification | StoreMessage;
 
 /** Decides at the holder whether a READ may be served. */
 export type ReadGate = (
@@ -203,6 +207,6 @@ export interface TransportHandlers {
 
 /** A transport that also answers its peers. */
 export interface ServingTransport extends Transport {
-  /** Until a gate is set, READs are refused as 'failed'. */
-  setHandlers(handlers: Partial<TransportHandlers>): void;
+  /** Until a gate is set, READs are refused as 'failed'. `peer`: only for what this engine, or store, asks and says. */
+  setHandlers(handlers: Partial<TransportHandlers>, peer?: string): void;
 }

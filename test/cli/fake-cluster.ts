@@ -172,6 +172,10 @@ export class FakeCluster implements Cluster {
     this.ended.push(id);
   }
 
+  async storeStats() {
+    return null;
+  }
+
   async stats(): Promise<readonly EngineStats[]> {
     return [];
   }

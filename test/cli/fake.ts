@@ -3,6 +3,7 @@ import type { CliDeps } from '../../src/cli/deps.ts';
 import { ConfigError } from '../../src/errors.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
+import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { ServerOptions } from '../../src/server/serve.ts';
 import { FakeCluster, type FakeTroubles } from './fake-cluster.ts';
 
@@ -69,6 +70,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
         close: async () => void store.set(path, parts.join('')),
       };
     },
+    storeFolder: directoryFolder,
     async makeDirectory(path) {
       directories.push(path);
     },

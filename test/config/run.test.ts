@@ -177,3 +177,65 @@ describe('one sentence for bad input', () => {
     ).toMatch(/decoder_kv_blocks_ttl in 'kvTransferConfig' is -1: /);
   });
 });
+
+describe('connectors with a store in kvTransferConfig', () => {
+  const offloading = (extra: object) => ({
+    kv_connector: 'OffloadingConnector',
+    kv_connector_extra_config: { cpu_bytes_to_use: 1000, ...extra },
+  });
+  const multi = (...connectors: object[]) => ({
+    kv_connector: 'MultiConnector',
+    kv_connector_extra_config: { connectors },
+  });
+
+  test("cpu_bytes_to_use is --store, and vLLM's defaults are in force", () => {
+    const { store, storeEviction, offloadPromptOnly } = parseRunConfig({
+      kvTransferConfig: multi({ kv_connector: 'NixlConnector' }, offloading({})),
+    });
+    expect({ store, storeEviction, offloadPromptOnly }).toEqual({
+      store: 1000,
+      storeEviction: 'lru',
+      offloadPromptOnly: true,
+    });
+  });
+
+  test('settings of a NixlConnector in a list are those of the options', () => {
+    const nixl = { kv_connector: 'NixlConnector', kv_connector_extra_config: { kv_recompute_threshold: 8 } };
+    expect(parseRunConfig({ kvTransferConfig: multi(nixl, offloading({})) }).threshold).toBe(8);
+  });
+
+  test.each([
+    [
+      { kvTransferConfig: { kv_connector: 'OffloadingConnector' } },
+      /no memory for its store: give cpu_bytes_to_use/,
+    ],
+    [
+      { kvTransferConfig: offloading({ evction_policy: 'lru' }) },
+      /'evction_policy'.*did you mean eviction_policy/,
+    ],
+    [{ kvTransferConfig: offloading({ eviction_policy: 'fifo' }) }, /eviction_policy/],
+    [{ kvTransferConfig: offloading({ block_size: 16, blocks_per_chunk: 2 }) }, /give one of them/],
+    [{ kvTransferConfig: offloading({}), store: 2000 }, /is 2000 and cpu_bytes_to_use .* is 1000: give one/],
+    [
+      { kvTransferConfig: multi(offloading({ foo: 1 })) },
+      /'foo' in .*wanted one of spec_name, cpu_bytes_to_use/,
+    ],
+    [
+      { kvTransferConfig: multi(offloading({}), offloading({})) },
+      /at most one NixlConnector and one connector with a store/,
+    ],
+    [{ kvTransferConfig: { kv_connector: 'MultiConnector' } }, /wanted a list, such as/],
+    [{ store: '64MiX' }, /wanted bytes, such as 64MiB/],
+  ])('%j is refused', (settings, message) => {
+    expect(() => parseRunConfig(settings)).toThrow(message);
+  });
+
+  test.each([
+    ['64MiB', 64 * 2 ** 20],
+    ['1.5GB', 1.5e9],
+    ['4096', 4096],
+    [4096, 4096],
+  ])('--store %j is %d bytes', (store, bytes) => {
+    expect(parseRunConfig({ store }).store).toBe(bytes);
+  });
+});

@@ -4,14 +4,16 @@
  * request.
  */
 import type { Handover } from '../../src/config/cluster-schema.ts';
-import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
+import { type ConnectorConfig, type KvTransferParams, STORE_ADDRESS } from '../../src/config/kv-transfer.ts';
 import { createConnector } from '../../src/connector/registry.ts';
-import type { ReaderHolds } from '../../src/connector/types.ts';
+import type { ReaderHolds, StoreUse } from '../../src/connector/types.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';
 import { EngineDeadError, KvferryError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
 import { type Turn, turnOutputs } from '../../src/router/ways.ts';
+import { BlockCatalog } from '../../src/store/catalog.ts';
+import { StoreService } from '../../src/store/service.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import type {
   EngineIdentity,
@@ -46,7 +48,7 @@ export class Net {
   leave(engineId: string): void {
     this.#nodes.get(engineId)?.end();
     this.#nodes.delete(engineId);
-    for (const { handlers } of this.#nodes.values()) handlers.onPeerGone?.(engineId);
+    for (const node of this.#nodes.values()) node.handlersFor(engineId).onPeerGone?.(engineId);
   }
 
   node(remote: RemoteAddress): PolicyTransport | undefined {
@@ -71,11 +73,12 @@ export class Net {
   }
 }
 
-class PolicyTransport implements ServingTransport {
+export class PolicyTransport implements ServingTransport {
   readonly identity: EngineIdentity;
   readonly kv: { model: KvModel | null } = { model: null };
   readonly #net: Net;
   handlers: Partial<TransportHandlers> = {};
+  readonly #ofPeers = new Map<string, Partial<TransportHandlers>>();
   end!: () => void;
   /** Resolves when its thread ends. */
   readonly #ended = new Promise<'ended'>((resolve) => {
@@ -88,8 +91,13 @@ class PolicyTransport implements ServingTransport {
     net.join(this);
   }
 
-  setHandlers(handlers: Partial<TransportHandlers>): void {
-    this.handlers = { ...this.handlers, ...handlers };
+  setHandlers(handlers: Partial<TransportHandlers>, peer?: string): void {
+    if (peer === undefined) this.handlers = { ...this.handlers, ...handlers };
+    else this.#ofPeers.set(peer, { ...this.handlersFor(peer), ...handlers });
+  }
+
+  handlersFor(peer: string): Partial<TransportHandlers> {
+    return this.#ofPeers.get(peer) ?? this.handlers;
   }
 
   async clockOffsetSeconds(): Promise<number> {
@@ -99,7 +107,11 @@ class PolicyTransport implements ServingTransport {
   notify(remote: RemoteAddress, notification: PeerNotification): void {
     const from = this.identity.engineId;
     for (let copies = this.#net.copies(); copies > 0; copies--)
-      this.#net.post(() => this.#net.node(remote)?.handlers.onNotification?.(from, notification));
+      this.#net.post(() => {
+        const node = this.#net.node(remote);
+        if (node) node.handlersFor(from).onNotification?.(from, notification);
+        else this.handlersFor(remote.engineId).onNotifyFailed?.(remote, notification, 'nobody is there');
+      });
   }
 
   read(request: ReadRequest): Promise<TransferResult> {
@@ -111,7 +123,11 @@ class PolicyTransport implements ServingTransport {
     const holder = this.#net.node(remote);
     await this.#net.arrival();
     if (!holder) return emptyResult('dead', 'nobody is there', 0);
-    const stream = holder.handlers.streamGate!(remoteRequestId, claim, this.identity.engineId);
+    const stream = holder.handlersFor(this.identity.engineId).streamGate!(
+      remoteRequestId,
+      claim,
+      this.identity.engineId,
+    );
     try {
       for (let left = pairs; left.length > 0; ) {
         const next = Math.min(...left.map((pair) => pair.remote));
@@ -145,7 +161,9 @@ class PolicyTransport implements ServingTransport {
     return new Promise((resolve) => {
       this.#net.post(() => {
         const blocks = pairs.map((pair) => ({ group: pair.group, blockId: pair.remote }));
-        const gate = holder?.handlers.gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
+        const gate = holder
+          ?.handlersFor(this.identity.engineId)
+          .gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
         if (!gate?.allow) {
           resolve(emptyResult(gate?.outcome ?? 'dead', gate?.message ?? 'nobody is there', 0));
           return;
@@ -165,6 +183,15 @@ class PolicyTransport implements ServingTransport {
   }
 }
 
+const NO_USE = { blockMs: 0, blocks: 0, peakBlocks: 0, sinceMs: 0, atMs: 0 };
+const NO_HOLDS: ReaderHolds = {
+  list: () => [],
+  dropOldest: () => null,
+  release() {},
+  use: () => ({ prefill: NO_USE, decode: NO_USE }),
+  expireNow: () => 0,
+};
+
 /** Any id of its own for each block. */
 const placeOnTheWay = (group: number, index: number): number => 1 + index + 10_000 * group;
 
@@ -177,6 +204,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
   roleset = 'all';
   combined = false;
   readonly holds: ReaderHolds;
+  readonly store: StoreUse | null;
   readonly #streams = new Map<string, OutputStream>();
   /** On their way. */
   readonly #outbox: RequestOutput[] = [];
@@ -203,7 +231,8 @@ export class PolicyNode extends TestEngine implements EngineClient {
     this.engineId = engineId;
     this.role = engineId.startsWith('prefill') ? 'prefill' : 'decode';
     this.address = { engineId, host, port };
-    this.holds = connector.holds!;
+    this.holds = connector.holds ?? NO_HOLDS;
+    this.store = connector.store ?? null;
     transport.kv.model = this.model;
   }
 
@@ -266,9 +295,32 @@ export class PolicyNode extends TestEngine implements EngineClient {
   }
 }
 
+/** A store with everything of it that is policy, on the same network. */
+export class StoreNode {
+  readonly catalog: BlockCatalog;
+  readonly service: StoreService;
+  readonly #net: Net;
+
+  constructor(slots: number, net: Net, engines: readonly PolicyNode[], blockSize = 16) {
+    const identity = { ...STORE_ADDRESS, compatibilityHash: 'same', blockSize, blockBytes: [1] };
+    const transport = new PolicyTransport(identity, net);
+    transport.kv.model = new KvModel(blockSize);
+    this.catalog = new BlockCatalog({ slots, eviction: 's3fifo' });
+    this.service = new StoreService({ transport, catalog: this.catalog });
+    for (const { address } of engines) this.service.addEngine(address);
+    this.#net = net;
+  }
+
+  /** As a thread that ends. */
+  end(): void {
+    this.#net.leave(STORE_ADDRESS.engineId);
+  }
+}
+
 export class PolicyCluster {
   readonly clock = new TestClock();
   readonly net = new Net();
+  readonly store: StoreNode | null;
   p: PolicyNode;
   d: PolicyNode;
   readonly #make: (role: EngineRole, life: string) => PolicyNode;
@@ -277,7 +329,8 @@ export class PolicyCluster {
   /** D's requests whose end came to whoever asked for the turn. */
   readonly taken: string[] = [];
 
-  constructor(p: Sizes, d: Sizes, changes: Changes = {}) {
+  /** `storeSlots`: blocks of a store beside them; null: there is none. */
+  constructor(p: Sizes, d: Sizes, changes: Changes = {}, storeSlots: number | null = null) {
     const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
     this.#make = (role, life) => {
       const [sizes, port] = role === 'prefill' ? [p, 5600] : [d, 5601];
@@ -285,11 +338,14 @@ export class PolicyCluster {
     };
     this.p = this.#make('prefill', '');
     this.d = this.#make('decode', '');
+    this.store =
+      storeSlots === null ? null : new StoreNode(storeSlots, this.net, [this.p, this.d], p.blockSize);
   }
 
   /** Another takes the place of the one that ended. */
   replace(role: EngineRole): void {
     const engine = this.#make(role, `.${++this.#lives}`);
+    this.store?.service.addEngine(engine.address);
     if (role === 'prefill') this.p = engine;
     else this.d = engine;
   }
@@ -301,12 +357,13 @@ export class PolicyCluster {
     sampling: Partial<SamplingParams>,
     remote: KvTransferParams | null,
     signal: AbortSignal | null = null,
+    cacheSalt: string | null = null,
   ) {
     const turn: Turn = {
       requestIds: { prefill: `${id}-p`, decode: `${id}-d` },
       promptTokenIds,
       sampling: { ...greedy, ...sampling },
-      cacheSalt: null,
+      cacheSalt,
       acceptedMs: this.clock.now(),
       remote,
       pull: null,

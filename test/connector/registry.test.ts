@@ -24,7 +24,7 @@ const make = (name: string) => {
 };
 
 it.each(CONNECTOR_NAMES)('%s is made by its name', (name) => {
-  expect(make(name)).toMatchObject({ scheduler: {}, worker: {}, holds: {}, streams: {}, costAware: null });
+  expect(make(name)).toMatchObject({ scheduler: {}, worker: {}, streams: {}, costAware: null });
 });
 
 it('an unknown name is refused with those that are known', () => {

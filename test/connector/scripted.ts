@@ -27,10 +27,22 @@ export const connectorDefaults: ConnectorConfig = {
 };
 
 /** What tests change of the settings. */
-export type Changes = Partial<NixlConfig & Pick<ConnectorConfig, 'loadFailurePolicy'>>;
+export type Changes = Partial<NixlConfig & Omit<ConnectorConfig, 'nixl'>>;
 
-export function connectorWith({ loadFailurePolicy = 'fail', ...nixl }: Changes): ConnectorConfig {
-  return { ...connectorDefaults, loadFailurePolicy, nixl: { ...connectorDefaults.nixl, ...nixl } };
+export function connectorWith({
+  name,
+  loadFailurePolicy,
+  offloading,
+  multi,
+  ...nixl
+}: Changes): ConnectorConfig {
+  return {
+    name: name ?? connectorDefaults.name,
+    loadFailurePolicy: loadFailurePolicy ?? 'fail',
+    nixl: { ...connectorDefaults.nixl, ...nixl },
+    ...(offloading ? { offloading } : {}),
+    ...(multi ? { multi } : {}),
+  };
 }
 
 export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, ConnectorHolds {

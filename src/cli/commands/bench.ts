@@ -23,6 +23,7 @@ export const benchSpec: CommandSpec = {
     'machine',
     'fleet',
     'cluster',
+    'store',
     'routing',
     'explaining',
     'costs',

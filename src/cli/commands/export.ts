@@ -34,6 +34,7 @@ export const exportSpec: CommandSpec = {
     'sampling',
     'machine',
     'cluster',
+    'store',
     'general',
   ],
   examples: [

@@ -32,6 +32,7 @@ export const replaySpec: CommandSpec = {
     'machine',
     'fleet',
     'cluster',
+    'store',
     'routing',
     'costs',
     'sampling',

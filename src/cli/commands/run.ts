@@ -45,6 +45,7 @@ export const runSpec: CommandSpec = {
     'machine',
     'fleet',
     'cluster',
+    'store',
     'routing',
     'explaining',
     'pages',

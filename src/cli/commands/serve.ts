@@ -26,6 +26,7 @@ export const serveSpec: CommandSpec = {
     'scaling',
     'fleet',
     'cluster',
+    'store',
     'routing',
     'explaining',
     'costs',

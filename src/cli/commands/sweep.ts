@@ -22,7 +22,18 @@ export const sweepSpec: CommandSpec = {
   run: sweep,
   description:
     'Serve the same turn pulled and recomputed, over context lengths, links, block sizes and layouts, and find where pulling begins to win.',
-  groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'pages', 'junit', 'outputs', 'general'],
+  groups: [
+    'sweep',
+    'measuring',
+    'modes',
+    'machine',
+    'cluster',
+    'store',
+    'pages',
+    'junit',
+    'outputs',
+    'general',
+  ],
   // Not what the shipped conversation is run with.
   defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],

@@ -1,5 +1,5 @@
 /** From a configuration to `vllm serve` lines: each of kvferry's settings that vLLM has too, under vLLM's name. */
-import { kvTransferConfigSchema } from '../../config/kv-transfer.ts';
+import { kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -159,15 +159,16 @@ function poolOptions(
 export function transferConfig(config: RunConfig, mode: Mode): Record<string, unknown> {
   const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
   const { engine_id: _, kv_connector_extra_config: extra, ...rest } = given;
+  const inForce = {
+    bidirectional_kv_xfer: mode === 'bidirectional',
+    kv_recompute_threshold: config.threshold,
+    decoder_kv_blocks_ttl: config.ttl,
+    kv_lease_duration: config.lease,
+  };
+  const { composition, nixl } = namedConnectors(given);
   return {
     ...rest,
     kv_load_failure_policy: config.loadFailurePolicy,
-    kv_connector_extra_config: {
-      ...extra,
-      bidirectional_kv_xfer: mode === 'bidirectional',
-      kv_recompute_threshold: config.threshold,
-      decoder_kv_blocks_ttl: config.ttl,
-      kv_lease_duration: config.lease,
-    },
+    kv_connector_extra_config: composition === null && nixl ? { ...nixl.extra, ...inForce } : extra,
   };
 }

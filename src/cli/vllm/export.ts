@@ -60,6 +60,7 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
 const CARRIED_GROUPS = new Set([
   'machine',
   'cluster',
+  'store',
   'sampling',
   'modes',
   'workload',

@@ -15,10 +15,10 @@ import type {
   ServingTransport,
   TransferResult,
 } from '../../transport/types.ts';
+import { Reports } from '../polled-reports.ts';
 import type { TransferCounters, TransferEvents } from '../types.ts';
 import { HoldTable } from './holds.ts';
 import type { NixlMetadata, RecvRequest } from './metadata.ts';
-import { Reports } from './reports.ts';
 import { StreamTable } from './streams.ts';
 
 /** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
@@ -138,7 +138,8 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
 
   #onNotification(from: string, notification: PeerNotification): void {
     if (notification.kind === 'done_reading') this.holds.doneReading(notification);
-    else for (const hold of notification.holds) this.holds.heartbeat(hold, from);
+    else if (notification.kind === 'heartbeat')
+      for (const hold of notification.holds) this.holds.heartbeat(hold, from);
   }
 
   async #receive(requestId: string, recv: RecvRequest): Promise<void> {

@@ -18,16 +18,23 @@ const driverTurn = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
 /** Threads that load their modules and wait. They keep no process alive, and touch no device before they are used. */
 export function startThreadsAhead(count: number): void {
   for (let i = 0; i < count; i++) {
-    const started = start();
+    const started = start('engine-node', 'engine');
     started.worker.unref();
     ahead.push(started);
   }
 }
 
 export function takeEngineThread(): EngineThread {
-  const started = ahead.shift() ?? start();
+  const started = ahead.shift() ?? start('engine-node', 'engine');
+  started.worker.ref();
+  return threadOf(started);
+}
+
+/** A thread for a store. */
+export const startStoreThread = (): EngineThread => threadOf(start('store-node', 'store'));
+
+function threadOf(started: Started): EngineThread {
   const { worker, port } = started;
-  worker.ref();
   return {
     port: port as unknown as MessagePort,
     onExit(listener) {
@@ -46,11 +53,11 @@ export function startTextThread(model: string): Worker {
   return new Worker(bundled('text-node'), { name: 'text', workerData: { model } });
 }
 
-function start(): Started {
+function start(entry: string, name: string): Started {
   const { port1, port2 } = new MessageChannel();
   // The adapter may be chosen later, by environment variables.
-  const worker = new Worker(bundled('engine-node'), {
-    name: 'engine',
+  const worker = new Worker(bundled(entry), {
+    name,
     env: SHARE_ENV,
     workerData: { port: port2, driverTurn },
     transferList: [port2],

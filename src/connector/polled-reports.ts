@@ -1,6 +1,6 @@
 /** What the worker side reports until the scheduler side takes it, and who waits for more. Ends nothing by itself. */
-import type { ConnectorOutput } from '../../engine/kv-connector.ts';
-import type { Clock } from '../../engine/types.ts';
+import type { ConnectorOutput } from '../engine/kv-connector.ts';
+import type { Clock } from '../engine/types.ts';
 
 /** Timers count 31 bits of milliseconds. */
 const LONGEST_SLEEP_MS = 2 ** 30;

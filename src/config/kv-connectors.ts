@@ -1,0 +1,53 @@
+/**
+ * kv_connector_extra_config, by connector: keys, defaults and meaning are those of vLLM and of the systems whose connectors
+ * these are (docs/store.md).
+ */
+import { z } from 'zod';
+import { EVICTIONS } from './store.ts';
+
+export const vllmFlag = z.union([
+  z.boolean(),
+  z.enum(['True', 'False', 'true', 'false']).transform((s) => /true/i.test(s)),
+]);
+
+export const nixlExtraSchema = z.strictObject({
+  bidirectional_kv_xfer: vllmFlag.default(false),
+  kv_recompute_threshold: z.coerce.number().int().nonnegative().default(64),
+  /** Seconds D holds a finished request's blocks for P. */
+  decoder_kv_blocks_ttl: z.number().positive().default(480),
+  /** Seconds P holds blocks for D; renewed by heartbeats. */
+  kv_lease_duration: z.number().positive().default(30),
+  enforce_handshake_compat: vllmFlag.default(true),
+  /** Accepted and without meaning here: there is one transport, and the layout is an option of its own. */
+  backends: z.array(z.string()).optional(),
+  num_threads: z.number().int().optional(),
+  enable_cross_layers_blocks: vllmFlag.optional(),
+});
+
+export const offloadingExtraSchema = z
+  .strictObject({
+    spec_name: z.enum(['CPUOffloadingSpec', 'TieringOffloadingSpec']).optional(),
+    /** All engines share one store: the total. Here --store says it too. */
+    cpu_bytes_to_use: z.number().int().positive().optional(),
+    /** Tokens: a multiple of the engines' block size. */
+    block_size: z.number().int().positive().optional(),
+    blocks_per_chunk: z.number().int().positive().optional(),
+    /** vLLM has lru and arc. */
+    eviction_policy: z.enum(EVICTIONS).default('lru'),
+    store_threshold: z.number().int().nonnegative().default(0),
+    max_tracker_size: z.number().int().positive().default(64_000),
+    offload_prompt_only: vllmFlag.default(true),
+  })
+  .refine((extra) => extra.block_size === undefined || extra.blocks_per_chunk === undefined, {
+    error: 'block_size and blocks_per_chunk say the same: give one of them',
+  });
+
+/** AIBrix's and LMCache's connectors have their settings from the environment (store-environment.ts). */
+export const fromEnvironmentSchema = z.strictObject({});
+
+/** How a MultiConnector's connectors share a load. first-hit is vLLM's. */
+export const COMPOSITIONS = ['first-hit', 'max-hit', 'compose'] as const;
+export type Composition = (typeof COMPOSITIONS)[number];
+
+export type NixlExtra = z.infer<typeof nixlExtraSchema>;
+export type OffloadingExtra = z.infer<typeof offloadingExtraSchema>;

@@ -1,0 +1,75 @@
+/** Several connectors as one: vLLM's MultiConnector. */
+import type { Composition } from '../../config/kv-connectors.ts';
+import { STORE_ADDRESS } from '../../config/kv-transfer.ts';
+import type { ConnectorDeps, EngineConnector, StoreCounters, TransferCounters } from '../types.ts';
+import { MultiSchedulerSide } from './scheduler-side.ts';
+import { SecondHops } from './second-hops.ts';
+import { MultiWorkerSide } from './worker-side.ts';
+
+export function createMultiConnector(
+  composition: Composition,
+  makers: readonly ((deps: ConnectorDeps) => EngineConnector)[],
+  deps: ConnectorDeps,
+): EngineConnector {
+  const { blockBytes } = deps.transport.identity;
+  const children: EngineConnector[] = [];
+  const secondHops = new SecondHops({
+    blockSize: deps.engine.cache.blockSize,
+    blockBytes: blockBytes.reduce((sum, bytes) => sum + bytes, 0),
+    storedTokens: (requestId) => children.find(({ store }) => store)?.store?.storedTokens(requestId) ?? null,
+  });
+  for (const make of makers) {
+    children.push(
+      make({
+        ...deps,
+        onTransfer(info) {
+          if (info.remote.engineId !== STORE_ADDRESS.engineId)
+            secondHops.pulled(info.requestId, info.result.outcome === 'done');
+          deps.onTransfer(info);
+        },
+      }),
+    );
+  }
+  const store = children.findIndex((child) => child.store);
+  const scheduler = new MultiSchedulerSide({
+    children,
+    store: store < 0 ? null : store,
+    composition,
+    secondHops,
+  });
+  const holds = children.find((child) => child.holds)?.holds;
+  const ofStore = children[store]?.store;
+  return {
+    scheduler,
+    worker: new MultiWorkerSide(children.map(({ worker }) => worker)),
+    streams: scheduler,
+    ...(holds ? { holds } : {}),
+    get counters() {
+      return children.map(({ counters }) => counters).reduce(sum);
+    },
+    costAware: children.find(({ costAware }) => costAware)?.costAware ?? null,
+    ...(ofStore
+      ? {
+          store: {
+            storedTokens: ofStore.storedTokens,
+            get counters(): StoreCounters {
+              const { twoHopBytes, ...rest } = ofStore.counters;
+              return { ...rest, twoHopBytes: twoHopBytes + secondHops.bytes };
+            },
+          },
+        }
+      : {}),
+  };
+}
+
+function sum(a: TransferCounters, b: TransferCounters): TransferCounters {
+  const added = <T extends Record<string, number>>(x: T, y: T): T =>
+    Object.fromEntries(Object.entries(x).map(([key, value]) => [key, value + y[key]!])) as T;
+  const { holdsDropped, pullsNotDone, ...plain } = a;
+  const { holdsDropped: dropped, pullsNotDone: notDone, ...others } = b;
+  return {
+    ...added(plain, others),
+    holdsDropped: added(holdsDropped, dropped),
+    pullsNotDone: added(pullsNotDone, notDone),
+  };
+}

@@ -1,0 +1,180 @@
+/**
+ * Scheduler side of a MultiConnector: asks each of its connectors, and gives each its share of a load. first-hit is vLLM's
+ * rule (multi_connector.py): the first that has anything gives all. compose takes each run of blocks from where it lies: what
+ * the store has from there, the rest from a peer.
+ */
+import type { Composition } from '../../config/kv-connectors.ts';
+import type { KvTransferParams } from '../../config/kv-transfer.ts';
+import type {
+  ConnectorOutput,
+  ConnectorRequest,
+  ConnectorStreams,
+  ExternalMatch,
+  KvConnector,
+  KvConnectorScheduler,
+  RefusedRequest,
+} from '../../engine/kv-connector.ts';
+import type { BlockIds } from '../../engine/types.ts';
+import { invariant } from '../../errors.ts';
+import type { SecondHops } from './second-hops.ts';
+
+/** Of each connector, in order: what it is to be told; null: it has nothing to say. */
+export interface MultiMetadata {
+  metas: readonly unknown[];
+  /** Requests that several connectors load, or keep the blocks of, with how many do. */
+  loads: ReadonlyMap<string, number>;
+  sends: ReadonlyMap<string, number>;
+}
+
+/** Tokens of a request that a connector loads: from, up to before to. */
+interface Share {
+  child: number;
+  from: number;
+  to: number;
+}
+
+export interface MultiSchedulerDeps {
+  /** In the order of the list. */
+  children: readonly KvConnector[];
+  /** Which of them has the store; null: none. */
+  store: number | null;
+  composition: Composition;
+  secondHops: SecondHops;
+}
+
+export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, ConnectorStreams {
+  readonly #deps: MultiSchedulerDeps;
+  /** As last answered. */
+  readonly #shares = new Map<string, Share[]>();
+  #loads = new Map<string, number>();
+  #sends = new Map<string, number>();
+
+  constructor(deps: MultiSchedulerDeps) {
+    this.#deps = deps;
+  }
+
+  get #sides(): readonly KvConnectorScheduler[] {
+    return this.#deps.children.map(({ scheduler }) => scheduler);
+  }
+
+  onNewRequest(request: ConnectorRequest): void {
+    for (const side of this.#sides) side.onNewRequest(request);
+  }
+
+  requestRefused(request: RefusedRequest): void {
+    for (const side of this.#sides) side.requestRefused?.(request);
+  }
+
+  getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch | null {
+    const answer =
+      this.#deps.composition === 'compose' && this.#deps.store !== null
+        ? this.#compose(request, numComputedTokens, this.#deps.store)
+        : this.#oneOf(request, numComputedTokens);
+    if (!answer) return null;
+    this.#shares.set(request.requestId, answer.shares);
+    const end = answer.shares.at(-1)?.to ?? numComputedTokens;
+    return { tokens: end - numComputedTokens, noPull: answer.shares.length > 0 ? null : answer.noPull };
+  }
+
+  updateStateAfterAlloc(
+    request: ConnectorRequest,
+    blockIds: BlockIds,
+    numLocalComputedTokens: number,
+    numExternalTokens: number,
+  ): void {
+    const { requestId } = request;
+    const shares = numExternalTokens > 0 ? (this.#shares.get(requestId) ?? []) : [];
+    this.#shares.delete(requestId);
+    for (const [child, side] of this.#sides.entries()) {
+      const share = shares.find((one) => one.child === child);
+      if (share) side.updateStateAfterAlloc(request, blockIds, share.from, share.to - share.from);
+      else side.updateStateAfterAlloc(request, blockIds, numLocalComputedTokens, 0);
+    }
+    if (shares.length > 1) this.#loads.set(requestId, shares.length);
+    const pulled = shares.find(({ child }) => child !== this.#deps.store);
+    if (pulled) this.#deps.secondHops.pulls(request, pulled.from);
+  }
+
+  requestComputed(request: ConnectorRequest, blockIds: BlockIds): void {
+    for (const { streams } of this.#deps.children) streams?.requestComputed(request, blockIds);
+  }
+
+  requestPreempted(request: ConnectorRequest): void {
+    for (const { streams } of this.#deps.children) streams?.requestPreempted(request);
+  }
+
+  buildConnectorMeta(): MultiMetadata {
+    const metadata = {
+      metas: this.#sides.map((side) => side.buildConnectorMeta()),
+      loads: this.#loads,
+      sends: this.#sends,
+    };
+    this.#loads = new Map();
+    this.#sends = new Map();
+    return metadata;
+  }
+
+  metaDueMs(): number | null {
+    const due = this.#sides.map((side) => side.metaDueMs()).filter((ms) => ms !== null);
+    return due.length > 0 ? Math.min(...due) : null;
+  }
+
+  updateConnectorOutput(output: ConnectorOutput): void {
+    for (const side of this.#sides) side.updateConnectorOutput(output);
+  }
+
+  requestFinished(request: ConnectorRequest, blockIds: BlockIds) {
+    const { requestId } = request;
+    const { secondHops } = this.#deps;
+    this.#shares.delete(requestId);
+    const stored = secondHops.stored(requestId);
+    const left = this.#sides.map((side) => side.requestFinished(request, blockIds));
+    const delays = left.filter(({ delayFree }) => delayFree).length;
+    // Freed once, when the last of them is done.
+    if (delays > 1) this.#sends.set(requestId, delays);
+    const params = left.flatMap((one) => one.kvTransferParams ?? []);
+    const keys = params.flatMap((one) => Object.keys(one));
+    const twice = keys.find((key, i) => keys.indexOf(key) < i);
+    invariant(twice === undefined, () => `two connectors leave '${twice}' for the request that follows`);
+    const merged = params.length > 0 ? Object.assign({}, ...params) : null;
+    return { delayFree: delays > 0, kvTransferParams: merged && withStored(merged, stored) };
+  }
+
+  /** One gives all that is given: the first that has something, or the one that has most. */
+  #oneOf(request: ConnectorRequest, from: number) {
+    const matches = this.#sides.map((side) => side.getNumNewMatchedTokens(request, from));
+    if (matches.some((match) => match === null)) return null;
+    const tokens = matches.map((match) => match!.tokens);
+    const wanted = this.#deps.composition === 'max-hit' ? Math.max(...tokens) : tokens.find((n) => n > 0);
+    const child = tokens.findIndex((n) => n > 0 && n === wanted);
+    const noPull = matches.find((match) => match!.noPull)?.noPull ?? null;
+    return { shares: child < 0 ? [] : [{ child, from, to: from + tokens[child]! }], noPull };
+  }
+
+  /**
+   * From the store what it had before this turn, from a peer what follows. What the store got of P in this very turn would
+   * take two hops by it, and one from P.
+   */
+  #compose(request: ConnectorRequest, from: number, store: number) {
+    const stored = this.#sides[store]!.getNumNewMatchedTokens(request, from);
+    if (!stored) return null;
+    const before = this.#deps.secondHops.storedBefore(request);
+    const cut = from + Math.min(stored.tokens, Math.max(0, before - from));
+    let noPull = stored.noPull;
+    for (const [child, side] of this.#sides.entries()) {
+      if (child === store) continue;
+      const match = side.getNumNewMatchedTokens(request, cut);
+      if (!match) return null;
+      noPull ??= match.noPull;
+      if (match.tokens <= 0) continue;
+      const peer: Share = { child, from: cut, to: cut + match.tokens };
+      return { shares: cut > from ? [{ child: store, from, to: cut }, peer] : [peer], noPull };
+    }
+    const shares = stored.tokens > 0 ? [{ child: store, from, to: from + stored.tokens }] : [];
+    return { shares, noPull };
+  }
+}
+
+/** What P leaves for D, with what the store had. */
+const withStored = (params: KvTransferParams, stored: number | null): KvTransferParams =>
+  params.do_remote_prefill && stored !== null ? { ...params, remote_store_num_tokens: stored } : params;

@@ -1,0 +1,47 @@
+/** Worker side of a MultiConnector: passes on, and reports a request once all of its connectors are done with it. */
+import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
+import type { MultiMetadata } from './scheduler-side.ts';
+
+export class MultiWorkerSide implements KvConnectorWorker<MultiMetadata> {
+  readonly #children: readonly KvConnectorWorker[];
+  /** Requests with how many have yet to report; one that is missing here: one has. */
+  readonly #loads = new Map<string, number>();
+  readonly #sends = new Map<string, number>();
+
+  constructor(children: readonly KvConnectorWorker[]) {
+    this.#children = children;
+  }
+
+  startLoadKv({ metas, loads, sends }: MultiMetadata): void {
+    for (const [requestId, count] of loads) this.#loads.set(requestId, count);
+    for (const [requestId, count] of sends) this.#sends.set(requestId, count);
+    for (const [i, child] of this.#children.entries()) child.startLoadKv(metas[i]);
+  }
+
+  getFinished(): ConnectorOutput {
+    const outputs = this.#children.map((child) => child.getFinished());
+    return {
+      finishedSending: outputs.flatMap((one) => one.finishedSending).filter((id) => isLast(this.#sends, id)),
+      finishedRecving: outputs.flatMap((one) => one.finishedRecving).filter((id) => isLast(this.#loads, id)),
+      failedRecving: outputs.flatMap((one) => one.failedRecving),
+      changed: outputs.some((one) => one.changed),
+    };
+  }
+
+  async waitForChange(signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const end = () => over.abort();
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+    await Promise.race(this.#children.map((child) => child.waitForChange(over.signal)));
+    signal.removeEventListener('abort', end);
+    over.abort();
+  }
+}
+
+function isLast(counts: Map<string, number>, requestId: string): boolean {
+  const left = (counts.get(requestId) ?? 1) - 1;
+  if (left > 0) counts.set(requestId, left);
+  else counts.delete(requestId);
+  return left <= 0;
+}

@@ -1,0 +1,34 @@
+/** What the offloading connector's scheduler side tells its worker side, once a step. */
+import type { BlockHash } from '../../engine/block-hash.ts';
+import type { BlockIds } from '../../engine/types.ts';
+import type { StoreLookup } from '../../transport/store-messages.ts';
+import type { BlockPair } from '../../transport/types.ts';
+
+/** Blocks that the store may read; block i of every group has hash i. */
+export interface Save {
+  hashes: readonly BlockHash[];
+  blockIds: BlockIds;
+}
+
+export interface Load {
+  /** What the store keeps for it. */
+  leaseId: string;
+  pairs: readonly BlockPair[];
+  numTokens: number;
+  /** Blocks of it that come by a second hop in one turn. */
+  twice: number;
+}
+
+/** Drained when built. In this order. */
+export interface OffloadingMetadata {
+  /** Requests that gave their blocks back: nothing of them may be read that was not submitted. */
+  revoked: ReadonlySet<string>;
+  lookups: readonly Omit<StoreLookup, 'kind'>[];
+  /** Leases that will not be read. */
+  released: readonly string[];
+  /** By request. */
+  loads: ReadonlyMap<string, Load>;
+  saves: readonly (Save & { requestId: string })[];
+  /** Ended requests whose blocks stay until all that was to be saved of them is. */
+  finished: ReadonlySet<string>;
+}

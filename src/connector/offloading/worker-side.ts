@@ -1,0 +1,243 @@
+/**
+ * Worker side of the offloading connector: asks the store, reads from it, and lets it read what it was offered, from blocks
+ * that stay until it has. Where the store is gone, or says nothing, all goes on without it.
+ */
+import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
+import type { BlockId, Clock } from '../../engine/types.ts';
+import { emptyResult } from '../../transport/transfer.ts';
+import type {
+  BlockStream,
+  PeerNotification,
+  ReadClaim,
+  RemoteAddress,
+  ServingTransport,
+  StreamGate,
+  TransferResult,
+} from '../../transport/types.ts';
+import { Reports } from '../polled-reports.ts';
+import type { StoreCounters, TransferCounters, TransferEvents } from '../types.ts';
+import type { StoreAnswers } from './answers.ts';
+import type { Load, OffloadingMetadata, Save } from './metadata.ts';
+
+/** A store that has not answered by then has nothing. */
+const LOOKUP_PATIENCE_MS = 2_000;
+/** An offer that was not answered by then is withdrawn: blocks do not stay for ever for a store that hangs. */
+const OFFER_PATIENCE_MS = 30_000;
+
+export interface OffloadingWorkerDeps extends Partial<TransferEvents> {
+  transport: ServingTransport;
+  store: RemoteAddress;
+  clock: Clock;
+  answers: StoreAnswers;
+}
+
+interface Offer extends Save {
+  requestId: string;
+  /** Aborts when the blocks are given back. */
+  revoked: AbortController;
+  /** Own clock, milliseconds. */
+  deadlineMs: number;
+}
+
+/** Hashes say it all. */
+const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
+
+export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadata> {
+  readonly counters: TransferCounters = {
+    transfers: 0,
+    numFailedTransfers: 0,
+    numFailedNotifications: 0,
+    numKvExpired: 0,
+    holdsDropped: { prefill: 0, decode: 0 },
+    pullsNotDone: { declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 },
+  };
+  readonly storeCounters: StoreCounters = {
+    loads: 0,
+    loadedTokens: 0,
+    loadedBytes: 0,
+    failedLoads: 0,
+    offeredBlocks: 0,
+    savedBlocks: 0,
+    savedBytes: 0,
+    unanswered: 0,
+    twoHopBytes: 0,
+  };
+  readonly #deps: OffloadingWorkerDeps;
+  readonly #reports: Reports;
+  readonly #offers = new Map<string, Offer>();
+  readonly #finished = new Set<string>();
+  /** Leases that were asked for, each with when to give up. */
+  readonly #asked = new Map<string, number>();
+  #lastOffer = 0;
+
+  constructor(deps: OffloadingWorkerDeps) {
+    this.#deps = deps;
+    this.#reports = new Reports(deps.clock, () => this.#nextDeadline());
+    deps.transport.setHandlers(
+      {
+        streamGate: this.#streamGate,
+        onNotification: (_, notification) => this.#onNotification(notification),
+        onNotifyFailed: (_, notification) => this.#onNotifyFailed(notification),
+        onPeerGone: () => this.#storeGone(),
+      },
+      deps.store.engineId,
+    );
+  }
+
+  startLoadKv(metadata: OffloadingMetadata): void {
+    const { transport, store, clock } = this.#deps;
+    // First: blocks that were given back must not be read by what begins below.
+    for (const requestId of metadata.revoked) this.#revoke(requestId);
+    for (const lookup of metadata.lookups) {
+      this.#asked.set(lookup.leaseId, clock.now() + LOOKUP_PATIENCE_MS);
+      transport.notify(store, { kind: 'store_lookup', ...lookup });
+    }
+    for (const leaseId of metadata.released) this.#release(leaseId);
+    for (const [requestId, load] of metadata.loads) void this.#load(requestId, load);
+    for (const { requestId, hashes, blockIds } of metadata.saves) {
+      const offerId = `${requestId}/${++this.#lastOffer}`;
+      const deadlineMs = clock.now() + OFFER_PATIENCE_MS;
+      this.storeCounters.offeredBlocks += hashes.length;
+      this.#offers.set(offerId, { requestId, hashes, blockIds, revoked: new AbortController(), deadlineMs });
+      transport.notify(store, { kind: 'store_offer', offerId, hashes });
+    }
+    for (const requestId of metadata.finished) this.#finished.add(requestId);
+    this.#settleFinished();
+    this.#reports.wake();
+  }
+
+  getFinished(): ConnectorOutput {
+    const now = this.#deps.clock.now();
+    for (const [leaseId, deadlineMs] of this.#asked) {
+      if (deadlineMs > now) continue;
+      this.storeCounters.unanswered++;
+      this.#answered(leaseId, []);
+    }
+    for (const [offerId, offer] of this.#offers) if (offer.deadlineMs <= now) this.#endOffer(offerId, offer);
+    this.#settleFinished();
+    return this.#reports.take();
+  }
+
+  waitForChange(signal: AbortSignal): Promise<void> {
+    return this.#reports.wait(signal);
+  }
+
+  get #bytesOfBlock(): number {
+    return this.#deps.transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  #onNotification(notification: PeerNotification): void {
+    if (notification.kind === 'store_found') this.#answered(notification.leaseId, notification.blockIds);
+    else if (notification.kind === 'store_taken') {
+      const { offerId, blocks } = notification;
+      this.storeCounters.savedBlocks += blocks;
+      this.storeCounters.savedBytes += blocks * this.#bytesOfBlock;
+      const offer = this.#offers.get(offerId);
+      if (offer) this.#endOffer(offerId, offer);
+      this.#settleFinished();
+    }
+  }
+
+  #onNotifyFailed(notification: PeerNotification): void {
+    this.counters.numFailedNotifications++;
+    if (notification.kind === 'store_lookup') this.#answered(notification.leaseId, []);
+    else if (notification.kind === 'store_offer') {
+      const offer = this.#offers.get(notification.offerId);
+      if (offer) this.#endOffer(notification.offerId, offer);
+      this.#settleFinished();
+    }
+  }
+
+  #storeGone(): void {
+    for (const leaseId of [...this.#asked.keys()]) this.#answered(leaseId, []);
+    for (const [offerId, offer] of [...this.#offers]) this.#endOffer(offerId, offer);
+    this.#settleFinished();
+  }
+
+  #answered(leaseId: string, blockIds: readonly BlockId[]): void {
+    this.#asked.delete(leaseId);
+    if (this.#deps.answers.answer(leaseId, blockIds)) this.#reports.changed();
+    else if (blockIds.length > 0) this.#release(leaseId);
+  }
+
+  #release(leaseId: string): void {
+    this.#deps.transport.notify(this.#deps.store, { kind: 'store_release', leaseId });
+  }
+
+  /** Blocks that were submitted to the device by now are read as they were. */
+  #revoke(requestId: string): void {
+    for (const [offerId, offer] of this.#offers)
+      if (offer.requestId === requestId) this.#endOffer(offerId, offer);
+  }
+
+  #endOffer(offerId: string, { revoked }: Offer): void {
+    this.#offers.delete(offerId);
+    revoked.abort();
+  }
+
+  #settleFinished(): void {
+    const saving = new Set([...this.#offers.values()].map(({ requestId }) => requestId));
+    for (const requestId of this.#finished) {
+      if (saving.has(requestId)) continue;
+      this.#finished.delete(requestId);
+      this.#reports.sent(requestId);
+    }
+  }
+
+  #nextDeadline(): number | null {
+    const offers = [...this.#offers.values()].map(({ deadlineMs }) => deadlineMs);
+    const next = Math.min(...this.#asked.values(), ...offers);
+    return Number.isFinite(next) ? next : null;
+  }
+
+  readonly #streamGate: StreamGate = (offerId): BlockStream => {
+    const offer = this.#offers.get(offerId);
+    const ready: BlockStream['ready'] = async (index, signal) => {
+      if (signal.aborted) return null;
+      const numBlocks = offer?.hashes.length ?? 0;
+      if (!offer || offer.revoked.signal.aborted || index >= numBlocks)
+        return { outcome: 'declined', message: `nothing is offered as '${offerId}' any more.` };
+      return { blockIds: offer.blockIds, numBlocks, revoked: offer.revoked.signal };
+    };
+    return { ready, finished() {} };
+  };
+
+  #count({ outcome, bytes }: TransferResult, numTokens: number, twice: number): void {
+    const { storeCounters, counters } = this;
+    if (outcome !== 'done') {
+      counters.pullsNotDone[outcome]++;
+      storeCounters.failedLoads++;
+      return;
+    }
+    counters.transfers++;
+    storeCounters.loads++;
+    storeCounters.loadedTokens += numTokens;
+    storeCounters.loadedBytes += bytes;
+    storeCounters.twoHopBytes += twice * this.#bytesOfBlock;
+  }
+
+  /** What does not come is computed: a store owes nobody anything. */
+  async #load(requestId: string, { leaseId, pairs, numTokens, twice }: Load): Promise<void> {
+    const { transport, store: remote, clock, onPull, onTransfer } = this.#deps;
+    const startedMs = clock.now();
+    onPull?.({ requestId, remote, pairs, streamed: false });
+    const read = { remote, remoteRequestId: leaseId, claim: NO_CLAIM, pairs, requestId };
+    const result = await transport
+      .read(read)
+      .catch((error: unknown) => emptyResult('failed', String(error), 0));
+    const endedMs = clock.now();
+    result.wallMs = endedMs - startedMs;
+    this.#count(result, numTokens, twice);
+    onTransfer?.({ requestId, remote, numTokens, startedMs, checkedMs: startedMs, endedMs, result });
+    const groups = [...new Set(pairs.map(({ group }) => group))].toSorted((a, b) => a - b);
+    const invalidBlockIds = groups.map((one) =>
+      pairs.filter(({ group }) => group === one).map(({ local }) => local),
+    );
+    const { message } = result;
+    const failed =
+      result.outcome === 'done'
+        ? null
+        : { requestId, outcome: 'declined' as const, message, invalidBlockIds };
+    this.#reports.received(requestId, failed);
+  }
+}

@@ -1,0 +1,154 @@
+/** A store in a thread of its own: started beside the engines, connected to each, and done without when it ends. */
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { EngineDeadError } from '../errors.ts';
+import { proxy, transfer, wrap } from '../host/rpc.ts';
+import { fingerprint } from '../model/fingerprint.ts';
+import { isPreset } from '../model/presets.ts';
+import type { FileSource, Platform } from '../platform/types.ts';
+import { namespaceOf } from '../store/block-file.ts';
+import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
+import { type EngineWire, plainWire } from '../transport/channel.ts';
+import type { LinkSpec } from '../transport/link.ts';
+import type { EngineIdentity } from '../transport/types.ts';
+import type { EnginePool } from './engine-pool.ts';
+import { HASH_SEED } from './options.ts';
+import type { ThreadEngine } from './thread-engine.ts';
+import type { ClusterOptions, StoreOptions } from './types.ts';
+
+/** A modelled link lies between engines; the store is their own machine's memory. */
+const THIS_MACHINE: LinkSpec = { name: 'memory', bytesPerSecond: Number.POSITIVE_INFINITY, latencyMs: 0 };
+
+export class StoreThread {
+  readonly #api: StoreApi;
+  readonly #gone: Promise<void>;
+  readonly #connected: ThreadEngine[] = [];
+  readonly #listeners = new Set<(message: string) => void>();
+  #ended: string | null = null;
+  #closing = false;
+
+  private constructor(api: StoreApi, gone: Promise<void>) {
+    this.#api = api;
+    this.#gone = gone;
+  }
+
+  /** Throws KvferryError, with no thread left running. */
+  static async start(
+    platform: Platform,
+    options: StoreOptions,
+    identity: EngineIdentity,
+    checksum: boolean,
+    namespace: string,
+  ): Promise<StoreThread> {
+    const thread = await platform.startStoreThread();
+    let gone: () => void = () => {};
+    const store = new StoreThread(
+      // All of its methods are asynchronous already: what comlink makes of them has the same type.
+      wrap(thread.port) as unknown as StoreApi,
+      new Promise((resolve) => {
+        gone = resolve;
+      }),
+    );
+    thread.onExit((reason) => {
+      store.#ended = reason;
+      if (!store.#closing) store.#tell(`the store ended (${reason}): requests go on without it`);
+      for (const { serving } of store.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
+      gone();
+    });
+    const { bytes, eviction } = options;
+    const folder = options.folder ? { ...options.folder, namespace } : null;
+    const start: StoreStart = {
+      ...{ identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, folder, checksum },
+    };
+    try {
+      await store.#ask((api) =>
+        api.start(
+          start,
+          proxy((message) => store.#tell(`store: ${message}`)),
+        ),
+      );
+      if (store.ended !== null) throw new EngineDeadError(`the store ended as it began: ${store.ended}`);
+    } catch (error) {
+      await store.shutdown();
+      throw error;
+    }
+    return store;
+  }
+
+  /** Why its thread is gone; null while it serves. */
+  get ended(): string | null {
+    return this.#ended;
+  }
+
+  /** Told, in one line each, what is wrong with it; all goes on. */
+  onTrouble(listener: (message: string) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  async connect(engine: ThreadEngine, wire: EngineWire = plainWire): Promise<void> {
+    if (this.#ended !== null) return;
+    const [port1, port2] = wire(engine.address, STORE_ADDRESS);
+    await Promise.all([
+      engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), THIS_MACHINE),
+      this.#api.addPeer(engine.address, transfer(port2, [port2])),
+    ]);
+    this.#connected.push(engine);
+    engine.onDeath(() => {
+      this.#connected.splice(this.#connected.indexOf(engine), 1);
+      if (this.#ended === null) void this.#api.peerDied(engine.engineId).catch(() => {});
+    });
+  }
+
+  /** null when its thread is gone. */
+  stats(): Promise<StoreStats | null> {
+    return this.#ask((api) => api.stats());
+  }
+
+  /** What it has is forgotten, as far as nobody uses it now. */
+  async clear(): Promise<void> {
+    await this.#ask((api) => api.clear());
+  }
+
+  async checkIntegrity(): Promise<void> {
+    await this.#ask((api) => api.checkIntegrity());
+  }
+
+  /** Resolves when its thread is gone. Safe to call twice. */
+  async shutdown(): Promise<void> {
+    if (this.#ended !== null) return;
+    this.#closing = true;
+    void this.#api.shutdown().catch(() => {});
+    await this.#gone;
+  }
+
+  #tell(message: string): void {
+    for (const listener of this.#listeners) listener(message);
+  }
+
+  /** null when its thread is gone, or goes before it answers: comlink alone would wait for ever. */
+  async #ask<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {
+    if (this.#ended !== null) return null;
+    return Promise.race([call(this.#api), this.#gone.then(() => null)]);
+  }
+}
+
+/** null: none is wanted. Throws KvferryError, with nothing left running. */
+export async function startStore(
+  platform: Platform,
+  options: ClusterOptions,
+  engines: EnginePool,
+  files: FileSource | null,
+  wire?: EngineWire,
+): Promise<StoreThread | null> {
+  if (!options.store) return null;
+  try {
+    const { identity, adapter } = engines.all[0]!.started;
+    const weights = isPreset(options.model) || !files ? null : await fingerprint(files);
+    const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
+    const store = await StoreThread.start(platform, options.store, identity, options.checksum, namespace);
+    for (const engine of engines.all) await store.connect(engine, wire);
+    return store;
+  } catch (error) {
+    await engines.shutdown();
+    throw error;
+  }
+}

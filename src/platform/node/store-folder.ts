@@ -1,0 +1,67 @@
+/** A store's folder on disk: files come by rename, so that none is ever seen half written. */
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { StoreFile, StoreFolder } from '../types.ts';
+
+/** What is being written; a name of this kind is no file yet. */
+const TEMPORARY = '.tmp';
+/** A writer that has not renamed its file by then died. */
+const ABANDONED_MS = 60_000;
+
+export function directoryFolder(directory: string): StoreFolder {
+  const root = path.resolve(directory);
+  const at = (name: string): string => path.join(root, ...name.split('/'));
+  return {
+    location: directory,
+
+    async list() {
+      const files: StoreFile[] = [];
+      for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
+        if (!entry.isFile()) continue;
+        const file = path.join(entry.parentPath, entry.name);
+        // Another process may have removed it.
+        const found = await stat(file).catch(() => null);
+        if (!found) continue;
+        if (entry.name.endsWith(TEMPORARY)) {
+          if (Date.now() - found.mtimeMs > ABANDONED_MS) await rm(file, { force: true }).catch(() => {});
+          continue;
+        }
+        const name = path.relative(root, file).split(path.sep).join('/');
+        files.push({ name, bytes: found.size, modifiedMs: found.mtimeMs });
+      }
+      return files;
+    },
+
+    async read(name) {
+      try {
+        return await readFile(at(name));
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+        throw error;
+      }
+    },
+
+    async write(name, bytes) {
+      const file = at(name);
+      const temporary = `${file}.${process.pid}-${randomBytes(6).toString('hex')}${TEMPORARY}`;
+      const write = () => writeFile(temporary, bytes);
+      try {
+        await write().catch(async (error: NodeJS.ErrnoException) => {
+          if (error.code !== 'ENOENT') throw error;
+          await mkdir(path.dirname(file), { recursive: true });
+          await write();
+        });
+        await rename(temporary, file);
+      } catch (error) {
+        await rm(temporary, { force: true }).catch(() => {});
+        throw error;
+      }
+    },
+
+    async remove(name) {
+      await rm(at(name), { force: true });
+    },
+  };
+}

@@ -1,0 +1,84 @@
+/**
+ * A block as a file, byte by byte: 96 bytes that say what it is, then its KV, group after group. What does not fit them is no
+ * block: it is told apart before anything of it is used.
+ */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
+import type { BlockHash } from '../engine/block-hash.ts';
+import { checksum } from '../transport/checksum.ts';
+
+/** Raised when a file's bytes, or what a folder holds, mean something else. */
+export const FORMAT_VERSION = 1;
+
+/** 'KVFB', little-endian. */
+const MAGIC = 0x4246564b;
+const AT = { magic: 0, version: 4, namespace: 8, hash: 40, bytes: 72, sum: 76, headSum: 80 } as const;
+export const HEAD_BYTES = 96;
+
+export interface BlockName {
+  /** What all blocks of a store have in common: 64 hex digits. */
+  namespace: string;
+  hash: BlockHash;
+}
+
+/**
+ * Two engines' blocks of the same hash have the same bytes only where all of this is equal. 64 hex digits.
+ */
+export function namespaceOf(equal: {
+  compatibilityHash: string;
+  blockSize: number;
+  blockBytes: readonly number[];
+  hashSeed: string;
+  /** Another driver may round otherwise. */
+  adapter: string;
+  /** A digest of the files; null where the model's name says it all. */
+  weights: string | null;
+}): string {
+  const { compatibilityHash, blockSize, blockBytes, hashSeed, adapter, weights } = equal;
+  const facts = [FORMAT_VERSION, compatibilityHash, blockSize, blockBytes, hashSeed, adapter, weights];
+  return bytesToHex(sha256(utf8ToBytes(JSON.stringify(facts))));
+}
+
+export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Array[]): Uint8Array {
+  const length = kv.reduce((sum, part) => sum + part.length, 0);
+  const file = new Uint8Array(HEAD_BYTES + length);
+  let end = HEAD_BYTES;
+  for (const part of kv) {
+    file.set(part, end);
+    end += part.length;
+  }
+  const view = new DataView(file.buffer);
+  view.setUint32(AT.magic, MAGIC, true);
+  view.setUint32(AT.version, FORMAT_VERSION, true);
+  file.set(hexToBytes(namespace), AT.namespace);
+  file.set(hexToBytes(hash), AT.hash);
+  view.setUint32(AT.bytes, length, true);
+  view.setUint32(AT.sum, checksum(file.subarray(HEAD_BYTES)), true);
+  view.setUint32(AT.headSum, checksum(file.subarray(0, AT.headSum)), true);
+  return file;
+}
+
+/** The KV, or what is wrong with the file, in a few words. `bytes`: of KV, as it must be. */
+export function decodeBlock(
+  file: Uint8Array,
+  { namespace, hash }: BlockName,
+  bytes: number,
+): Uint8Array | { wrong: string } {
+  if (file.length < HEAD_BYTES) return { wrong: `it has ${file.length} bytes, fewer than a head` };
+  const view = new DataView(file.buffer, file.byteOffset, file.length);
+  if (view.getUint32(AT.magic, true) !== MAGIC) return { wrong: 'it is no block' };
+  const version = view.getUint32(AT.version, true);
+  if (version !== FORMAT_VERSION) return { wrong: `it is of format ${version}, not ${FORMAT_VERSION}` };
+  if (view.getUint32(AT.headSum, true) !== checksum(file.subarray(0, AT.headSum)))
+    return { wrong: "its head's checksum differs" };
+  if (!same(file.subarray(AT.namespace, AT.hash), hexToBytes(namespace)))
+    return { wrong: 'it is of another model, layout or adapter' };
+  if (!same(file.subarray(AT.hash, AT.bytes), hexToBytes(hash))) return { wrong: 'it is another block' };
+  const length = view.getUint32(AT.bytes, true);
+  if (length !== bytes || file.length !== HEAD_BYTES + length)
+    return { wrong: `it has ${file.length - HEAD_BYTES} bytes of KV, not ${bytes}` };
+  const kv = file.subarray(HEAD_BYTES);
+  return view.getUint32(AT.sum, true) === checksum(kv) ? kv : { wrong: "its KV's checksum differs" };
+}
+
+const same = (a: Uint8Array, b: Uint8Array): boolean => a.every((byte, i) => byte === b[i]);

@@ -1,0 +1,55 @@
+/** How files are called in a store's folder, and whether a folder is one. No part of a name comes from outside. */
+import type { BlockHash } from '../engine/block-hash.ts';
+import { ConfigError } from '../errors.ts';
+import type { StoreFile, StoreFolder } from '../platform/types.ts';
+import { type BlockName, FORMAT_VERSION } from './block-file.ts';
+
+/** Says that the folder is a store's, and of which format. */
+export const MARKER = 'kvferry-store.json';
+
+const BLOCK = /^blocks\/([0-9a-f]{64})\/[0-9a-f]{2}\/([0-9a-f]{64})\.kv$/;
+const HASH = /^[0-9a-f]{64}$/;
+
+/** null for a hash that is no name: it is then kept in memory only. */
+export const fileOf = ({ namespace, hash }: BlockName): string | null =>
+  HASH.test(hash) && HASH.test(namespace) ? `blocks/${namespace}/${hash.slice(0, 2)}/${hash}.kv` : null;
+
+/** null for other files. */
+export function blockIn({ name }: Pick<StoreFile, 'name'>): { namespace: string; hash: BlockHash } | null {
+  const found = BLOCK.exec(name);
+  return found ? { namespace: found[1]!, hash: found[2]! } : null;
+}
+
+/** What is in a store's folder; an empty one becomes a store's where `make` says so. Throws ConfigError for any other. */
+export async function openStoreFolder(folder: StoreFolder, make: boolean): Promise<StoreFile[]> {
+  const files = await folder.list().catch((error: NodeJS.ErrnoException) => {
+    if (make && error.code === 'ENOENT') return [];
+    throw new ConfigError(`the store's folder ${folder.location} cannot be read: ${error.message}`);
+  });
+  const marker = files.some(({ name }) => name === MARKER) ? await folder.read(MARKER) : null;
+  if (marker) {
+    const format = formatIn(marker);
+    if (format === FORMAT_VERSION) return files;
+    throw new ConfigError(
+      `${folder.location} is a store of format ${format ?? 'unknown'}, and this kvferry reads format ${FORMAT_VERSION}: give another folder, or empty this one`,
+    );
+  }
+  if (files.length > 0 || !make) {
+    throw new ConfigError(
+      `${folder.location} is no store of kvferry's (it has no ${MARKER}): give an empty folder, or one that a store made`,
+    );
+  }
+  const text = JSON.stringify({ format: FORMAT_VERSION });
+  await folder.write(MARKER, new TextEncoder().encode(text)).catch((error: Error) => {
+    throw new ConfigError(`the store cannot write to ${folder.location}: ${error.message}`);
+  });
+  return [];
+}
+
+function formatIn(marker: Uint8Array): unknown {
+  try {
+    return (JSON.parse(new TextDecoder().decode(marker)) as { format?: unknown }).format;
+  } catch {
+    return null;
+  }
+}

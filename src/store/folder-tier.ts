@@ -1,0 +1,225 @@
+/**
+ * The tier below a store's memory: a file a block, in a folder that outlives the process and may be another process's too.
+ * Nothing here is worth a request: what cannot be read is a miss, what cannot be written is left out, and one line says so.
+ */
+import type { BlockHash } from '../engine/block-hash.ts';
+import type { Clock } from '../engine/types.ts';
+import { ConfigError, messageOf } from '../errors.ts';
+import type { StoreFolder } from '../platform/types.ts';
+import { decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
+import { Lru } from './eviction/lru.ts';
+import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
+
+/** Blocks being written at once, and those that wait for it: more are left out. */
+const WRITERS = 4;
+const MOST_WAITING = 256;
+/** After a write that failed none is tried for so long. */
+const REST_MS = 10_000;
+
+export interface FolderTierOptions {
+  folder: StoreFolder;
+  namespace: string;
+  /** Of KV, a block. */
+  blockBytes: number;
+  /** Of the whole folder. */
+  quotaBytes: number;
+  /** From its writing on; null: for good. */
+  ttlMs: number | null;
+  clock: Clock;
+  /** Told once of each kind of trouble. */
+  onTrouble: (message: string) => void;
+}
+
+export interface TierCounters {
+  written: number;
+  read: number;
+  /** Files that were found broken, or not to be what they were called, and removed. */
+  broken: number;
+  expired: number;
+  /** Blocks that were not written: the disk failed, or did not keep up. */
+  leftOut: number;
+}
+
+export class FolderTier {
+  readonly counters: TierCounters = { written: 0, read: 0, broken: 0, expired: 0, leftOut: 0 };
+  readonly #options: FolderTierOptions;
+  /** When each was written, on this machine's clock. */
+  readonly #written = new Map<BlockHash, number>();
+  readonly #order: Lru;
+  readonly #waiting = new Map<BlockHash, Uint8Array[]>();
+  readonly #writing = new Map<BlockHash, Promise<void>>();
+  readonly #told = new Set<string>();
+  #restUntilMs = 0;
+
+  private constructor(options: FolderTierOptions, capacity: number) {
+    this.#options = options;
+    this.#order = new Lru({ capacity, onEvicted: (hash) => this.#remove(hash) });
+  }
+
+  /** Throws ConfigError for a folder that is no store's, or of another format, and for a quota below one block. */
+  static async open(options: FolderTierOptions): Promise<FolderTier> {
+    const { folder, namespace, blockBytes, quotaBytes } = options;
+    const fileBytes = blockBytes + HEAD_BYTES;
+    if (quotaBytes < fileBytes) {
+      throw new ConfigError(
+        `the store's folder may have ${quotaBytes} bytes and a block takes ${fileBytes}: give it that or more`,
+      );
+    }
+    const files = (await openStoreFolder(folder, true)).toSorted((a, b) => a.modifiedMs - b.modifiedMs);
+    const others = files.filter((file) => blockIn(file) && blockIn(file)!.namespace !== namespace);
+    // Blocks of other models leave room for one here at least, the oldest first.
+    let othersBytes = others.reduce((sum, { bytes }) => sum + bytes, 0);
+    for (const { name, bytes } of others) {
+      if (othersBytes <= Math.max(0, quotaBytes / 2 - fileBytes)) break;
+      await folder.remove(name).catch(() => {});
+      othersBytes -= bytes;
+    }
+    const capacity = Math.max(1, Math.floor((quotaBytes - othersBytes) / fileBytes));
+    const tier = new FolderTier(options, capacity);
+    for (const file of files) {
+      const block = blockIn(file);
+      if (block?.namespace !== namespace) continue;
+      tier.#written.set(block.hash, file.modifiedMs);
+      tier.#order.put(block.hash);
+      tier.has(block.hash);
+    }
+    return tier;
+  }
+
+  get blocks(): number {
+    return this.#order.size;
+  }
+
+  get bytes(): number {
+    return this.#order.size * (this.#options.blockBytes + HEAD_BYTES);
+  }
+
+  /** More to write would be left out. */
+  get isFull(): boolean {
+    return this.#waiting.size >= MOST_WAITING;
+  }
+
+  /** Whether it is there, or about to be; its time may have come. */
+  has(hash: BlockHash): boolean {
+    if (this.#waiting.has(hash) || this.#writing.has(hash)) return true;
+    const writtenMs = this.#written.get(hash);
+    if (writtenMs === undefined) return false;
+    const { ttlMs, clock } = this.#options;
+    if (ttlMs === null || clock.now() < writtenMs + ttlMs) return true;
+    this.counters.expired++;
+    this.#forget(hash);
+    return false;
+  }
+
+  /** Into these, by group; false: it is not there, or was not what it should have been. Never rejects. */
+  async read(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
+    const waiting = this.#waiting.get(hash);
+    if (waiting) {
+      for (const [group, part] of waiting.entries()) into[group]!.set(part);
+      return true;
+    }
+    await this.#writing.get(hash);
+    const { folder, namespace, blockBytes } = this.#options;
+    const name = fileOf({ namespace, hash });
+    if (name === null || !this.has(hash)) return false;
+    try {
+      const file = await folder.read(name);
+      if (!file) {
+        // Another process took it away.
+        this.#order.remove(hash);
+        this.#written.delete(hash);
+        return false;
+      }
+      const kv = decodeBlock(file, { namespace, hash }, blockBytes);
+      if ('wrong' in kv) {
+        this.counters.broken++;
+        this.#tell('broken', `${folder.location}/${name} is not used and removed: ${kv.wrong}`);
+        this.#forget(hash);
+        return false;
+      }
+      let at = 0;
+      for (const part of into) {
+        part.set(kv.subarray(at, at + part.length));
+        at += part.length;
+      }
+      this.#order.touch(hash);
+      this.counters.read++;
+      return true;
+    } catch (error) {
+      this.#tell('read', `${folder.location} cannot be read (${messageOf(error)}): its blocks are computed`);
+      return false;
+    }
+  }
+
+  /** Later; the parts are copied now. No-op for what is there. */
+  write(hash: BlockHash, kv: readonly Uint8Array[]): void {
+    if (this.has(hash) || fileOf({ namespace: this.#options.namespace, hash }) === null) return;
+    if (this.isFull || this.#options.clock.now() < this.#restUntilMs) {
+      this.counters.leftOut++;
+      return;
+    }
+    this.#waiting.set(
+      hash,
+      kv.map((part) => part.slice()),
+    );
+    this.#next();
+  }
+
+  /** Resolves when nothing waits to be written. */
+  async flush(): Promise<void> {
+    while (this.#writing.size > 0) await Promise.all(this.#writing.values());
+  }
+
+  #next(): void {
+    if (this.#writing.size >= WRITERS) return;
+    const [first] = this.#waiting;
+    if (!first) return;
+    const [hash, kv] = first;
+    this.#waiting.delete(hash);
+    this.#writing.set(
+      hash,
+      this.#write(hash, kv).finally(() => {
+        this.#writing.delete(hash);
+        this.#next();
+      }),
+    );
+  }
+
+  async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
+    const { folder, namespace, clock } = this.#options;
+    try {
+      // Room first: the folder never has more than it may.
+      this.#order.put(hash);
+      await folder.write(fileOf({ namespace, hash })!, encodeBlock({ namespace, hash }, kv));
+      if (this.#order.has(hash)) this.#written.set(hash, clock.now());
+      else this.#remove(hash);
+      this.counters.written++;
+    } catch (error) {
+      this.#order.remove(hash);
+      this.counters.leftOut += 1 + this.#waiting.size;
+      this.#waiting.clear();
+      this.#restUntilMs = clock.now() + REST_MS;
+      this.#tell(
+        'write',
+        `${folder.location} cannot be written to (${messageOf(error)}): what is there is still read, and nothing is added until that works again`,
+      );
+    }
+  }
+
+  #forget(hash: BlockHash): void {
+    this.#order.remove(hash);
+    this.#remove(hash);
+  }
+
+  #remove(hash: BlockHash): void {
+    this.#written.delete(hash);
+    const name = fileOf({ namespace: this.#options.namespace, hash });
+    if (name !== null) void this.#options.folder.remove(name).catch(() => {});
+  }
+
+  #tell(kind: string, message: string): void {
+    if (this.#told.has(kind)) return;
+    this.#told.add(kind);
+    this.#options.onTrouble(message);
+  }
+}

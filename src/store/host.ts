@@ -1,0 +1,136 @@
+/** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
+import type { EvictionName } from '../config/store.ts';
+import type { Clock } from '../engine/types.ts';
+import { ConfigError, EngineDeadError } from '../errors.ts';
+import type { StoreFolder } from '../platform/types.ts';
+import { createTransport, type PeerTransport } from '../transport/transport.ts';
+import type { EngineIdentity, RemoteAddress } from '../transport/types.ts';
+import { ArenaMemory } from './arena.ts';
+import { BlockCatalog, type CatalogCounters } from './catalog.ts';
+import { FolderBelow, type StoreFolderStart } from './folder-below.ts';
+import type { TierCounters } from './folder-tier.ts';
+import { StoreService, type StoreServiceCounters } from './service.ts';
+
+export interface StoreStart {
+  /** The engines': what they and the store must agree on. The store's own address in it. */
+  identity: EngineIdentity;
+  /** Of memory, for blocks. */
+  bytes: number;
+  eviction: EvictionName;
+  /** null: memory only. */
+  folder: StoreFolderStart | null;
+  /** Compare a checksum of each chunk at both ends. */
+  checksum: boolean;
+}
+
+export interface StoreStats {
+  /** Blocks that there is room for, those that are there, and those that are read or written now. */
+  slots: number;
+  blocks: number;
+  inUse: number;
+  /** Of all groups. */
+  blockBytes: number;
+  counters: CatalogCounters & StoreServiceCounters;
+  /** null: memory only. */
+  folder: { blocks: number; bytes: number; counters: TierCounters } | null;
+}
+
+/** Calls go over comlink. Every one may reject with a KvferryError. */
+export interface StoreApi {
+  /** `onTrouble`: one line for people, once of each kind. */
+  start(start: StoreStart, onTrouble: (message: string) => void): Promise<void>;
+  addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
+  peerDied(engineId: string): Promise<void>;
+  stats(): Promise<StoreStats>;
+  /** Forgets what nobody uses now; returns how many blocks that were. */
+  clear(): Promise<number>;
+  /** Throws InternalError when its bookkeeping does not add up. */
+  checkIntegrity(): Promise<void>;
+  /** The thread ends after the answer. */
+  shutdown(): Promise<void>;
+}
+
+export interface StoreHostDeps {
+  clock: Clock;
+  openFolder: (directory: string) => Promise<StoreFolder>;
+  /** Ends the thread; called once the answer to shutdown() had time to leave. */
+  exit: () => void;
+}
+
+interface Parts {
+  transport: PeerTransport;
+  catalog: BlockCatalog;
+  service: StoreService;
+  lower: FolderBelow | null;
+}
+
+/** Blocks for which there is room. Throws ConfigError below one. */
+function slotsIn(bytes: number, blockBytes: readonly number[]): number {
+  const block = blockBytes.reduce((sum, one) => sum + one, 0);
+  const slots = Math.floor(bytes / block);
+  if (slots >= 1) return slots;
+  throw new ConfigError(
+    `the store has ${bytes} bytes and a block of this model ${block}: give it ${block} or more, or use smaller blocks`,
+  );
+}
+
+export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi {
+  let parts: Parts | null = null;
+  const running = (): Parts => {
+    if (!parts) throw new EngineDeadError('the store is not running: start it first');
+    return parts;
+  };
+  return {
+    async start({ identity, bytes, eviction, folder, checksum }, onTrouble) {
+      const slots = slotsIn(bytes, identity.blockBytes);
+      const memory = new ArenaMemory(slots, identity.blockBytes);
+      const lower =
+        folder &&
+        (await FolderBelow.open(folder, memory, {
+          folder: await openFolder(folder.directory),
+          clock,
+          onTrouble,
+        }));
+      const transport = createTransport({ identity, memory, clock, checksum });
+      const catalog = new BlockCatalog({ slots, eviction, ...lower?.listeners });
+      parts = { transport, catalog, service: new StoreService({ transport, catalog, lower }), lower };
+    },
+
+    async addPeer(peer, port) {
+      const { transport, service } = running();
+      transport.addPeer(port, peer);
+      service.addEngine(peer);
+    },
+
+    async peerDied(engineId) {
+      running().transport.peerDied(engineId);
+    },
+
+    async stats() {
+      const { transport, catalog, service, lower } = running();
+      return {
+        slots: catalog.slots,
+        blocks: catalog.size,
+        inUse: catalog.inUse,
+        blockBytes: transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0),
+        counters: { ...catalog.counters, ...service.counters },
+        folder: lower?.stats ?? null,
+      };
+    },
+
+    async clear() {
+      return running().catalog.clear();
+    },
+
+    async checkIntegrity() {
+      running().catalog.checkIntegrity();
+    },
+
+    async shutdown() {
+      parts?.transport.close();
+      if (parts?.lower) await parts.lower.end(parts.catalog);
+      parts = null;
+      exit();
+    },
+  };
+}

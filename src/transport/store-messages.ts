@@ -1,0 +1,47 @@
+/**
+ * What an engine and a store say to each other. Bytes travel by READs, as between engines: an engine reads what it was told
+ * is there (the lease is the request that it names), and the store reads what it was offered (the offer is). Blocks are named
+ * by their hashes: who knows a block's hash knows its tokens, all before them, and their salt.
+ */
+import type { BlockHash } from '../engine/block-hash.ts';
+import type { BlockId } from '../engine/types.ts';
+
+/** Engine to store: which of these, from the first on, are there? They stay until the lease ends. */
+export interface StoreLookup {
+  kind: 'store_lookup';
+  leaseId: string;
+  hashes: readonly BlockHash[];
+  /** Blocks that the store is still reading count: the answer comes when it has them. */
+  wait: boolean;
+}
+
+/** Store to engine: the answer. */
+export interface StoreFound {
+  kind: 'store_found';
+  leaseId: string;
+  /** The store's blocks, in the order of the hashes; the same ids in every group. */
+  blockIds: readonly BlockId[];
+}
+
+/** Engine to store: nothing of the lease will be read. A READ under it ends it too. */
+export interface StoreRelease {
+  kind: 'store_release';
+  leaseId: string;
+}
+
+/** Engine to store: these can be read from here until the offer is answered; block i lies at place i of its sequence. */
+export interface StoreOffer {
+  kind: 'store_offer';
+  offerId: string;
+  hashes: readonly BlockHash[];
+}
+
+/** Store to engine: nothing of the offer will be read any more. */
+export interface StoreTaken {
+  kind: 'store_taken';
+  offerId: string;
+  /** Blocks that the store has read of it; what it had before is not read again. */
+  blocks: number;
+}
+
+export type StoreMessage = StoreLookup | StoreFound | StoreRelease | StoreOffer | StoreTaken;

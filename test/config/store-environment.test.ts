@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { storeFromEnvironment } from '../../src/config/store-environment.ts';
+
+const config = (kv_connector: string, env: Record<string, string>) => {
+  const kvTransferConfig = { kv_connector, kv_role: 'kv_both' };
+  const told = storeFromEnvironment(kvTransferConfig, (name) => env[name] ?? null);
+  const { store, storeEviction, storeDir, storeTtl, storeWrite, offloadPromptOnly } = parseRunConfig({
+    ...told,
+    kvTransferConfig,
+  });
+  return { store, storeEviction, storeDir, storeTtl, storeWrite, offloadPromptOnly };
+};
+
+describe('settings from the environment', () => {
+  test("AIBrix's defaults, but for the 10 GB", () => {
+    expect(config('AIBrixOffloadingConnectorV1Type1', {})).toMatchObject({
+      store: 2 ** 30,
+      storeEviction: 's3fifo',
+      storeDir: null,
+    });
+  });
+
+  test("AIBrix's variables", () => {
+    const env = {
+      AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB: '0.5',
+      AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY: 'LRU',
+      AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND: 'ROCKSDB',
+      AIBRIX_KV_CACHE_OL_ROCKSDB_ROOT: '/kv',
+    };
+    expect(config('AIBrixPDReuseConnector', env)).toMatchObject({
+      store: 2 ** 29,
+      storeEviction: 'lru',
+      storeDir: '/kv',
+      storeTtl: 600,
+      storeWrite: 'HOT',
+    });
+  });
+
+  test("LMCache's variables", () => {
+    const env = {
+      LMCACHE_MAX_LOCAL_CPU_SIZE: '2',
+      LMCACHE_LOCAL_DISK: 'file:///disk',
+      LMCACHE_SAVE_DECODE_CACHE: 'True',
+    };
+    expect(config('LMCacheConnectorV1', env)).toMatchObject({
+      store: 2 ** 31,
+      storeEviction: 'lru',
+      storeDir: '/disk',
+      offloadPromptOnly: false,
+    });
+  });
+
+  test('of connectors that are not asked for nothing is read', () => {
+    expect(storeFromEnvironment({ kv_connector: 'NixlConnector' }, () => '1')).toEqual({});
+  });
+
+  test.each([
+    ['AIBrixPDReuseConnector', { AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND: 'PRISKV' }, /PRISKV: wanted ROCKSDB/],
+    [
+      'AIBrixPDReuseConnector',
+      { AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB: 'much' },
+      /is much: wanted a number/,
+    ],
+    [
+      'AIBrixPDReuseConnector',
+      { AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY: 'FIFO' },
+      /wanted one of s3fifo/,
+    ],
+    ['LMCacheConnectorV1', { LMCACHE_REMOTE_URL: 'redis://x' }, /no remote store here yet/],
+  ])('%s with %j is refused', (name, env, message) => {
+    expect(() => config(name, env)).toThrow(message);
+  });
+});

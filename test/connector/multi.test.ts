@@ -1,0 +1,199 @@
+/** A MultiConnector of NIXL and a store, policy only: who gives what, what travels twice, and who keeps blocks until when. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
+import type { KvTransferParams, SingleConnectorName } from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
+import { chain, engineConfig, request, type Sizes, TestEngine, tokens } from '../engine/fakes.ts';
+import { PolicyCluster } from './policy-cluster.ts';
+
+const sampling = { maxTokens: 10 };
+type Names = readonly SingleConnectorName[];
+
+async function alone(prompt: readonly number[]): Promise<number[]> {
+  const engine = new TestEngine(engineConfig());
+  engine.add(request('a', prompt, sampling));
+  await engine.settle();
+  return engine.tokensOf('a');
+}
+
+function clusterWith(
+  composition: Composition,
+  names: Names,
+  offloading: Partial<OffloadingConfig> = {},
+  sizes: Sizes = { prefixCaching: false },
+) {
+  return new PolicyCluster(
+    sizes,
+    sizes,
+    {
+      name: 'MultiConnector',
+      multi: { composition, names },
+      offloading: { ...OFFLOADING_DEFAULTS, handsOver: false, ...offloading },
+    },
+    64,
+  );
+}
+
+async function serve(
+  cluster: PolicyCluster,
+  id: string,
+  prompt: readonly number[],
+  remote: KvTransferParams | null = null,
+) {
+  let served: Awaited<ReturnType<PolicyCluster['turn']>> | null = null;
+  void cluster.turn(id, prompt, sampling, remote).then((result) => {
+    served = result;
+  });
+  await cluster.runUntil(() => served !== null);
+  await cluster.settle();
+  expect(served!.output).toEqual(await alone(prompt));
+  return served!;
+}
+
+/** Two turns; of P's second: what came from D, from the store, and was computed; and bytes that travelled twice, in blocks. */
+async function secondTurn(
+  composition: Composition,
+  names: Names,
+  offloading: Partial<OffloadingConfig> = {},
+) {
+  const cluster = clusterWith(composition, names, offloading);
+  const first = tokens(40);
+  const { output, params } = await serve(cluster, 'a', first);
+  const loadsBefore = cluster.p.store!.counters.loadedTokens;
+  const { computedTokens, pulledTokens } = await serve(
+    cluster,
+    'b',
+    [...first, ...output, ...tokens(30, 7)],
+    params,
+  ).then(() => cluster.p.promptOf('b-p')!);
+  const stored = cluster.p.store!.counters.loadedTokens - loadsBefore;
+  await cluster.release();
+  expect(cluster.p.core.resetPrefixCache() && cluster.d.core.resetPrefixCache()).toBe(true);
+  expect(cluster.store!.catalog.inUse).toBe(0);
+  const twice = cluster.p.store!.counters.twoHopBytes + cluster.d.store!.counters.twoHopBytes;
+  return { fromD: pulledTokens - stored, fromStore: stored, computedTokens, twice };
+}
+
+const NIXL_FIRST: Names = ['NixlConnector', 'OffloadingConnector'];
+const STORE_FIRST: Names = ['OffloadingConnector', 'NixlConnector'];
+
+describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D holds 49', () => {
+  it("first-hit with the store first is vLLM's loss: two blocks there make it drop D's 49 tokens", async () => {
+    expect(await secondTurn('first-hit', STORE_FIRST)).toMatchObject({
+      fromD: 0,
+      fromStore: 32,
+      computedTokens: 48,
+    });
+  });
+
+  it('first-hit with NIXL first: all from D, the store saves nothing on the way, and D gets of P what the store has', async () => {
+    const { twice, ...rest } = await secondTurn('first-hit', NIXL_FIRST);
+    expect(rest).toEqual({ fromD: 49, fromStore: 0, computedTokens: 31 });
+    expect(twice).toBeGreaterThan(0);
+  });
+
+  it('max-hit: all from who has most', async () => {
+    expect(await secondTurn('max-hit', STORE_FIRST)).toMatchObject({
+      fromD: 49,
+      fromStore: 0,
+      computedTokens: 31,
+    });
+  });
+
+  it.each([NIXL_FIRST, STORE_FIRST])(
+    'compose, in either order: from the store what it has, the rest from D, nothing twice',
+    async (...names) => {
+      expect(await secondTurn('compose', names as Names)).toEqual({
+        fromD: 17,
+        fromStore: 32,
+        computedTokens: 31,
+        twice: 0,
+      });
+    },
+  );
+
+  it("compose with D's output saved too: 3 whole blocks from the store, the token after them from D", async () => {
+    expect(await secondTurn('compose', NIXL_FIRST, { promptOnly: false })).toEqual({
+      fromD: 1,
+      fromStore: 48,
+      computedTokens: 31,
+      twice: 0,
+    });
+  });
+});
+
+it('blocks that are both held for a reader and being saved are freed once, by the later of the two', async () => {
+  const cluster = clusterWith('compose', NIXL_FIRST);
+  let served = false;
+  void cluster.turn('a', tokens(40), sampling, null).then(() => {
+    served = true;
+  });
+  // The store's READ stays on its way until D has taken all.
+  await cluster.runUntil(() => served);
+  await cluster.release();
+  await cluster.settle();
+  expect(cluster.p.core.resetPrefixCache()).toBe(true);
+  expect(cluster.store!.service.counters.taken).toBe(2);
+});
+
+it('whatever goes wrong in between: the tokens of one engine alone, and nothing stays', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.record({
+        composition: fc.constantFrom(...COMPOSITIONS),
+        names: fc.constantFrom(NIXL_FIRST, STORE_FIRST),
+        promptOnly: fc.boolean(),
+        prefixCaching: fc.boolean(),
+        blocks: fc.integer({ min: 14, max: 40 }),
+        handover: fc.constantFrom('pull' as const, 'streamed' as const),
+        loses: fc.integer({ min: 0, max: 3 }),
+        conversations: fc.array(fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 3 }), {
+          minLength: 1,
+          maxLength: 4,
+        }),
+        picks: fc.infiniteStream(fc.nat(1000)),
+      }),
+      async ({
+        composition,
+        names,
+        promptOnly,
+        prefixCaching,
+        blocks,
+        handover,
+        loses,
+        conversations,
+        picks,
+      }) => {
+        const sizes = { prefixCaching, numBlocks: blocks, maxNumBatchedTokens: 48 };
+        const cluster = clusterWith(composition, names, { promptOnly }, sizes);
+        cluster.handover = handover;
+        let reads = 0;
+        cluster.net.failsNext = () => loses > 0 && reads++ % 4 < loses;
+        const pick = (count: number) => picks.next().value! % count;
+        const turns: { prompt: number[]; output: number[]; ended: boolean }[] = [];
+        const converse = async (lengths: readonly number[], of: number) => {
+          let history: number[] = [];
+          let params: KvTransferParams | null = null;
+          for (const [i, length] of lengths.entries()) {
+            const prompt = [...history, ...tokens(length, chain(of, i))];
+            const { output, end, params: next } = await cluster.turn(`c${of}.${i}`, prompt, sampling, params);
+            turns.push({ prompt, output, ended: end.finish?.reason === 'length' && output.length > 0 });
+            history = [...prompt, ...output];
+            params = next;
+          }
+        };
+        let open = conversations.length;
+        for (const [of, lengths] of conversations.entries()) void converse(lengths, of).finally(() => open--);
+        await cluster.runUntil(() => open === 0, { pick });
+        for (const { prompt, output, ended } of turns) if (ended) expect(output).toEqual(await alone(prompt));
+        await cluster.release();
+        await cluster.settle();
+        cluster.store!.catalog.checkIntegrity();
+        expect(cluster.p.core.resetPrefixCache() && cluster.d.core.resetPrefixCache()).toBe(true);
+        expect([cluster.store!.catalog.inUse, cluster.store!.service.leases]).toEqual([0, 0]);
+      },
+    ),
+    { numRuns: 60 },
+  );
+});

@@ -1,0 +1,204 @@
+/** P, D and a store, policy only: what is saved, loaded, evicted and lost, and that tokens stay what one engine alone gives. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
+import type { PromptAccount } from '../../src/engine/types.ts';
+import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { PolicyCluster } from './policy-cluster.ts';
+
+const sampling = { maxTokens: 10 };
+
+async function alone(prompt: readonly number[]): Promise<number[]> {
+  const engine = new TestEngine(engineConfig());
+  engine.add(request('a', prompt, sampling));
+  await engine.settle();
+  return engine.tokensOf('a');
+}
+
+function clusterWith(changes: Partial<OffloadingConfig> = {}, slots = 64, sizes = { prefixCaching: false }) {
+  return new PolicyCluster(
+    sizes,
+    sizes,
+    { name: 'OffloadingConnector', offloading: { ...OFFLOADING_DEFAULTS, ...changes } },
+    slots,
+  );
+}
+
+/** Serves a turn to its end, then lets all that is under way arrive. */
+async function serve(
+  cluster: PolicyCluster,
+  id: string,
+  prompt: readonly number[],
+  salt: string | null = null,
+) {
+  let served: Awaited<ReturnType<PolicyCluster['turn']>> | null = null;
+  void cluster.turn(id, prompt, sampling, null, null, salt).then((result) => {
+    served = result;
+  });
+  await cluster.runUntil(() => served !== null);
+  await cluster.settle();
+  return served!;
+}
+
+const split = ({ localHitTokens, pulledTokens, computedTokens }: PromptAccount) => [
+  localHitTokens,
+  pulledTokens,
+  computedTokens,
+];
+
+describe('a store between P and D', () => {
+  it('P leaves its prompt there, D loads it by its hashes, and P holds nothing', async () => {
+    const cluster = clusterWith();
+    const prompt = tokens(70);
+    const { output } = await serve(cluster, 't', prompt);
+    expect(output).toEqual(await alone(prompt));
+    expect(split(cluster.p.promptOf('t-p')!)).toEqual([0, 0, 70]);
+    expect(split(cluster.d.promptOf('t-d')!)).toEqual([0, 64, 6]);
+    expect(cluster.store!.service.counters).toMatchObject({ taken: 4, lost: 0, loads: 1 });
+    expect(cluster.store!.catalog.inUse).toBe(0);
+    expect(cluster.p.core.resetPrefixCache() && cluster.d.core.resetPrefixCache()).toBe(true);
+  });
+
+  it('the next turn loads what is there; what D generated is there only if asked for', async () => {
+    for (const promptOnly of [true, false]) {
+      const cluster = clusterWith({ promptOnly });
+      const first = tokens(40);
+      const { output } = await serve(cluster, 'a', first);
+      const second = [...first, ...output, ...tokens(30, 7)];
+      const again = await serve(cluster, 'b', second);
+      expect(again.output).toEqual(await alone(second));
+      // 40 prompt tokens are 2 blocks; with 9 of D's 10 tokens they are 3.
+      expect(split(cluster.p.promptOf('b-p')!)).toEqual([0, promptOnly ? 32 : 48, promptOnly ? 48 : 32]);
+    }
+  });
+
+  it('a block is saved once, by whoever has it first', async () => {
+    const cluster = clusterWith({ promptOnly: false });
+    await serve(cluster, 'a', tokens(64));
+    await serve(cluster, 'b', tokens(64));
+    const { taken } = cluster.store!.service.counters;
+    expect(taken).toBe(cluster.store!.catalog.size);
+  });
+
+  it("one client's salt never finds another's blocks", async () => {
+    const cluster = clusterWith();
+    const prompt = tokens(64);
+    await serve(cluster, 'a', prompt, 'alice');
+    await serve(cluster, 'b', prompt, 'bob');
+    expect(cluster.p.promptOf('b-p')!.pulledTokens).toBe(0);
+    await serve(cluster, 'c', prompt, 'alice');
+    expect(cluster.p.promptOf('c-p')!.pulledTokens).toBe(63);
+  });
+
+  it('saves what was asked for twice, with a threshold of 2', async () => {
+    const cluster = clusterWith({ storeThreshold: 2, handsOver: true });
+    const prompt = tokens(64);
+    // P asks once, D a second time: D has computed it by then, and saves it.
+    await serve(cluster, 'a', prompt);
+    expect(cluster.d.promptOf('a-d')!.pulledTokens).toBe(0);
+    await serve(cluster, 'b', prompt);
+    expect(cluster.store!.service.counters.taken).toBe(4);
+    await serve(cluster, 'c', prompt);
+    expect(cluster.p.promptOf('c-p')!.pulledTokens).toBe(63);
+  });
+
+  it('saves a request whole when it ends, where told so, and computes loads that are too short', async () => {
+    const cluster = clusterWith({ saves: 'whole', minLoadTokens: 64 });
+    await serve(cluster, 'a', tokens(70));
+    expect(cluster.store!.service.counters).toMatchObject({ offers: 1, taken: 4 });
+    expect(cluster.d.promptOf('a-d')!.pulledTokens).toBe(64);
+    await serve(cluster, 'b', tokens(40, 3));
+    expect(split(cluster.d.promptOf('b-d')!)).toEqual([0, 0, 40]);
+    expect(cluster.d.promptOf('b-d')!.noPull?.reason).toBe('32 < 64 tokens, the least that is loaded');
+  });
+
+  it('loads whole chunks only, and no more than the request allows', async () => {
+    const cluster = clusterWith({ blocksPerChunk: 3 });
+    const prompt = tokens(90);
+    await serve(cluster, 'a', prompt);
+    expect(cluster.d.promptOf('a-d')!.pulledTokens).toBe(48);
+  });
+
+  it('goes on without a store that ended: before, while and after it is asked', async () => {
+    for (const moment of [0, 3, 6, 9, 12, 15, 20]) {
+      const cluster = clusterWith();
+      const prompt = tokens(70);
+      await serve(cluster, 'a', prompt);
+      let served: Awaited<ReturnType<PolicyCluster['turn']>> | null = null;
+      void cluster.turn('b', prompt, sampling, null).then((result) => {
+        served = result;
+      });
+      let rounds = 0;
+      await cluster.runUntil(() => {
+        if (rounds++ === moment) cluster.store!.end();
+        return served !== null;
+      });
+      expect(served!.output).toEqual(await alone(prompt));
+      await cluster.settle();
+      expect(cluster.p.core.hasWork() || cluster.d.core.hasWork()).toBe(false);
+    }
+  });
+
+  it('whatever is evicted, preempted, aborted or lost in between: the tokens of one engine alone, and nothing stays', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.record({
+          slots: fc.integer({ min: 1, max: 30 }),
+          blocks: fc.integer({ min: 14, max: 40 }),
+          promptOnly: fc.boolean(),
+          prefixCaching: fc.boolean(),
+          loses: fc.integer({ min: 0, max: 3 }),
+          turns: fc.array(
+            fc.record({
+              of: fc.integer({ min: 0, max: 2 }),
+              length: fc.integer({ min: 1, max: 120 }),
+              aborts: fc.integer({ min: 0, max: 12 }),
+            }),
+            { minLength: 1, maxLength: 8 },
+          ),
+          picks: fc.infiniteStream(fc.nat(1000)),
+        }),
+        async ({ slots, blocks, promptOnly, prefixCaching, loses, turns, picks }) => {
+          const sizes = { prefixCaching, numBlocks: blocks, maxNumBatchedTokens: 48 };
+          const cluster = new PolicyCluster(
+            sizes,
+            sizes,
+            { name: 'OffloadingConnector', offloading: { ...OFFLOADING_DEFAULTS, promptOnly } },
+            slots,
+          );
+          let reads = 0;
+          cluster.net.failsNext = () => loses > 0 && reads++ % 4 < loses;
+          const pick = (count: number) => picks.next().value! % count;
+          const results = turns.map(({ of, length, aborts }, i) => {
+            const prompt = tokens(length, of);
+            const ending = new AbortController();
+            const turn = cluster.turn(`t${i}`, prompt, sampling, null, ending.signal);
+            return { prompt, aborts, ending, turn: turn.catch(() => null), rounds: 0 };
+          });
+          let open = results.length;
+          for (const { turn } of results) void turn.then(() => open--);
+          await cluster.runUntil(
+            () => {
+              for (const one of results)
+                if (one.aborts < 4 && one.rounds++ === one.aborts * 9) one.ending.abort();
+              return open === 0;
+            },
+            { pick },
+          );
+          for (const { prompt, turn, ending } of results) {
+            const result = await turn;
+            if (result && !ending.signal.aborted && result.end.finish?.reason === 'length')
+              expect(result.output).toEqual(await alone(prompt));
+          }
+          await cluster.runUntil(() => !cluster.p.core.hasWork() && !cluster.d.core.hasWork(), { pick });
+          await cluster.settle();
+          cluster.store!.catalog.checkIntegrity();
+          expect(cluster.p.core.resetPrefixCache() && cluster.d.core.resetPrefixCache()).toBe(true);
+          expect(cluster.store!.catalog.inUse).toBe(0);
+          expect(cluster.store!.service.leases).toBe(0);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});

@@ -1,0 +1,80 @@
+/** A store beside real engines: answers are those without one, bit for bit, whatever came from where. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { directoryFolder } from '../../src/platform/node/store-folder.ts';
+import { converse, fingerprint, testOptions, withCluster } from './cluster-fixture.ts';
+
+const store = { bytes: 2 ** 20, eviction: 's3fifo' } as const;
+const { connector } = testOptions;
+
+const WAYS: Record<string, Partial<ClusterOptions>> = {
+  'through the store alone': {
+    store,
+    connector: {
+      ...connector,
+      name: 'OffloadingConnector',
+      offloading: { ...OFFLOADING_DEFAULTS, promptOnly: false },
+    },
+  },
+  'from the store and from each other': {
+    store,
+    connector: {
+      ...connector,
+      name: 'MultiConnector',
+      offloading: { ...OFFLOADING_DEFAULTS, handsOver: false },
+      multi: { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] },
+    },
+  },
+};
+
+it.each(Object.entries(WAYS))('%s', async (_, options) => {
+  const without = await withCluster({}, (cluster) => converse(cluster, 'c', 4));
+  await withCluster(options, async (cluster) => {
+    const answers = await converse(cluster, 'c', 4);
+    expect(fingerprint(answers)).toEqual(fingerprint(without));
+    const loaded = answers.map(({ result }) => result.transfer.storeToP?.blocks ?? 0);
+    expect(loaded[0]).toBe(0);
+    expect(Math.min(...loaded.slice(1))).toBeGreaterThan(0);
+    const engines = await cluster.stats();
+    const bytes = engines.reduce((sum, { store: used }) => sum + used!.loadedBytes, 0);
+    const blocks = answers.flatMap(({ result: { transfer } }) => [transfer.storeToP, transfer.storeToD]);
+    const { blockBytes } = cluster.info.model;
+    expect(bytes).toBe(blocks.reduce((sum, one) => sum + (one?.blocks ?? 0), 0) * blockBytes);
+    const stats = await cluster.storeStats();
+    expect(stats).toMatchObject({ inUse: 0 });
+    expect(stats!.counters.taken).toBe(stats!.blocks);
+    if (options.connector!.name === 'MultiConnector')
+      expect(engines.map(({ store: used }) => used!.twoHopBytes)).toEqual([0, 0]);
+  });
+});
+
+it('a conversation goes on from the folder after a restart: blocks are loaded, and tokens equal', async () => {
+  const directory = path.join(await mkdtemp(path.join(tmpdir(), 'kvferry-store-')), 'kv');
+  const folder = { directory, bytes: 2 ** 24, ttlMs: null, ingestion: 'ALL' as const };
+  const options = { ...WAYS['from the store and from each other'], store: { ...store, folder } };
+  try {
+    const talk = () =>
+      withCluster(options, async (cluster) => {
+        const answers = await converse(cluster, 'c', 3);
+        return { answers, stats: await cluster.storeStats() };
+      });
+    const before = await talk();
+    expect(before.stats!.folder!.counters).toMatchObject({ read: 0, broken: 0 });
+    const after = await talk();
+    expect(fingerprint(after.answers)).toEqual(fingerprint(before.answers));
+    expect(after.stats!.folder!.counters.read).toBeGreaterThan(0);
+    // The first prompt has 21 tokens: its one whole block comes from the folder.
+    expect(after.answers[0]!.result.prompt.pulledTokens).toBe(16);
+    const broken = (await directoryFolder(directory).list()).find(({ name }) => name.endsWith('.kv'))!;
+    await writeFile(path.join(directory, broken.name), new Uint8Array(broken.bytes));
+    const mended = await talk();
+    expect(fingerprint(mended.answers)).toEqual(fingerprint(before.answers));
+    expect(mended.stats!.folder!.counters.broken).toBe(1);
+  } finally {
+    await rm(path.dirname(directory), { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,232 @@
+/** A store's folder: what is written is read again, by another process too; what is damaged, foreign or gone is a miss. */
+import { spawn } from 'node:child_process';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { directoryFolder } from '../../src/platform/node/store-folder.ts';
+import type { StoreFolder } from '../../src/platform/types.ts';
+import { HEAD_BYTES } from '../../src/store/block-file.ts';
+import { MARKER } from '../../src/store/folder-names.ts';
+import { FolderTier, type FolderTierOptions } from '../../src/store/folder-tier.ts';
+import { TestClock } from '../clock.ts';
+
+const BLOCK = 64;
+const hash = (n: number): string => n.toString(16).padStart(64, '0');
+const NAMESPACE = hash(0xabc);
+const kv = (n: number): Uint8Array => new Uint8Array(BLOCK).fill(n % 251);
+
+let directory: string;
+beforeEach(async () => {
+  directory = path.join(await mkdtemp(path.join(tmpdir(), 'kvferry-store-')), 'kv');
+});
+afterEach(() => rm(path.dirname(directory), { recursive: true, force: true }));
+
+const troubles: string[] = [];
+async function open(changes: Partial<FolderTierOptions> = {}): Promise<FolderTier> {
+  troubles.length = 0;
+  return FolderTier.open({
+    folder: directoryFolder(directory),
+    namespace: NAMESPACE,
+    blockBytes: BLOCK,
+    quotaBytes: 2 ** 20,
+    ttlMs: null,
+    clock: new TestClock(Date.now()),
+    onTrouble: (message) => troubles.push(message),
+    ...changes,
+  });
+}
+
+async function stored(tier: FolderTier, ...numbers: number[]): Promise<void> {
+  for (const n of numbers) tier.write(hash(n), [kv(n)]);
+  await tier.flush();
+}
+
+/** The blocks' contents; null for those that are not there. */
+async function found(tier: FolderTier, ...numbers: number[]): Promise<(number | null)[]> {
+  const all = [];
+  for (const n of numbers) {
+    const into = new Uint8Array(BLOCK);
+    const came = tier.has(hash(n)) && (await tier.read(hash(n), [into]));
+    if (came) expect(into).toEqual(kv(n));
+    all.push(came ? n : null);
+  }
+  return all;
+}
+
+const fileOfBlock = (n: number): string =>
+  path.join(directory, 'blocks', NAMESPACE, hash(n).slice(0, 2), `${hash(n)}.kv`);
+
+describe('a folder below a store', () => {
+  it('gives again what it was given, by another process too', async () => {
+    await stored(await open(), 1, 2, 3);
+    const again = await open();
+    expect(again.blocks).toBe(3);
+    expect(await found(again, 1, 2, 3, 4)).toEqual([1, 2, 3, null]);
+  });
+
+  it('gives what is still being written', async () => {
+    const tier = await open();
+    for (let n = 0; n < 20; n++) tier.write(hash(n), [kv(n)]);
+    expect(await found(tier, 0, 5, 19)).toEqual([0, 5, 19]);
+    await tier.flush();
+    expect(tier.counters).toMatchObject({ written: 20, leftOut: 0 });
+  });
+
+  it('has no more than its quota, over and over: what was not used longest goes', async () => {
+    const tier = await open({ quotaBytes: 3 * (BLOCK + HEAD_BYTES) });
+    await stored(tier, 1, 2, 3);
+    await found(tier, 1);
+    for (let n = 4; n < 200; n++) await stored(tier, n);
+    expect(tier.blocks).toBe(3);
+    const files = (await directoryFolder(directory).list()).filter(({ name }) => name !== MARKER);
+    expect(files.length).toBe(3);
+    expect(await found(tier, 197, 198, 199, 1)).toEqual([197, 198, 199, null]);
+  });
+
+  it('forgets what its time has come for', async () => {
+    const clock = new TestClock(Date.now());
+    const tier = await open({ ttlMs: 1000, clock });
+    await stored(tier, 1);
+    clock.advance(999);
+    expect(await found(tier, 1)).toEqual([1]);
+    clock.advance(2);
+    expect(await found(tier, 1)).toEqual([null]);
+    expect(tier.counters.expired).toBe(1);
+  });
+
+  it.each([
+    ['cut short', (file: Uint8Array) => file.subarray(0, file.length - 1)],
+    ['empty', () => new Uint8Array()],
+    [
+      'with a bit flipped in its KV',
+      (file: Uint8Array) => file.with(HEAD_BYTES + 9, file[HEAD_BYTES + 9]! ^ 4),
+    ],
+    ['with a bit flipped in its head', (file: Uint8Array) => file.with(50, file[50]! ^ 1)],
+    ['with something behind it', (file: Uint8Array) => new Uint8Array([...file, 0])],
+    ['of another block', async () => readFile(fileOfBlock(2))],
+  ])('a file %s is a miss: removed, counted, told once', async (_, damage) => {
+    await stored(await open(), 1, 2);
+    await writeFile(fileOfBlock(1), await damage(new Uint8Array(await readFile(fileOfBlock(1)))));
+    const tier = await open();
+    expect(await found(tier, 1, 2)).toEqual([null, 2]);
+    expect(tier.counters.broken).toBe(1);
+    expect(troubles).toHaveLength(1);
+    await expect(readFile(fileOfBlock(1))).rejects.toThrow();
+    await stored(tier, 1);
+    expect(await found(tier, 1)).toEqual([1]);
+  });
+
+  it("another model's blocks are not found, and do not keep this one's out", async () => {
+    const quotaBytes = 4 * (BLOCK + HEAD_BYTES);
+    await stored(await open({ quotaBytes, namespace: hash(7) }), 1, 2, 3, 4);
+    const tier = await open({ quotaBytes });
+    expect(await found(tier, 1)).toEqual([null]);
+    await stored(tier, 5);
+    expect(await found(tier, 5)).toEqual([5]);
+    const bytes = (await directoryFolder(directory).list())
+      .filter(({ name }) => name !== MARKER)
+      .reduce((sum, file) => sum + file.bytes, 0);
+    expect(bytes).toBeLessThanOrEqual(quotaBytes);
+  });
+
+  it('two processes on one folder: each keeps what it finds, and takes what the other removed as missing', async () => {
+    const [one, other] = [await open(), await open()];
+    await Promise.all([stored(one, 1, 2, 3), stored(other, 2, 3, 4)]);
+    const third = await open();
+    expect(await found(third, 1, 2, 3, 4)).toEqual([1, 2, 3, 4]);
+    await rm(fileOfBlock(2));
+    expect(await found(third, 2, 3)).toEqual([null, 3]);
+    expect(troubles).toEqual([]);
+  });
+
+  it('a folder that vanishes loses its blocks, and is made again', async () => {
+    const tier = await open();
+    await stored(tier, 1);
+    await rm(directory, { recursive: true });
+    expect(await found(tier, 1)).toEqual([null]);
+    await stored(tier, 2);
+    expect(await found(tier, 2)).toEqual([2]);
+  });
+
+  it.each(['ENOSPC', 'EROFS', 'EACCES'])(
+    '%s: what is there is read, one line says so, and writing is tried again later',
+    async (code) => {
+      await stored(await open(), 1);
+      const folder = directoryFolder(directory);
+      let full = true;
+      const failing: StoreFolder = {
+        ...folder,
+        write: (name, bytes) =>
+          full ? Promise.reject(Object.assign(new Error(code), { code })) : folder.write(name, bytes),
+      };
+      const clock = new TestClock(Date.now());
+      const tier = await open({ folder: failing, clock });
+      await stored(tier, 2, 3);
+      expect(await found(tier, 1, 2, 3)).toEqual([1, null, null]);
+      expect(troubles).toEqual([expect.stringContaining(code)]);
+      full = false;
+      await stored(tier, 4);
+      expect(await found(tier, 4)).toEqual([null]);
+      clock.advance(20_000);
+      await stored(tier, 5);
+      expect(await found(tier, 5)).toEqual([5]);
+      expect(troubles).toHaveLength(1);
+    },
+  );
+
+  it('refuses a folder that is no store, one of another format, and a quota below one block', async () => {
+    await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/may have 64 bytes and a block takes 160/);
+    await open();
+    await writeFile(path.join(directory, MARKER), '{"format":99}');
+    await expect(open()).rejects.toThrow(
+      /is a store of format 99, and this kvferry reads format 1: give another folder/,
+    );
+    await rm(path.join(directory, MARKER));
+    await writeFile(path.join(directory, 'thesis.txt'), 'mine');
+    await expect(open()).rejects.toThrow(/is no store of kvferry's/);
+  });
+
+  it('takes no name from outside', async () => {
+    const tier = await open();
+    for (const evil of ['../../etc/passwd', 'a/b', '', `${hash(1)}x`]) {
+      tier.write(evil, [kv(1)]);
+      expect(tier.has(evil)).toBe(false);
+      expect(await tier.read(evil, [new Uint8Array(BLOCK)])).toBe(false);
+    }
+    await tier.flush();
+    expect(await readdir(directory)).toEqual([MARKER]);
+  });
+
+  it('a writer killed at any moment leaves whole blocks only', async () => {
+    const dist = path.resolve('dist/src');
+    const script = `
+      import { FolderTier } from '${dist}/store/folder-tier.js';
+      import { directoryFolder } from '${dist}/platform/node/store-folder.js';
+      const clock = { now: () => Date.now(), sleep: async () => {} };
+      const tier = await FolderTier.open({ folder: directoryFolder(${JSON.stringify(directory)}), namespace: '${NAMESPACE}',
+        blockBytes: ${BLOCK}, quotaBytes: 2 ** 20, ttlMs: null, clock, onTrouble() {} });
+      process.stdout.write('.');
+      for (let n = 1 + Number(process.argv[1]); ; n++) {
+        tier.write(n.toString(16).padStart(64, '0'), [new Uint8Array(${BLOCK}).fill(n % 251)]);
+        await tier.flush();
+      }`;
+    for (let kill = 0; kill < 40; kill++) {
+      const child = spawn(process.execPath, ['--input-type=module', '-e', script, String(kill * 100)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const exited = new Promise((resolve) => child.once('exit', resolve));
+      await new Promise((resolve) => child.stdout.once('data', resolve));
+      // Anywhere in its first writes.
+      for (let turn = (kill * 7919) % 97; turn > 0; turn--)
+        await new Promise((resolve) => setImmediate(resolve));
+      child.kill('SIGKILL');
+      await exited;
+    }
+    const tier = await open({ quotaBytes: 2 ** 24 });
+    const numbers = Array.from({ length: 6200 }, (_, n) => n).filter((n) => tier.has(hash(n)));
+    expect(numbers.length).toBeGreaterThan(0);
+    expect(await found(tier, ...numbers)).toEqual(numbers);
+    expect(tier.counters.broken).toBe(0);
+  });
+});
