@@ -1,8 +1,10 @@
 /** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import type { Architecture } from '../../model/types.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
@@ -15,6 +17,7 @@ import { createProgress } from '../progress.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
+import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 
 export const simulateSpec: CommandSpec = {
@@ -24,6 +27,7 @@ export const simulateSpec: CommandSpec = {
     'Serve a workload by a fleet that is not there: the same scheduler, connectors, router and policies on a virtual clock, in one thread. Only how long steps and copies take is a model, and each report says whose.',
   groups: [
     'simulation',
+    'trace',
     'pacing',
     'measuring',
     'bench',
@@ -53,6 +57,7 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',
     'kvferry simulate --routing round-robin,least-request,prefix-cache --decode 4',
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
+    'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -64,19 +69,18 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   await checkFiles({ ...config, junit: null }, deps);
   const costs = await readCosts(config.costs, deps);
   const architecture = await deps.backend.architecture(config.model);
-  const vocabulary = await deps.backend.tokenizer(config.model);
-  const workload = await loadWorkload(config, deps, vocabulary, false);
-  checkCounts(config, workload.conversations, workload.source);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
-  const planned = planSimulation(config, costs, workload, vocabulary, architecture, adapter);
+  const { planned, workload } =
+    config.trace === null
+      ? await planWorkload(config, costs, architecture, adapter, deps)
+      : await planTrace(config, costs, architecture, deps);
   if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const arms: SimulatedArm[] = [];
-  const turns = workload.conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
   for (const arm of planned.arms) {
-    progress.begin(arm.label, turns);
+    progress.begin(arm.label, workload.turns);
     const world = worldOf(config, planned, signal);
     arms.push(
       await simulateArm(arm, {
@@ -98,8 +102,8 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     workload: {
       source: workload.source,
       scale: workload.scale,
-      conversations: workload.conversations.length,
-      turns,
+      conversations: workload.conversations,
+      turns: workload.turns,
       asked: planned.asked,
     },
     seed: config.seed,
@@ -110,6 +114,24 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   await writeJson(report, config, deps);
   await writePages(simulationDocument(report), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
+}
+
+async function planWorkload(
+  config: RunConfig,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  adapter: { software: boolean } | null,
+  deps: CommandContext['deps'],
+): Promise<SimulatedTrace> {
+  const vocabulary = await deps.backend.tokenizer(config.model);
+  const workload = await loadWorkload(config, deps, vocabulary, false);
+  const { source, scale, conversations } = workload;
+  checkCounts(config, conversations, source);
+  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  return {
+    planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),
+    workload: { source, scale, conversations: conversations.length, turns },
+  };
 }
 
 async function againstReal(

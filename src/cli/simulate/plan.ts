@@ -24,7 +24,7 @@ import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';
 
 /** Of Dynamo's mocker: where a fleet is modelled nobody says how large its pools are. */
-const DEFAULT_BLOCKS = 16_384;
+export const DEFAULT_BLOCKS = 16_384;
 
 export interface PlannedSimulation {
   /** What real engines would be started with. */
@@ -98,7 +98,7 @@ export function planSimulation(
 }
 
 /** By the model's layers, or as if all kept everything. */
-function kvOf(
+export function kvOf(
   { kvBytesPerToken, blockSize, kvDtype }: RunConfig,
   architecture: Architecture,
 ): Pick<PlannedSimulation, 'groups' | 'blockBytes'> {
@@ -111,7 +111,7 @@ function kvOf(
 const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number): string =>
   experiments > 1 ? `${label}, ${name}` : label;
 
-function inArm(
+export function inArm(
   options: ClusterOptions,
   plan: ExperimentPlan,
   { mode, threshold, routing }: Arm,
@@ -184,7 +184,12 @@ export function checkSimulation(config: RunConfig): void {
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
   if (config.arrivals !== null && config.arrivalRate === null)
     throw new ConfigError('--arrivals is given and --arrival-rate is not: give both, or neither');
-  if (config.thinkTime > 0 && config.arrivalRate === null)
+  if (config.trace !== null && (config.inputFile !== null || config.arrivalRate !== null || config.validate))
+    refuse(
+      '--trace',
+      'with a FILE, --arrival-rate or --validate; it says itself what comes when. Give one of them',
+    );
+  if (config.thinkTime > 0 && config.arrivalRate === null && config.trace === null)
     throw new ConfigError('--think-time is given and --arrival-rate is not: give both, or neither');
   if (scaleDivisor(config.scale) === null) refuse('--scale', 'it is no scale');
 }
