@@ -108,9 +108,13 @@ export class Membership {
 
   async #leave(name: string, rule: DrainRule): Promise<Left> {
     const { pool, clock, conversations, turns, clientOf, tell } = this.#deps;
-    const engine = pool.all.find((each) => each.name === name)!;
+    // One that is just being replaced is left to its successor: that one leaves then.
+    const engine = await this.#inTurn(async () => {
+      const found = pool.all.find((each) => each.name === name)!;
+      this.#leaving.add(found);
+      return found;
+    });
     const { engineId, role } = engine;
-    this.#leaving.add(engine);
     tell({ kind: 'leaving', engineId, role, name });
     const heir = () => {
       const to = heirOf(engine, this.staying);

@@ -67,4 +67,37 @@ describe('kvferry simulate --trace', () => {
     expect(code).toBe(2);
     expect(world.err()).toContain(message);
   });
+
+  it('stands beside what was measured of the same trace', async () => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    expect(await main(['replay', 't.jsonl', '--speed-up', '1000', '--json', 'real.json'], world.deps)).toBe(
+      0,
+    );
+    const args = [
+      'simulate',
+      '--trace',
+      't.jsonl',
+      '--trace-scale',
+      '1/32',
+      '--against',
+      'real.json',
+      '--json',
+      'r.json',
+    ];
+    expect(await main(args, world.deps)).toBe(0);
+    const { against } = simulationReportSchema.parse(JSON.parse(world.files.get('r.json')!));
+    expect(against!.arms.map(({ label, real }) => [label, real])).toEqual([
+      ['unidirectional', 'unidirectional'],
+      ['bidirectional', 'bidirectional'],
+    ]);
+    const ttft = against!.arms[0]!.figures.find(({ name }) => name === 'TTFT mean')!;
+    expect(ttft.error).toBeCloseTo(ttft.simulated! / ttft.real! - 1);
+    expect(world.out()).toContain('bidirectional against bidirectional of real.json');
+    expect(
+      await main([...args.slice(0, 5), '--against', 'real.json', '--mode', 'decode-local'], world.deps),
+    ).toBe(2);
+    expect(world.err()).toContain(
+      'real.json has unidirectional, bidirectional, and decode-local were simulated',
+    );
+  });
 });

@@ -2,6 +2,7 @@
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Architecture } from '../../model/types.ts';
+import { compareWithReport } from '../../simulate/against.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
@@ -14,6 +15,7 @@ import { benchDefaults, checkBench, checkCounts } from '../multiturn/settings.ts
 import { loadWorkload } from '../multiturn/workload.ts';
 import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
+import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
@@ -68,6 +70,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   checkSimulation(config);
   await checkFiles({ ...config, junit: null }, deps);
   const costs = await readCosts(config.costs, deps);
+  const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
   const { planned, workload } =
@@ -108,8 +111,10 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     },
     seed: config.seed,
     arms,
+    ...(measured && { against: compareWithReport(arms, measured, config.against!) }),
   };
   printSimulation(report, textOutput(config, deps), deps.color);
+  if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
   tellSpeed(arms, deps.now() - begunMs, deps);
   await writeJson(report, config, deps);
   await writePages(simulationDocument(report), config, deps);
