@@ -58,7 +58,7 @@ export class TransferError extends KvferryError {
   }
 }
 
-/** A holder refused the KV that a request's kv_transfer_params name: they, the prompt or its salt are not what is held. */
+/** The KV that a request's kv_transfer_params name cannot be had: they, the prompt or its salt are not what is held, or it is held no longer. */
 export class RefusedError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('refused', message, options);

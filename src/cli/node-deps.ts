@@ -71,14 +71,15 @@ export async function nodeDeps(): Promise<CliDeps> {
       },
       async start(options, server, prepare) {
         const { startServer } = await import('../server/serve.ts');
-        const cluster = await startCluster(options);
+        const faults = server.faultEndpoint ? await faultBoard() : null;
+        const cluster = await startCluster(options, faults ?? {});
         try {
           await prepare(cluster);
         } catch (error) {
           await cluster.close();
           throw error;
         }
-        return startServer(cluster, server, startTextThread);
+        return startServer(cluster, server, startTextThread, faults);
       },
     },
     doctor: nodeDoctor,
@@ -88,6 +89,11 @@ export async function nodeDeps(): Promise<CliDeps> {
       fixture: fixtureChecks(nodePlatform),
     },
   };
+}
+
+async function faultBoard() {
+  const { FaultBoard } = await import('../faults/board.ts');
+  return new FaultBoard(systemClock);
 }
 
 async function* piecesOf(file: string): AsyncGenerator<string> {

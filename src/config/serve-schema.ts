@@ -52,6 +52,11 @@ export const serving = {
       "The operator's paths on the ports of router, P and D too, where older scripts look for them.",
     value: null,
   }),
+  faultEndpoint: flag().default(false).meta({
+    description:
+      "The operator's port takes POST /faults: engines are killed, hang or slow down, messages between them are lost or late. For testing routers and clients; every message between engines passes the main thread then.",
+    value: null,
+  }),
   corsOrigin: text("one or more origins with commas between, or '*'").nullable().default(null).meta({
     description: 'Whose pages may ask, with commas between. Left out: no other origin.',
     value: 'ORIGINS',
@@ -60,6 +65,11 @@ export const serving = {
     description:
       "Names that clients ask under (the header Host), with commas between: a proxy's, a container's. This machine's names and any address always do; '*' is any name.",
     value: 'HOSTS',
+  }),
+  writeTimeout: anyNumber('a number of seconds, 0.1 or more', { min: 0.1, max: 86_400 }).default(60).meta({
+    description:
+      'A client that takes nothing of what waits for it for so long loses its connection, and its request is aborted.',
+    value: 'SECONDS',
   }),
   streamingKvParams: oneOf(['on', 'off']).default('on').meta({
     description:

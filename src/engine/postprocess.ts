@@ -96,8 +96,11 @@ export class Postprocessor {
     if (policy === 'recompute') this.#keepValidPrefix(request, failed);
     else {
       const lost = `the KV of request ${requestId} did not arrive (${outcome}): ${message}`;
+      // What is held no longer was named by whoever asked, as what never was.
       const error: LoadError =
-        outcome === 'refused' ? { code: 'refused', message } : { code: 'transfer', message: lost };
+        outcome === 'refused'
+          ? { code: 'refused', message }
+          : { code: outcome === 'expired' ? 'refused' : 'transfer', message: lost };
       this.finishRequest(requestId, 'finished_error', error);
     }
   }

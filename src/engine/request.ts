@@ -140,10 +140,19 @@ export class Request implements ConnectorRequest {
     return atLength ? 'finished_length_capped' : null;
   }
 
-  /** Tokens that must not be drawn next: those that would end it before minTokens. */
+  /** Tokens that must not be drawn next: those that would end it before minTokens, or complete a bad word. */
   forbiddenTokenIds(eosTokenIds: readonly number[]): readonly number[] {
-    if (this.numOutputTokens >= this.sampling.minTokens) return [];
-    return [...new Set([...eosTokenIds, ...this.sampling.stopTokenIds])];
+    const { minTokens, stopTokenIds, badWordsTokenIds = [] } = this.sampling;
+    const ends = this.numOutputTokens < minTokens ? [...eosTokenIds, ...stopTokenIds] : [];
+    const completing = badWordsTokenIds.filter((word) => this.#outputEndsWith(word.slice(0, -1)));
+    return [...new Set([...ends, ...completing.map((word) => word.at(-1)!)])];
+  }
+
+  #outputEndsWith(tokenIds: readonly number[]): boolean {
+    const from = this.numTokens - tokenIds.length;
+    return (
+      from >= this.promptTokenIds.length && tokenIds.every((id, i) => this.#allTokenIds[from + i] === id)
+    );
   }
 
   /** Closes the account of the prompt; call before the first output token is appended. */
@@ -191,6 +200,10 @@ export function checkRequest(
   }
   if (sampling.minTokens > sampling.maxTokens) {
     refuse(`minTokens ${sampling.minTokens} is more than maxTokens ${sampling.maxTokens}: lower it`);
+  }
+  if (sampling.allowedTokenIds?.length === 0) refuse('allowedTokenIds is []: allow at least one token');
+  if (sampling.badWordsTokenIds?.some((word) => word.length === 0)) {
+    refuse('badWordsTokenIds holds [], which every output ends with: leave it out');
   }
   if (promptLength + 1 > maxModelLen) {
     refuse(

@@ -34,6 +34,10 @@ export interface SamplingParams {
   seed: number;
   stopTokenIds: readonly number[];
   ignoreEos: boolean;
+  /** Nothing else is drawn; left out or null: every token may be. */
+  allowedTokenIds?: readonly number[] | null;
+  /** Sequences that the output must not hold: the last token of one is not drawn where it would complete it (vLLM's bad_words). */
+  badWordsTokenIds?: readonly (readonly number[])[];
   /**
    * What is generated whatever the logits say, as far as the list goes: traces and simulations, whose next prompts hold it.
    * Logits and digests stay those that were computed. No door of a server sets it.

@@ -11,9 +11,13 @@ export class FaultyClient implements EngineClient {
   readonly #clock: Clock;
   #state: 'well' | 'slow' | { until: Promise<void>; goOn: () => void } = 'well';
 
-  constructor(engine: EngineClient, clock: Clock) {
+  readonly #fateOf: () => () => Promise<void>;
+
+  /** `fateOf`: asked for each request: what it waits for before it is taken, and before each output. */
+  constructor(engine: EngineClient, clock: Clock, fateOf: () => () => Promise<void> = () => async () => {}) {
     this.#engine = engine;
     this.#clock = clock;
+    this.#fateOf = fateOf;
   }
 
   get engineId() {
@@ -51,10 +55,12 @@ export class FaultyClient implements EngineClient {
   }
 
   async submit(request: EngineRequest, work?: RouterWork): Promise<OutputStream> {
+    const fate = this.#fateOf();
     await this.#pause();
+    await fate();
     const inner = await this.#engine.submit(request, work);
     const outer = new OutputStream(inner.requestId);
-    void this.#relay(inner, outer);
+    void this.#relay(inner, outer, fate);
     return outer;
   }
 
@@ -81,10 +87,11 @@ export class FaultyClient implements EngineClient {
     return this.#engine.forgetPrefix(tokenIds, cacheSalt, keep);
   }
 
-  async #relay(inner: OutputStream, outer: OutputStream): Promise<void> {
+  async #relay(inner: OutputStream, outer: OutputStream, fate: () => Promise<void>): Promise<void> {
     try {
       for await (const { output, atMs } of inner) {
         await this.#pause();
+        await fate();
         outer.transfers.splice(0, outer.transfers.length, ...inner.transfers);
         outer.push(output, atMs);
       }

@@ -3,9 +3,18 @@ import type { EngineWire } from '../transport/channel.ts';
 import type { PeerMessage } from '../transport/messages.ts';
 import { FaultyDirection, type MessageFault } from './messages.ts';
 
+/** What happens to a message that was not chosen beforehand; `late`: when a late one, and what waits behind it, arrives. */
+type Chosen = { fault: MessageFault; late: () => Promise<void>; met: () => void } | null;
+
 export class FaultyWires {
+  readonly #choose: (sender: string) => Chosen;
   /** By the engine that sends. */
   readonly #directions = new Map<string, Set<FaultyDirection>>();
+
+  /** `choose`: asked for every message, by the engine that sends it. */
+  constructor(choose: (sender: string) => Chosen = () => null) {
+    this.#choose = choose;
+  }
 
   /** Makes each pair's channel; for a cluster's `wire`. */
   readonly wire: EngineWire = (a, b) => {
@@ -29,7 +38,12 @@ export class FaultyWires {
     const direction = new FaultyDirection((message) => to.postMessage(message));
     const all = this.#directions.get(sender) ?? new Set();
     this.#directions.set(sender, all.add(direction));
-    from.addEventListener('message', (event) => direction.pass(event.data as PeerMessage));
+    from.addEventListener('message', (event) => {
+      const chosen = this.#choose(sender);
+      if (chosen) direction.arm(chosen.fault, chosen.met);
+      direction.pass(event.data as PeerMessage);
+      if (chosen?.fault === 'delay') void chosen.late().then(() => direction.heal());
+    });
     from.addEventListener('close', () => {
       all.delete(direction);
       to.close();

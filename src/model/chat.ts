@@ -15,6 +15,9 @@ export interface ChatMessage {
   content: string;
 }
 
+/** What a prompt ends with: the head of an answer, nothing more, or the last message without its end, to be gone on with. */
+export type PromptEnd = 'generation_prompt' | 'plain' | 'continue';
+
 /** Text to ids, without special tokens: a tokenizer here, or one in another thread. */
 type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 
@@ -25,6 +28,8 @@ export interface NextTurn {
   messagesBefore: readonly ChatMessage[];
   /** What follows it. */
   newMessages: readonly ChatMessage[];
+  /** Left out: the head of an answer. */
+  end?: PromptEnd;
 }
 
 export interface NextTurnPrompt {
@@ -91,7 +96,12 @@ export class ChatTemplate {
   }
 
   /** The prompt as text. Throws RequestError when the template refuses the messages, ModelError when there is none. */
-  renderPrompt(messages: readonly ChatMessage[], addGenerationPrompt: boolean): string {
+  renderPrompt(messages: readonly ChatMessage[], end: PromptEnd): string {
+    const rendered = this.#render(messages, end === 'generation_prompt');
+    return end === 'continue' ? this.#upToLastContent(messages, rendered) : rendered;
+  }
+
+  #render(messages: readonly ChatMessage[], addGenerationPrompt: boolean): string {
     if (!this.#template) {
       throw new ModelError(
         `${this.#location} has no chat template: give prompts as token ids, or use a chat model`,
@@ -111,15 +121,20 @@ export class ChatTemplate {
   }
 
   /** The first turn's prompt, or any that starts from messages alone. Rejects as renderPrompt throws. */
-  async encodePrompt(messages: readonly ChatMessage[], encode: Encode): Promise<readonly number[]> {
-    return encode(this.renderPrompt(messages, true));
+  async encodePrompt(
+    messages: readonly ChatMessage[],
+    encode: Encode,
+    end: PromptEnd = 'generation_prompt',
+  ): Promise<readonly number[]> {
+    return encode(this.renderPrompt(messages, end));
   }
 
   /** historyIds, then the ids of what the template puts after the assistant's answer. Rejects as renderPrompt throws. */
   async nextTurnPrompt(turn: NextTurn, encode: Encode): Promise<NextTurnPrompt> {
     const tail = this.#textAfterAnswer(turn);
     if (tail === null) {
-      const promptTokenIds = await this.encodePrompt([...turn.messagesBefore, ...turn.newMessages], encode);
+      const whole = [...turn.messagesBefore, ...turn.newMessages];
+      const promptTokenIds = await this.encodePrompt(whole, encode, turn.end);
       return { promptTokenIds, keepsHistory: false };
     }
     const tailIds = await encode(tail);
@@ -128,12 +143,27 @@ export class ChatTemplate {
     return { promptTokenIds: [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)], keepsHistory: true };
   }
 
+  /** Whole, or without the spaces around it that a template leaves out (transformers' continue_final_message). */
+  #upToLastContent(messages: readonly ChatMessage[], rendered: string): string {
+    const last = messages.at(-1);
+    if (!last) throw new RequestError('there is no message to go on with: give one');
+    const marked = this.#render([...messages.slice(0, -1), { ...last, content: ANSWER }], false);
+    const before = marked.slice(0, Math.max(0, marked.lastIndexOf(ANSWER)));
+    const kept = [last.content, last.content.trim()].find((content) => rendered.startsWith(before + content));
+    if (kept === undefined) {
+      throw new RequestError(
+        "the model's chat template rewrites the last message, so that there is no going on with it: leave continue_final_message out",
+      );
+    }
+    return before + kept;
+  }
+
   #isEnd(tokenId: number | undefined): boolean {
     return tokenId !== undefined && this.#endTokenIds.has(tokenId);
   }
 
   /** null when the template does not simply continue the last turn's prompt and answer. */
-  #textAfterAnswer({ messagesBefore, newMessages }: NextTurn): string | null {
+  #textAfterAnswer({ messagesBefore, newMessages, end = 'generation_prompt' }: NextTurn): string | null {
     const answer = messagesBefore.at(-1);
     if (answer?.role !== 'assistant') {
       throw new RequestError(
@@ -141,11 +171,11 @@ export class ChatTemplate {
       );
     }
     const asked = messagesBefore.slice(0, -1);
-    const before = this.renderPrompt(asked, true);
-    const marked = this.renderPrompt([...asked, { ...answer, content: ANSWER }, ...newMessages], true);
+    const before = this.renderPrompt(asked, 'generation_prompt');
+    const marked = this.renderPrompt([...asked, { ...answer, content: ANSWER }, ...newMessages], end);
     if (!marked.startsWith(before + ANSWER)) return null;
     const tail = marked.slice(before.length + ANSWER.length);
-    const whole = this.renderPrompt([...messagesBefore, ...newMessages], true);
+    const whole = this.renderPrompt([...messagesBefore, ...newMessages], end);
     if (whole.length < before.length + tail.length) return null;
     if (!whole.startsWith(before) || !whole.endsWith(tail)) return null;
     const rendered = whole.slice(before.length, whole.length - tail.length);

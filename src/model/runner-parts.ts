@@ -13,7 +13,7 @@ import { type AdapterForm, adapterForm, checkKernelsServe, mostAttentionParts } 
 import { type KvGroups, kvPageBytes, oneGroup } from './kv-groups.ts';
 import { widestWindow } from './layer-attention.ts';
 import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
-import { FORBIDDEN_PER_ROW } from './piece-upload.ts';
+import { FORBIDDEN_PER_ROW } from './sampling.ts';
 import { type Architecture, type ModelWeights, pad4 } from './types.ts';
 import { PIECE_BYTES } from './weight-sizes.ts';
 

@@ -1,10 +1,11 @@
-/** Brings sampled tokens, their digests and, when kept, their logits back from the device. */
+/** Brings sampled tokens, their digests and, when kept, their logits back from the device; draws what the kernel cannot. */
 import type { SampledToken } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { StagingRing } from '../gpu/staging.ts';
 import type { Activations } from './activations.ts';
-import type { SampleRequest } from './sampling.ts';
+import { sampleOnHost } from './sample-on-host.ts';
+import { isOnHost, type SampleRequest } from './sampling.ts';
 import type { Piece } from './step-inputs.ts';
 import { pad4 } from './types.ts';
 
@@ -43,7 +44,7 @@ export class SampleReadback {
     run: (copy: (encoder: GPUCommandEncoder) => void, done: () => Promise<unknown>) => Promise<void>,
   ): Promise<SampledToken[]> {
     const count = piece.samples.length;
-    const wanted = piece.samples.some(({ sample }) => this.#isKept(sample));
+    const wanted = piece.samples.some(({ sample }) => this.#isKept(sample) || isOnHost(sample));
     const logitBytes = wanted ? 4 * pad4(this.#vocabSize) * count : 0;
     const staging = await this.#ring.acquire(RESULT_BYTES * count + logitBytes);
     const copy = (encoder: GPUCommandEncoder) => {
@@ -72,13 +73,15 @@ export class SampleReadback {
   #parse({ samples }: Piece, mapped: ArrayBuffer): SampledToken[] {
     const words = new Uint32Array(mapped, 0, 4 * samples.length);
     return samples.map(({ requestId, sample }, i) => {
-      const [tokenId, low, high] = [words[4 * i]!, words[4 * i + 1]!, words[4 * i + 2]!];
+      const [drawn, low, high] = [words[4 * i]!, words[4 * i + 1]!, words[4 * i + 2]!];
+      const at = RESULT_BYTES * samples.length + 4 * pad4(this.#vocabSize) * i;
+      const row = () => new Float32Array(mapped, at, this.#vocabSize);
+      const tokenId = isOnHost(sample) ? sampleOnHost(row(), sample) : drawn;
       invariant(
-        tokenId < this.#vocabSize,
+        tokenId !== null && tokenId < this.#vocabSize,
         () => `${requestId}: no token could be sampled; its logits are no numbers`,
       );
-      const at = RESULT_BYTES * samples.length + 4 * pad4(this.#vocabSize) * i;
-      const logits = this.#isKept(sample) ? new Float32Array(mapped, at, this.#vocabSize).slice() : null;
+      const logits = this.#isKept(sample) ? row().slice() : null;
       return { requestId, tokenId, logitsDigest: hex(high) + hex(low), logits };
     });
   }

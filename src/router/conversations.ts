@@ -201,9 +201,8 @@ export class ConversationCache {
     conversation.turns++;
     conversation.before = turn.before;
     conversation.historyIds = turn.historyIds ?? [];
-    const answer = { role: 'assistant', content: turn.text };
     const known = turn.historyIds !== null;
-    conversation.messages = known && request.messages ? [...request.messages, answer] : null;
+    conversation.messages = known ? messagesAfter(request, turn.text) : null;
     conversation.text = known && request.promptText !== undefined ? request.promptText + turn.text : null;
     conversation.kv = turn.kv;
     if (conversation.follows) {
@@ -256,6 +255,21 @@ export class ConversationCache {
       if (goesOn(conversation, request)) best = conversation;
     }
     return best;
+  }
+}
+
+/** What a next turn's messages begin with; null when prompt and answer are no messages of this template's. */
+function messagesAfter({ messages, promptEnd }: GenerateRequest, text: string): readonly Message[] | null {
+  const last = messages?.at(-1);
+  if (!messages || !last) return null;
+  switch (promptEnd) {
+    case 'plain':
+      return null;
+    case 'continue':
+      if (last.role !== 'assistant') return null;
+      return [...messages.slice(0, -1), { ...last, content: last.content + text }];
+    default:
+      return [...messages, { role: 'assistant', content: text }];
   }
 }
 

@@ -2,7 +2,7 @@
 import { RequestError } from '../errors.ts';
 import type { StreamDecoder } from './answer.ts';
 import { type Conversation, goesOn } from './conversations.ts';
-import type { GenerateRequest, Message } from './turn-types.ts';
+import type { GenerateRequest, Message, PromptEnd } from './turn-types.ts';
 
 /** Text to ids, without special tokens. */
 type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
@@ -13,13 +13,14 @@ export interface TurnText {
   tokenizer: { encode(text: string): number[]; streamDecoder(): StreamDecoder };
   chat: {
     /** Rejects with RequestError or ModelError. */
-    encodePrompt(messages: readonly Message[], encode: Encode): Promise<readonly number[]>;
+    encodePrompt(messages: readonly Message[], encode: Encode, end: PromptEnd): Promise<readonly number[]>;
     /** `historyIds`: prompt and output of the last turn, which messagesBefore stand for. */
     nextTurnPrompt(
       next: {
         historyIds: readonly number[];
         messagesBefore: readonly Message[];
         newMessages: readonly Message[];
+        end: PromptEnd;
       },
       encode: Encode,
     ): Promise<{ promptTokenIds: readonly number[] }>;
@@ -35,10 +36,10 @@ export class PromptBuilder {
 
   /** `conversation`: what is known of it; null for a prompt that stands alone. Rejects with RequestError. */
   async build(
-    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText' | 'encode'>,
+    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptEnd' | 'promptText' | 'encode'>,
     conversation: Conversation | null,
   ): Promise<readonly number[]> {
-    const { messages, promptTokenIds, promptText } = request;
+    const { messages, promptTokenIds, promptText, promptEnd: end = 'generation_prompt' } = request;
     const given = [messages, promptTokenIds, promptText].filter((form) => form !== undefined);
     if (given.length > 1)
       throw new RequestError(
@@ -51,19 +52,23 @@ export class PromptBuilder {
     if (!messages || messages.length === 0) {
       throw new RequestError('a request has no messages and no promptTokenIds: give one of them');
     }
-    if (messages.at(-1)?.role === 'assistant') {
-      throw new RequestError(
-        'the conversation ends with the assistant: the last message must be one to answer',
-      );
-    }
+    checkLast(messages, end);
     if (goingOn?.messages) {
       const { historyIds, messages: messagesBefore } = goingOn;
       const newMessages = messages.slice(messagesBefore.length);
-      const turn = { historyIds, messagesBefore, newMessages };
+      const turn = { historyIds, messagesBefore, newMessages, end };
       return (await this.#text.chat.nextTurnPrompt(turn, encode)).promptTokenIds;
     }
-    return this.#text.chat.encodePrompt(messages, encode);
+    return this.#text.chat.encodePrompt(messages, encode, end);
   }
+}
+
+/** Throws RequestError. */
+export function checkLast(messages: readonly Message[], end: PromptEnd): void {
+  if (end !== 'generation_prompt' || messages.at(-1)?.role !== 'assistant') return;
+  throw new RequestError(
+    'the conversation ends with the assistant: the last message must be one to answer, or gone on with by continue_final_message',
+  );
 }
 
 async function fromText(

@@ -9,6 +9,9 @@ export interface Message {
   content: string;
 }
 
+/** What a prompt of messages ends with: the head of an answer, nothing more, or the last message without its end, to be gone on with. */
+export type PromptEnd = 'generation_prompt' | 'plain' | 'continue';
+
 export interface GenerateRequest {
   /** Turns with the same id are one conversation; null is a conversation of its own. */
   conversationId: string | null;
@@ -19,6 +22,8 @@ export interface GenerateRequest {
    * tokenised again.
    */
   messages?: readonly Message[];
+  /** Left out: the head of an answer. */
+  promptEnd?: PromptEnd;
   /** The whole prompt as text, without any chat template. */
   promptText?: string;
   sampling?: Partial<SamplingParams>;

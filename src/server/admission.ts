@@ -3,7 +3,8 @@ import { comeBack } from './http-error.ts';
 
 export class Admission {
   readonly #limit: number;
-  readonly #inside = new Set<AbortController>();
+  /** How many answers each asks for. */
+  readonly #inside = new Map<AbortController, number>();
   #closing = false;
   #onIdle: (() => void) | null = null;
 
@@ -12,16 +13,22 @@ export class Admission {
     this.#limit = served + waiting;
   }
 
+  /** Answers at once. */
+  get most(): number {
+    return this.#limit;
+  }
+
   /**
    * Call what it returns when the request ended; calling it again does nothing. `abort` ends the request when the server
-   * stops. Throws HttpError 503.
+   * stops; it asks for so many `answers`. Throws HttpError 503.
    */
-  enter(abort: AbortController): () => void {
-    const inFlight = this.#inside.size;
+  enter(abort: AbortController, answers = 1): () => void {
+    let inFlight = 0;
+    for (const others of this.#inside.values()) inFlight += others;
     if (this.#closing) throw comeBack('the server is stopping');
-    if (inFlight >= this.#limit)
+    if (inFlight + answers > this.#limit)
       throw comeBack(`${inFlight} requests are served or waiting: come back in a moment`);
-    this.#inside.add(abort);
+    this.#inside.set(abort, answers);
     return () => {
       this.#inside.delete(abort);
       if (this.#inside.size === 0) this.#onIdle?.();
@@ -39,6 +46,6 @@ export class Admission {
 
   /** Ends what is left. */
   abortAll(): void {
-    for (const abort of this.#inside) abort.abort(comeBack('the server is stopping'));
+    for (const abort of this.#inside.keys()) abort.abort(comeBack('the server is stopping'));
   }
 }

@@ -5,15 +5,17 @@ import type { SamplingParams } from '../engine/types.ts';
 import { Admission } from './admission.ts';
 import { baseApp, tellError } from './base-app.ts';
 import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
+import { checkOneReader } from './choices.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
 import { checkModel, type GenerationDeps, respond } from './generation.ts';
 import { HttpError } from './http-error.ts';
+import type { Answered } from './http-metrics.ts';
 import { conversationIdOf, requestIdOf } from './ids.ts';
 import { bodyOf, jsonResponse } from './json.ts';
 import { requireKey } from './keys.ts';
 import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
-import { overSignal } from './over.ts';
+import { overSignal, overWhenSent } from './over.ts';
 import type { PortService } from './service.ts';
 import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
 import { strategyOf, Targets } from './strategy.ts';
@@ -42,6 +44,10 @@ export interface AppOptions {
   log?: ServerLog;
   /** Told of every generation request. */
   observer?: RequestObserver | null;
+  /** What a request fails with on purpose, before it is looked at; null: nothing. */
+  failure?: () => HttpError | null;
+  /** Told of every answer. */
+  answered?: (answered: Answered) => void;
   /** Adds routes of other files. */
   mount?: (app: Hono) => void;
 }
@@ -50,7 +56,7 @@ const DEFAULT_MAX_QUEUE = 256;
 
 export function createApp(service: PortService, options: AppOptions): Hono {
   const { log, corsOrigins = [], hosts = [] } = options;
-  const app = baseApp(service.name, log, { hosts, origins: corsOrigins });
+  const app = baseApp(service.name, log, { hosts, origins: corsOrigins }, options.answered);
   if (corsOrigins.length > 0) app.use(cors({ origin: [...corsOrigins] }));
   const { apiKey = null, adminKey = null } = options;
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
@@ -80,6 +86,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
       checkSizes(body, service);
       const asked = read(body);
       checkModel(asked.model, service);
+      checkOneReader(asked);
       return asked;
     } catch (error) {
       if (service.kind === 'engine') service.refused(body);
@@ -88,11 +95,16 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   };
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {
+      const failure = options.failure?.();
+      if (failure) throw failure;
       const body = await bodyOf(c);
+      const host = c.req.header('Host');
+      if (service.kind === 'engine' && host !== undefined) service.askedUnder(host);
       const asked = withHeaders(checked(body, read), c, service);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
       const targets = new Targets();
-      const incoming = { asked, requestId, over: overSignal(c), onWay: targets.take };
+      const over = { over: overSignal(c), overWhenSent: overWhenSent(c) };
+      const incoming = { asked, requestId, ...over, onWay: targets.take };
       const response = await respond(deps, incoming, format);
       response.headers.set('X-Request-Id', requestId);
       targets.tell(response.headers);

@@ -2,6 +2,7 @@
 import { Hono } from 'hono';
 import { checkDoor, type Door } from './door.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
+import type { Answered } from './http-metrics.ts';
 import { checkIdHeaders, requestIdOf } from './ids.ts';
 import { jsonResponse } from './json.ts';
 import type { ServerLog } from './log.ts';
@@ -11,8 +12,13 @@ export function tellError(log: ServerLog | undefined, error: unknown): void {
   log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
 
-/** `port`: for the log. */
-export function baseApp(port: string, log: ServerLog | undefined, door: Door): Hono {
+/** `port`: for the log; `answered`: told of every answer. */
+export function baseApp(
+  port: string,
+  log: ServerLog | undefined,
+  door: Door,
+  answered: (answered: Answered) => void = () => {},
+): Hono {
   const app = new Hono();
   app.onError((error, c) => {
     const known = asHttpError(error);
@@ -32,6 +38,8 @@ export function baseApp(port: string, log: ServerLog | undefined, door: Door): H
     const { method, path } = c.req;
     const { status } = c.res;
     const requestId = requestIdOf(c);
+    const known = app.routes.some((route) => route.path === path && route.method !== 'ALL');
+    answered({ method, path: known ? path : null, status });
     log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
   });
   app.use(checkDoor(door));

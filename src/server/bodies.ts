@@ -1,7 +1,7 @@
 /** The bodies of the three generation endpoints, and what each asks for in the one form that services take. */
 import { z } from 'zod';
 import type { SamplingParams } from '../engine/types.ts';
-import type { Message } from '../router/turn-types.ts';
+import type { Message, PromptEnd } from '../router/turn-types.ts';
 import { checked, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { refusedFields, refusedTemplateFields } from './refused-fields.ts';
@@ -32,11 +32,28 @@ export const messageList = z
   .array(message, { error: 'a list of messages' })
   .min(1, { error: 'at least one message' });
 
+/** Of how a prompt of messages ends, as vLLM has them. */
+const endFields = {
+  add_generation_prompt: z.boolean({ error: 'true or false' }).nullish(),
+  continue_final_message: z.boolean({ error: 'true or false' }).nullish(),
+};
+
+/** Throws HttpError 400, where vLLM does. */
+function promptEndOf(fields: z.output<z.ZodObject<typeof endFields>>): PromptEnd {
+  const addsPrompt = fields.add_generation_prompt ?? true;
+  if (!fields.continue_final_message) return addsPrompt ? 'generation_prompt' : 'plain';
+  if (!addsPrompt) return 'continue';
+  const message =
+    'continue_final_message goes on with the last message, and add_generation_prompt, which is true unless it says false, begins another: set it to false';
+  throw new HttpError(400, message, 'continue_final_message');
+}
+
 const chatSchema = z.object(
   {
     ...requestFields,
     ...samplingFields,
     ...refusedFields,
+    ...endFields,
     messages: messageList,
     max_completion_tokens: samplingFields.max_tokens,
     logprobs: z.boolean({ error: 'true or false' }).nullish(),
@@ -46,7 +63,7 @@ const chatSchema = z.object(
 );
 
 const prompts = z.union([z.string(), tokenIdList, z.array(z.string()), z.array(tokenIdList)], {
-  error: 'a string, or a list of token ids',
+  error: 'a string, a list of token ids, or a list of either',
 });
 
 const completionSchema = z.object(
@@ -74,19 +91,31 @@ const generateSchema = z.object(
 /** What a request asks for, whichever endpoint it came to. */
 export interface Asked {
   model: string | null;
-  prompt: Prompt;
-  /** The body's field of the prompt, and of the number of tokens, for messages. */
+  /** One, or several that are answered beside each other. */
+  prompts: readonly Prompt[];
+  /** Answers to each. */
+  n: number;
+  /** The body's fields of the prompt, of the number of tokens and of answers, for messages. */
   promptField: string;
   maxTokensField: string;
+  nField: string;
   /** null: the server's default. */
   maxTokens: number | null;
   sampling: Partial<SamplingParams>;
+  /** Not to stand in an answer; sampling knows them as tokens. */
+  badWords: readonly string[];
   stop: readonly string[];
   includeStop: boolean;
   /** How many of the likeliest tokens to tell beside each token; null: no logprobs. */
   topLogprobs: number | null;
   stream: boolean;
   includeUsage: boolean;
+  /** Of each choice so far, with every chunk. */
+  continuousUsage: boolean;
+  /** Ids of prompts and answers stand in the response. */
+  returnTokenIds: boolean;
+  /** A token without text is told as well: who asks in tokens reads tokens. */
+  tellsTokens: boolean;
   cacheSalt: string | null;
   kvTransferParams: Record<string, unknown> | null;
   conversationId: string | null;
@@ -103,7 +132,7 @@ export function askedByChat(body: unknown): Asked {
   }
   return {
     ...asked(fields, fields),
-    prompt: { kind: 'messages', messages: fields.messages.map(plainMessage) },
+    prompts: [{ kind: 'messages', messages: fields.messages.map(plainMessage), end: promptEndOf(fields) }],
     promptField: 'messages',
     maxTokensField: fields.max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens',
     maxTokens,
@@ -113,9 +142,12 @@ export function askedByChat(body: unknown): Asked {
 
 export function askedByCompletion(body: unknown): Asked {
   const fields = checked(completionSchema, body);
+  const prompts = promptsOf(fields.prompt);
+  const common = asked(fields, fields);
   return {
-    ...asked(fields, fields),
-    prompt: onePrompt(fields.prompt),
+    ...common,
+    prompts,
+    tellsTokens: common.tellsTokens || prompts[0]!.kind === 'tokens',
     promptField: 'prompt',
     topLogprobs: fields.logprobs ?? null,
   };
@@ -129,9 +161,11 @@ export function askedByGenerate(body: unknown): Asked {
   return {
     ...common,
     kvTransferParams: common.kvTransferParams ?? inside,
-    prompt: { kind: 'tokens', tokenIds: fields.token_ids },
+    prompts: [{ kind: 'tokens', tokenIds: fields.token_ids }],
+    tellsTokens: true,
     promptField: 'token_ids',
     maxTokensField: 'sampling_params.max_tokens',
+    nField: 'sampling_params.n',
     topLogprobs: sampling.logprobs ?? null,
   };
 }
@@ -142,7 +176,9 @@ type SamplingFields = z.output<z.ZodObject<typeof samplingFields>>;
 function asked(
   request: RequestFields,
   s: SamplingFields,
-): Omit<Asked, 'prompt' | 'promptField' | 'topLogprobs'> {
+): Omit<Asked, 'prompts' | 'promptField' | 'topLogprobs'> {
+  const includeUsage = request.stream_options?.include_usage ?? false;
+  const returnTokenIds = request.return_token_ids ?? false;
   const sampling: Partial<SamplingParams> = {};
   if (s.temperature != null) sampling.temperature = s.temperature;
   if (s.top_p != null) sampling.topP = s.top_p;
@@ -151,17 +187,24 @@ function asked(
   return {
     model: request.model ?? null,
     maxTokensField: 'max_tokens',
+    nField: 'n',
     maxTokens: s.max_tokens ?? null,
     sampling: {
       ...sampling,
       minTokens: s.min_tokens ?? 0,
       stopTokenIds: s.stop_token_ids ?? [],
       ignoreEos: s.ignore_eos ?? false,
+      allowedTokenIds: s.allowed_token_ids ? [...new Set(s.allowed_token_ids)] : null,
     },
+    badWords: s.bad_words ?? [],
     stop: typeof s.stop === 'string' ? [s.stop] : (s.stop ?? []),
     includeStop: s.include_stop_str_in_output ?? false,
     stream: request.stream ?? false,
-    includeUsage: request.stream_options?.include_usage ?? false,
+    n: s.n ?? 1,
+    includeUsage,
+    continuousUsage: includeUsage && request.stream_options?.continuous_usage_stats === true,
+    returnTokenIds,
+    tellsTokens: returnTokenIds,
     cacheSalt: request.cache_salt ?? null,
     kvTransferParams: request.kv_transfer_params ?? null,
     conversationId: request.conversation_id || request.session_id || null,
@@ -175,17 +218,19 @@ export function plainMessage({ role, content }: z.output<typeof message>): Messa
   return { role, content: text };
 }
 
-/** A list of one prompt is that prompt; several are several requests. */
-function onePrompt(prompt: z.output<typeof prompts>): Prompt {
-  if (typeof prompt === 'string') return { kind: 'text', text: prompt };
+/** Throws HttpError 400. */
+function promptsOf(prompt: z.output<typeof prompts>): Prompt[] {
+  if (typeof prompt === 'string') return [{ kind: 'text', text: prompt }];
   const [first] = prompt;
-  if (first === undefined)
-    throw new HttpError(400, 'prompt is []: wanted a string, or a list of token ids', 'prompt');
-  if (typeof first === 'number') return { kind: 'tokens', tokenIds: prompt as number[] };
-  if (prompt.length > 1) {
-    throw new HttpError(400, `prompt holds ${prompt.length} prompts: send one a request`, 'prompt');
+  if (first === undefined) {
+    const wanted = 'a string, a list of token ids, or a list of either';
+    throw new HttpError(400, `prompt is []: wanted ${wanted}`, 'prompt');
   }
-  return typeof first === 'string' ? { kind: 'text', text: first } : { kind: 'tokens', tokenIds: first };
+  if (typeof first === 'number') return [{ kind: 'tokens', tokenIds: prompt as number[] }];
+  return (prompt as string[] | number[][]).map(
+    (one): Prompt =>
+      typeof one === 'string' ? { kind: 'text', text: one } : { kind: 'tokens', tokenIds: one },
+  );
 }
 
 const tokenizeSchema = z.object(
@@ -193,8 +238,8 @@ const tokenizeSchema = z.object(
     ...refusedTemplateFields,
     model: requestFields.model,
     prompt: z.string({ error: 'a string' }).optional(),
+    ...endFields,
     messages: messageList.optional(),
-    add_generation_prompt: z.boolean({ error: 'true or false' }).default(true),
     return_token_strs: z.boolean({ error: 'true or false' }).nullish(),
   },
   object,
@@ -208,7 +253,7 @@ export const askedByTokenize = (body: unknown) => {
     const found = fields.prompt === undefined ? 'neither is given' : 'both are given';
     throw new HttpError(400, `one of prompt and messages is wanted, and ${found}`, 'prompt');
   }
-  return { ...fields, messages: fields.messages?.map(plainMessage) };
+  return { ...fields, messages: fields.messages?.map(plainMessage), end: promptEndOf(fields) };
 };
 
 export const askedByDetokenize = (body: unknown) => checked(detokenizeSchema, body);

@@ -21,7 +21,7 @@ export function ownNames(host: string): string[] {
 }
 
 /** Without port, brackets and the root's dot. */
-const bare = (host: string): string => unbracketed(host.replace(/:\d*$/, ''));
+export const bare = (host: string): string => unbracketed(host.replace(/:\d*$/, ''));
 
 const unbracketed = (host: string): string =>
   host

@@ -127,6 +127,21 @@ export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }
       tokens('generation tokens of a request'),
       lengths,
     ),
+    maxNumGenerationTokens: kit.histogram(
+      'vllm:request_max_num_generation_tokens',
+      'Histogram of maximum number of requested generation tokens.',
+      lengths,
+    ),
+    paramsN: kit.histogram(
+      'vllm:request_params_n',
+      'Histogram of the n request parameter.',
+      [1, 2, 5, 10, 20],
+    ),
+    paramsMaxTokens: kit.histogram(
+      'vllm:request_params_max_tokens',
+      'Histogram of the max_tokens request parameter.',
+      lengths,
+    ),
     computedTokens: kit.histogram(
       'vllm:request_prefill_kv_computed_tokens',
       'Histogram of new KV tokens computed during prefill (excluding cached tokens).',

@@ -13,6 +13,7 @@ import {
   PLAIN_METRICS,
   PULL_FAILURES,
 } from './engine-metric-names.ts';
+import { type Answered, httpMetrics } from './http-metrics.ts';
 import { MetricKit } from './metric-kit.ts';
 
 interface Streaming {
@@ -24,6 +25,7 @@ interface Streaming {
 export class EngineMetrics {
   readonly #kit: MetricKit;
   readonly #m: ReturnType<typeof defineEngineMetrics>;
+  readonly answered: (answered: Answered) => void;
   /** Requests that gave a token and have not ended. */
   readonly #streaming = new Map<string, Streaming>();
   /** What the engine's own counters said last. */
@@ -32,10 +34,17 @@ export class EngineMetrics {
   constructor(options: EngineMetricsOptions) {
     this.#kit = new MetricKit({ model_name: options.modelName, engine: options.engineIndex });
     this.#m = defineEngineMetrics(this.#kit, options);
+    this.answered = httpMetrics(this.#kit);
   }
 
   get contentType(): string {
     return this.#kit.contentType;
+  }
+
+  /** A request came to the engine's own port; those that the router sends it are not asked for in these words. */
+  asked({ n, maxTokens }: { n: number; maxTokens: number }): void {
+    this.#m.paramsN.observe(n);
+    this.#m.paramsMaxTokens.observe(maxTokens);
   }
 
   onEvent(event: EngineEvent): void {
@@ -161,6 +170,7 @@ export class EngineMetrics {
     m.inferenceTime.observe(seconds(lastMs - times.scheduledMs));
     m.tpot.observe(tokens > 1 ? seconds((lastMs - firstMs) / (tokens - 1)) : 0);
     m.requestGenerationTokens.observe(tokens);
+    m.maxNumGenerationTokens.observe(tokens);
   }
 
   /** The engine counts from 0 again after it was built anew. */

@@ -5,9 +5,11 @@ import { EngineDeadError, InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
+import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
+import type { HostNames } from './host-names.ts';
 import { comeBack, HttpError } from './http-error.ts';
-import { atPeer, checkKvParams } from './kv-params.ts';
+import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
 
@@ -27,17 +29,20 @@ export class OneEngineService implements EngineService {
   readonly text: TextTools;
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
-  readonly #hosts: readonly string[];
+  readonly #names: HostNames;
+  readonly #clientOf: (engine: ThreadEngine) => EngineClient;
 
-  /** `name`: of its seat; `hosts`: names of this machine, beside loopback's. */
+  /** `name`: of its seat; `clientOf`: how requests reach an engine. */
   constructor(
     cluster: EngineCluster,
     name: string,
     model: ServedModel,
     text: TextTools,
-    hosts: readonly string[],
+    names: HostNames,
+    clientOf: (engine: ThreadEngine) => EngineClient,
   ) {
-    this.#hosts = hosts;
+    this.#names = names;
+    this.#clientOf = clientOf;
     this.#cluster = cluster;
     this.model = model;
     this.text = text;
@@ -61,6 +66,10 @@ export class OneEngineService implements EngineService {
     return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
   }
 
+  askedUnder(host: string): void {
+    this.#names.askedUnder(seatOf(this.name), host);
+  }
+
   refused(body: unknown): void {
     const offer = refusedOffer.safeParse(body).data;
     if (!offer || (offer.kv_transfer_params.remote_token_ids ?? []).length > this.model.maxModelLen) return;
@@ -75,7 +84,7 @@ export class OneEngineService implements EngineService {
     const promptTokenIds = await promptTokens(this.text, prompt, signal);
     onPrompt(promptTokenIds);
     const recompute = this.#cluster.settings.connector.loadFailurePolicy === 'recompute';
-    const rule = { peers: this.#peers(), hosts: this.#hosts, recompute };
+    const rule = { peers: this.#peers(), names: this.#names, recompute };
     return { promptTokenIds, kvTransferParams: given && checkKvParams(given, rule) };
   }
 
@@ -95,7 +104,7 @@ export class OneEngineService implements EngineService {
     });
     const stopping = new AbortController();
     const outputs = requestOutputs(
-      engine,
+      this.#clientOf(engine),
       { requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt },
       { signal, stopped: stopping.signal },
     );

@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
 import { idText } from './ids.ts';
-import { continuous_usage_stats } from './refused-fields.ts';
 
 const wanted = (what: string) => ({ error: what });
 
@@ -14,6 +13,9 @@ const flag = z.boolean(wanted('true or false')).nullish();
 const MOST_STOP_TOKENS = 32;
 const MOST_STOPS = 64;
 const MOST_TOP_LOGPROBS = 20;
+const MOST_BAD_WORDS = 128;
+/** Characters. */
+const LONGEST_BAD_WORD = 128;
 
 const stopText = z
   .string(wanted('a string, or a list of strings'))
@@ -66,9 +68,21 @@ export const samplingFields = {
     MOST_STOP_TOKENS,
     `at most ${MOST_STOP_TOKENS} token ids`,
   ).nullish(),
+  bad_words: shortList(
+    z
+      .string(wanted('a string'))
+      .min(1, wanted('a string that is not empty'))
+      .max(LONGEST_BAD_WORD, wanted(`at most ${LONGEST_BAD_WORD} characters`)),
+    'a list of strings',
+    MOST_BAD_WORDS,
+    `at most ${MOST_BAD_WORDS} strings`,
+  ).nullish(),
+  allowed_token_ids: tokenIdList
+    .refine((ids) => ids.length > 0, wanted('a list of at least one token id'))
+    .nullish(),
   include_stop_str_in_output: flag,
   ignore_eos: flag,
-  n: z.literal(1, wanted('1: one answer a request')).nullish(),
+  n: whole(1, 'a whole number, 1 or more').nullish(),
 };
 
 export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROBS}`).max(
@@ -82,7 +96,7 @@ export const requestFields = {
   stream: flag,
   stream_options: z
     .object(
-      { include_usage: flag, continuous_usage_stats },
+      { include_usage: flag, continuous_usage_stats: flag },
       wanted('an object such as {"include_usage": true}'),
     )
     .nullish(),
@@ -95,6 +109,7 @@ export const requestFields = {
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
   conversation_id: idText.nullish(),
   session_id: idText.nullish(),
+  return_token_ids: flag,
 };
 
 /** The body by the schema. Throws HttpError 400 that names the field. */

@@ -21,27 +21,63 @@ export interface Piece {
   final: AnswerEnd | null;
 }
 
+/** Tokens of a response, or of one choice of it. */
+export interface Usage {
+  promptTokens: number;
+  /** null: not told. */
+  cachedTokens: number | null;
+  outputTokens: number;
+}
+
+/** One choice, from its beginning to its end. */
+export interface WholeAnswer {
+  index: number;
+  pieces: readonly Piece[];
+  end: AnswerEnd;
+  /** Where ids are wanted. */
+  promptTokenIds: readonly number[] | null;
+}
+
+/** What a chunk tells beside its piece. */
+export interface ChunkPlace {
+  /** Of its choice. */
+  index: number;
+  /** Characters of the choice before this piece. */
+  textBefore: number;
+  /** Its token ids are wanted. */
+  ids: boolean;
+  /** With a choice's first chunk, where ids are wanted. */
+  promptTokenIds: readonly number[] | null;
+  /** Of the choice so far, where it is wanted with every chunk. */
+  usage: Usage | null;
+}
+
 export interface Format {
   /** Before the request's id in the answer's. */
   idPrefix: string;
-  whole(head: AnswerHead, pieces: readonly Piece[], end: AnswerEnd): object;
-  /** Chunks before the first piece. */
-  opening(head: AnswerHead): object[];
-  /** `textBefore`: characters of the answer before this piece. */
-  chunk(head: AnswerHead, piece: Piece, textBefore: number): object;
-  usageChunk(head: AnswerHead, outputTokens: number, end: AnswerEnd): object;
+  whole(head: AnswerHead, answers: readonly WholeAnswer[], usage: Usage): object;
+  /** A choice's chunk before its first piece; null: there is none. */
+  opening(head: AnswerHead, place: ChunkPlace): object | null;
+  chunk(head: AnswerHead, piece: Piece, place: ChunkPlace): object;
+  usageChunk(head: AnswerHead, usage: Usage): object;
 }
 
-function usage(outputTokens: number, { prompt }: AnswerEnd) {
-  return {
-    prompt_tokens: prompt.promptTokens,
-    total_tokens: prompt.promptTokens + outputTokens,
-    completion_tokens: outputTokens,
-    prompt_tokens_details: { cached_tokens: prompt.localHitTokens + prompt.pulledTokens },
-  };
-}
+const usageFields = ({ promptTokens, cachedTokens, outputTokens }: Usage) => ({
+  prompt_tokens: promptTokens,
+  total_tokens: promptTokens + outputTokens,
+  completion_tokens: outputTokens,
+  ...(cachedTokens === null ? {} : { prompt_tokens_details: { cached_tokens: cachedTokens } }),
+});
+
+const soFar = ({ usage }: ChunkPlace) => (usage ? { usage: usageFields(usage) } : {});
 
 const textOf = (pieces: readonly Piece[]): string => pieces.map(({ text }) => text).join('');
+
+const idsOf = (pieces: readonly Piece[]): number[] => pieces.map(({ tokenId }) => tokenId);
+
+/** vLLM's return_token_ids: prompts stand beside a chat's choices, and in a completion's. */
+const promptIds = ({ promptTokenIds }: { promptTokenIds: readonly number[] | null }) =>
+  promptTokenIds ? { prompt_token_ids: promptTokenIds } : {};
 
 /** In a stream, with the last chunk; absent where there are none. */
 function streamedParams(head: AnswerHead, final: AnswerEnd | null): { kv_transfer_params?: object } {
@@ -58,113 +94,124 @@ const chatHead = ({ id, created, model }: AnswerHead, object: string) => ({ id, 
 
 export const chatFormat: Format = {
   idPrefix: 'chatcmpl-',
-  whole: (head, pieces, end) => ({
+  whole: (head, answers, usage) => ({
     ...chatHead(head, 'chat.completion'),
-    choices: [
-      {
-        index: 0,
-        message: { role: 'assistant', content: textOf(pieces) },
-        logprobs: chatLogprobs(pieces, head.tokenText),
-        ...finishOf(end),
-      },
-    ],
-    usage: usage(pieces.length, end),
-    kv_transfer_params: end.kvTransferParams,
+    choices: answers.map(({ index, pieces, end, promptTokenIds }) => ({
+      index,
+      message: { role: 'assistant', content: textOf(pieces) },
+      logprobs: chatLogprobs(pieces, head.tokenText),
+      ...finishOf(end),
+      ...(promptTokenIds ? { token_ids: idsOf(pieces) } : {}),
+    })),
+    usage: usageFields(usage),
+    ...promptIds(answers[0]!),
+    kv_transfer_params: answers[0]!.end.kvTransferParams,
   }),
-  opening: (head) => [
-    {
-      ...chatHead(head, 'chat.completion.chunk'),
-      choices: [{ index: 0, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }],
-    },
-  ],
-  chunk: (head, piece) => ({
+  opening: (head, place) => ({
     ...chatHead(head, 'chat.completion.chunk'),
     choices: [
       {
-        index: 0,
+        index: place.index,
+        delta: { role: 'assistant', content: '' },
+        logprobs: null,
+        finish_reason: null,
+      },
+    ],
+    ...promptIds(place),
+    ...soFar(place),
+  }),
+  chunk: (head, piece, place) => ({
+    ...chatHead(head, 'chat.completion.chunk'),
+    choices: [
+      {
+        index: place.index,
         delta: { content: piece.text },
         logprobs: chatLogprobs([piece], head.tokenText),
         ...finishOf(piece.final),
+        ...(place.ids ? { token_ids: [piece.tokenId] } : {}),
       },
     ],
+    ...soFar(place),
     ...streamedParams(head, piece.final),
   }),
-  usageChunk: (head, outputTokens, end) => ({
+  usageChunk: (head, usage) => ({
     ...chatHead(head, 'chat.completion.chunk'),
     choices: [],
-    usage: usage(outputTokens, end),
+    usage: usageFields(usage),
   }),
 };
 
 export const completionFormat: Format = {
   idPrefix: 'cmpl-',
-  whole: (head, pieces, end) => ({
+  whole: (head, answers, usage) => ({
     ...chatHead(head, 'text_completion'),
-    choices: [
-      {
-        index: 0,
-        text: textOf(pieces),
-        logprobs: completionLogprobs(pieces, head.tokenText, 0),
-        ...finishOf(end),
-      },
-    ],
-    usage: usage(pieces.length, end),
-    kv_transfer_params: end.kvTransferParams,
+    choices: answers.map(({ index, pieces, end, promptTokenIds }) => ({
+      index,
+      text: textOf(pieces),
+      logprobs: completionLogprobs(pieces, head.tokenText, 0),
+      ...finishOf(end),
+      ...(promptTokenIds ? { prompt_token_ids: promptTokenIds, token_ids: idsOf(pieces) } : {}),
+    })),
+    usage: usageFields(usage),
+    kv_transfer_params: answers[0]!.end.kvTransferParams,
   }),
-  opening: () => [],
-  chunk: (head, piece, textBefore) => ({
+  opening: () => null,
+  chunk: (head, piece, place) => ({
     ...chatHead(head, 'text_completion'),
     choices: [
       {
-        index: 0,
+        index: place.index,
         text: piece.text,
-        logprobs: completionLogprobs([piece], head.tokenText, textBefore),
+        logprobs: completionLogprobs([piece], head.tokenText, place.textBefore),
         ...finishOf(piece.final),
+        ...promptIds(place),
+        ...(place.ids ? { token_ids: [piece.tokenId] } : {}),
       },
     ],
+    ...soFar(place),
     ...streamedParams(head, piece.final),
   }),
-  usageChunk: (head, outputTokens, end) => ({
+  usageChunk: (head, usage) => ({
     ...chatHead(head, 'text_completion'),
     choices: [],
-    usage: usage(outputTokens, end),
+    usage: usageFields(usage),
   }),
 };
 
 /** Tokens in, tokens out: vLLM's /inference/v1/generate, whose answers have no id, model or usage but in the last chunk. */
 export const tokensFormat: Format = {
   idPrefix: '',
-  whole: (head, pieces, end) => ({
+  whole: (head, answers) => ({
     request_id: head.id,
-    choices: [
-      {
-        index: 0,
-        logprobs: chatLogprobs(pieces, namedById),
-        finish_reason: end.finishReason,
-        token_ids: pieces.map(({ tokenId }) => tokenId),
-      },
-    ],
+    choices: answers.map(({ index, pieces, end }) => ({
+      index,
+      logprobs: chatLogprobs(pieces, namedById),
+      finish_reason: end.finishReason,
+      token_ids: idsOf(pieces),
+    })),
     prompt_logprobs: null,
-    kv_transfer_params: end.kvTransferParams,
+    ...promptIds(answers[0]!),
+    kv_transfer_params: answers[0]!.end.kvTransferParams,
   }),
-  opening: () => [],
-  chunk: (head, piece) => ({
+  opening: () => null,
+  chunk: (head, piece, place) => ({
     request_id: head.id,
     choices: [
       {
-        index: 0,
+        index: place.index,
         logprobs: chatLogprobs([piece], namedById),
         finish_reason: piece.final?.finishReason ?? null,
         token_ids: [piece.tokenId],
       },
     ],
-    usage: null,
+    ...promptIds(place),
+    usage: place.usage && usageFields(place.usage),
     ...streamedParams(head, piece.final),
   }),
-  usageChunk: (head, outputTokens, end) => ({
+  usageChunk: (head, usage) => ({
     request_id: head.id,
     choices: [],
-    usage: usage(outputTokens, end),
+    usage: usageFields(usage),
   }),
 };
 

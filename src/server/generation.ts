@@ -1,20 +1,24 @@
 /**
- * One generation request, from its checked body to the response: admission, the service, the clock, the format, and the
- * end, whichever comes first: an answer, an error, or a client that goes away.
+ * One generation request, from its checked body to the response: admission, the service, the clock, and the end,
+ * whichever comes first: its answers, an error, or a client that goes away.
  */
-
+import { setMaxListeners } from 'node:events';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { unguessable } from '../router/request-id.ts';
 import type { Admission } from './admission.ts';
+import { badWordsTokenIds } from './bad-words.ts';
 import type { Asked } from './bodies.ts';
-import type { AnswerHead, Format, Piece } from './formats.ts';
-import { asHttpError, errorBody, HttpError } from './http-error.ts';
-import { jsonResponse, safeJson } from './json.ts';
+import { type Choice, choicesOf } from './choices.ts';
+import type { AnswerHead, Format } from './formats.ts';
+import { asHttpError, HttpError } from './http-error.ts';
 import { logprobsOf } from './logprobs.ts';
+import { merged } from './merged.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
 import { ClientGone } from './over.ts';
-import type { AnswerEnd, AnswerPiece, GenerationRequest, PortService } from './service.ts';
+import { checkPrompt } from './prompt-check.ts';
+import { type ChoicePiece, streamed, whole } from './responses.ts';
+import type { AnswerPiece, GenerationRequest, PortService } from './service.ts';
 
 export interface GenerationDeps {
   service: PortService;
@@ -23,7 +27,7 @@ export interface GenerationDeps {
   /** What requests that say nothing are sampled with. */
   defaults: Partial<SamplingParams>;
   streamingKvParams: boolean;
-  /** Told of each request's end. */
+  /** Told of each answer's end. */
   onEnd: (record: RequestRecord) => void;
   onError: (error: unknown) => void;
 }
@@ -36,23 +40,44 @@ export interface Incoming {
   onWay: GenerationRequest['onWay'];
   /** Aborts when nobody wants the answer any more, or nobody can have it. */
   over: AbortSignal;
+  /** `over` aborts as well when the client has taken all of the response. */
+  overWhenSent: boolean;
 }
 
 /** Rejects with HttpError when the request ends before its first token. */
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
-  const { asked, requestId, over, onWay } = incoming;
-  const { service } = deps;
+  const { asked, requestId, over, overWhenSent, onWay } = incoming;
+  const { service, admission } = deps;
+  if (over.aborted) throw asHttpError(over.reason);
+  const id = format.idPrefix + requestId;
+  const choices = choicesOf(asked, samplingOf(deps, asked), id, admission.most);
   const abort = new AbortController();
   const { signal } = abort;
-  const id = format.idPrefix + requestId;
-  const pieces = timed(deps, asked, id, abort, onWay);
-  // Ends the answer whether it is being waited for or stands between two pieces; after its end both do nothing.
+  // Every answer listens to it.
+  setMaxListeners(0, signal);
+  const prompts = new Prompts(asked.prompts.length);
+  const leave = admission.enter(abort, choices.length);
+  deps.observer?.asked({ n: asked.n, maxTokens: choices[0]!.sampling.maxTokens });
+  const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
+  // Each answer meets it; without any it is nobody's.
+  badWords.catch(() => {});
+  const shared = { prompts, badWords, signal, onWay };
+  const pieces = merged(
+    choices.length,
+    (index) => pieceByPiece(deps, asked, choices[index]!, shared),
+    (reason) => abort.abort(reason),
+  );
+  const answers = untilEnd(pieces, () => {
+    // Whoever does not take an answer keeps its place: nothing piles up behind those who are slow.
+    if (overWhenSent && !over.aborted) over.addEventListener('abort', leave, { once: true });
+    else leave();
+  });
+  // Whether the answers are being waited for or stand between two pieces; after their end both do nothing.
   const end = () => {
     abort.abort(over.aborted ? over.reason : new ClientGone());
-    void pieces.return().catch(() => {});
+    void answers.return().catch(() => {});
   };
   over.addEventListener('abort', end, { once: true });
-  if (over.aborted) end();
   const head: AnswerHead = {
     id,
     created: Math.floor(Date.now() / 1000),
@@ -61,14 +86,27 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
     streamingKvParams: deps.streamingKvParams,
   };
   try {
-    // Before the first token an error still has a status of its own.
-    const first = await pieces.next();
-    if (!asked.stream) return await whole(pieces, first, head, asked, format);
-    const lines = chunks(deps, pieces, first, head, asked, format);
-    return streamed(lines, end);
+    // Before the first token an error still has a status of its own, and so has one in any of the prompts.
+    const first = await answers.next();
+    await Promise.race([prompts.known, aborted(signal)]);
+    const answer = { asked, choices, prompts: prompts.tokenIds, head, format, onError: deps.onError };
+    if (asked.stream) return streamed(answers, first, answer, end);
+    return await whole(answers, first, answer);
   } catch (error) {
-    throw asHttpError(signal.aborted ? signal.reason : error, asked.promptField);
+    const reason = signal.aborted ? signal.reason : error;
+    end();
+    throw asHttpError(reason, asked.promptField);
   }
+}
+
+function samplingOf({ defaults }: GenerationDeps, asked: Asked): SamplingParams {
+  return {
+    ...DEFAULT_SAMPLING,
+    ...defaults,
+    ...asked.sampling,
+    ...(asked.maxTokens === null ? {} : { maxTokens: asked.maxTokens }),
+    keepLogits: asked.topLogprobs !== null,
+  };
 }
 
 /** Throws HttpError 404. */
@@ -77,106 +115,62 @@ export function checkModel(model: string | null, { model: { names } }: PortServi
   throw new HttpError(404, `there is no model '${model}' here: wanted ${names.join(' or ')}`, 'model');
 }
 
-type Next = IteratorResult<AnswerPiece, void>;
+/** The request's prompts as tokens, as they become known. */
+class Prompts {
+  readonly tokenIds: (readonly number[])[] = [];
+  /** When all of them are, and good. */
+  readonly known: Promise<void>;
+  #missing: number;
+  #allKnown = (): void => {};
 
-async function whole(
-  rest: AsyncGenerator<AnswerPiece>,
-  first: Next,
-  head: AnswerHead,
-  asked: Asked,
-  format: Format,
-): Promise<Response> {
-  const pieces: Piece[] = [];
-  let end: AnswerEnd | null = null;
-  for (let next = first; !next.done; next = await rest.next()) {
-    pieces.push(shaped(next.value, asked));
-    end = next.value.final;
+  constructor(count: number) {
+    this.#missing = count;
+    this.known = new Promise((resolve) => {
+      this.#allKnown = resolve;
+    });
   }
-  if (!end) throw new HttpError(500, 'the answer ended without an end');
-  return jsonResponse(format.whole(head, pieces, end));
+
+  set(index: number, tokenIds: readonly number[]): void {
+    if (this.tokenIds[index] === undefined) this.#missing--;
+    this.tokenIds[index] = tokenIds;
+    if (this.#missing === 0) this.#allKnown();
+  }
 }
 
-const DONE = 'data: [DONE]\n\n';
-const line = (value: unknown): string => `data: ${safeJson(value)}\n\n`;
+const aborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    const fail = () => reject(signal.reason);
+    if (signal.aborted) fail();
+    else signal.addEventListener('abort', fail, { once: true });
+  });
 
-async function* chunks(
-  deps: GenerationDeps,
-  rest: AsyncGenerator<AnswerPiece>,
-  first: Next,
-  head: AnswerHead,
-  asked: Asked,
-  format: Format,
-): AsyncGenerator<string> {
-  let end: AnswerEnd | null = null;
-  let count = 0;
-  let length = 0;
+/** The same, and `leave` when it is over. */
+async function* untilEnd<T>(items: AsyncGenerator<T, void>, leave: () => void): AsyncGenerator<T, void> {
   try {
-    for (const opening of format.opening(head)) yield line(opening);
-    for (let next = first; !next.done; next = await rest.next()) {
-      const piece = shaped(next.value, asked);
-      count++;
-      end = piece.final;
-      // A token without text of its own says nothing to a reader of text.
-      if (piece.text !== '' || end || piece.logprobs || asked.prompt.kind === 'tokens')
-        yield line(format.chunk(head, piece, length));
-      length += piece.text.length;
-    }
-    if (!end) throw new HttpError(500, 'the answer ended without an end');
-    if (asked.includeUsage) yield line(format.usageChunk(head, count, end));
-  } catch (error) {
-    const known = asHttpError(error);
-    if (known.status === 500) deps.onError(error);
-    yield line(errorBody(known));
+    yield* items;
   } finally {
-    await rest.return(undefined);
+    leave();
   }
-  yield DONE;
 }
 
-function shaped({ tokenId, text, logits, final }: AnswerPiece, { topLogprobs }: Asked): Piece {
-  const logprobs = topLogprobs !== null && logits ? logprobsOf(logits, tokenId, topLogprobs) : null;
-  return { tokenId, text, logprobs, final };
+/** Of a request's answers. */
+interface Shared {
+  prompts: Prompts;
+  badWords: Promise<(readonly number[])[]>;
+  signal: AbortSignal;
+  onWay: GenerationRequest['onWay'];
 }
 
-/** Reads on only as fast as the client does. */
-function streamed(lines: AsyncGenerator<string>, end: () => void): Response {
-  const encoder = new TextEncoder();
-  const body = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const next = await lines.next();
-      if (next.done) controller.close();
-      else controller.enqueue(encoder.encode(next.value));
-    },
-    cancel: end,
-  });
-  return new Response(body, {
-    headers: {
-      'Content-Type': 'text/event-stream; charset=utf-8',
-      'Cache-Control': 'no-cache',
-      'X-Accel-Buffering': 'no',
-    },
-  });
-}
-
-/** The service's pieces, counted and timed, with a place in the queue until the last. */
-async function* timed(
+/** One answer, counted and timed; of logits only what is told of them. */
+async function* pieceByPiece(
   deps: GenerationDeps,
   asked: Asked,
-  id: string,
-  abort: AbortController,
-  onWay: GenerationRequest['onWay'],
-): AsyncGenerator<AnswerPiece, void> {
+  choice: Choice,
+  { prompts, badWords, signal, onWay }: Shared,
+): AsyncGenerator<ChoicePiece> {
   const { service, observer } = deps;
-  const { signal } = abort;
-  const leave = deps.admission.enter(abort);
+  const { requestId, index } = choice;
   const accepted = now();
-  const sampling = {
-    ...DEFAULT_SAMPLING,
-    ...deps.defaults,
-    ...asked.sampling,
-    ...(asked.maxTokens === null ? {} : { maxTokens: asked.maxTokens }),
-    keepLogits: asked.topLogprobs !== null,
-  };
   let valid = false;
   let firstMs: number | null = null;
   let lastMs = accepted;
@@ -184,14 +178,18 @@ async function* timed(
   let last: AnswerPiece | null = null;
   let failure: unknown = null;
   try {
+    const sampling = { ...choice.sampling, badWordsTokenIds: await badWords };
     const pieces = service.generate({
       ...asked,
-      requestId: unguessable(id),
+      ...choice,
       sampling,
+      requestId: unguessable(requestId),
       signal,
-      onWay,
+      // Of several answers the first one's is told.
+      onWay: index === 0 ? onWay : () => {},
       onPrompt: (tokenIds) => {
-        checkPrompt(tokenIds, asked, sampling, service);
+        checkPrompt(tokenIds, asked, sampling, service.model);
+        prompts.set(choice.promptIndex, tokenIds);
         valid = true;
       },
     });
@@ -201,23 +199,30 @@ async function* timed(
       lastMs = piece.atMs;
       outputTokens++;
       last = piece;
-      yield piece;
+      const { tokenId, text, logits, final } = piece;
+      const wanted = asked.topLogprobs !== null && logits;
+      yield {
+        index,
+        tokenId,
+        text,
+        final,
+        logprobs: wanted ? logprobsOf(logits, tokenId, asked.topLogprobs!) : null,
+      };
     }
   } catch (error) {
     failure = error;
     throw error;
   } finally {
-    leave();
     if (valid) {
       const record: RequestRecord = {
-        requestId: id,
+        requestId,
         firstTokenMs: firstMs === null ? null : firstMs - accepted,
         decodeMs: firstMs === null || outputTokens < 2 ? null : lastMs - firstMs,
         latencyMs: now() - accepted,
         outputTokens,
         prompt: last?.final?.prompt ?? null,
         reason: last?.final?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
-        maxTokens: sampling.maxTokens,
+        maxTokens: choice.sampling.maxTokens,
       };
       observer?.finished(record);
       deps.onEnd(record);
@@ -226,41 +231,3 @@ async function* timed(
 }
 
 const now = (): number => performance.timeOrigin + performance.now();
-
-/** Throws HttpError 400 that names the field. */
-function checkPrompt(
-  tokenIds: readonly number[],
-  asked: Asked,
-  sampling: SamplingParams,
-  { model: { maxModelLen, vocabSize } }: PortService,
-): void {
-  const field = asked.promptField;
-  const refuse = (message: string, param: string): never => {
-    throw new HttpError(400, message, param);
-  };
-  if (tokenIds.length === 0) refuse(`${field} has no tokens: give at least one`, field);
-  const foreign = tokenIds.find((id) => id >= vocabSize);
-  if (foreign !== undefined)
-    refuse(`${field} holds token id ${foreign}: the vocabulary has ${vocabSize}`, field);
-  const stop = sampling.stopTokenIds.find((id) => id >= vocabSize);
-  if (stop !== undefined)
-    refuse(`stop_token_ids holds ${stop}: the vocabulary has ${vocabSize}`, 'stop_token_ids');
-  if (tokenIds.length + 1 > maxModelLen) {
-    refuse(
-      `${field} has ${tokenIds.length} tokens: the model's context of ${maxModelLen} must hold one more; shorten it`,
-      field,
-    );
-  }
-  if (asked.maxTokens !== null && tokenIds.length + asked.maxTokens > maxModelLen) {
-    refuse(
-      `${asked.maxTokensField} is ${asked.maxTokens} and the prompt has ${tokenIds.length} tokens: together at most ${maxModelLen}`,
-      asked.maxTokensField,
-    );
-  }
-  if (sampling.minTokens > sampling.maxTokens) {
-    refuse(
-      `min_tokens is ${sampling.minTokens}, more than the ${sampling.maxTokens} tokens allowed: lower it, or raise ${asked.maxTokensField}`,
-      'min_tokens',
-    );
-  }
-}

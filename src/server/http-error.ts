@@ -14,6 +14,7 @@ const types: Readonly<Record<number, string>> = {
   409: 'ConflictError',
   413: 'RequestEntityTooLargeError',
   415: 'UnsupportedMediaTypeError',
+  429: 'RateLimitError',
   500: 'InternalServerError',
   503: 'ServiceUnavailableError',
 };

@@ -4,7 +4,7 @@
  */
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
-import { isOwnName } from './door.ts';
+import type { HostNames } from './host-names.ts';
 import { HttpError } from './http-error.ts';
 
 const field = (key: string) => `kv_transfer_params.${key}`;
@@ -12,8 +12,7 @@ const field = (key: string) => `kv_transfer_params.${key}`;
 export interface ParamsRule {
   /** The engines that this one can read from. */
   peers: readonly ThreadEngine[];
-  /** Names of this machine beside loopback's; '*': any. */
-  hosts: readonly string[];
+  names: HostNames;
   /** What cannot be had is computed: the load failure policy. */
   recompute: boolean;
 }
@@ -51,7 +50,7 @@ export function atPeer<P extends KvTransferParams>(params: P, peers: readonly Th
 }
 
 /** An engine's name in its seat, without the number of its life. */
-const seatOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
+export const seatOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
 
 /** Asks for nothing any more: what it named went with the engine that held it. */
 const withoutRemote = (params: KvTransferParams): KvTransferParams => ({
@@ -60,13 +59,20 @@ const withoutRemote = (params: KvTransferParams): KvTransferParams => ({
   ...{ remote_num_tokens: null, remote_blocks_expiry_time: null },
 });
 
-function checkRemote(params: KvTransferParams, { peers, hosts, recompute }: ParamsRule): KvTransferParams {
+function checkRemote(params: KvTransferParams, { peers, names, recompute }: ParamsRule): KvTransferParams {
   const { remote_engine_id: engineId, remote_host: host, remote_port: port } = params;
   const blockIds = params.remote_block_ids ?? [];
   const refuse = (message: string, key: string): never => {
     throw new HttpError(400, message, field(key));
   };
+  const told = 'other names of this machine are for --allowed-hosts';
   if (engineId == null) {
+    // Nothing is read yet, but what is written here comes back for the other engine: it is told before anything is computed.
+    if (host != null && !names.has(null, host))
+      refuse(
+        `kv_transfer_params.remote_host is '${host}', which is not this machine; ${told}`,
+        'remote_host',
+      );
     if (!blockIds.some((ids) => ids.length > 0)) return params;
     const found = 'kv_transfer_params has remote_block_ids without a remote_engine_id';
     return refuse(`${found}: say whose they are`, 'remote_engine_id');
@@ -89,9 +95,9 @@ function checkRemote(params: KvTransferParams, { peers, hosts, recompute }: Para
       `kv_transfer_params.remote_port is ${port}: ${engineId} is at ${peer.address.port}`,
       'remote_port',
     );
-  if (host != null && host !== peer.address.host && !isOwnName(host, hosts))
+  if (host != null && host !== peer.address.host && !names.has(seatOf(engineId), host))
     refuse(
-      `kv_transfer_params.remote_host is '${host}': ${engineId} is at '${peer.address.host}', this machine; other names of it are for --allowed-hosts`,
+      `kv_transfer_params.remote_host is '${host}': ${engineId} is at '${peer.address.host}', this machine; ${told}`,
       'remote_host',
     );
   return atPeer(params, peers);

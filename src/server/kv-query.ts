@@ -68,7 +68,7 @@ function parseQuery(body: unknown): Query {
 }
 
 function promptOf({ messages, prompt, token_ids: ids }: z.output<typeof querySchema>): Prompt {
-  if (messages) return { kind: 'messages', messages: messages.map(plainMessage) };
+  if (messages) return { kind: 'messages', messages: messages.map(plainMessage), end: 'generation_prompt' };
   if (typeof prompt === 'string') return { kind: 'text', text: prompt };
   return { kind: 'tokens', tokenIds: ids ?? prompt! };
 }

@@ -5,6 +5,7 @@ import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { Admission } from './admission.ts';
 import { cannotListen } from './ports.ts';
+import { endSlowReaders } from './slow-readers.ts';
 
 export interface OpenPort {
   server: Server;
@@ -20,10 +21,23 @@ export function urlOf(host: string, server: Server): string {
 /** Node's 5 s would end connections that a busy client is just about to use again. */
 const KEEP_ALIVE_MS = 75_000;
 
-export function listenOn(app: Pick<Hono, 'fetch'>, host: string, port: number): Promise<Server> {
+export interface Listening {
+  host: string;
+  /** 0: any free one. */
+  port: number;
+  /** How long a client may take nothing of what waits for it. */
+  writeTimeoutMs: number;
+}
+
+/** Rejects with ConfigError. */
+export function listenOn(
+  app: Pick<Hono, 'fetch'>,
+  { host, port, writeTimeoutMs }: Listening,
+): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
     server.keepAliveTimeout = KEEP_ALIVE_MS;
+    endSlowReaders(server, writeTimeoutMs);
     server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
     server.once('listening', () => resolve(server));
   });

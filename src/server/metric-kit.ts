@@ -35,6 +35,17 @@ export class MetricKit {
     return (value, by) => counter.inc({ [label]: value }, by);
   }
 
+  /** Counts by several labels, whose values nobody lists beforehand but for `first`; whoever counts sees to it that they are few. */
+  labelled<L extends Labels>(
+    name: string,
+    help: string,
+    first: L,
+  ): (values: Record<keyof L, string>) => void {
+    const counter = new Counter({ name, help, labelNames: Object.keys(first), registers: [this.#registry] });
+    counter.inc({ ...first }, 0);
+    return (values) => counter.inc({ ...values });
+  }
+
   gauge(name: string, help: string): Gauge {
     return new Gauge({ name, help, registers: [this.#registry] });
   }

@@ -5,6 +5,7 @@ import type { Cluster } from '../fleet/types.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { EngineMetrics } from './engine-metrics.ts';
+import type { Answered } from './http-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
 import { mountKvEvents } from './kv-events-route.ts';
 import { mountKvQuery } from './kv-query.ts';
@@ -19,6 +20,8 @@ export interface Observability {
   /** What is an operator's alone: KV events, cache queries. */
   mountDetails(app: Hono): void;
   observer: RequestObserver | null;
+  /** Told of each answer of the port. */
+  answered(answered: Answered): void;
   /** Ends every open event stream. */
   close(): void;
 }
@@ -49,7 +52,9 @@ export function observeEngine(
     }),
   ];
   return {
-    observer: null,
+    // Tokens and ends are the engine's to tell.
+    observer: { asked: (request) => metrics.asked(request), token() {}, finished() {} },
+    answered: (answered) => metrics.answered(answered),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
         const stats = await service
@@ -81,6 +86,7 @@ export function observeRouter(
     cluster.info.engines.filter((engine) => engine.role === role).length;
   return {
     observer: metrics,
+    answered: (answered) => metrics.answered(answered),
     decided: (decision) => metrics.fleet.decided(decision),
     mountMetrics(app, isOperator) {
       app.get('/metrics', (c) => {

@@ -17,6 +17,8 @@ export interface RequestRecord {
 }
 
 export interface RequestObserver {
+  /** A request was let in: answers to each prompt, and tokens of each at most. */
+  asked(request: { n: number; maxTokens: number }): void;
   /** With every token: null for a request's first. */
   token(sincePreviousMs: number | null): void;
   /** Once for every request that was valid and not refused by a full queue. */

@@ -24,6 +24,12 @@ export async function unlessGone<T>(reading: Promise<T>): Promise<T> {
 
 const known = new WeakMap<Request, AbortController>();
 
+const outgoingOf = (c: Context): ServerResponse | undefined =>
+  ((c.env ?? {}) as { outgoing?: ServerResponse }).outgoing;
+
+/** Whether the signal says as well that the client has taken its response: without a socket nobody knows. */
+export const overWhenSent = (c: Context): boolean => outgoingOf(c) !== undefined;
+
 /** Ask for it once, and after the body is read: Node's adapter reads the body far more slowly otherwise. */
 export function overSignal(c: Context): AbortSignal {
   const { raw } = c.req;
@@ -33,8 +39,7 @@ export function overSignal(c: Context): AbortSignal {
   raw.signal.addEventListener('abort', end, { once: true });
   if (raw.signal.aborted) end();
   // Without a socket there is none; with one, it closes however the response ended.
-  const { outgoing } = (c.env ?? {}) as { outgoing?: ServerResponse };
-  outgoing?.once('close', end);
+  outgoingOf(c)?.once('close', end);
   return over.signal;
 }
 

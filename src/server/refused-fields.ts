@@ -17,20 +17,16 @@ const penalty = '0: penalties are not served';
 const structured = (name: string) => only(`nothing: ${name} is structured output, which is not served`);
 const template = "nothing: the chat template is the model's own";
 
-export const continuous_usage_stats = only('false: usage comes once, with include_usage', false);
-
 /** Of what turns messages into a prompt. */
 export const refusedTemplateFields = {
   tools: only('nothing: tools are not served', []),
   documents: nothing('documents', []),
   chat_template: only(template),
   chat_template_kwargs: only(template, {}),
-  continue_final_message: only('false: the last message is one to answer', false),
 };
 
 export const refusedFields = {
   ...refusedTemplateFields,
-  add_generation_prompt: only("true: the answer is the assistant's", true),
   functions: only('nothing: tools are not served', []),
   function_call: only('"none": tools are not served', 'none', 'auto'),
   tool_choice: only('"none": tools are not served', 'none', 'auto'),
@@ -42,7 +38,7 @@ export const refusedFields = {
   guided_json_object: structured('guided_json_object'),
   structural_tag: structured('structural_tag'),
   response_format: only('{"type": "text"}: structured output is not served', { type: 'text' }),
-  best_of: only('1: one answer a request', 1),
+  best_of: only('1: as many answers are made as n says', 1),
   use_beam_search: only('false: beam search is not served', false),
   presence_penalty: only(penalty, 0),
   frequency_penalty: only(penalty, 0),
@@ -50,15 +46,12 @@ export const refusedFields = {
   length_penalty: only('1: penalties are not served', 1),
   min_p: only('0: min_p is not served', 0),
   logit_bias: nothing('logit_bias', {}),
-  bad_words: nothing('bad_words', []),
-  allowed_token_ids: nothing('allowed_token_ids'),
   logits_processors: nothing('logits_processors', []),
   truncate_prompt_tokens: only('nothing: prompts are not truncated; shorten it'),
   prompt_embeds: nothing('prompt_embeds'),
   prompt_logprobs: only('nothing: logprobs of the prompt are not served'),
   echo: only('false: the prompt is not returned', false),
   suffix: nothing('suffix', ''),
-  return_token_ids: only('false: ask /inference/v1/generate, whose answers are token ids', false),
   return_tokens_as_token_ids: only('false: ask /inference/v1/generate, whose answers are token ids', false),
   modalities: only('["text"]: nothing else is served', ['text']),
   audio: nothing('audio'),

@@ -7,24 +7,29 @@ import {
   TTFT_BUCKETS,
 } from './engine-metric-names.ts';
 import { FleetMetrics } from './fleet-metrics.ts';
+import { type Answered, httpMetrics } from './http-metrics.ts';
 import { MetricKit } from './metric-kit.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
 
 export class RouterMetrics implements RequestObserver {
   readonly #kit: MetricKit;
   readonly #m: ReturnType<typeof define>;
+  readonly answered: (answered: Answered) => void;
   /** What was decided, and who came and went. */
   readonly fleet: FleetMetrics;
 
   constructor(modelName: string) {
     this.#kit = new MetricKit({ model_name: modelName });
     this.#m = define(this.#kit);
+    this.answered = httpMetrics(this.#kit);
     this.fleet = new FleetMetrics(this.#kit);
   }
 
   get contentType(): string {
     return this.#kit.contentType;
   }
+
+  asked(): void {}
 
   token(sincePreviousMs: number | null): void {
     this.#m.generationTokens.inc(1);

@@ -60,10 +60,10 @@ export class ClusterService implements RouterService {
 
 export function sourceOf(
   prompt: Prompt,
-): Pick<GenerateRequest, 'messages' | 'promptText' | 'promptTokenIds'> {
+): Pick<GenerateRequest, 'messages' | 'promptEnd' | 'promptText' | 'promptTokenIds'> {
   switch (prompt.kind) {
     case 'messages':
-      return { messages: prompt.messages };
+      return { messages: prompt.messages, promptEnd: prompt.end };
     case 'text':
       return { promptText: prompt.text };
     case 'tokens':

@@ -2,12 +2,13 @@
 import type { Worker } from 'node:worker_threads';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
+import type { FaultBoard } from '../faults/board.ts';
 import { startAutoscaler } from '../fleet/autoscaled.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { droppedNote } from '../fleet/dropped-note.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
-import type { EngineRole } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
@@ -15,7 +16,9 @@ import { createApp } from './app.ts';
 import { ownNames } from './door.ts';
 import { EnginePorts } from './engine-ports.ts';
 import { OneEngineService } from './engine-service.ts';
+import { mountFaults, portFailure } from './faults-route.ts';
 import { mountFleet } from './fleet-route.ts';
+import { HostNames } from './host-names.ts';
 import { keepAlive } from './keep-alive.ts';
 import { closePorts, FAREWELL_MS, listenOn, type OpenPort, urlOf } from './listening.ts';
 import type { ServerLog } from './log.ts';
@@ -37,8 +40,12 @@ export interface ServerOptions extends AccessOptions {
   /** Names that the ports are asked under, beside this machine's own; '*': any. */
   allowedHosts: readonly string[];
   streamingKvParams: boolean;
+  /** How long a client may take nothing of what waits for it. */
+  writeTimeoutMs: number;
   /** What requests that say nothing are sampled with. */
   defaults: Partial<SamplingParams>;
+  /** Engines are started with seams for faults, and the admin port has /faults. */
+  faultEndpoint: boolean;
   version: string;
   log: ServerLog;
   /** Who decides how many engines there are; absent or null: whoever asks for a number. */
@@ -59,11 +66,12 @@ export interface RunningServer {
   stop(graceMs: number): Promise<void>;
 }
 
-/** The cluster belongs to the server from now on. Throws ConfigError; the cluster is closed then. */
+/** The cluster belongs to the server from now on; `faults`: those whose seams it was started with. Throws ConfigError; the cluster is closed then. */
 export async function startServer(
   cluster: EngineCluster,
   options: ServerOptions,
   startTextThread: (model: string) => Worker,
+  faults: FaultBoard | null = null,
 ): Promise<RunningServer> {
   const { model } = cluster.info;
   const served = {
@@ -76,10 +84,13 @@ export async function startServer(
   const text = textTools(cluster.text, (long, signal) => longTexts.encode(long, signal));
   const namesOf = (host: string) => [...ownNames(host), ...options.allowedHosts];
   const hosts = namesOf(options.host);
+  const hostNames = new HostNames(hosts);
+  const clientOf = faults?.client ?? ((engine: EngineClient) => engine);
   const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
   const opened = new Set<OpenPort>();
   const observed = new Set<Observed>();
+  const { writeTimeoutMs } = options;
   let local = false;
   const open = async (service: PortService, observability: Observability, port: number) => {
     const { adminKey, adminOnClientPorts } = options;
@@ -90,9 +101,14 @@ export async function startServer(
       if (adminOnClientPorts) mountOnClientPort(app, seen, rule);
     };
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
-    const { observer } = observability;
-    const app = createApp(service, { ...options, observer, mount, created, admission, hosts });
-    const server = await listenOn(app, options.host, port);
+    const { observer, answered } = observability;
+    const failure = () => {
+      const fault = faults?.atPort(service.name);
+      return fault ? portFailure(fault) : null;
+    };
+    const told = { observer, answered, failure, mount, created, admission, hosts };
+    const app = createApp(service, { ...options, ...told });
+    const server = await listenOn(app, { host: options.host, port, writeTimeoutMs });
     const opening = { server, admission };
     opened.add(opening);
     observed.add(seen);
@@ -109,7 +125,7 @@ export async function startServer(
     };
   };
   const openEngine = (name: string, port: number) => {
-    const service = new OneEngineService(cluster, name, served, text, hosts);
+    const service = new OneEngineService(cluster, name, served, text, hostNames, clientOf);
     const observability = observeEngine(service, cluster);
     return open(service, observability, port).catch((error: unknown) => {
       observability.close();
@@ -119,10 +135,12 @@ export async function startServer(
   const admin = adminPort(() => {
     const app = adminApp([...observed], { ...options, hosts: namesOf(options.adminHost) });
     if (engines) mountFleet(app, cluster, engines, scalings);
+    if (faults) mountFaults(app, faults, () => cluster.engines.map(({ name }) => name));
     return app;
   });
   const openAdmin = async (): Promise<string> => {
-    const server = await listenOn(admin, options.adminHost, options.ports.admin);
+    const { adminHost: host, ports } = options;
+    const server = await listenOn(admin, { host, port: ports.admin, writeTimeoutMs });
     opened.add({ server, admission: null });
     return urlOf(options.adminHost, server);
   };
@@ -135,7 +153,10 @@ export async function startServer(
     if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
       options.log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
   });
+  if (faults)
+    faults.kill = async (place) => cluster.engines.find(({ name }) => name === place)?.lab.loseDevice();
   const end = async (graceMs: number) => {
+    faults?.clear();
     stopScaling();
     engines?.close();
     await engines?.settled();

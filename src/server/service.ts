@@ -7,7 +7,7 @@ import type { PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { InspectionApi } from '../host/engine-api.ts';
-import type { GenerateRequest, Message } from '../router/turn-types.ts';
+import type { GenerateRequest, Message, PromptEnd } from '../router/turn-types.ts';
 
 /** What clients are told of the model, the same on every port. */
 export interface ServedModel {
@@ -29,13 +29,13 @@ export interface TextTools {
   /** By the model's chat template. Rejects as encode does, and with RequestError or ModelError. */
   encodeMessages(
     messages: readonly Message[],
-    addGenerationPrompt: boolean,
+    end: PromptEnd,
     signal: AbortSignal,
   ): Promise<readonly number[]>;
 }
 
 export type Prompt =
-  | { kind: 'messages'; messages: readonly Message[] }
+  | { kind: 'messages'; messages: readonly Message[]; end: PromptEnd }
   | { kind: 'text'; text: string }
   | { kind: 'tokens'; tokenIds: readonly number[] };
 
@@ -106,6 +106,8 @@ export interface EngineService extends Service {
   readonly kind: 'engine';
   /** The engine as it is now: another one after it was revived. */
   engine(): ServedEngine;
+  /** A client reached its port under this name, the header Host. */
+  askedUnder(host: string): void;
   /** A body was refused at the door: a holder that its kv_transfer_params name is told to free, if they are its own. */
   refused(body: unknown): void;
   /** False, and nothing done, while blocks are in use or held. */

@@ -32,7 +32,7 @@ export function mountTextRoutes(app: Hono, service: PortService, most: number): 
 async function tokenized(service: PortService, asked: ReturnType<typeof askedByTokenize>, over: AbortSignal) {
   const { text, model } = service;
   const tokens = asked.messages
-    ? await text.encodeMessages(asked.messages, asked.add_generation_prompt, over)
+    ? await text.encodeMessages(asked.messages, asked.end, over)
     : await text.encode(asked.prompt!, over);
   checkTokens(asked.messages ? 'messages' : 'prompt', tokens, service);
   const strings: string[] = [];

@@ -1,6 +1,6 @@
 /** A model's tokenizer and chat template, as the ports use them. */
-import { RequestError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
+import { checkLast } from '../router/prompts.ts';
 import type { Prompt, TextTools } from './service.ts';
 
 /** Characters: about 8 ms of work. Others wait for a text that is no longer; a longer one goes to a thread. */
@@ -16,8 +16,7 @@ export function textTools(
     encode,
     mostCharacters: tokenizer.mostCharacters,
     decode: (tokenIds) => tokenizer.decode(tokenIds),
-    encodeMessages: async (messages, addGenerationPrompt, signal) =>
-      encode(chat.renderPrompt(messages, addGenerationPrompt), signal),
+    encodeMessages: async (messages, end, signal) => encode(chat.renderPrompt(messages, end), signal),
   };
 }
 
@@ -33,11 +32,7 @@ export async function promptTokens(
     case 'text':
       return text.encode(prompt.text, signal);
     case 'messages':
-      if (prompt.messages.at(-1)?.role === 'assistant') {
-        throw new RequestError(
-          'the conversation ends with the assistant: the last message must be one to answer',
-        );
-      }
-      return text.encodeMessages(prompt.messages, true, signal);
+      checkLast(prompt.messages, prompt.end);
+      return text.encodeMessages(prompt.messages, prompt.end, signal);
   }
 }

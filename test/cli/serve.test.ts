@@ -21,6 +21,8 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
     corsOrigins: [],
     allowedHosts: [],
     streamingKvParams: true,
+    writeTimeoutMs: 60_000,
+    faultEndpoint: false,
   });
   expect(server.defaults).toMatchObject({ temperature: 0.5, maxTokens: 128 });
   world.interrupt();

@@ -134,7 +134,7 @@ describe('a next turn that comes late', () => {
     const { second } = await secondTurn(476_000, 'fail');
     expect(second.end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
     expect(second.end.finish!.error).toMatchObject({
-      code: 'transfer',
+      code: 'refused',
       message: expect.stringMatching(/did not arrive \(expired\)/),
     });
   });

@@ -89,7 +89,9 @@ describe('policy fail', () => {
       expect(end).toMatchObject({ tokens: [], prompt: null });
       expect(end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
       const message = `the KV of request d did not arrive (${outcome}): the test says so`;
-      expect(end.finish!.error).toEqual({ code: 'transfer', message });
+      // Whoever asks for what has expired is told so: it is no fault here.
+      const code = outcome === 'expired' ? 'refused' : 'transfer';
+      expect(end.finish!.error).toEqual({ code, message });
       expect(engine.status('d')).toBeNull();
       await engine.settle();
       expect(engine.finishOf('other')!.reason).toBe('length');

@@ -1,6 +1,8 @@
 /** A whole server on free ports for tests: nano in worker threads, real sockets. */
+import type { FaultBoard } from '../../src/faults/board.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { startTextThread } from '../../src/platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { ServerLog } from '../../src/server/log.ts';
@@ -19,6 +21,7 @@ export async function withServer<T>(
   cluster: Partial<ClusterOptions>,
   server: Partial<ServerOptions>,
   use: (served: Served) => Promise<T>,
+  faults: FaultBoard | null = null,
 ): Promise<T> {
   await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
   const errors: string[] = [];
@@ -28,7 +31,8 @@ export async function withServer<T>(
     note: () => {},
     error: (message) => void errors.push(message),
   };
-  const engines = await EngineCluster.start(nodePlatform, { ...testOptions, ...cluster });
+  const started = { ...testOptions, ...cluster };
+  const engines = await EngineCluster.start(nodePlatform, started, systemClock, faults ?? {});
   const options = {
     host: '127.0.0.1',
     adminHost: '127.0.0.1',
@@ -41,12 +45,14 @@ export async function withServer<T>(
     corsOrigins: [],
     allowedHosts: [],
     streamingKvParams: true,
+    writeTimeoutMs: 60_000,
+    faultEndpoint: false,
     defaults: {},
     version: 'test',
     log,
     ...server,
   };
-  const running = await startServer(engines, options, startTextThread);
+  const running = await startServer(engines, options, startTextThread, faults);
   try {
     const result = await use({ cluster: engines, server: running, urls: running.urls, errors });
     if (engines.engines.every(({ dead }) => !dead)) await engines.checkIntegrity();

@@ -96,16 +96,16 @@ describe('batching', () => {
   });
 });
 
-describe('stopping', () => {
-  async function run(script: number[], sampling: Parameters<typeof request>[2], maxModelLen = 1024) {
-    const engine = new TestEngine(engineConfig({ maxModelLen }));
-    engine.model.scripts.set('a', script);
-    engine.add(request('a', tokens(8), sampling));
-    await engine.settle();
-    expect(engine.core.inspect.stats().usedBlocks).toBe(0);
-    return { reason: engine.finishOf('a')?.reason, tokens: engine.tokensOf('a'), engine };
-  }
+async function run(script: number[], sampling: Parameters<typeof request>[2], maxModelLen = 1024) {
+  const engine = new TestEngine(engineConfig({ maxModelLen }));
+  engine.model.scripts.set('a', script);
+  engine.add(request('a', tokens(8), sampling));
+  await engine.settle();
+  expect(engine.core.inspect.stats().usedBlocks).toBe(0);
+  return { reason: engine.finishOf('a')?.reason, tokens: engine.tokensOf('a'), engine };
+}
 
+describe('stopping', () => {
   it('ends at the end token, which is part of the output', async () => {
     const { reason, tokens } = await run([5, EOS, 6], { ignoreEos: false });
     expect({ reason, tokens }).toEqual({ reason: 'stop', tokens: [5, EOS] });
@@ -140,6 +140,27 @@ describe('stopping', () => {
     expect({ reason, tokens }).toEqual({ reason: 'stop', tokens: [5, 6, EOS] });
     const forbidden = engine.model.batches.map((batch) => batch.requests[0]!.sample!.forbiddenTokenIds);
     expect(forbidden).toEqual([[EOS, 9], [EOS, 9], []]);
+  });
+});
+
+describe('bad words', () => {
+  it('may not be completed: the last token is forbidden where the output ends with those before it', async () => {
+    const badWordsTokenIds = [[7], [5, 6, 8], [3, 9]];
+    const { engine } = await run([5, 6, 5, 6, 3, 4], { badWordsTokenIds, maxTokens: 6 });
+    const forbidden = engine.model.batches.map((batch) => batch.requests[0]!.sample!.forbiddenTokenIds);
+    expect(forbidden).toEqual([[7], [7], [7, 8], [7], [7, 8], [7, 9]]);
+  });
+
+  it('begin in the output, not in the prompt', async () => {
+    const word = [...tokens(8).slice(-1), 5];
+    const { engine } = await run([5, 6], { badWordsTokenIds: [word], maxTokens: 2 });
+    const forbidden = engine.model.batches.map((batch) => batch.requests[0]!.sample!.forbiddenTokenIds);
+    expect(forbidden).toEqual([[], []]);
+  });
+
+  it('and what is allowed are something, or the request is refused', async () => {
+    await expect(run([5], { allowedTokenIds: [] })).rejects.toThrow('allow at least one token');
+    await expect(run([5], { badWordsTokenIds: [[]] })).rejects.toThrow('leave it out');
   });
 });
 

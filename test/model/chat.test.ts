@@ -58,7 +58,7 @@ describe('the next turn of the recall model', () => {
 
   it('says what the template refuses', async () => {
     const { chat, encode } = await recall;
-    expect(() => chat.renderPrompt([{ role: 'system', content: 'x' }], true)).toThrow(
+    expect(() => chat.renderPrompt([{ role: 'system', content: 'x' }], 'generation_prompt')).toThrow(
       "the model's chat template refuses the messages: this model knows the roles user and assistant only",
     );
     const turn = { historyIds: [1], messagesBefore: [user('a')], newMessages: [user('b')] };
@@ -82,12 +82,34 @@ describe('other templates', () => {
 
   it('may put tokens around messages, trim answers, and close without an end token', async () => {
     const { chat, tokenizer, encode } = await load(loop("{{ m['content'] | trim }}"));
-    expect(chat.renderPrompt([user('x')], true)).toBe('!Ux\nA');
+    expect(chat.renderPrompt([user('x')], 'generation_prompt')).toBe('!Ux\nA');
     const historyIds = tokenizer.encode('!Uone\nA two ');
     const turn = { historyIds, messagesBefore: before, newMessages: [user('three')] };
     const next = await chat.nextTurnPrompt(turn, encode);
     expect(next.keepsHistory).toBe(true);
     expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nA');
+  });
+
+  it("end as they are told to: with an answer's head, with nothing, or inside the last message", async () => {
+    const { chat } = await load(loop("{{ m['content'] }}"));
+    const messages = [user('one'), assistant('A\ntwo ')];
+    expect(chat.renderPrompt(messages, 'plain')).toBe('!Uone\nAA\ntwo \n');
+    expect(chat.renderPrompt(messages, 'continue')).toBe('!Uone\nAA\ntwo ');
+    expect(chat.renderPrompt([user('one')], 'continue')).toBe('!Uone');
+    expect(chat.renderPrompt([user('one'), assistant('')], 'continue')).toBe('!Uone\nA');
+    const trimmed = await load(loop("{{ m['content'] | trim }}"));
+    expect(trimmed.chat.renderPrompt(messages, 'continue')).toBe('!Uone\nAA\ntwo');
+    const shortened = await load(loop("{{ m['content'][0:2] }}"));
+    expect(() => shortened.chat.renderPrompt(messages, 'continue')).toThrow('rewrites the last message');
+  });
+
+  it('go on with a message of a conversation whose history stays', async () => {
+    const { chat, tokenizer, encode } = await load(loop("{{ m['content'] }}"));
+    const historyIds = tokenizer.encode('!Uone\nA two ');
+    const turn = { historyIds, messagesBefore: before, newMessages: [user('three'), assistant('fo')] };
+    const next = await chat.nextTurnPrompt({ ...turn, end: 'continue' }, encode);
+    expect(next.keepsHistory).toBe(true);
+    expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nAfo');
   });
 
   it('are followed by rendering anew when they rewrite the history', async () => {
@@ -112,15 +134,15 @@ describe('other templates', () => {
       { name: 'tools', template: 'T' },
       { name: 'default', template: 'D' },
     ]);
-    expect(listed.chat.renderPrompt([], false)).toBe('D');
+    expect(listed.chat.renderPrompt([], 'plain')).toBe('D');
     const file = await load('C', { 'chat_template.jinja': 'J' });
-    expect(file.chat.renderPrompt([], false)).toBe('J');
+    expect(file.chat.renderPrompt([], 'plain')).toBe('J');
   });
 
   it('may be missing or broken, which is said', async () => {
     const { chat } = await load(null);
     expect(chat.exists).toBe(false);
-    expect(() => chat.renderPrompt([user('x')], true)).toThrow(
+    expect(() => chat.renderPrompt([user('x')], 'generation_prompt')).toThrow(
       'm has no chat template: give prompts as token ids',
     );
     await expect(load('{% if %}')).rejects.toThrow(

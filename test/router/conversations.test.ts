@@ -199,3 +199,25 @@ test('requests that never end well are not remembered; two first turns of one id
   await Promise.resolve();
   expect(released).toEqual(['hold-2']);
 });
+
+describe('the messages that a next turn begins with', () => {
+  const find = ({ cache, user }: ReturnType<typeof world>, messages: Message[]) =>
+    cache.find({ conversationId: null, findConversation: true, messages: [...messages, user('?')] });
+
+  test('hold the whole of an answer that was gone on with', () => {
+    const here = world();
+    const begun = [here.user('1'), { role: 'assistant', content: 'on' }];
+    here.turn({ conversationId: null, messages: begun, promptEnd: 'continue' }, 'e two');
+    expect(find(here, [here.user('1'), { role: 'assistant', content: 'one two' }])).not.toBeNull();
+    expect(find(here, [...begun, { role: 'assistant', content: 'e two' }])).toBeNull();
+  });
+
+  test("are none where the answer is no message of the template's", () => {
+    const here = world();
+    const asked = [here.user('1')];
+    here.turn({ conversationId: null, messages: asked, promptEnd: 'plain' }, 'one');
+    here.turn({ conversationId: null, messages: asked, promptEnd: 'continue' }, 'one');
+    expect(find(here, [...asked, { role: 'assistant', content: 'one' }])).toBeNull();
+    expect(find(here, [here.user('1one')])).toBeNull();
+  });
+});

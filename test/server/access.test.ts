@@ -12,6 +12,7 @@ const observability: Observability = {
   mountMetrics: (app, may) => void app.get('/metrics', (c) => c.text(may(c) ? 'all' : 'plain')),
   mountDetails: (app) => void app.post('/kv/query', (c) => c.text('queried')),
   observer: null,
+  answered: () => {},
   close: () => {},
 };
 

@@ -62,7 +62,13 @@ const admin = (hosts?: readonly string[]) =>
     [
       {
         service: asService(new StubService('engine')),
-        observability: { mountMetrics: () => {}, mountDetails: () => {}, observer: null, close: () => {} },
+        observability: {
+          mountMetrics: () => {},
+          mountDetails: () => {},
+          observer: null,
+          answered: () => {},
+          close: () => {},
+        },
       },
     ],
     { adminKey: null, version: '1', log: createLog('text', () => {}), ...(hosts ? { hosts } : {}) },

@@ -21,7 +21,8 @@ describe('errors', () => {
     [{ ...hello, min_tokens: 4 }, 'min_tokens', /more than the 3 tokens allowed/],
     [{ ...hello, temperature: -1 }, 'temperature', /0 is greedy/],
     [{ ...hello, top_p: 0 }, 'top_p', /above 0/],
-    [{ ...hello, n: 2 }, 'n', /one answer a request/],
+    [{ ...hello, n: 0 }, 'n', /a whole number, 1 or more/],
+    [{ ...hello, n: 2 }, 'n', /all of them the same/],
     [{ ...hello, presence_penalty: 1 }, 'presence_penalty', /not served/],
     [{ ...hello, tools: [{}] }, 'tools', /not served/],
     [{ ...hello, top_logprobs: 3 }, 'top_logprobs', /logprobs is not true/],
@@ -49,7 +50,7 @@ describe('errors', () => {
   });
 
   test.each([
-    [{ prompt: ['a', 'b'] }, /2 prompts: send one a request/],
+    [{ prompt: ['a', ''] }, /no tokens/],
     [{ prompt: [] }, /prompt/],
     [{ prompt: '' }, /no tokens/],
     [{ prompt: [600] }, /token id 600: the vocabulary has 512/],

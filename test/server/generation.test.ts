@@ -128,6 +128,31 @@ describe('shapes', () => {
     expect(back.join('')).toBe(content);
   });
 
+  test('a prompt ends as the request says: in a chat, and tokenized', async () => {
+    const app = stubApp(new StubService());
+    const continued = { add_generation_prompt: false, continue_final_message: true };
+    for (const [fields, last] of [
+      [{}, 'o'],
+      [{ add_generation_prompt: false }, '.'],
+      [continued, '-'],
+    ] as const) {
+      const asked = { ...hello, ...fields, return_token_ids: true };
+      const answer = (await (await app.request(CHAT, post(asked))).json()) as { prompt_token_ids: number[] };
+      expect(String.fromCodePoint(answer.prompt_token_ids.at(-1)!)).toBe(last);
+      const { messages } = hello;
+      const tokenized = await app.request('/tokenize', post({ messages, ...fields }));
+      expect(await tokenized.json()).toMatchObject({ tokens: answer.prompt_token_ids });
+    }
+    for (const fields of [
+      { continue_final_message: true },
+      { continue_final_message: true, add_generation_prompt: true },
+    ]) {
+      const both = await app.request(CHAT, post({ ...hello, ...fields }));
+      expect(both.status).toBe(400);
+      expect(await both.json()).toMatchObject({ error: { param: 'continue_final_message' } });
+    }
+  });
+
   test('tokenize and detokenize', async () => {
     const app = stubApp(new StubService());
     const tokenized = await app.request('/tokenize', post({ prompt: 'ab', return_token_strs: true }));
@@ -216,6 +241,7 @@ describe('what a request asks for', () => {
     await stubApp(stub).request(CHAT, post({ ...hello, messages }));
     expect(stub.requests[0]!.prompt).toEqual({
       kind: 'messages',
+      end: 'generation_prompt',
       messages: [
         { role: 'assistant', content: '' },
         { role: 'user', content: 'a\nb' },

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
+import { HostNames } from '../../src/server/host-names.ts';
 import { checkKvParams, type ParamsRule } from '../../src/server/kv-params.ts';
 
 const peer = (engineId: string, port: number) =>
@@ -7,7 +8,7 @@ const peer = (engineId: string, port: number) =>
 
 const rule = (more: Partial<ParamsRule> = {}): ParamsRule => ({
   peers: [peer('prefill-0.2', 5600), peer('prefill-1', 5602)],
-  hosts: ['0.0.0.0', 'gpu', '10.1.2.3'],
+  names: new HostNames(['0.0.0.0', 'gpu', '10.1.2.3']),
   recompute: false,
   ...more,
 });
@@ -50,7 +51,31 @@ describe('the host, over which proxies write', () => {
     expect(() => checkKvParams({ ...offer, remote_host }, rule())).toThrow(
       expect.objectContaining({ status: 400, param: 'kv_transfer_params.remote_host' }),
     );
-    expect(checkKvParams({ ...offer, remote_host }, rule({ hosts: ['*'] }))).toMatchObject(offer);
+    expect(checkKvParams({ ...offer, remote_host }, rule({ names: new HostNames(['*']) }))).toMatchObject(
+      offer,
+    );
+  });
+
+  test("a name that an engine was asked under is that engine's, whatever life it is in", () => {
+    const names = new HostNames([]);
+    names.askedUnder('prefill-0', '192.0.2.7:8100');
+    expect(checkKvParams({ ...offer, remote_host: '192.0.2.7' }, rule({ names }))).toMatchObject(offer);
+    const other = { ...offer, remote_engine_id: 'prefill-1', remote_port: 5602, remote_host: '192.0.2.7' };
+    expect(() => checkKvParams(other, rule({ names }))).toThrow(expect.objectContaining({ status: 400 }));
+    for (let i = 0; i < 1000; i++) names.askedUnder('prefill-1', `198.51.100.${i}`);
+    expect(names.has('prefill-1', '198.51.100.31')).toBe(true);
+    expect(names.has('prefill-1', '198.51.100.32')).toBe(false);
+  });
+
+  test.each([
+    [{ remote_host: 'elsewhere' }, 'remote_host'],
+    [{ remote_host: '10.9.9.9', remote_engine_id: null }, 'remote_host'],
+  ])('a wrong one is told on a first turn already, before anything is computed: %j', (wrong, key) => {
+    expect(() => checkKvParams({ do_remote_decode: true, ...wrong }, rule())).toThrow(
+      expect.objectContaining({ status: 400, param: `kv_transfer_params.${key}` }),
+    );
+    const right = { do_remote_decode: true, remote_host: 'gpu', remote_port: 5600 };
+    expect(checkKvParams(right, rule())).toMatchObject(right);
   });
 
   test('what was left out stays out', () => {

@@ -112,9 +112,10 @@ it("the router's port asks all engines, and names the conversation when it is gi
   ]);
   await post(app, '/kv/query', { messages });
   await post(app, '/kv/query', { prompt: 'once', session_id: 'd' });
+  const promptEnd = 'generation_prompt';
   expect(asked).toEqual([
-    { messages, conversationId: 'c', cacheSalt: 's', findConversation: true },
-    { messages, conversationId: null, cacheSalt: null, findConversation: true },
+    { messages, promptEnd, conversationId: 'c', cacheSalt: 's', findConversation: true },
+    { messages, promptEnd, conversationId: null, cacheSalt: null, findConversation: true },
     { promptText: 'once', conversationId: 'd', cacheSalt: null, findConversation: true },
   ]);
 });

@@ -7,7 +7,9 @@ import { RouterMetrics } from '../../src/server/router-metrics.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import { TestClock } from '../clock.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { CHAT, hello, post, stubApp } from './ask.ts';
 import { parseExposition, sampleOf } from './exposition.ts';
+import { StubService } from './stub.ts';
 
 const options = {
   modelName: 'na"no',
@@ -15,6 +17,7 @@ const options = {
   maxModelLen: 1024,
   cacheConfig: { block_size: '16', num_gpu_blocks: '100' },
 };
+const idle = { asked() {}, token() {}, finished() {} };
 const make = () => new EngineMetrics(options);
 const read = async (metrics: { text(): Promise<string> }) => parseExposition(await metrics.text());
 
@@ -38,6 +41,9 @@ const histograms: Record<string, string> = {
   iteration_tokens_total: '1.0 8.0 16.0 32.0 64.0 128.0 256.0 512.0 1024.0 2048.0 4096.0 8192.0 16384.0',
   request_prompt_tokens: '1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0 500.0 1000.0',
   request_generation_tokens: '1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0 500.0 1000.0',
+  request_max_num_generation_tokens: '1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0 500.0 1000.0',
+  request_params_max_tokens: '1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0 500.0 1000.0',
+  request_params_n: '1.0 2.0 5.0 10.0 20.0',
   nixl_xfer_time_seconds: XFER,
   nixl_post_time_seconds: `0.001 ${XFER}`,
   nixl_bytes_transferred:
@@ -287,5 +293,38 @@ describe('what anybody may read', () => {
     expect(plain).toContain('vllm:num_requests_running{model_name="na\\"no",engine="0"} 0');
     const router = await new RouterMetrics('nano').plainText();
     expect([...parseExposition(router).keys()]).toEqual(['kvferry:router_requests_total']);
+  });
+});
+
+describe('what a port answered', () => {
+  it('is counted, refusals by their code, whatever a stranger asks for', async () => {
+    for (const metrics of [make(), new RouterMetrics('nano')]) {
+      const stub = new StubService('engine');
+      const { answered } = metrics;
+      const observer =
+        metrics instanceof EngineMetrics ? { ...idle, asked: metrics.asked.bind(metrics) } : metrics;
+      const app = stubApp(stub, { answered, observer, apiKey: 'k' });
+      const key = { Authorization: 'Bearer k' };
+      await app.request(CHAT, post({ ...hello, n: 2, temperature: 1 }, key));
+      await app.request(CHAT, post(hello));
+      await app.request(CHAT, post({ ...hello, model: 'other' }, key));
+      await app.request(CHAT, post('{', key));
+      await app.request(CHAT, { method: 'BREW', headers: key });
+      await app.request(`/${crypto.randomUUID()}`, { headers: key });
+      await app.request(CHAT, post(hello, { ...key, Origin: 'https://evil.example' }));
+      const families = await read(metrics);
+      const count = (labels: Record<string, string>) => sampleOf(families, 'http_requests_total', labels);
+      expect(count({ handler: CHAT, method: 'POST', status: '2xx' })).toBe(1);
+      expect(count({ handler: CHAT, method: 'POST', status: '4xx' })).toBe(4);
+      expect(count({ handler: 'none', method: 'GET', status: '4xx' })).toBe(1);
+      expect(count({ handler: CHAT, method: 'other', status: '4xx' })).toBe(1);
+      const refused = ['400', '401', '403', '404', '405', '503'].map((code) =>
+        sampleOf(families, 'kvferry:requests_refused_total', { code }),
+      );
+      expect(refused).toEqual([1, 1, 1, 2, 1, 0]);
+      if (!(metrics instanceof EngineMetrics)) continue;
+      expect(sampleOf(families, 'vllm:request_params_n_sum')).toBe(2);
+      expect(sampleOf(families, 'vllm:request_params_max_tokens_sum')).toBe(3);
+    }
   });
 });

@@ -18,8 +18,9 @@ export const text: TextTools = {
   mostCharacters: 1,
   encode: async (written) => [...written].map((character) => character.charCodeAt(0)),
   decode: (tokenIds) => String.fromCharCode(...tokenIds),
-  encodeMessages: async (messages, open, over) => {
-    if (messages.at(-1)!.role === 'assistant' && open) throw new RequestError('nothing to answer');
+  encodeMessages: async (messages, end, over) => {
+    if (messages.at(-1)!.role === 'assistant' && end === 'generation_prompt')
+      throw new RequestError('nothing to answer');
     return text.encode(messages.map((message) => `${message.role}:${message.content};`).join(''), over);
   },
 };
@@ -59,6 +60,7 @@ export function engineService(core: () => EngineCore | null): EngineService {
     name: 'prefill-0',
     engine: () => engine,
     resetPrefixCache: async () => true,
+    askedUnder: () => {},
     refused: () => {},
   };
 }

@@ -16,8 +16,6 @@ const refused: [string, unknown][] = [
   ['guided_choice', ['a']],
   ['guided_grammar', 'root ::= "a"'],
   ['response_format', { type: 'json_object' }],
-  ['bad_words', ['a']],
-  ['allowed_token_ids', [1]],
   ['tools', [{}]],
   ['tool_choice', 'required'],
   ['tool_choice', { type: 'function', function: { name: 'f' } }],
@@ -26,14 +24,10 @@ const refused: [string, unknown][] = [
   ['truncate_prompt_tokens', 4],
   ['prompt_embeds', 'AAAA'],
   ['best_of', 2],
-  ['n', 2],
   ['logit_bias', { 1: -100 }],
   ['suffix', 'x'],
   ['echo', true],
   ['min_p', 0.1],
-  ['return_token_ids', true],
-  ['continue_final_message', true],
-  ['add_generation_prompt', false],
   ['chat_template', '{{ messages }}'],
   ['chat_template_kwargs', { enable_thinking: false }],
   ['priority', 3],
@@ -56,10 +50,8 @@ describe('not served', () => {
     }
   });
 
-  test('nor usage in every chunk, nor a template of the client, for /tokenize either', async () => {
+  test('nor a template of the client, for /tokenize either', async () => {
     const app = stubApp(new StubService());
-    const stream_options = { include_usage: true, continuous_usage_stats: true };
-    expect((await app.request(CHAT, post({ ...hello, stream: true, stream_options }))).status).toBe(400);
     const { messages } = hello;
     expect((await app.request('/tokenize', post({ messages, tools: [{}] }))).status).toBe(400);
   });

@@ -22,9 +22,9 @@ class Watched extends StubService {
       this.encoded++;
       return encode(text);
     };
-    this.text.encodeMessages = (messages) => {
+    this.text.encodeMessages = (messages, end) => {
       this.encoded++;
-      return encodeMessages(messages);
+      return encodeMessages(messages, end);
     };
   }
 }

@@ -1,5 +1,6 @@
 /** Services without engines: an answer by arithmetic, or whatever a test says. */
 import { expect } from 'vitest';
+import type { PromptEnd } from '../../src/router/turn-types.ts';
 import type { AnswerPiece, GenerationRequest, PortService } from '../../src/server/service.ts';
 
 const VOCAB = 512;
@@ -14,11 +15,15 @@ export class StubService {
     encode: async (text: string) => this.ids(text),
     mostCharacters: 4,
     decode: (ids: readonly number[]) => String.fromCodePoint(...ids),
-    encodeMessages: async (messages: readonly { content: string }[]) =>
-      messages.flatMap(({ content }) => this.ids(content)),
+    encodeMessages: async (messages: readonly { content: string }[], end: PromptEnd) => [
+      ...messages.flatMap(({ content }) => this.ids(content)),
+      ...this.ids(end === 'plain' ? '.' : end === 'continue' ? '-' : ''),
+    ],
   };
   readonly cluster = null;
   readonly requests: GenerationRequest[] = [];
+  /** Given, in all answers. */
+  tokens = 0;
   /** Ended by their signal. */
   aborted = 0;
   /** Waits before each token. */
@@ -27,7 +32,8 @@ export class StubService {
   failure: { at: number; error: Error } | null = null;
   kvTransferParams: AnswerPieceEnd['kvTransferParams'] = null;
   resets = true;
-  refused = (): void => {};
+  askedUnder = (): void => {};
+  refused: (body?: unknown) => void = () => {};
 
   constructor(kind: 'engine' | 'router' = 'router') {
     this.kind = kind;
@@ -54,7 +60,7 @@ export class StubService {
         ? prompt.tokenIds
         : prompt.kind === 'text'
           ? await this.text.encode(prompt.text)
-          : await this.text.encodeMessages(prompt.messages);
+          : await this.text.encodeMessages(prompt.messages, prompt.end);
     request.onPrompt(ids);
     const account = { promptTokens: ids.length, localHitTokens: 1, pulledTokens: 2, noPull: null };
     for (let i = 0; i < sampling.maxTokens; i++) {
@@ -75,6 +81,7 @@ export class StubService {
             }
           : null;
       const logits = sampling.keepLogits ? Float32Array.from({ length: VOCAB }, (_, id) => -id / 100) : null;
+      this.tokens++;
       yield { tokenId, text: this.text.decode([tokenId]), logits, atMs: 10 * i, final };
     }
   }

@@ -108,11 +108,11 @@ describe('the real thread', () => {
     const tools = textTools(model, (text, signal) => thread.encode(text, signal));
     const long = `<|user|>${'Finn met a fox,  é日\n\n'.repeat(SHORT_TEXT / 10)}<|end|>`;
     const messages = [{ role: 'user', content: long }];
-    const prompt = chat.renderPrompt(messages, true);
+    const prompt = chat.renderPrompt(messages, 'generation_prompt');
     const [longIds, promptIds, shortIds] = [long, prompt, 'short'].map((text) => tokenizer.encode(text));
     const here = vi.spyOn(tokenizer, 'encode');
     expect(await tools.encode(long, open)).toEqual(longIds);
-    expect(await tools.encodeMessages(messages, true, open)).toEqual(promptIds);
+    expect(await tools.encodeMessages(messages, 'generation_prompt', open)).toEqual(promptIds);
     const prompts = new PromptBuilder(model);
     const encode = (text: string) => tools.encode(text, open);
     expect(await prompts.build({ messages, encode }, null)).toEqual(promptIds);

@@ -38,6 +38,7 @@ export const serveSpec: CommandSpec = {
   examples: [
     'kvferry serve --model nano',
     'kvferry serve --model nano --pull-policy cost-aware',
+    'kvferry serve --model nano --fault-endpoint',
     'kvferry serve --model nano --autoscale aibrix-apa --max-decode 3 --explain-scaling',
     'kvferry serve --model nano --prefill-port 8100 --decode-port 8200 --port 8000',
     'kvferry serve --model ./SmolLM2-135M-Instruct --served-model-name smollm2 --max-queue 32 --log-format json',
@@ -92,6 +93,8 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     corsOrigins: listed(config.corsOrigin),
     allowedHosts: listed(config.allowedHosts),
     streamingKvParams: config.streamingKvParams === 'on',
+    faultEndpoint: config.faultEndpoint,
+    writeTimeoutMs: 1000 * config.writeTimeout,
     defaults: { temperature, topK, topP, maxTokens, seed },
     version: deps.version,
     log: config.accessLog ? log : { ...log, access: () => {}, ended: () => {} },
@@ -122,7 +125,10 @@ const listed = (names: string | null): string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== '');
 
-function banner({ urls, engineUrls, modelName }: RunningServer, { apiKey }: ServerOptions): string {
+function banner(
+  { urls, engineUrls, modelName }: RunningServer,
+  { apiKey, faultEndpoint }: ServerOptions,
+): string {
   const body = JSON.stringify({
     model: modelName,
     max_tokens: 32,
@@ -136,6 +142,9 @@ function banner({ urls, engineUrls, modelName }: RunningServer, { apiKey }: Serv
     `router   ${urls.router}   any OpenAI client: ${urls.router}/v1`,
     ...engineLines(urls, engineUrls),
     `admin    ${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`,
+    ...(faultEndpoint
+      ? [`faults   ${urls.admin}/faults   POST {"faults": [{"engine": "decode-0", "fault": "slow"}]}`]
+      : []),
     '',
     `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
     `  -d '${body.replaceAll("'", "'\\''")}'`,

@@ -1,6 +1,7 @@
 /** The sampling kernel against float64: which token each row gives, and the digest of the row. */
 import { packUniform } from '../../gpu/uniforms.ts';
 import { mix } from '../../model/mix.ts';
+import { chosenToken } from '../../model/sample-on-host.ts';
 import { packSamples, type SampleRequest, uniformDraw } from '../../model/sampling.ts';
 import { pad4 } from '../../model/types.ts';
 import type { Finding, KernelCheck, RandomNumbers } from './kernel-cases.ts';
@@ -79,47 +80,11 @@ function possibleTokens(logits: Float32Array, request: SampleRequest): Set<numbe
   const near = (value: number): number[] => [value - ROUNDING, value, value + ROUNDING];
   const draw = uniformDraw(request.params.seed, request.outputIndex);
   const { topP } = request.params;
+  const allowed = [...logits.keys()].filter((id) => !request.forbiddenTokenIds.includes(id));
   const tokens = (topP < 1 ? near(topP) : [topP]).flatMap((p) =>
-    near(draw).map((d) => chosenToken(logits, request, d, p)),
+    near(draw).map((d) => chosenToken(logits, allowed, { ...request.params, topP: p }, d)),
   );
   return new Set(tokens);
-}
-
-/** shaders/sample.wgsl's rule, in float64. */
-function chosenToken(
-  logits: Float32Array,
-  { params, forbiddenTokenIds }: SampleRequest,
-  draw: number,
-  topP: number,
-): number {
-  const { temperature, topK } = params;
-  const forbidden = new Set(forbiddenTokenIds);
-  const allowed = [...logits.keys()].filter((id) => !forbidden.has(id));
-  const best = [...allowed].sort((a, b) => logits[b]! - logits[a]! || a - b);
-  const highest = logits[best[0]!]!;
-  if (temperature === 0) return best[0]!;
-  const weight = (id: number): number => Math.exp((logits[id]! - highest) / temperature);
-  const total = (ids: readonly number[]): number => ids.reduce((sum, id) => sum + weight(id), 0);
-  const atLeast = (ids: readonly number[], last: number): number[] =>
-    ids.filter((id) => logits[id]! >= logits[last]!);
-  let kept = topK > 0 ? atLeast(best, best[Math.min(topK, best.length) - 1]!) : best;
-  if (topP < 1) {
-    const wanted = topP * total(kept);
-    let sum = 0;
-    const last = kept.find((id) => {
-      sum += weight(id);
-      return sum >= wanted;
-    });
-    kept = atLeast(kept, last ?? kept.at(-1)!);
-  }
-  const target = draw * total(kept);
-  let sum = 0;
-  const byId = [...kept].sort((a, b) => a - b);
-  const chosen = byId.find((id) => {
-    sum += weight(id);
-    return sum > target;
-  });
-  return chosen ?? byId.at(-1)!;
 }
 
 function digestOf(row: Float32Array): { low: number; high: number } {

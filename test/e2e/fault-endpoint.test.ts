@@ -1,0 +1,75 @@
+/** Faults that are switched on over HTTP, on real engines: what a router in front of them would meet. */
+import { expect, it } from 'vitest';
+import { FaultBoard } from '../../src/faults/board.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { metric, post, withServer } from './server-fixture.ts';
+
+const ask = {
+  prompt: 'Once upon a time there was a fox',
+  max_tokens: 12,
+  temperature: 1,
+  seed: 4,
+  ignore_eos: true,
+};
+
+it('engines are killed, hang and slow down, messages are lost: the tokens stay, and it ends when it is told to', async () => {
+  const faults = new FaultBoard(systemClock);
+  await withServer(
+    {},
+    { faultEndpoint: true },
+    async ({ urls, cluster }) => {
+      const say = async () => {
+        const response = await post(`${urls.router}/v1/completions`, ask);
+        return { status: response.status, body: (await response.json()) as { choices?: { text: string }[] } };
+      };
+      const add = async (fault: object) =>
+        (await (await post(`${urls.admin}/faults`, { faults: [fault] })).json()) as {
+          faults: { times: number }[];
+        };
+      const times = async () =>
+        ((await (await fetch(`${urls.admin}/faults`)).json()) as { faults: { times: number }[] }).faults[0]!
+          .times;
+      const end = () => fetch(`${urls.admin}/faults`, { method: 'DELETE' });
+      const { body: right } = await say();
+
+      await add({ engine: 'decode-0', fault: 'slow', delay_ms: 20 });
+      const began = performance.now();
+      expect((await say()).body.choices).toEqual(right.choices);
+      expect(performance.now() - began).toBeGreaterThan(12 * 20);
+      expect(await times()).toBe(1);
+      await end();
+
+      await add({ engine: 'prefill-0', fault: 'hang' });
+      const hung = say();
+      await expect.poll(times).toBe(1);
+      await end();
+      expect((await hung).body.choices).toEqual(right.choices);
+
+      await add({ engine: 'decode-0', fault: 'repeat', rate: 50 });
+      expect((await say()).body.choices).toEqual(right.choices);
+      await add({ engine: 'prefill-0', fault: 'delay', delay_ms: 30 });
+      expect((await say()).body.choices).toEqual(right.choices);
+      await end();
+
+      await add({ engine: 'decode-0', fault: 'server_error' });
+      const failed = await post(`${urls.decode}/v1/completions`, ask);
+      expect(failed.status).toBe(503);
+      expect((await say()).status).toBe(200);
+      expect(await metric(urls.decode, 'kvferry:requests_refused_total')).toBe(1);
+      await end();
+
+      await add({ engine: 'decode-0', fault: 'kill' });
+      expect((await say()).body.choices).toEqual(right.choices);
+      await expect.poll(() => cluster.engines.every(({ ended }) => !ended), { timeout: 20_000 }).toBe(true);
+      expect((await say()).body.choices).toEqual(right.choices);
+    },
+    faults,
+  );
+});
+
+it('is not there unless it is asked for', async () => {
+  await withServer({}, {}, async ({ urls }) => {
+    expect((await fetch(`${urls.admin}/faults`)).status).toBe(404);
+    expect((await post(`${urls.router}/faults`, { faults: [] })).status).toBe(404);
+  });
+});

@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest';
+import { FaultBoard, type Injected } from '../../src/faults/board.ts';
+import { TestClock } from '../clock.ts';
+import { FakeEngine } from '../router/fake-engine.ts';
+
+const fault = (more: Partial<Injected>): Omit<Injected, 'times'> => ({
+  engine: 'decode-0',
+  fault: 'server_error',
+  rate: 100,
+  delayMs: 200,
+  ...more,
+});
+
+describe('faults on a board', () => {
+  it('happen at their rate, the same for the same seed, to whom they name', async () => {
+    const drawn = async (seed: number): Promise<boolean[]> => {
+      const board = new FaultBoard(new TestClock());
+      await board.add([fault({ rate: 30 })], seed);
+      return Array.from({ length: 2000 }, () => board.atPort('decode-0') !== null);
+    };
+    const [first, again, other] = await Promise.all([drawn(1), drawn(1), drawn(2)]);
+    expect(first).toEqual(again);
+    expect(first).not.toEqual(other);
+    expect(first.filter(Boolean).length / first.length).toBeCloseTo(0.3, 1);
+    const board = new FaultBoard(new TestClock());
+    await board.add([fault({})], null);
+    expect([board.atPort('decode-0'), board.atPort('decode-1')]).toEqual(['server_error', null]);
+    expect(board.injected).toEqual([{ ...fault({}), times: 1 }]);
+  });
+
+  it('take the place of the same fault, and end together', async () => {
+    const board = new FaultBoard(new TestClock());
+    await board.add([fault({ rate: 1 }), fault({ engine: 'router' })], 5);
+    await board.add([fault({ rate: 2 })], null);
+    expect(board.injected.map(({ engine, rate }) => [engine, rate])).toEqual([
+      ['router', 100],
+      ['decode-0', 2],
+    ]);
+    expect(board.seed).toBe(5);
+    board.clear();
+    expect(board.injected).toEqual([]);
+    expect(board.atPort('router')).toBeNull();
+  });
+
+  it('kill at once without a rate, and those that are reached with one', async () => {
+    const killed: string[] = [];
+    const board = new FaultBoard(new TestClock());
+    board.kill = async (engine) => void killed.push(engine);
+    await board.add([fault({ fault: 'kill', rate: null })], null);
+    expect(killed).toEqual(['decode-0']);
+    expect(board.injected).toMatchObject([{ fault: 'kill', times: 1 }]);
+    await board.add([fault({ fault: 'kill', rate: 100, engine: 'prefill-0' })], null);
+    const engine = board.client(new FakeEngine('prefill-0.3', 'prefill'));
+    await engine.submit({
+      requestId: 'a',
+      promptTokenIds: [1],
+      sampling: { maxTokens: 1 } as never,
+      kvTransferParams: null,
+      cacheSalt: null,
+    });
+    expect(killed).toEqual(['decode-0', 'prefill-0']);
+  });
+
+  it('hold back what an engine that hangs would say, until they end', async () => {
+    const board = new FaultBoard(new TestClock());
+    const inner = new FakeEngine('decode-0', 'decode');
+    const engine = board.client(inner);
+    expect(board.client(inner)).toBe(engine);
+    await board.add([fault({ fault: 'hang' })], null);
+    let submitted = false;
+    const submitting = engine
+      .submit({
+        requestId: 'a',
+        promptTokenIds: [1],
+        sampling: { maxTokens: 1 } as never,
+        kvTransferParams: null,
+        cacheSalt: null,
+      })
+      .then(() => {
+        submitted = true;
+      });
+    await new Promise((go) => setImmediate(go));
+    expect(submitted).toBe(false);
+    board.clear();
+    await submitting;
+  });
+
+  it('meet messages of whom they name, and nothing once they ended', async () => {
+    const clock = new TestClock();
+    const board = new FaultBoard(clock);
+    const at = (engineId: string, port: number) => ({ engineId, host: 'localhost', port });
+    const [ofP, ofD] = board.wire(at('prefill-0', 1), at('decode-0.2', 2));
+    const got = { p: [] as unknown[], d: [] as unknown[] };
+    ofP.onmessage = ({ data }) => void got.p.push(data.index);
+    ofD.onmessage = ({ data }) => void got.d.push(data.index);
+    const credit = (index: number) => ({ kind: 'credit', epoch: 1, transferId: 't', index, slot: 0 });
+    const arrived = (p: number[], d: number[]) => expect.poll(() => got).toEqual({ p, d });
+    await board.add([fault({ fault: 'lose' }), fault({ engine: 'prefill-0', fault: 'repeat' })], null);
+    ofD.postMessage(credit(1));
+    ofP.postMessage(credit(2));
+    await arrived([], [2, 2]);
+    await board.add([fault({ fault: 'lose', rate: 0.0001 }), fault({ fault: 'delay', delayMs: 50 })], null);
+    ofD.postMessage(credit(3));
+    await expect.poll(() => board.injected.map(({ times }) => times)).toEqual([1, 0, 1]);
+    expect(got.p).toEqual([]);
+    clock.advance(50);
+    await arrived([3], [2, 2]);
+    ofD.postMessage(credit(4));
+    await expect.poll(() => board.injected.at(-1)!.times).toBe(2);
+    board.clear();
+    await arrived([3, 4], [2, 2]);
+    ofD.postMessage(credit(5));
+    await arrived([3, 4, 5], [2, 2]);
+    ofP.close();
+    ofD.close();
+  });
+});
