@@ -115,4 +115,20 @@ describe('block pool', () => {
       ),
     ).toThrow(InternalError);
   });
+
+  it('names the same content in several groups apart, in one queue', () => {
+    const removed: [string, number][] = [];
+    const pool = new BlockPool(4, (hash, group) => removed.push([hash, group]), 2);
+    const [a, b] = pool.allocate(2) as [number, number];
+    expect(pool.cache(a, 'A', 0)).toBe(true);
+    expect(pool.cache(b, 'A', 1)).toBe(true);
+    expect([pool.getCached('A', 0), pool.getCached('A', 1)]).toEqual([a, b]);
+    expect(() => pool.cache(a, 'A', 1)).toThrow(/second hash/);
+    pool.free([a, b]);
+    pool.checkIntegrity(new Map());
+    // b was freed first: it is taken for whichever group asks.
+    expect(pool.allocate(2)).toEqual([3, b]);
+    expect(removed).toEqual([['A', 1]]);
+    expect([pool.getCached('A', 0), pool.getCached('A', 1)]).toEqual([a, null]);
+  });
 });

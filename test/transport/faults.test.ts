@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { halfToFloat } from '../../src/model/half.ts';
-import { flipOneBit } from '../../src/transport/faults.ts';
+import { flipOneBit, withFault } from '../../src/transport/faults.ts';
+import type { BlockMemory } from '../../src/transport/types.ts';
 
 it('a flipped bit leaves a number another number, and is the only one', () => {
   for (let bits = 0; bits < 2 ** 16; bits++) {
@@ -15,4 +16,60 @@ it('a flipped bit leaves a number another number, and is the only one', () => {
     expect([...new Uint16Array(bytes.buffer)]).toEqual([found, beside]);
     expect(beside).toBe(bits);
   }
+});
+
+/** What is committed, as [group, first bytes of each block]; blocks of 4 bytes in two groups. */
+function memory(): { memory: BlockMemory; written: [number, number[]][] } {
+  const written: [number, number[]][] = [];
+  return {
+    written,
+    memory: {
+      blockBytes: [4, 4],
+      numBlocks: [9, 9],
+      maxStagingBytes: 64,
+      gather: () => Promise.reject(new Error('nothing is gathered here')),
+      stage: async (byteLength) => {
+        const bytes = new Uint8Array(byteLength);
+        const commit = async (group: number, ids: readonly number[]) => {
+          written.push([group, ids.map((_, i) => bytes[4 * i]!)]);
+          return { scatterMs: 0 };
+        };
+        return { bytes, commit, discard: () => {} };
+      },
+    },
+  };
+}
+
+it.each([
+  [
+    'wrong-group',
+    [
+      [0, [7, 8]],
+      [1, [7, 2]],
+      [1, [1, 2]],
+    ],
+  ],
+  [
+    'null-block',
+    [
+      [0, [0, 8]],
+      [1, [1, 2]],
+      [1, [1, 2]],
+    ],
+  ],
+] as const)('%s damages one block, once', async (kind, expected) => {
+  const { memory: plain, written } = memory();
+  const damaged = withFault(plain, kind, 1);
+  for (const [group, first] of [
+    [0, [7, 8]],
+    [1, [1, 2]],
+    [1, [1, 2]],
+  ] as const) {
+    const staged = await damaged.stage(8);
+    first.forEach((value, i) => {
+      staged.bytes.fill(value, 4 * i, 4 * i + 4);
+    });
+    await staged.commit(group, [3, 4]);
+  }
+  expect(written).toEqual(expected);
 });
