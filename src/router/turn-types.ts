@@ -37,6 +37,8 @@ export interface GenerateRequest {
   encode?: (text: string) => Promise<readonly number[]>;
   /** Told the prompt before any engine is asked; what it throws ends the turn. */
   onPrompt?: (promptTokenIds: readonly number[]) => void;
+  /** Gives the last token alone, with the turn's result. */
+  onlyEnd?: boolean;
   /** Ends the turn at its engines at once. */
   signal?: AbortSignal;
 }

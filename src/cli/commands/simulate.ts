@@ -150,6 +150,7 @@ function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSig
     ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
     sharing: config.linkSharing,
     check: config.invariants,
+    runs: true,
     nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),
     seed: config.seed,
     seeds: config.seeds,
