@@ -1,19 +1,20 @@
 // x[row][j] = scale * weights[j][token of row]: one column of the [hidden][vocab] matrix, which a tied LM head reads as
 // well. A matrix too large for one binding comes in pieces of columns, a dispatch each, which writes the rows it has.
-// Parts: step.
+// Parts: panels, step.
 
 struct Params {
   hidden4: u32, // hidden size / 4, vec4s
   vocab4: u32,  // columns of this piece / 4, vec4s
   first: u32,   // token id of its first column
   scale: f32,   // of embeddings
+  panel: u32,   // columns that lie together
 }
 
 override WORKGROUP: u32 = 64;       // threads along the hidden size
 override WEIGHTS_F32: bool = false; // else two halves a u32
 
 @group(0) @binding(0) var<storage, read> tokens: array<vec4<u32>>; // [rows]: token id, position, slot, unused
-@group(0) @binding(1) var<storage, read> weights: array<u32>;      // [4 * hidden4][4 * vocab4]
+@group(0) @binding(1) var<storage, read> weights: array<u32>;      // [panel][4 * hidden4][its columns]
 @group(0) @binding(2) var<storage, read_write> x: array<vec4f>;    // [rows][hidden4]
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
@@ -32,12 +33,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   if (row >= step.rows || id.x >= params.hidden4) {
     return;
   }
-  let stride = 4 * params.vocab4;
+  let columns = 4 * params.vocab4;
   let column = tokens[row].x - params.first;
-  if (column >= stride) { // also where it wraps: of another piece
+  if (column >= columns) { // also where it wraps: of another piece
     return;
   }
-  let at = 4 * id.x * stride + column;
+  let place = in_panels(column, columns, params.panel, 4 * params.hidden4);
+  let stride = place.y;
+  let at = place.x + 4 * id.x * stride;
   x[row * params.hidden4 + id.x] = params.scale *
     vec4f(weight(at), weight(at + stride), weight(at + 2 * stride), weight(at + 3 * stride));
 }

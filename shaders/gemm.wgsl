@@ -1,7 +1,7 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n].
 // A subgroup computes ROWS rows of 4 columns a lane: each lane loads one row's part of a, the others get it by shuffle.
 // One order of sums: k ascends, one fma a term, whatever ROWS and wherever the row stands.
-// Parts: gemm_inputs, gemm_params, step.
+// Parts: gemm_inputs, gemm_params, panels, step.
 enable subgroups;
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size
@@ -14,13 +14,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let column = group.x * SUBGROUP + lane;
   let n = min(column, params.columns4 - 1);
   var sum: array<vec4f, 16>;
-  var at = n;
+  // Of up to 16 lanes all are in one panel: told by the workgroup alone, it is one number for all of them.
+  let stride = place(select(n, group.x * SUBGROUP, SUBGROUP <= 16)).y;
+  var at = place(n).x;
   for (var k = 0u; k < params.inputs4; k++) {
     let w0 = weight(at);
-    let w1 = weight(at + params.columns4);
-    let w2 = weight(at + 2 * params.columns4);
-    let w3 = weight(at + 3 * params.columns4);
-    at += 4 * params.columns4;
+    let w1 = weight(at + stride);
+    let w2 = weight(at + 2 * stride);
+    let w3 = weight(at + 3 * stride);
+    at += 4 * stride;
     for (var base = 0u; base < ROWS; base += SUBGROUP) {
       let row = min(first + base + lane, rows - 1);
       let mine = a[row * params.inputs4 + k];

@@ -1,7 +1,7 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
 // A thread computes 1, 4 or 8 rows of two vec4s of columns, so that what it loads of a serves twice. Written out: a
 // software adapter keeps an array in memory. One order of sums: k ascends, one fma a term, whatever ROWS.
-// Parts: gemm_inputs, gemm_params, step.
+// Parts: gemm_inputs, gemm_params, panels, step.
 
 override WORKGROUP: u32 = 32;       // threads along the columns
 override ROWS: u32 = 4;             // rows a thread computes: 1, 4 or 8
@@ -22,9 +22,8 @@ fn add_products(sum: vec4f, x: vec4f, w: mat4x4f) -> vec4f {
   return fma(vec4f(x.w), w[3], fma(vec4f(x.z), w[2], fma(vec4f(x.y), w[1], fma(vec4f(x.x), w[0], sum))));
 }
 
-// Four k of the vec4 of columns at `at`, for all rows.
-fn add_rows(sum: Rows, x: Rows, at: u32) -> Rows {
-  let c = params.columns4;
+// Four k of the vec4 of columns at `at`, for all rows; `c`: from one k to the next.
+fn add_rows(sum: Rows, x: Rows, at: u32, c: u32) -> Rows {
   let w = mat4x4f(weight(at), weight(at + c), weight(at + 2 * c), weight(at + 3 * c));
   var more = sum;
   more.r0 = add_products(sum.r0, x.r0, w);
@@ -76,10 +75,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let last = rows - 1;
   let row0123 = min(vec4(row, row + 1, row + 2, row + 3), vec4(last)) * params.inputs4;
   let row4567 = min(vec4(row + 4, row + 5, row + 6, row + 7), vec4(last)) * params.inputs4;
-  let beside = min(right, params.columns4 - 1) - left;
+  let beside = place(min(right, params.columns4 - 1));
+  let own = place(left);
   var left_sum = Rows();
   var right_sum = Rows();
-  var at = left;
+  var left_at = own.x;
+  var right_at = beside.x;
   for (var k = 0u; k < params.inputs4; k++) {
     var x = Rows();
     x.r0 = a[row0123.x + k];
@@ -94,9 +95,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       x.r6 = a[row4567.z + k];
       x.r7 = a[row4567.w + k];
     }
-    left_sum = add_rows(left_sum, x, at);
-    right_sum = add_rows(right_sum, x, at + beside);
-    at += 4 * params.columns4;
+    left_sum = add_rows(left_sum, x, left_at, own.y);
+    right_sum = add_rows(right_sum, x, right_at, beside.y);
+    left_at += 4 * own.y;
+    right_at += 4 * beside.y;
   }
   store_rows(row, rows, left, left_sum);
   store_rows(row, rows, right, right_sum);

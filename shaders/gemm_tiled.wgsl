@@ -1,7 +1,7 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
 // are of no one size, or where the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
 // One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS.
-// Parts: gemm_inputs, gemm_params, step.
+// Parts: gemm_inputs, gemm_params, panels, step.
 
 override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; its columns are 16 vec4s
 override each: u32 = ROWS / 8;      // rows a thread computes
@@ -17,6 +17,8 @@ fn main(
 ) {
   let rows = select(step.rows, step.logit_rows, params.count == 1);
   let first = group.y * ROWS;
+  // Whichever row a thread loads, it is of one vec4 of columns.
+  let loaded = place(min(16 * group.x + index % 16, params.columns4 - 1));
   var sum: array<vec4f, 8>;
   for (var k = 0u; k < params.inputs4; k += 4) {
     // Past an end the last is read again, and not used.
@@ -25,7 +27,7 @@ fn main(
     }
     for (var i = index; i < 256; i += 128) {
       let row = min(4 * k + i / 16, 4 * params.inputs4 - 1);
-      weight_tile[i] = weight(row * params.columns4 + min(16 * group.x + i % 16, params.columns4 - 1));
+      weight_tile[i] = weight(loaded.x + row * loaded.y);
     }
     workgroupBarrier();
     for (var j = 0u; j < min(4, params.inputs4 - k); j++) {

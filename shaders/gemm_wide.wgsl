@@ -1,7 +1,7 @@
 // out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights is all.
 // A lane owns 8 columns, so that one load brings 8 packed weights; a subgroup's one load of a serves several k at once.
 // One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS. Needs an even columns4.
-// Parts: gemm_params, step.
+// Parts: gemm_params, panels, step.
 enable subgroups;
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size, a multiple of ROWS
@@ -10,7 +10,7 @@ override WEIGHTS_F32: bool = false; // else two halves a u32
 override depth: u32 = SUBGROUP / ROWS; // k4s that one load of a brings
 
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
-@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>; // [4 * inputs4][columns4 / 2]; f32: two vec4 an index
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>; // [panel][4 * inputs4][its vec4 pairs]; f32: two vec4 an index
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
 @group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
 @group(0) @binding(4) var<uniform> params: Params;
@@ -32,6 +32,11 @@ fn eight(index: u32) -> Weights {
   );
 }
 
+// Where 8 columns begin, and how far apart their rows are.
+fn place(n: u32) -> vec2<u32> {
+  return in_panels(n, params.columns4 / 2, params.panel4 / 2, 4 * params.inputs4);
+}
+
 @compute @workgroup_size(SUBGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let rows = select(step.rows, step.logit_rows, params.count == 1);
@@ -43,15 +48,17 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let a_row = min(first + lane % ROWS, rows - 1) * params.inputs4;
   var low: array<vec4f, 4>;
   var high: array<vec4f, 4>;
-  var at = n;
+  // Of up to 8 lanes all are in one panel: told by the workgroup alone, it is one number for all of them.
+  let stride = place(select(n, group.x * SUBGROUP, SUBGROUP <= 8)).y;
+  var at = place(n).x;
   for (var k = 0u; k < params.inputs4; k += depth) {
     let loaded = a[a_row + min(k + lane / ROWS, params.inputs4 - 1)];
     for (var j = 0u; j < min(depth, params.inputs4 - k); j++) {
       let w0 = eight(at);
-      let w1 = eight(at + columns8);
-      let w2 = eight(at + 2 * columns8);
-      let w3 = eight(at + 3 * columns8);
-      at += 4 * columns8;
+      let w1 = eight(at + stride);
+      let w2 = eight(at + 2 * stride);
+      let w3 = eight(at + 3 * stride);
+      at += 4 * stride;
       for (var r = 0u; r < ROWS; r++) {
         let x = subgroupShuffle(loaded, j * ROWS + r);
         low[r] = fma(vec4f(x.w), w3.low, fma(vec4f(x.z), w2.low, fma(vec4f(x.y), w1.low, fma(vec4f(x.x), w0.low, low[r]))));

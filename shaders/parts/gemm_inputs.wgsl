@@ -3,11 +3,16 @@
 override WEIGHTS_F32: bool = false; // else two halves a u32
 
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
-@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [4 * inputs4][columns4]; f32: two vec2 a vec4
+@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [panel][4 * inputs4][its vec4s]; f32: two vec2 a vec4
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
 @group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][stride4]
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
+
+// Where a vec4 of columns begins, and how far apart its rows are.
+fn place(n: u32) -> vec2<u32> {
+  return in_panels(n, params.columns4, params.panel4, 4 * params.inputs4);
+}
 
 fn weight(index: u32) -> vec4f {
   if (WEIGHTS_F32) {

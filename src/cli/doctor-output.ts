@@ -5,7 +5,16 @@ import { defaultChoice, describeChoice, type GemmTuning } from '../model/gemm-fo
 import { adapterForm } from '../model/kernel-variants.ts';
 import { adapterName } from '../report/verdict.ts';
 import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
-import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds, WIDTH, wrap } from './format.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatGbps,
+  formatMb,
+  formatSeconds,
+  WIDTH,
+  withoutThreads,
+  wrap,
+} from './format.ts';
 import { left, plainStyle, renderTable, right } from './table.ts';
 
 export interface DoctorFindings {
@@ -108,7 +117,15 @@ function engineLines(
     `kernels   ${kernels}`,
     ...wrap(`matrices  ${matrixForms(adapter, gemm)}`, WIDTH, ' '.repeat(10)),
     ...wrap(`compiled  ${compile.join(', ')}`, WIDTH, ' '.repeat(10)),
+    ...wrap(`driver    ${driverThreads(engines)}`, WIDTH, ' '.repeat(10)),
   ];
+}
+
+function driverThreads(engines: ClusterInfo['engines']): string {
+  const without = engines.filter((engine) => !engine.driverThreads).map(({ engineId }) => engineId);
+  return without.length === 0
+    ? 'threads of its own in every engine, where it has any'
+    : withoutThreads(without);
 }
 
 const SOURCES = { measured: 'measured just now', cached: 'measured earlier, from the cache' } as const;

@@ -59,3 +59,7 @@ export function wrap(text: string, width: number, indent = ''): string[] {
   lines.push(line);
   return lines;
 }
+
+/** Engines whose software driver has no threads of its own. */
+export const withoutThreads = (engineIds: readonly string[]): string =>
+  `${engineIds.join(', ')} without driver threads: steps of few rows are quicker so, prefill slower (--decode-driver-threads).`;

@@ -1,5 +1,7 @@
 /** `--explain-routing`: each decision of a run as a small table: who could have served, what was known of each, who did and why. */
 import type { RoutingReport, RunReport, TurnReport } from '../measure/report.ts';
+import { turnReport } from '../router/turn-report.ts';
+import type { TurnResult } from '../router/turn-types.ts';
 import { formatMs, WIDTH, wrap } from './format.ts';
 import { left, renderTable, right, type TableStyle } from './table.ts';
 
@@ -8,6 +10,13 @@ const MOST_CANDIDATES = 8;
 
 export function routingLines(run: RunReport, style: TableStyle): string[] {
   return run.turns.flatMap((turn) => (turn.routing ? ['', ...decision(turn, turn.routing, style)] : []));
+}
+
+/** Of a turn that was just served. */
+export function turnRoutingLines(result: TurnResult, style: TableStyle): string[] {
+  const { conversationId, turn } = result;
+  const report = turnReport(conversationId, turn, result, [], null);
+  return report.routing ? ['', ...decision(report, report.routing, style)] : [];
 }
 
 function decision(turn: TurnReport, routing: RoutingReport, style: TableStyle): string[] {

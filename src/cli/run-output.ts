@@ -2,7 +2,15 @@
 import { auditTotals } from '../measure/audit.ts';
 import type { Report } from '../measure/report.ts';
 import { auditSentence } from '../report/audit.ts';
-import { adapterName, agreement, isStreamed, STREAMED, savings, THROTTLED } from '../report/verdict.ts';
+import {
+  adapterName,
+  agreement,
+  isStreamed,
+  STREAMED,
+  savings,
+  THROTTLED,
+  windowSavings,
+} from '../report/verdict.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { Output } from './deps.ts';
 import {
@@ -14,6 +22,7 @@ import {
   formatSeconds,
   plural,
   WIDTH,
+  withoutThreads,
 } from './format.ts';
 import { routingLines } from './routing-table.ts';
 import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
@@ -59,6 +68,8 @@ export function printReport(
   print(['']);
   const saved = savings(report);
   if (saved) say(saved, c.bold);
+  const windows = windowSavings(report);
+  if (windows) say(windows, c.bold);
   const { agree, sentence } = agreement(report);
   say(sentence, report.comparison === null ? c.yellow : agree ? c.green : c.red);
   say(recorderLine(report), c.dim);
@@ -88,7 +99,9 @@ function startUpLine({ start_up }: Report): string {
     const name = !single ? engine_id : role === 'prefill' ? 'P' : 'D';
     return `${name} weights ${formatSeconds(load_ms)}, ${pipelines} shaders compiled in ${formatSeconds(compile_ms)}`;
   });
-  return `Start-up, in no figure below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).`;
+  const without = start_up.engines.filter(({ driver_threads }) => driver_threads === false);
+  const threads = without.length === 0 ? '' : ` ${withoutThreads(without.map(({ engine_id }) => engine_id))}`;
+  return `Start-up, in no figure below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).${threads}`;
 }
 
 function linkLine({ name, bytes_per_second, latency_ms }: NonNullable<Report['link']>): string {

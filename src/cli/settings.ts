@@ -39,6 +39,7 @@ export async function readSettings(
 /** What may be named by a file, except where a config file has it itself; and what such a file should hold. */
 const FILES = {
   fleet: 'wanted rolesets, such as {"rolesets": [{"prefill": 2, "decode": 1}]}',
+  autoscaleConfig: 'wanted parameters by role, such as {"prefill": {"target": 4}}',
   routingConfig: 'wanted parameters by policy, such as {"prefix-cache": {"imbalance": 16}}',
 } as const;
 

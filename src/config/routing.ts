@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { parsedJson } from './cluster-schema.ts';
-import { didYouMean, time } from './fields.ts';
+import { didYouMean, flag, time } from './fields.ts';
 
 export const ROUTING_NAMES = [
   'round-robin',
@@ -54,7 +54,8 @@ export function routingChoices(value: unknown): unknown {
   }, []);
 }
 
-function wrong(name: string): string | null {
+/** What is wanted in place of it; null: it is a policy or a mix. */
+export function routingProblem(name: string): string | null {
   for (const { name: policy, weight } of routingParts(name)) {
     if (!ROUTING_NAMES.includes(policy))
       return `${WANTED}: there is no '${policy}'${didYouMean(policy, ROUTING_NAMES)}`;
@@ -70,7 +71,7 @@ export const routing = {
       z
         .array(
           z.string({ error: WANTED }).superRefine((name, context) => {
-            const message = wrong(name);
+            const message = routingProblem(name);
             if (message !== null) context.addIssue({ code: 'custom', message });
           }),
           { error: WANTED },
@@ -100,5 +101,14 @@ export const routing = {
     description:
       "How old what a policy knows of the engines' load and caches is, as a scraped metric would be; 0: as it is now.",
     value: 'TIME',
+  }),
+};
+
+/** What is told of decisions; none is changed by it. */
+export const explaining = {
+  explainRouting: flag().default(false).meta({
+    description:
+      'Print each routing decision: who could have served, what was known of each, who was chosen and why, and what came of it.',
+    value: null,
   }),
 };

@@ -4,6 +4,7 @@
  * vLLM's. What follows from several settings together is run.ts.
  */
 import { z } from 'zod';
+import { scaling } from './autoscale.ts';
 import { bench, endpoint, measuring } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
 import {
@@ -19,7 +20,7 @@ import {
 } from './fields.ts';
 import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
-import { routing } from './routing.ts';
+import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { simulation } from './simulate-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
@@ -41,6 +42,11 @@ const machine = {
     description:
       'Measures once, before the first start, which forms of the matrix kernel are fastest, and keeps that in the user cache folder; no result changes by it. auto: on GPUs. again: measures anew.',
     value: 'auto|on|off|again',
+  }),
+  decodeDriverThreads: oneOf(['auto', 'on', 'off']).default('auto').meta({
+    description:
+      'Whether lavapipe computes with threads of its own in D: without, decode steps of small models are quicker and prefill is slower. P always has them. auto: off for models of less than 400 KB of weights a kernel, unless a mode is compared in which D prefills (monolithic, decode-local).',
+    value: 'auto|on|off',
   }),
   kvDtype: oneOf(['f16', 'f32'])
     .default('f16')
@@ -194,6 +200,7 @@ const fieldGroups = {
   endpoint,
   sweep,
   serving,
+  scaling,
   calibration,
   costs,
   audit,
@@ -203,6 +210,7 @@ const fieldGroups = {
   outputs,
   recording,
   tracing,
+  explaining,
   general,
 } as const;
 
@@ -223,7 +231,7 @@ export type RunKey = keyof RunConfig;
 /** Where results go and what is shown of them. Reports leave these out, and no baseline asks for them. */
 const outputKeys = new Set([
   'csv',
-  ...[pages, junit, outputs, recording, tracing, general].flatMap((group) => Object.keys(group)),
+  ...[pages, junit, outputs, recording, tracing, explaining, general].flatMap((group) => Object.keys(group)),
 ]);
 
 /** Whether what is served and measured can change by it; what is unknown here may. */

@@ -25,11 +25,6 @@ export const tracing = {
       value: 'N',
       valueOptional: true,
     }),
-  explainRouting: flag().default(false).meta({
-    description:
-      'Print each routing decision: who could have served, what was known of each, who was chosen and why, and what came of it.',
-    value: null,
-  }),
   profile: flag().default(false).meta({
     description:
       "Run the last mode once more, with each kernel timed by the device's own clock, and print a table of kernels. That run is slower and in no other figure.",

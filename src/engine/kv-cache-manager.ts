@@ -34,6 +34,8 @@ export class KvCacheManager {
   onCacheEvent: ((event: CacheEvent) => void) | null = null;
   /** Told of blocks just before a request gives them back: positional, the null block where it keeps what it has. */
   onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
+  /** Blocks in use at once, at most, since the beginning. */
+  peakUsed = 0;
   readonly #pool: BlockPool;
   readonly #deps: KvCacheDeps;
   readonly #groups: CacheConfig['groups'];
@@ -152,6 +154,7 @@ export class KvCacheManager {
       ids.push(...fresh);
       if (fresh.length > 0) this.#deps.onNewBlocks?.(group, fresh);
     });
+    this.peakUsed = Math.max(this.peakUsed, this.numUsable - this.numFree);
     if (!delayCaching) this.cacheBlocks(request, numTokens);
     return true;
   }

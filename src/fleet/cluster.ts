@@ -10,27 +10,32 @@ import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
-import { loadTokenizer, type TextModel } from '../model/load.ts';
-import { loadArchitecture } from '../model/load-weights.ts';
-import { kvBlockBytes } from '../model/types.ts';
+import type { TextModel } from '../model/load.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import { ConversationCache, release } from '../router/conversations.ts';
-import type { EngineClient, EngineRole } from '../router/engine-client.ts';
+import type { EngineRole } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
 import { Router } from '../router/router.ts';
-import { TurnSpans } from '../router/turn-spans.ts';
+import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
+import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
-import { type CacheEventBatch, CacheWatch } from './cache-watch.ts';
+import type { CacheEventBatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
-import { droppedNote } from './dropped-note.ts';
-import { EnginePool } from './engine-pool.ts';
-import { type ClusterNotice, EngineWatch } from './engine-watch.ts';
-import { checkMemory, sharedMemory } from './memory-needs.ts';
-import { changed, type EngineSpec, engineCore, fleetIn } from './options.ts';
-import { type MadePolicy, policyOf, RoutingInForce } from './routing-in-force.ts';
+import type { EnginePool } from './engine-pool.ts';
+import type { ClusterNotice } from './engine-watch.ts';
+import { kernelTimesOf, lookupIn, snapshotOf, tellWaiting } from './look.ts';
+import { Membership } from './membership.ts';
+import { checkRoom } from './memory-needs.ts';
+import { changed, engineCore, fleetIn } from './options.ts';
+import type { LoadNews } from './report-watch.ts';
+import { policyOf } from './routing-in-force.ts';
+import { Routings } from './routings.ts';
+import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
+import type { Seat } from './seats.ts';
+import { type ClusterParts, startParts } from './start.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type {
   CacheQuery,
@@ -42,97 +47,78 @@ import type {
   EngineSnapshot,
   PolicyChange,
 } from './types.ts';
+import { Watches } from './watches.ts';
 
 export class EngineCluster implements Cluster {
   #info: ClusterInfo;
   /** What is in force; the engines' memory is as it was at the start. */
   #options: ClusterOptions;
-  readonly #atStart: ClusterOptions;
+  #atStart: ClusterOptions;
   readonly #engines: EnginePool;
   readonly #text: TextModel;
   readonly #prompts: PromptBuilder;
   readonly #conversations: ConversationCache;
   readonly #clock: Clock;
   readonly #router: Router;
-  #routing: RoutingInForce;
-  readonly #spans = new TurnSpans();
-  readonly #cacheWatch = new CacheWatch();
-  readonly #engineWatch = new EngineWatch();
+  /** Who stays and who is on the way out. */
+  readonly members: Membership;
+  readonly #routings: Routings;
+  readonly #watches = new Watches();
   /** Turns under way, and changes of settings: never both. */
   #active = 0;
   #changing = 0;
 
-  private constructor(
-    options: ClusterOptions,
-    engines: EnginePool,
-    text: TextModel,
-    info: ClusterInfo,
-    clock: Clock,
-    client: NonNullable<ClusterSeams['client']>,
-    policy: MadePolicy,
-  ) {
+  private constructor({ options, pool, text, info, policy, clock, clientOf, freeMemory }: ClusterParts) {
     this.#options = options;
     this.#atStart = options;
-    this.#engines = engines;
+    this.#engines = pool;
     this.#text = text;
     this.#prompts = new PromptBuilder(text);
     this.#conversations = new ConversationCache(clock);
     this.#clock = clock;
-    const clients = new WeakMap<ThreadEngine, EngineClient>();
-    const clientOf = (engine: ThreadEngine): EngineClient => {
-      const known = clients.get(engine) ?? client(engine);
-      clients.set(engine, known);
-      return known;
-    };
+    const tell = (notice: ClusterNotice): void => this.#watches.engines.tell(notice);
     this.#router = new Router({
       text,
       prompts: this.#prompts,
       conversations: this.#conversations,
       clock,
-      routing: () => this.#routing,
+      routing: (name) => this.#routings.of(name),
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const { mode, handover, link } = this.#options;
         return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
-      engines: () => engines.all.map(clientOf),
-      onTurn: (turn) => this.#engineWatch.tell({ kind: 'turn', ...turn }),
-      onRequest: (request) => this.#engineWatch.tell({ kind: 'request', ...request }),
+      engines: () => this.members.staying.map(clientOf),
+      onTurn: (turn) => tell({ kind: 'turn', ...turn }),
+      onTurnEnd: (result) => tell({ kind: 'turn ended', result }),
+      onRequest: (request) => tell({ kind: 'request', ...request }),
       newId: unguessable,
-      spans: this.#spans,
+      spans: this.#watches.spans,
+    });
+    this.members = new Membership({
+      pool,
+      clock,
+      conversations: this.#conversations,
+      turns: this.#router.turnsAt,
+      options: () => this.#options,
+      clientOf,
+      checkRoom: (more) => checkRoom(this.#options, more, text.architecture, freeMemory()),
+      joins: (engine, spec, replaced) => this.#joins(engine, spec, replaced),
+      tell: (notice) => this.#memberNotice(notice),
     });
     this.#info = info;
-    for (const engine of engines.all) {
-      this.#listen(engine, null);
-      this.#cacheWatch.watch(engine, null);
-    }
-    this.#routing = this.#routes(policy, options);
+    for (const engine of pool.all) this.#watches.first(engine);
+    this.#routings = new Routings(pool, this.#watches, policy, options);
   }
 
-  /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
+  /** Throws KvferryError, with nothing left running. */
   static async start(
     platform: Platform,
     options: ClusterOptions,
     clock: Clock = systemClock,
-    { wire, client = (engine) => engine }: ClusterSeams = {},
+    seams: ClusterSeams = {},
   ): Promise<EngineCluster> {
-    const begun = clock.now();
-    const files = await platform.openModel(options.model);
-    const architecture = await loadArchitecture(options.model, files);
-    const free = platform.freeMemory();
-    checkMemory(options, architecture, free);
-    const policy = await policyOf(options, kvBlockBytes(architecture, 1, options.kvDtype));
-    const [text, engines] = await Promise.allSettled([
-      loadTokenizer(options.model, files),
-      EnginePool.start(platform, clock, options, sharedMemory(options, architecture, free), wire),
-    ]);
-    if (text.status === 'rejected') {
-      if (engines.status === 'fulfilled') await engines.value.shutdown();
-      throw text.reason;
-    }
-    if (engines.status === 'rejected') throw engines.reason;
-    const info = describe(options, engines.value.all, text.value, clock.now() - begun);
-    return new EngineCluster(options, engines.value, text.value, info, clock, client, policy);
+    return new EngineCluster(await startParts(platform, options, clock, seams));
   }
 
   get info(): ClusterInfo {
@@ -171,11 +157,12 @@ export class EngineCluster implements Cluster {
   async configure(change: PolicyChange): Promise<void> {
     const options = changed(this.#options, this.#atStart, change);
     const policy = await policyOf(options, this.#info.model.kvBytesPerToken);
+    if (this.members.changing)
+      throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
-    this.#routing.end();
-    this.#routing = this.#routes(policy, options);
+    this.#routings.replace(policy, options);
     // An engine that ends meanwhile is built with the new settings when it is built anew.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
@@ -192,6 +179,8 @@ export class EngineCluster implements Cluster {
     if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
     this.#active++;
     try {
+      if (request.routing)
+        await this.#routings.prepare(request.routing, this.#options, this.#info.model.kvBytesPerToken);
       yield* this.#router.serve(request);
     } finally {
       this.#active--;
@@ -216,26 +205,20 @@ export class EngineCluster implements Cluster {
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
     const tokenIds = await this.#prompts.build(query, conversation);
-    const engines = await this.#engines.each(async (engine) => {
-      const { engineId, role } = engine;
-      return { engineId, role, ...(await engine.lookup(tokenIds, query.cacheSalt ?? null)) };
-    });
+    const engines = await lookupIn(this.#engines, tokenIds, query.cacheSalt ?? null);
     return { promptTokens: tokenIds.length, engines };
   }
 
   async snapshot(): Promise<readonly EngineSnapshot[]> {
-    return this.#engines.each(async ({ engineId, role, inspection }) => {
-      const [blocks, stats] = await Promise.all([inspection.blocks(), inspection.stats()]);
-      return { engineId, role, blocks, stats };
-    });
+    return snapshotOf(this.#engines);
   }
 
   onNotice(listener: (notice: ClusterNotice) => void): () => void {
-    return this.#engineWatch.listen(listener);
+    return this.#watches.engines.listen(listener);
   }
 
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
-    return this.#cacheWatch.listen(listener);
+    return this.#watches.caches.listen(listener);
   }
 
   async checkIntegrity(): Promise<void> {
@@ -248,47 +231,42 @@ export class EngineCluster implements Cluster {
   }
 
   async takeKernelTimes(): Promise<readonly MeasuredKernels[]> {
-    const taken: MeasuredKernels[] = [];
-    // One after the other: ceilings are measured on a machine that does nothing else.
-    for (const { lab } of this.#engines.all) taken.push(await lab.takeKernelTimes());
-    return taken;
+    return kernelTimesOf(this.#engines);
   }
 
   spanCounts(): SpanCounts {
     const messages = this.#engines.all.map(({ spanMessages }) => spanMessages);
-    return { spans: this.#spans.count, messages: messages.reduce((sum, count) => sum + count, 0) };
+    return { spans: this.#watches.spans.count, messages: messages.reduce((sum, count) => sum + count, 0) };
   }
 
   onSpan(listener: (span: Span) => void): () => void {
-    return this.#spans.listen(listener);
+    return this.#watches.spans.listen(listener);
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    return this.#engineWatch.listen((notice) => {
-      if (notice.kind !== 'engine') return;
-      const { engineId, event } = notice;
-      if (event.kind === 'waiting') listener(event.requestId, `${engineId}: ${event.reason}`);
-      else if (event.kind === 'hold_dropped')
-        listener(event.requestId, `${engineId}: ${droppedNote(event.direction)}`);
-    });
+    return this.#watches.engines.listen((notice) => tellWaiting(notice, listener));
   }
 
-  async revive(): Promise<number> {
-    try {
-      return await this.#engines.replaceDead(this.mode, async (engine, spec, replaced) => {
-        await reconfigure(engine, spec, this.#options);
-        this.#listen(engine, replaced.engineId);
-        this.#routing.follow(engine);
-        this.#cacheWatch.watch(engine, { atMs: this.#clock.now() });
-      });
-    } finally {
-      const { engines } = describe(this.#atStart, this.#engines.all, this.#text, 0);
-      this.#info = { ...this.#info, engines };
-    }
+  revive(): Promise<number> {
+    return this.members.revive();
+  }
+
+  /** `why`: who asks, for spans. */
+  async scale(target: ScaleTarget, drain?: DrainRule, why = 'asked for'): Promise<ScaleReport> {
+    if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
+    const begunMs = this.#clock.now();
+    const report = await this.members.scale(target, drain ?? this.#options.drain ?? WAIT_30S);
+    this.#watches.spans.tell(scaleSpan(begunMs, this.#clock.now(), report, why));
+    return report;
+  }
+
+  /** Told how busy an engine is, after its steps. Costs nothing while nobody listens. */
+  onLoad(listener: (news: LoadNews) => void): () => void {
+    return this.#watches.loads.listen(listener);
   }
 
   async close(): Promise<void> {
-    await this.#engines.shutdown();
+    await this.members.close();
   }
 
   /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
@@ -297,14 +275,21 @@ export class EngineCluster implements Cluster {
     return engines.find(({ ended }) => !ended) ?? engines[0]!;
   }
 
-  #routes = (policy: MadePolicy, options: ClusterOptions): RoutingInForce =>
-    new RoutingInForce(policy, options, this.#engines.all, this.#cacheWatch);
+  async #joins(engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null): Promise<void> {
+    await reconfigure(engine, spec, this.#options);
+    this.#watches.joined(engine, replaced?.engineId ?? null, this.#clock.now());
+    this.#routings.follow(engine);
+  }
 
-  #listen(engine: ThreadEngine, replaces: string | null): void {
-    this.#engineWatch.watch(engine, replaces);
-    engine.onSpan((span) => this.#spans.tell(span));
+  #memberNotice(notice: MembershipNotice): void {
+    const { fleet } = this.#engines;
+    this.#options = { ...this.#options, fleet };
+    this.#atStart = { ...this.#atStart, fleet };
+    const { engines } = describe(this.#atStart, this.#engines, this.#text, 0);
+    this.#info = { ...this.#info, engines };
+    this.#watches.engines.tell(notice);
   }
 }
 
-const reconfigure = (engine: ThreadEngine, spec: EngineSpec, options: ClusterOptions): Promise<void> =>
+const reconfigure = (engine: ThreadEngine, spec: Seat, options: ClusterOptions): Promise<void> =>
   engine.serving.reconfigure(engineCore(options, spec, engine.engineId, options.mode), options.link);

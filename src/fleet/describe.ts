@@ -1,19 +1,18 @@
 /** What a started cluster is, for reports. */
 import type { TextModel } from '../model/load.ts';
 import { kvBlockBytes } from '../model/types.ts';
-import { engineSpecs, poolOf } from './options.ts';
-import type { ThreadEngine } from './thread-engine.ts';
+import type { EnginePool } from './engine-pool.ts';
+import { poolOf } from './options.ts';
 import type { ClusterInfo, ClusterOptions } from './types.ts';
 
 export function describe(
   options: ClusterOptions,
-  engines: readonly ThreadEngine[],
+  { fleet, all: engines }: Pick<EnginePool, 'fleet' | 'all'>,
   text: TextModel,
   startMs: number,
 ): ClusterInfo {
   const { architecture } = text;
   const first = engines[0]!.started;
-  const specs = engineSpecs(options);
   return {
     adapter: first.adapter,
     gemm: options.gemm ?? null,
@@ -26,14 +25,16 @@ export function describe(
       blockBytes: first.blockBytes,
       eosTokenIds: architecture.eosTokenIds,
     },
-    engines: engines.map(({ engineId, role, started }, i) => ({
+    engines: engines.map(({ engineId, role, started, startMs: ownMs }, i) => ({
       engineId,
       role,
-      numBlocks: poolOf(options, specs[i]!).numBlocks,
+      numBlocks: poolOf(options, fleet.seats[i]!).numBlocks,
+      startMs: ownMs,
       memory: started.memory,
       loadMs: started.loadMs,
       compileMs: started.compileMs,
       pipelines: started.pipelines,
+      driverThreads: started.driverThreads,
     })),
     startMs,
     link: options.link,

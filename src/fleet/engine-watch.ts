@@ -3,6 +3,8 @@
 import type { EngineEvent } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { RequestNotice, TurnNotice } from '../router/router.ts';
+import type { TurnResult } from '../router/turn-types.ts';
+import type { MembershipNotice } from './scale-report.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
 interface OfEngine {
@@ -12,20 +14,27 @@ interface OfEngine {
 
 export type ClusterNotice =
   | ({ kind: 'turn' } & TurnNotice)
+  | { kind: 'turn ended'; result: TurnResult }
   | ({ kind: 'request' } & RequestNotice)
   | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
   /** `replaces`: whose place it takes; null for one of the first. */
   | ({ kind: 'alive'; replaces: string | null } & OfEngine)
-  | ({ kind: 'dead'; message: string } & OfEngine);
+  /** Not of one that was on its way out: that one is 'left'. */
+  | ({ kind: 'dead'; message: string } & OfEngine)
+  | MembershipNotice;
 
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();
+  readonly #leaving = new Set<string>();
 
   watch(engine: ThreadEngine, replaces: string | null): void {
     const { engineId, role } = engine;
     this.tell({ kind: 'alive', engineId, role, replaces });
     engine.onEvent((event) => this.tell({ kind: 'engine', engineId, role, event }));
-    engine.onDeath((error) => this.tell({ kind: 'dead', engineId, role, message: error.message }));
+    engine.onDeath((error) => {
+      if (!this.#leaving.delete(engineId))
+        this.tell({ kind: 'dead', engineId, role, message: error.message });
+    });
   }
 
   listen(listener: (notice: ClusterNotice) => void): () => void {
@@ -34,6 +43,7 @@ export class EngineWatch {
   }
 
   tell(notice: ClusterNotice): void {
+    if (notice.kind === 'leaving') this.#leaving.add(notice.engineId);
     for (const listener of this.#listeners) listener(notice);
   }
 }

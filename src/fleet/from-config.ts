@@ -5,7 +5,9 @@ import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
-import { PIECE_BYTES } from '../model/weight-sizes.ts';
+import { PIECE_BYTES, weightBytesADispatch } from '../model/weight-sizes.ts';
+import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry.ts';
+import { WAIT_30S } from '../router/scaling/drain.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
@@ -82,14 +84,27 @@ export function clusterOptions(
     handover: config.handover,
     routing: routingChoice(config, config.routing[0]!),
     signalAgeMs: config.signalAge,
+    drain: { drain: config.drain, holdsMs: config.drainTimeout ?? WAIT_30S.holdsMs },
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
     autotune: config.autotune,
+    decodeDriverThreads: decodeDriverThreads(config, architecture, software),
     keepLogits: false,
     poison: false,
     fault: null,
   };
   return options;
+}
+
+/** Above, what a kernel computes takes longer than waking the threads that share it. */
+const MOST_BYTES_ALONE = 400_000;
+
+/** In what is compared with each other engines are alike: no mode whose D prefills is set back by a D made for decode. */
+function decodeDriverThreads(config: RunConfig, architecture: Architecture, software: boolean): boolean {
+  if (config.decodeDriverThreads !== 'auto') return config.decodeDriverThreads === 'on';
+  const prefills = config.mode.some((mode) => mode === 'monolithic' || mode === 'decode-local');
+  const small = weightBytesADispatch(architecture, config.weightDtype) < MOST_BYTES_ALONE;
+  return !(software && small && !prefills);
 }
 
 /** One of those that `routing` lists. */
@@ -113,4 +128,26 @@ function connector(config: RunConfig): ConnectorConfig {
       tokenCheck: config.tokenCheck,
     },
   };
+}
+
+/** null: nobody decides but who asks. Throws ConfigError. */
+export function autoscaleChoice(config: RunConfig): AutoscaleChoice | null {
+  const { autoscale: name, autoscaleConfig, autoscaleInterval } = config;
+  if (name === null) return null;
+  const { rolesets } = fleetOf(config);
+  if (rolesets.length > 1)
+    throw new ConfigError(
+      `--autoscale does not know which of ${rolesets.length} rolesets to scale: give a fleet of one, or scale by POST /fleet/scale`,
+    );
+  const choice = {
+    name,
+    parameters: autoscaleConfig ?? {},
+    intervalMs: autoscaleInterval,
+    bounds: {
+      prefill: { min: config.minPrefill, max: config.maxPrefill },
+      decode: { min: config.minDecode, max: config.maxDecode },
+    },
+  };
+  autoscalerOf(choice);
+  return choice;
 }

@@ -6,6 +6,7 @@ import { abandon, sharedBytes } from '../model/shared-weights.ts';
 import type { Architecture } from '../model/types.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { countEngines, engineSpecs, poolOf } from './options.ts';
+import { plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
 
 type Sizes = Pick<ClusterOptions, 'weightDtype' | 'kvDtype' | 'blockSize' | 'prefill' | 'decode' | 'fleet'>;
@@ -40,6 +41,27 @@ export function checkMemory(options: Sizes, architecture: Architecture, free: nu
       `${options.weightDtype}, KV ${formatBytes(kv)}), and ${formatBytes(free)} of this machine's memory are free, which a ` +
       `software adapter computes in; nothing was loaded: use ${fewer}a smaller model, ${smaller}fewer KV blocks (--p-blocks, ` +
       '--d-blocks), or end other programs',
+  );
+}
+
+/** So many more, beside what runs: nothing of it is freed for them. Throws AdapterError. */
+export function checkRoom(
+  options: Sizes,
+  more: readonly Pick<Seat, 'role'>[],
+  architecture: Architecture,
+  free: number | null,
+): void {
+  if (free === null) return;
+  const count = (role: Seat['role']): number => more.filter((seat) => seat.role === role).length;
+  const counts = { prefill: count('prefill'), decode: count('decode') };
+  const { total } = leastMemory({ ...options, fleet: plainFleet(counts) }, architecture);
+  if (total <= free) return;
+  const what = [`${counts.prefill} more P`, `${counts.decode} more D`].filter(
+    (words) => !words.startsWith('0'),
+  );
+  throw new AdapterError(
+    `${what.join(' and ')} of ${architecture.name} do not fit: they need ${formatBytes(total)} at least, and ` +
+      `${formatBytes(free)} of this machine's memory are free; nothing was changed: ask for fewer`,
   );
 }
 

@@ -4,7 +4,7 @@ import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
-import type { PeerLink } from '../transport/link.ts';
+import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
 
@@ -14,12 +14,6 @@ const SIDE_CHANNEL_PORT = 5600;
 /** Of every engine's block hash chain: equal prefixes hash equally everywhere. */
 export const HASH_SEED = 'kvferry';
 
-/** A seat, and which one it is. */
-export interface EngineSpec extends Seat {
-  /** From 0 on, over all roles. */
-  index: number;
-}
-
 type Counted = Pick<ClusterOptions, EngineRole | 'fleet'>;
 
 /** As it was asked for, one by one or by numbers. */
@@ -27,8 +21,7 @@ export const fleetIn = ({ fleet, prefill, decode }: Counted): FleetOptions =>
   fleet ?? plainFleet({ prefill: prefill.count ?? 1, decode: decode.count ?? 1 });
 
 /** Whom a cluster consists of. */
-export const engineSpecs = (options: Counted): EngineSpec[] =>
-  fleetIn(options).seats.map((seat, index) => ({ ...seat, index }));
+export const engineSpecs = (options: Counted): readonly Seat[] => fleetIn(options).seats;
 
 /** For people: 'P and D', '2 P and 3 D', '2 P, 3 D and 1 that does both'. */
 export function countEngines(options: Counted): string {
@@ -46,40 +39,26 @@ export function countEngines(options: Counted): string {
 /** Blocks of its pool, and whether it caches: its own, or what its role has. */
 export const poolOf = (
   options: Pick<ClusterOptions, EngineRole>,
-  { role, own }: EngineSpec,
+  { role, own }: Seat,
 ): Pick<EngineOptions, 'numBlocks' | 'enablePrefixCaching'> => {
   const { numBlocks, enablePrefixCaching } = options[role];
   return { numBlocks, enablePrefixCaching, ...own };
 };
 
-/** The links to the others that differ from the cluster's, by their ports. */
-function linksOf(options: ClusterOptions, { name }: EngineSpec): PeerLink[] {
-  const { seats, links } = fleetIn(options);
-  return links.flatMap(({ between: [a, b], link }) => {
-    if (a !== name && b !== name) return [];
-    const other = seats.findIndex((seat) => seat.name === (a === name ? b : a));
-    return [{ port: SIDE_CHANNEL_PORT + other, link }];
-  });
-}
-
 /** A later life has another id: what names the former is not taken for it. */
-const engineIdOf = ({ name }: EngineSpec, life: number): string => (life === 1 ? name : `${name}.${life}`);
+const engineIdOf = ({ name }: Seat, life: number): string => (life === 1 ? name : `${name}.${life}`);
 
 /** `life`: from 1 on, one more for each engine that takes the place of one that ended. */
-export function engineStart(
-  options: ClusterOptions,
-  spec: EngineSpec,
-  life: number,
-  mode: Mode,
-): EngineStart {
+export function engineStart(options: ClusterOptions, spec: Seat, life: number, mode: Mode): EngineStart {
   return {
     core: engineCore(options, spec, engineIdOf(spec, life), mode),
     model: { name: options.model, weightSeed: options.weightSeed, weightDtype: options.weightDtype },
     layout: options.layout,
+    driverThreads: driverThreads(options, spec),
     compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
-    peerLinks: linksOf(options, spec),
     checksum: options.checksum,
+    silenceMs: options.silenceMs ?? SILENCE_MS,
     sharedWeights: null,
     gemm: options.gemm?.choice ?? null,
     keepLogits: options.keepLogits,
@@ -88,10 +67,15 @@ export function engineStart(
   };
 }
 
+/** null where all engines' drivers are alike. */
+function driverThreads({ decodeDriverThreads = true }: ClusterOptions, spec: Seat): boolean | null {
+  return decodeDriverThreads ? null : spec.role === 'prefill' || spec.combined;
+}
+
 /** What an engine's policy is built from. */
 export function engineCore(
   options: ClusterOptions,
-  spec: EngineSpec,
+  spec: Seat,
   engineId: string,
   mode: Mode,
 ): EngineCoreConfig {
@@ -152,6 +136,7 @@ export function changed(
     handover: change.handover ?? options.handover,
     ...(change.allFullKv === undefined ? {} : { allFullKv: change.allFullKv }),
     ...(change.routing ? { routing: change.routing } : {}),
+    ...(change.drain ? { drain: change.drain } : {}),
     ...(change.signalAgeMs === undefined ? {} : { signalAgeMs: change.signalAgeMs }),
     prefill: {
       ...options.prefill,

@@ -8,6 +8,7 @@ import { PrefixIndex } from '../router/prefix-index.ts';
 import { EngineViews } from '../router/views.ts';
 import type { CacheWatch } from './cache-watch.ts';
 import { HASH_SEED } from './options.ts';
+import type { LoadWatch } from './report-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 
@@ -40,7 +41,7 @@ export class RoutingInForce {
     { policy, looksAt }: MadePolicy,
     { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize }: ClusterOptions,
     engines: readonly ThreadEngine[],
-    caches: CacheWatch,
+    { caches, loads }: { caches: CacheWatch; loads: LoadWatch },
   ) {
     this.name = routing.name;
     this.policy = policy;
@@ -48,18 +49,13 @@ export class RoutingInForce {
     const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize };
     this.views = new EngineViews(new PrefixIndex(hashing), () => signalAgeMs);
     if (this.looksAt.cache) this.#ends.push(caches.listen((news) => this.views.cached(news)));
+    if (this.looksAt.load)
+      this.#ends.push(loads.listen(({ engineId, load }) => this.views.load(engineId, load)));
     for (const engine of engines) this.follow(engine);
   }
 
   follow(engine: ThreadEngine): void {
     engine.onDeath(() => this.views.forget(engine.engineId));
-    if (!this.looksAt.load || engine.ended) return;
-    const wanted = (load: boolean) => void engine.inspection.reportLoad(load).catch(() => {});
-    const end = engine.onEvent((event) => {
-      if (event.kind === 'load') this.views.load(engine.engineId, event.load);
-    });
-    this.#ends.push(end, () => wanted(false));
-    wanted(true);
   }
 
   end(): void {

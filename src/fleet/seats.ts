@@ -11,10 +11,14 @@ import { type LinkSpec, parseLink } from '../transport/link.ts';
 /** A place in the fleet: an engine has it, and after that one's end another. */
 export interface Seat {
   name: string;
+  /** Of no other seat of the fleet; its port goes by it. */
+  index: number;
   role: EngineRole;
   /** It does both, where no P and D can. */
   combined: boolean;
   roleset: string;
+  /** Where it stands; null: nobody said. */
+  node: string | null;
   /** What it has of its own; the rest is its role's. */
   own: { numBlocks?: number; enablePrefixCaching?: boolean };
 }
@@ -30,17 +34,55 @@ export interface FleetOptions {
   rolesets: readonly RolesetBounds[];
   /** Pairs that differ from the cluster's link. */
   links: readonly PairLink[];
+  /** Between seats whose nodes are told, for who joins later; null: the cluster's. */
+  sameNode: LinkSpec | null;
+  acrossNodes: LinkSpec | null;
 }
 
 /** So many P and D, in one roleset. */
 export function plainFleet(counts: Readonly<Record<EngineRole, number>>): FleetOptions {
   const roleset = 'all';
   const seats = (['prefill', 'decode'] as const).flatMap((role) =>
-    Array.from({ length: counts[role] }, (_, i): Seat => {
-      return { name: `${role}-${i}`, role, combined: false, roleset, own: {} };
+    Array.from({ length: counts[role] }, (_, i) => {
+      return { name: `${role}-${i}`, role, combined: false, roleset, node: null, own: {} };
     }),
   );
-  return { seats, rolesets: [{ name: roleset, min: 0, max: null }], links: [] };
+  return {
+    seats: seats.map((seat, index) => ({ ...seat, index })),
+    rolesets: [{ name: roleset, min: 0, max: null }],
+    links: [],
+    sameNode: null,
+    acrossNodes: null,
+  };
+}
+
+/** P before D before those that do both, whatever their rolesets: as ports and figures are listed. */
+const inOrder = <T extends Pick<Seat, 'role' | 'combined'>>(seats: readonly T[]): T[] => {
+  const order = ({ role, combined }: T): number => (combined ? 2 : role === 'prefill' ? 0 : 1);
+  return seats.toSorted((a, b) => order(a) - order(b));
+};
+
+/** With one more seat: on the node of those that do the same there, its links as nodes say. */
+export function withSeat(
+  fleet: FleetOptions,
+  { name, role, roleset }: Pick<Seat, 'name' | 'role' | 'roleset'>,
+): FleetOptions {
+  const { seats } = fleet;
+  const beside = seats.find((seat) => seat.roleset === roleset && seat.role === role && !seat.combined);
+  const taken = new Set(seats.map(({ index }) => index));
+  let index = 0;
+  while (taken.has(index)) index++;
+  const seat = { name, index, role, combined: false, roleset, node: beside?.node ?? null, own: {} };
+  const links = seats.flatMap((other) => nodeLink(fleet, seat, other) ?? []);
+  return { ...fleet, seats: inOrder([...seats, seat]), links: [...fleet.links, ...links] };
+}
+
+export function withoutSeat(fleet: FleetOptions, name: string): FleetOptions {
+  return {
+    ...fleet,
+    seats: fleet.seats.filter((seat) => seat.name !== name),
+    links: fleet.links.filter(({ between }) => !between.includes(name)),
+  };
 }
 
 /** Throws ConfigError for a fleet that contradicts itself. */
@@ -53,7 +95,7 @@ type Kind = 'prefill' | 'decode' | 'both';
 
 function fleetFromFile(file: FleetFile): FleetOptions {
   const count = { prefill: 0, decode: 0, both: 0 };
-  const placed: { seat: Seat; node: string | null }[] = [];
+  const placed: Omit<Seat, 'index'>[] = [];
   const rolesets: RolesetBounds[] = [];
   for (const [index, roleset] of file.rolesets.entries()) {
     const name = roleset.name ?? `roleset-${index}`;
@@ -67,19 +109,19 @@ function fleetFromFile(file: FleetFile): FleetOptions {
     rolesets.push({ name, min, max: max === 0 ? null : max });
     const add = (kind: Kind, engines: readonly FleetEngine[]): void => {
       for (const engine of engines) {
-        const seat = seatOf(`${kind}-${count[kind]++}`, kind, name, engine);
-        placed.push({ seat, node: engine.node ?? roleset.node ?? null });
+        const node = engine.node ?? roleset.node ?? null;
+        placed.push(seatOf(`${kind}-${count[kind]++}`, kind, name, node, engine));
       }
     };
     add('prefill', prefill);
     add('decode', decode);
     add('both', both);
   }
-  // P before D before those that do both, whatever their rolesets: as ports and figures are listed.
-  const order = ({ seat: { role, combined } }: (typeof placed)[number]): number =>
-    combined ? 2 : role === 'prefill' ? 0 : 1;
-  const ordered = placed.toSorted((a, b) => order(a) - order(b));
-  return { seats: ordered.map(({ seat }) => seat), rolesets, links: linksOf(file, ordered) };
+  const seats = inOrder(placed).map((seat, index) => ({ ...seat, index }));
+  const [sameNode, acrossNodes] = [file.sameNode, file.acrossNodes].map((link) =>
+    link === undefined ? null : parseLink(link),
+  ) as [LinkSpec | null, LinkSpec | null];
+  return { seats, rolesets, links: linksOf(file, seats, { sameNode, acrossNodes }), sameNode, acrossNodes };
 }
 
 function checkRoleset(name: string, prefill: number, decode: number, both: number): void {
@@ -90,12 +132,19 @@ function checkRoleset(name: string, prefill: number, decode: number, both: numbe
   if (prefill + decode + both === 0) wrong(`roleset ${name} has no engines: give it some, or leave it out`);
 }
 
-function seatOf(name: string, kind: Kind, roleset: string, { blocks, prefixCaching }: FleetEngine): Seat {
+function seatOf(
+  name: string,
+  kind: Kind,
+  roleset: string,
+  node: string | null,
+  { blocks, prefixCaching }: FleetEngine,
+): Omit<Seat, 'index'> {
   return {
     name,
     role: kind === 'prefill' ? 'prefill' : 'decode',
     combined: kind === 'both',
     roleset,
+    node,
     own: {
       ...(blocks === undefined ? {} : { numBlocks: blocks }),
       ...(prefixCaching === undefined ? {} : { enablePrefixCaching: prefixCaching }),
@@ -105,10 +154,11 @@ function seatOf(name: string, kind: Kind, roleset: string, { blocks, prefixCachi
 
 /** Pairs by name first; then by where both stand. */
 function linksOf(
-  { links, sameNode, acrossNodes }: FleetFile,
-  placed: readonly { seat: Seat; node: string | null }[],
+  { links }: FleetFile,
+  seats: readonly Seat[],
+  nodeLinks: Pick<FleetOptions, 'sameNode' | 'acrossNodes'>,
 ): PairLink[] {
-  const names = placed.map(({ seat }) => seat.name);
+  const names = seats.map(({ name }) => name);
   const found = new Map<string, PairLink>();
   for (const { between, link } of links) {
     const [a, b] = between;
@@ -123,18 +173,28 @@ function linksOf(
       wrong(`the link between ${a} and ${b} is given twice: leave one of them out`);
     found.set(pairKey(a, b), { between, link: parseLink(link) });
   }
-  const inside = sameNode === undefined ? null : parseLink(sameNode);
-  const across = acrossNodes === undefined ? null : parseLink(acrossNodes);
-  for (const [i, one] of placed.entries()) {
-    for (const other of placed.slice(i + 1)) {
-      const link = one.node === other.node ? inside : across;
-      const key = pairKey(one.seat.name, other.seat.name);
-      if (one.node === null || other.node === null || !link || found.has(key)) continue;
-      found.set(key, { between: [one.seat.name, other.seat.name], link });
+  for (const [i, one] of seats.entries()) {
+    for (const other of seats.slice(i + 1)) {
+      const link = nodeLink(nodeLinks, one, other);
+      if (link && !found.has(pairKey(one.name, other.name))) found.set(pairKey(one.name, other.name), link);
     }
   }
   return [...found.values()];
 }
+
+function nodeLink(
+  { sameNode, acrossNodes }: Pick<FleetOptions, 'sameNode' | 'acrossNodes'>,
+  one: Seat,
+  other: Seat,
+): PairLink | null {
+  const link = one.node === other.node ? sameNode : acrossNodes;
+  if (one.node === null || other.node === null || !link) return null;
+  return { between: [one.name, other.name], link };
+}
+
+/** What lies between two seats where that is not the cluster's link; null: it is. */
+export const linkBetween = ({ links }: Pick<FleetOptions, 'links'>, a: string, b: string): LinkSpec | null =>
+  links.find(({ between }) => between.includes(a) && between.includes(b))?.link ?? null;
 
 const pairKey = (a: string, b: string): string => [a, b].toSorted().join(' ');
 

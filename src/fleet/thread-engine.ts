@@ -18,18 +18,22 @@ import { OutputStream } from '../router/output-stream.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import { EngineConnection } from './engine-connection.ts';
-import type { Seat } from './seats.ts';
+import { type FleetOptions, linkBetween, type Seat } from './seats.ts';
 
 /** What an engine is in its fleet. */
-type EngineSeat = Pick<Seat, 'role' | 'roleset' | 'combined'>;
+type EngineSeat = Pick<Seat, 'name' | 'role' | 'roleset' | 'combined'>;
 
 export class ThreadEngine implements EngineClient {
   readonly engineId: string;
+  /** Of its seat: whoever takes its place has the same. */
+  readonly name: string;
   readonly role: EngineRole;
   readonly roleset: string;
   readonly combined: boolean;
   readonly address: RemoteAddress;
   started!: EngineStarted;
+  /** Milliseconds from its thread's beginning to its readiness. */
+  startMs = 0;
   /** Messages with spans that came. */
   spanMessages = 0;
   #connection!: EngineConnection;
@@ -39,6 +43,7 @@ export class ThreadEngine implements EngineClient {
 
   private constructor({ engineId, host, port }: EngineStart['core'], seat: EngineSeat, clock: Clock) {
     this.engineId = engineId;
+    this.name = seat.name;
     this.role = seat.role;
     this.roleset = seat.roleset;
     this.combined = seat.combined;
@@ -54,11 +59,13 @@ export class ThreadEngine implements EngineClient {
     clock: Clock,
   ): Promise<ThreadEngine> {
     const engine = new ThreadEngine(start.core, seat, clock);
+    const begunMs = clock.now();
     engine.started = await EngineConnection.open(platform, start, (connection) => {
       engine.#connection = connection;
       connection.onEvent((event) => engine.#receive(event));
       connection.onDeath((error) => engine.#failAll(error));
     });
+    engine.startMs = clock.now() - begunMs;
     return engine;
   }
 
@@ -137,6 +144,14 @@ export class ThreadEngine implements EngineClient {
     return this.inspection.lookup(tokenIds, cacheSalt);
   }
 
+  /** Of whoever asked: what has not ended, and what is kept for a reader. Nothing of an engine that ended. */
+  async remaining(): Promise<{ requests: number; holds: number }> {
+    const stats = await this.inspection.stats().catch(() => null);
+    if (!stats) return { requests: 0, holds: 0 };
+    const { running, waiting, waitingForRemote, heldRequests } = stats;
+    return { requests: running + waiting + waitingForRemote, holds: heldRequests };
+  }
+
   async forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keep: number): Promise<void> {
     if (!this.dead) await this.lab.forgetPrefix(tokenIds, cacheSalt, keep);
   }
@@ -177,17 +192,19 @@ export class ThreadEngine implements EngineClient {
   }
 }
 
-/** A port to each of the others; each one's death is told to the other. */
+/** A port to each of the others, over what lies between; each one's death is told to the other. */
 export async function connect(
   engine: ThreadEngine,
   others: readonly ThreadEngine[],
   wire: EngineWire = plainWire,
+  fleet: Pick<FleetOptions, 'links'> = { links: [] },
 ): Promise<void> {
   for (const other of others) {
+    const link = linkBetween(fleet, engine.name, other.name);
     const [port1, port2] = wire(engine.address, other.address);
     await Promise.all([
-      engine.serving.addPeer(other.address, transfer(port1, [port1])),
-      other.serving.addPeer(engine.address, transfer(port2, [port2])),
+      engine.serving.addPeer(other.address, transfer(port1, [port1]), link),
+      other.serving.addPeer(engine.address, transfer(port2, [port2]), link),
     ]);
     for (const [a, b] of [
       [engine, other],

@@ -16,12 +16,15 @@ import type { Span } from '../measure/spans.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
+import type { DrainRule } from '../router/scaling/drain.ts';
+import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { CacheEventBatch } from './cache-watch.ts';
 import type { ClusterNotice } from './engine-watch.ts';
+import type { ScaleReport } from './scale-report.ts';
 import type { FleetOptions } from './seats.ts';
 
 /** Of the engines of a role. */
@@ -69,11 +72,17 @@ export interface ClusterOptions {
   routing?: RoutingChoice;
   /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
   signalAgeMs?: number;
+  /** What becomes of what an engine holds that leaves the fleet; absent: WAIT_30S. */
+  drain?: DrainRule;
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
+  /** How long an engine that says nothing of a READ is waited for before it is asked anew, milliseconds; absent: 20 s. */
+  silenceMs?: number;
   /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
   autotune?: 'auto' | 'on' | 'off' | 'again';
+  /** Whether the driver of engines that only decode has threads of its own; absent: it has. */
+  decodeDriverThreads?: boolean;
   /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmTuning | null;
   /** Returns each token's logits row. */
@@ -105,6 +114,7 @@ export interface PolicyChange {
   allFullKv?: boolean;
   loadFailurePolicy?: ConnectorConfig['loadFailurePolicy'];
   decoderTtlMs?: number;
+  drain?: DrainRule;
   link?: LinkSpec | null;
   handover?: Handover;
   routing?: RoutingChoice;
@@ -119,10 +129,13 @@ export interface EngineInfo {
   numBlocks: number;
   /** Bytes by purpose. */
   memory: Readonly<Record<string, number>>;
-  /** Milliseconds. */
+  /** Milliseconds from its thread's beginning to its readiness; absent: not measured. The next two, side by side, are parts of it. */
+  startMs?: number;
   loadMs: number;
   compileMs: number;
   pipelines: number;
+  /** Whether its driver computes with threads of its own, as drivers do unless told otherwise. */
+  driverThreads: boolean;
 }
 
 export interface ClusterInfo {
@@ -205,6 +218,12 @@ export interface Cluster {
   checkIntegrity(): Promise<void>;
   /** Builds engines that ended anew, with empty caches; returns how many. */
   revive(): Promise<number>;
+  /**
+   * So many engines from now on, while turns go on: a new one gets turns once it is warm; a leaving one gets no more, ends
+   * those it has, and what it holds goes the way of `drain` (left out: as the cluster is set). Resolves when all that is
+   * done. Throws RequestError for what cannot be and while another change is under way, AdapterError for more than fits.
+   */
+  scale(target: ScaleTarget, drain?: DrainRule): Promise<ScaleReport>;
   /**
    * Times submits (for the 'kernels' spans of a timeline) or single kernels (which slows them) by the devices' own clocks,
    * until null stops it. False: an adapter has no timestamp-query, and nothing is timed there.

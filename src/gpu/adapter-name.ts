@@ -20,6 +20,9 @@ export function adapterName({ vendor, architecture, device, description }: Adapt
   return description ? `${card} (${description})` : card;
 }
 
+/** By the name of above. */
+export const isLavapipe = ({ name }: { name: string }): boolean => name.startsWith('lavapipe');
+
 /** It computes on the CPU. */
 export const isSoftwareAdapter = (facts: AdapterFacts & { isFallbackAdapter?: boolean }): boolean =>
   facts.isFallbackAdapter === true ||

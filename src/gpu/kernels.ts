@@ -17,7 +17,7 @@ interface KernelDescription {
 
 const step = ['step'] as const;
 const gemmWide = {
-  parts: ['gemm_params', ...step],
+  parts: ['gemm_params', 'panels', ...step],
   bindings: ['read', 'read', 'read', 'write', 'uniform', 'uniform'],
 } as const;
 const gemm = { ...gemmWide, parts: ['gemm_inputs', ...gemmWide.parts] } as const;
@@ -27,7 +27,11 @@ const attention = {
 } as const;
 
 export const kernels = {
-  embedding: { shader: 'embedding', parts: step, bindings: ['read', 'read', 'write', 'uniform', 'uniform'] },
+  embedding: {
+    shader: 'embedding',
+    parts: ['panels', ...step],
+    bindings: ['read', 'read', 'write', 'uniform', 'uniform'],
+  },
   rmsNorm: {
     shader: 'rms_norm',
     parts: step,

@@ -6,6 +6,7 @@
  */
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
 import { ConfigError, invariant } from '../errors.ts';
+import { DEFAULT_CHUNK_BYTES } from '../transport/chunks.ts';
 import { mergeRuns } from '../transport/merge-runs.ts';
 import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../transport/types.ts';
 import type { GpuDevice } from './device.ts';
@@ -22,11 +23,10 @@ export interface GpuKvMemoryOptions {
   pieces?: number;
   /** KV cache groups that take blocks of it. */
   numGroups?: number;
-  /** Bytes of one gather or stage at most; raised to one block. */
+  /** Bytes of one gather or stage at most; raised to one block. Default: a chunk of a transfer. */
   stagingBytes?: number;
 }
 
-const DEFAULT_STAGING_BYTES = 4 * 2 ** 20;
 /** Buffers in flight each way: one being copied by the device, one mapped, and the same again for the other peer. */
 const RING_PLACES = 4;
 
@@ -66,7 +66,7 @@ export class GpuKvMemory implements BlockMemory {
     const { numGroups = 1 } = options;
     this.blockBytes = new Array<number>(numGroups).fill(blockBytes);
     this.numBlocks = new Array<number>(numGroups).fill(numBlocks);
-    this.maxStagingBytes = Math.max(options.stagingBytes ?? DEFAULT_STAGING_BYTES, blockBytes);
+    this.maxStagingBytes = Math.max(options.stagingBytes ?? DEFAULT_CHUNK_BYTES, blockBytes);
     this.buffer = gpu.device.createBuffer({
       label: 'kv cache',
       size,

@@ -7,7 +7,7 @@ type Field = 'u32' | 'f32';
 
 export const uniformLayouts = {
   step: { rows: 'u32', logit_rows: 'u32' },
-  embedding: { hidden4: 'u32', vocab4: 'u32', first: 'u32', scale: 'f32' },
+  embedding: { hidden4: 'u32', vocab4: 'u32', first: 'u32', scale: 'f32', panel: 'u32' },
   rmsNorm: { hidden: 'u32', hidden4: 'u32', eps: 'f32' },
   gemm: {
     inputs4: 'u32',
@@ -16,6 +16,7 @@ export const uniformLayouts = {
     count: 'u32',
     stride4: 'u32',
     first4: 'u32',
+    panel4: 'u32',
   },
   ropeKvWrite: { heads: 'u32', kv_heads: 'u32', layer: 'u32', layers: 'u32', scale: 'f32', eps: 'f32' },
   attention: {

@@ -3,6 +3,7 @@
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { EngineCoreDeps } from '../engine/engine-core.ts';
 import type { Clock } from '../engine/types.ts';
+import { isLavapipe } from '../gpu/adapter-name.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
@@ -58,7 +59,7 @@ export async function buildEngine(
   const groups = kvGroups(architecture);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
     ...{ numBlocks, kvDtype, groups, layout: start.layout, keepLogits: start.keepLogits },
-    ...{ compileOrder: start.compileOrder, gemm: start.gemm },
+    ...{ compileOrder: start.compileOrder, gemm: start.gemm, driverThreads: start.driverThreads },
     limits: { ...core.scheduler, blockSize },
     clock,
     onSpan,
@@ -84,8 +85,8 @@ export async function buildEngine(
       ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
       clock,
       link: start.link,
-      peerLinks: start.peerLinks,
       checksum: start.checksum,
+      silenceMs: start.silenceMs,
       enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });
@@ -111,6 +112,8 @@ export async function buildEngine(
         loadMs: weightsMs,
         compileMs,
         pipelines,
+        // The only driver that can be told.
+        driverThreads: start.driverThreads !== false || !isLavapipe(gpu.report),
       },
     };
   } catch (error) {

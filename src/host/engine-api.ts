@@ -22,7 +22,7 @@ import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
-import type { LinkSpec, PeerLink } from '../transport/link.ts';
+import type { LinkSpec } from '../transport/link.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';
 
 export interface EngineStart {
@@ -31,12 +31,14 @@ export interface EngineStart {
   /** Where engines that start together make their weights, once for all; null: this one makes its own. */
   sharedWeights: SharedArrayBuffer | null;
   layout: KvLayout;
+  /** Whether its driver may compute with threads of its own, where engines differ in that; null: they do not. */
+  driverThreads: boolean | null;
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
-  /** To some peers, in place of `link`. */
-  peerLinks: readonly PeerLink[];
   checksum: boolean;
+  /** After which a peer that says nothing is asked anew. */
+  silenceMs: number;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
   keepLogits: boolean;
@@ -54,6 +56,8 @@ export interface EngineStarted {
   loadMs: number;
   compileMs: number;
   pipelines: number;
+  /** Whether its driver computes with threads of its own. */
+  driverThreads: boolean;
 }
 
 export interface EngineStats extends EngineCoreStats {
@@ -82,7 +86,8 @@ export interface EngineBlocks {
 /** What serving takes. Every call may reject with a KvferryError. */
 export interface ServingApi {
   start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
-  addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
+  /** `link`: to this peer, in place of the engine's; null: the engine's. */
+  addPeer(peer: RemoteAddress, port: MessagePort, link: LinkSpec | null): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   /** sentMs: when it was sent, on the shared clock. */
   addRequest(request: EngineRequest, sentMs: number): Promise<void>;

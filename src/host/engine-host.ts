@@ -80,8 +80,8 @@ class EngineHost implements ServingApi, RunningEngine {
     return parts.started;
   }
 
-  async addPeer(peer: RemoteAddress, port: MessagePort): Promise<void> {
-    this.parts().transport.addPeer(port, peer);
+  async addPeer(peer: RemoteAddress, port: MessagePort, link: LinkSpec | null): Promise<void> {
+    this.parts().transport.addPeer(port, peer, link);
   }
 
   async peerDied(engineId: string): Promise<void> {

@@ -45,6 +45,7 @@ export function makeReport(
         load_ms: engine.loadMs,
         compile_ms: engine.compileMs,
         pipelines: engine.pipelines,
+        driver_threads: engine.driverThreads,
       })),
     },
     runs: [...runs],

@@ -157,8 +157,25 @@ export const runSchema = z.strictObject({
     ),
     preemptions: count.describe('Requests that lost their blocks and were computed again.'),
     wall_ms: ms.describe('From the first turn to the last, of this mode.'),
+    peak_kv_bytes: z
+      .strictObject({ prefill: count, decode: count })
+      .optional()
+      .describe('KV in use at once at most, what is held for readers included, over the engines of a role.'),
     span_recorder: spanRecorderSchema.optional(),
   }),
+});
+
+const windowCostsSchema = z.strictObject({
+  peak_kv_bytes: z.strictObject({ prefill: count, decode: count }),
+  bytes_p_to_d: count,
+  bytes_d_to_p: count,
+});
+
+export const windowsSchema = z.strictObject({
+  mode: z.string().describe('The mode that ran both ways, one after the other.'),
+  windowed: windowCostsSchema.describe('As it ran: of layers with a window what the window sees.'),
+  all_full: windowCostsSchema.describe('Every block of every layer kept and moved (--all-full-kv).'),
+  logits_identical: z.boolean().describe('The same tokens from the same logits both ways.'),
 });
 
 export const disagreementSchema = z.strictObject({
@@ -227,7 +244,9 @@ export const reportSchema = z.strictObject({
     vocab_size: count,
     max_model_len: count.describe('Longest prompt and output together, tokens.'),
     kv_bytes_per_token: count,
-    block_bytes: count.describe('Bytes of a KV block, all layers.'),
+    block_bytes: count.describe(
+      'Bytes of a KV block: of all layers, or, where some have windows, of as many as share one.',
+    ),
   }),
   config: z.record(z.string(), z.unknown()).describe('Every setting, as a config file would have it.'),
   link: z
@@ -245,12 +264,19 @@ export const reportSchema = z.strictObject({
           load_ms: ms.describe('Weights made or read, and uploaded.'),
           compile_ms: ms.describe('Shaders compiled and warmed up.'),
           pipelines: count,
+          driver_threads: z
+            .boolean()
+            .optional()
+            .describe('false: its software driver computes without threads of its own, which suits decode.'),
         }),
       ),
     })
     .describe('Apart from all other times.'),
   profile: profileSchema.optional().describe('With --profile, where the adapter has timestamp-query.'),
   runs: z.array(runSchema).describe('One a mode, in the order in which they ran.'),
+  windows: windowsSchema
+    .optional()
+    .describe('Of a model with sliding windows: what they save against keeping everything.'),
   comparison: comparisonSchema.nullable().describe('null when only one mode ran.'),
   timeline: timelineSchema
     .nullable()
@@ -258,6 +284,7 @@ export const reportSchema = z.strictObject({
   integrity: integritySchema,
 });
 
+export type WindowsReport = z.infer<typeof windowsSchema>;
 export type Summary = z.infer<typeof statisticsSchema>;
 export type TransferReport = z.infer<typeof transferSchema>;
 export type SpanRecorderReport = z.infer<typeof spanRecorderSchema>;

@@ -28,6 +28,7 @@ export const SPAN_NAMES = {
   upload: 'the upload buffer is handed to the device with its copy commands',
   scatter: 'the device copies the bytes into the blocks',
   notify: 'the message that the reader is done, on its way to the holder',
+  scale: 'engines join and leave the fleet, from the decision to the last of them',
   mode: 'a mode of a run, from its first turn to its last',
   ttft: 'a turn, from acceptance to its first token',
   turn: 'a turn, from acceptance to its last token',

@@ -7,6 +7,8 @@ export interface RunFacts {
   firstUseCompilations: number;
   preemptions: number;
   wallMs: number;
+  /** By role. */
+  peakKvBytes?: { prefill: number; decode: number };
   spanRecorder?: SpanRecorderReport;
 }
 
@@ -32,6 +34,7 @@ export function summariseRun(
       first_use_compilations: facts.firstUseCompilations,
       preemptions: facts.preemptions,
       wall_ms: facts.wallMs,
+      ...(facts.peakKvBytes ? { peak_kv_bytes: facts.peakKvBytes } : {}),
       ...(facts.spanRecorder ? { span_recorder: facts.spanRecorder } : {}),
     },
   };

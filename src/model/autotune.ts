@@ -18,6 +18,7 @@ import {
 } from './gemm-forms.ts';
 import { adapterForm, gemmVariant } from './kernel-variants.ts';
 import { matricesOf } from './matrices.ts';
+import { PANEL_COLUMNS } from './panels.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
 
 /** Rows that each class is measured at. */
@@ -67,6 +68,7 @@ export async function tuneGemm(
       count: 0,
       stride4: n / 4,
       first4: 0,
+      panel4: PANEL_COLUMNS / 4,
     }),
   );
   const dispatch = async (chosen: GemmForm, rows: number): Promise<Dispatch> => {

@@ -13,6 +13,7 @@ import { type AdapterForm, gemmFor, ropeThreads } from './kernel-variants.ts';
 import { type KvGroups, placeOf } from './kv-groups.ts';
 import { attentionOf, attentionScale } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
+import { PANEL_COLUMNS } from './panels.ts';
 import type { PassKernels } from './pass-kernels.ts';
 import type { Stage, Work } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
@@ -105,6 +106,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
       ...(piece
         ? { stride4: pad4(vocabSize) / 4, first4: piece.first / 4 }
         : { stride4: columns4, first4: 0 }),
+      panel4: PANEL_COLUMNS / 4,
     });
     const buffers = [a, matrix.buffer, bias ?? act.none, out, params, step];
     // One bind group for all variants: their layouts are equal.
@@ -187,7 +189,13 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   };
 
   const begin = weights.embedding.map(({ buffer, columns4: vocab4, first }) => {
-    const params = uniform('embedding', { hidden4, vocab4, first, scale: architecture.embeddingScale });
+    const params = uniform('embedding', {
+      hidden4,
+      vocab4,
+      first,
+      scale: architecture.embeddingScale,
+      panel: PANEL_COLUMNS,
+    });
     return stage(embed, 'embedding', [act.tokens[0]!, buffer, act.x, params, step], perRow(hidden4));
   });
   const layers = weights.layers.map(layerStages);

@@ -6,8 +6,9 @@ import { z } from 'zod';
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
 import { pathOf, readJson } from './json-file.ts';
+import { PANEL_COLUMNS } from './panels.ts';
 import { SafetensorsFile, type TensorInfo } from './safetensors.ts';
-import { convert, TILE, transposeInto } from './tensor-layout.ts';
+import { convert, transposeInto } from './tensor-layout.ts';
 import { expectedTensors, ignoredTensor, textTensorName } from './tensor-names.ts';
 import {
   type Allocate,
@@ -141,7 +142,7 @@ export class CheckpointWeights implements ModelWeights {
     let column = 0;
     for (const { file, tensor } of parts) {
       const outputs = some?.count ?? tensor.shape[0]!;
-      const step = Math.max(TILE, Math.floor(CHUNK_ELEMENTS / rows / TILE) * TILE);
+      const step = Math.max(1, Math.floor(CHUNK_ELEMENTS / rows / PANEL_COLUMNS)) * PANEL_COLUMNS;
       const read = (first: number) =>
         file.read(tensor, ((some?.first ?? 0) + first) * rows, Math.min(step, outputs - first) * rows);
       let ahead = read(0);

@@ -25,6 +25,8 @@ export interface OnDeviceOptions {
   compileOrder?: 'forwards' | 'backwards';
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmChoice | null;
+  /** Whether the driver may compute with threads of its own, where engines differ in that; null or absent: they do not. */
+  driverThreads?: boolean | null;
   clock: Clock;
   onSpan?: SpanSink;
   /** For the lanes of spans. */
@@ -44,14 +46,18 @@ const MAX_SUBMIT_MS = 30;
 export async function putOnDevice(
   platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling'>,
   weights: ModelWeights,
-  { numBlocks, layout, ...options }: OnDeviceOptions,
+  { numBlocks, layout, driverThreads = null, ...options }: OnDeviceOptions,
 ): Promise<ModelOnDevice> {
   const { architecture, dtype } = weights;
   const { kvDtype, limits, clock } = options;
   const groups = options.groups ?? oneGroup(architecture);
   const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, kvDtype);
   const bufferBytes = numBlocks * blockBytes;
-  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes }, platform.backend);
+  const gpu = await GpuDevice.open(
+    await platform.createGpu(driverThreads),
+    { bufferBytes },
+    platform.backend,
+  );
   if (gpu.report.software) platform.easePolling();
   try {
     checkLargestWeight(architecture, dtype, gpu.report);

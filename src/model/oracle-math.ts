@@ -1,6 +1,7 @@
 /** The float64 arithmetic of the oracle. Plain loops, one matrix kept as [outputs][inputs] float32 (an exact copy). */
 import { halfTable } from './half.ts';
-import { type Activation, type Matrix, pad4 } from './types.ts';
+import { panelParts } from './panels.ts';
+import type { Activation, Matrix } from './types.ts';
 
 /** [outputs][inputs], the values of a Matrix without its padding. */
 export interface DenseMatrix {
@@ -11,13 +12,14 @@ export interface DenseMatrix {
 
 export function denseMatrix(matrix: Matrix): DenseMatrix {
   const { rows: inputs, columns: outputs } = matrix;
-  const stride = pad4(outputs);
   const data = new Float32Array(outputs * inputs);
   const widen = matrix.dtype === 'f16' ? halfTable() : null;
-  for (let k = 0; k < inputs; k++) {
-    for (let n = 0; n < outputs; n++) {
-      const element = matrix.data[k * stride + n]!;
-      data[n * inputs + k] = widen ? widen[element]! : element;
+  for (const { first, count, at, stride } of panelParts(matrix, 0, outputs)) {
+    for (let k = 0; k < inputs; k++) {
+      for (let n = 0; n < count; n++) {
+        const element = matrix.data[at + k * stride + n]!;
+        data[(first + n) * inputs + k] = widen ? widen[element]! : element;
+      }
     }
   }
   return { outputs, inputs, data };

@@ -10,6 +10,7 @@
 
 import { floatToHalf, halfTable, halfToFloat } from './half.ts';
 import { mix } from './mix.ts';
+import { elementPlace, panelParts } from './panels.ts';
 import {
   type Allocate,
   type Architecture,
@@ -59,38 +60,44 @@ function uniformBits(random: number, span: number): number {
   return Math.abs(value) < SMALLEST_NORMAL ? 0 : floatToHalf(value);
 }
 
-function fillHalf(
-  out: Uint16Array,
-  start: number,
-  count: number,
-  counter: number,
-  key: number,
-  table: Uint16Array,
-) {
-  const pairs = new Uint32Array(out.buffer, out.byteOffset + start * 2, count >>> 1);
-  for (let i = 0; i < pairs.length; i++) {
-    let h = (counter + i) ^ key;
-    h ^= h >>> 16;
-    h = Math.imul(h, 0x21f0aaad);
-    h ^= h >>> 15;
-    h = Math.imul(h, 0x735a2d97);
-    h ^= h >>> 15;
-    pairs[i] = table[h & 0xffff]! | (table[h >>> 16]! << 16);
+/** Pairs of neighbours in a row, of several rows. */
+interface Block {
+  rows: number;
+  /** Pairs of a row. */
+  pairs: number;
+  /** The first pair's place in the memory, and how far apart rows are there, in pairs. */
+  at: number;
+  stride: number;
+  /** The same in the whole matrix, row by row. */
+  counter: number;
+  whole: number;
+}
+
+function fillHalf(out: Uint32Array, block: Block, key: number, table: Uint16Array) {
+  for (let row = 0; row < block.rows; row++) {
+    const at = block.at + row * block.stride;
+    const counter = block.counter + row * block.whole;
+    for (let i = 0; i < block.pairs; i++) {
+      let h = (counter + i) ^ key;
+      h ^= h >>> 16;
+      h = Math.imul(h, 0x21f0aaad);
+      h ^= h >>> 15;
+      h = Math.imul(h, 0x735a2d97);
+      h ^= h >>> 15;
+      out[at + i] = table[h & 0xffff]! | (table[h >>> 16]! << 16);
+    }
   }
 }
 
-function fillFloat(
-  out: Float32Array,
-  start: number,
-  count: number,
-  counter: number,
-  key: number,
-  table: Float32Array,
-) {
-  for (let i = 0; i < count; i += 2) {
-    const h = mix((counter + (i >>> 1)) ^ key);
-    out[start + i] = table[h & 0xffff]!;
-    out[start + i + 1] = table[h >>> 16]!;
+function fillFloat(out: Float32Array, block: Block, key: number, table: Float32Array) {
+  for (let row = 0; row < block.rows; row++) {
+    const at = 2 * (block.at + row * block.stride);
+    const counter = block.counter + row * block.whole;
+    for (let i = 0; i < block.pairs; i++) {
+      const h = mix((counter + i) ^ key);
+      out[at + 2 * i] = table[h & 0xffff]!;
+      out[at + 2 * i + 1] = table[h >>> 16]!;
+    }
   }
 }
 
@@ -197,60 +204,66 @@ export class SeededWeights implements ModelWeights {
   /** [hidden][vocab], or some of its columns: each value is that of the whole. */
   #vocabulary(allocate: Allocate, tensor: string, deviation: number, some?: Columns): Matrix {
     const { hiddenSize, vocabSize } = this.architecture;
-    if (!some) return this.#matrix(allocate, tensor, hiddenSize, [{ columns: vocabSize, deviation }]);
-    const { first, count } = some;
-    const key = this.#key(tensor);
-    const result = emptyMatrix(allocate, tensor, this.dtype, hiddenSize, count);
-    const [stride, whole] = [pad4(count), pad4(vocabSize)];
-    for (let row = 0; row < hiddenSize; row++) {
-      const counter = (row * whole + first) / 2;
-      this.#fill(result, row * stride, (count + 1) & ~1, key, deviation, counter);
-      result.data.fill(0, row * stride + count, (row + 1) * stride);
-    }
-    return result;
+    const { first, count } = some ?? { first: 0, count: vocabSize };
+    const matrix = emptyMatrix(allocate, tensor, this.dtype, hiddenSize, count);
+    const place = { first, whole: pad4(vocabSize) };
+    this.#fill(matrix, 0, count, this.#key(tensor), deviation, place);
+    clear(matrix, count, pad4(count));
+    return matrix;
   }
 
   #matrix(allocate: Allocate, tensor: string, rows: number, ranges: readonly ColumnRange[]): Matrix {
     const columns = ranges.reduce((sum, range) => sum + range.columns, 0);
-    const stride = pad4(columns);
     const key = this.#key(tensor);
-    const result = emptyMatrix(allocate, tensor, this.dtype, rows, columns);
-    if (ranges.length === 1 && stride === columns) {
-      this.#fill(result, 0, rows * columns, key, ranges[0]!.deviation);
-      return result;
+    const matrix = emptyMatrix(allocate, tensor, this.dtype, rows, columns);
+    const place = { first: 0, whole: pad4(columns) };
+    let start = 0;
+    for (const range of ranges) {
+      // Pairs start at even columns; an odd end spills into the next range, which overwrites it, or the padding.
+      const kept = start % 2 === 1 ? columnOf(matrix, start - 1) : [];
+      this.#fill(matrix, start & ~1, start + range.columns, key, range.deviation, place);
+      for (const [row, value] of kept.entries()) matrix.data[elementPlace(matrix, row, start - 1)] = value;
+      start += range.columns;
     }
-    for (let row = 0; row < rows; row++) {
-      let start = row * stride;
-      for (const range of ranges) {
-        // Pairs start at even elements; an odd end spills into the next range, which overwrites it, or the padding.
-        const first = start & ~1;
-        const end = start + range.columns;
-        const kept = first < start ? result.data[first]! : null;
-        this.#fill(result, first, (end - first + 1) & ~1, key, range.deviation);
-        if (kept !== null) result.data[first] = kept;
-        start = end;
-      }
-      result.data.fill(0, row * stride + columns, (row + 1) * stride);
-    }
-    return result;
+    clear(matrix, columns, pad4(columns));
+    return matrix;
   }
 
   /**
-   * Elements start .. start + count, both even; an element's value depends alone on its pair's place in the whole matrix,
-   * which is `counter` for the first.
+   * Columns from .. end, the first even: an element's value depends alone on its pair's place in the whole matrix, whose
+   * rows are `whole` columns wide and in which this one's first column is `first`.
    */
   #fill(
     matrix: Matrix,
-    start: number,
-    count: number,
+    from: number,
+    end: number,
     key: number,
     deviation: number,
-    counter = start / 2,
+    { first, whole }: { first: number; whole: number },
   ): void {
-    if (matrix.dtype === 'f16') {
-      fillHalf(matrix.data, start, count, counter, key, this.#halfTable(deviation));
-    } else {
-      fillFloat(matrix.data, start, count, counter, key, this.#floatTable(deviation));
+    const { rows, data } = matrix;
+    const halves =
+      matrix.dtype === 'f16' ? new Uint32Array(data.buffer, data.byteOffset, data.length / 2) : null;
+    for (const part of panelParts(matrix, from, (end - from + 1) & ~1)) {
+      const block: Block = {
+        rows,
+        pairs: part.count / 2,
+        at: part.at / 2,
+        stride: part.stride / 2,
+        counter: (first + part.first) / 2,
+        whole: whole / 2,
+      };
+      if (halves) fillHalf(halves, block, key, this.#halfTable(deviation));
+      else fillFloat(data as Float32Array, block, key, this.#floatTable(deviation));
     }
   }
+}
+
+const columnOf = (matrix: Matrix, column: number): number[] =>
+  Array.from({ length: matrix.rows }, (_, row) => matrix.data[elementPlace(matrix, row, column)]!);
+
+/** Zeros in columns from .. end. */
+function clear(matrix: Matrix, from: number, end: number): void {
+  for (let column = from; column < end; column++)
+    for (let row = 0; row < matrix.rows; row++) matrix.data[elementPlace(matrix, row, column)] = 0;
 }

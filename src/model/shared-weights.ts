@@ -202,14 +202,10 @@ export class SharedWeights implements ModelWeights {
         continue;
       }
       const columns = some?.count ?? field.columns;
-      const [from, to] = [pad4(field.columns), pad4(columns)];
-      const data = allocate(name, dtype, pad4(rows) * to);
-      if (from === to) data.set(shared);
-      else {
-        const first = some?.first ?? 0;
-        for (let row = 0; row < rows; row++)
-          data.set(shared.subarray(row * from + first, row * from + first + to), row * to);
-      }
+      const data = allocate(name, dtype, pad4(rows) * pad4(columns));
+      // Whole panels lie together.
+      const first = (some?.first ?? 0) * pad4(rows);
+      data.set(shared.subarray(first, first + data.length));
       copied[name] = { dtype, rows, columns, data } as Matrix;
     }
     return copied;

@@ -1,12 +1,12 @@
 /** From the elements of a stored tensor to a matrix as the kernels read it: converted, checked, transposed. */
 import { ModelError } from '../errors.ts';
 import { floatToHalf, halfTable } from './half.ts';
+import { panelParts } from './panels.ts';
 import { bfloatTable, type TensorInfo } from './safetensors.ts';
-import { type Matrix, pad4, type WeightDtype } from './types.ts';
+import type { Matrix, WeightDtype } from './types.ts';
 
-/** A tile while a matrix is transposed: rows of it, and columns, each row of them written in one go. */
+/** Rows of a panel that are transposed in one go. */
 const TILE_ROWS = 32;
-export const TILE = 128;
 /** All ones: infinity or NaN. */
 const HALF_EXPONENT = 0x7c00;
 const LOWEST_EXPONENT = 0x0400;
@@ -112,15 +112,14 @@ function transposeEach(
   count: number,
 ): void {
   const { rows, data } = matrix;
-  const stride = pad4(matrix.columns);
-  for (let tile = 0; tile < count; tile += TILE) {
-    const end = Math.min(tile + TILE, count);
+  for (const part of panelParts(matrix, column, count)) {
+    const first = (part.first - column) * rows;
     for (let band = 0; band < rows; band += TILE_ROWS) {
       const bandEnd = Math.min(band + TILE_ROWS, rows);
       for (let row = band; row < bandEnd; row++) {
-        const at = row * stride + column;
-        let from = tile * rows + row;
-        for (let n = tile; n < end; n++) {
+        const at = part.at + row * part.stride;
+        let from = first + row;
+        for (let n = 0; n < part.count; n++) {
           data[at + n] = source[from]!;
           from += rows;
         }
@@ -130,24 +129,20 @@ function transposeEach(
 }
 
 /** Of halves, with even rows, column and count, four at once: two of two rows are two of two columns. */
-function transposePairs(
-  { rows, columns, data }: Matrix,
-  column: number,
-  source: Uint16Array,
-  count: number,
-): void {
+function transposePairs(matrix: Matrix, column: number, source: Uint16Array, count: number): void {
+  const { rows, data } = matrix;
   const pairs = new Uint32Array(source.buffer, source.byteOffset, source.length / 2);
   const out = new Uint32Array(data.buffer, data.byteOffset, data.length / 2);
-  const stride = pad4(columns) / 2;
   const length = rows / 2;
-  for (let tile = 0; tile < count; tile += TILE) {
-    const end = Math.min(tile + TILE, count);
+  for (const part of panelParts(matrix, column, count)) {
+    const stride = part.stride / 2;
+    const first = (part.first - column) * length;
     for (let band = 0; band < length; band += TILE_ROWS / 2) {
       const bandEnd = Math.min(band + TILE_ROWS / 2, length);
       for (let row = band; row < bandEnd; row++) {
-        let at = 2 * row * stride + (column + tile) / 2;
-        let from = tile * length + row;
-        for (let n = tile; n < end; n += 2) {
+        let at = part.at / 2 + 2 * row * stride;
+        let from = first + row;
+        for (let n = 0; n < part.count; n += 2) {
           const even = pairs[from]!;
           const odd = pairs[from + length]!;
           out[at] = (even & 0xffff) | (odd << 16);

@@ -61,8 +61,8 @@ export interface Architecture extends Rope {
 export type WeightDtype = 'f16' | 'f32';
 
 /**
- * A weight matrix [rows = inputs][columns = outputs], row-major, i.e. the transpose of a Hugging Face Linear.
- * Rows and columns are both zero-padded to a multiple of 4: `data` has pad4(rows) * pad4(columns) elements.
+ * A weight matrix [rows = inputs][columns = outputs], i.e. the transpose of a Hugging Face Linear, in panels of columns
+ * (panels.ts). Rows and columns are both zero-padded to a multiple of 4: `data` has pad4(rows) * pad4(columns) elements.
  * f16 elements are IEEE half floats in a Uint16Array.
  */
 export type Matrix =
@@ -98,7 +98,7 @@ export type Allocate = (name: string, dtype: WeightDtype, elements: number) => U
 export const inMemory: Allocate = (_, dtype, elements) =>
   dtype === 'f16' ? new Uint16Array(elements) : new Float32Array(elements);
 
-/** Columns [first, first + count) of a matrix; `first` is a multiple of 4. */
+/** Whole panels of a matrix: columns [first, first + count). */
 export interface Columns {
   first: number;
   count: number;

@@ -2,6 +2,7 @@
 import { AdapterError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import { type MatrixShape, matricesOf } from './matrices.ts';
+import { PANEL_COLUMNS } from './panels.ts';
 import { type Architecture, type Columns, pad4, type WeightDtype } from './types.ts';
 
 /** Bytes of all weights on the device, and of the largest in one buffer. */
@@ -15,13 +16,11 @@ export interface WeightSizes {
  * The same everywhere, so that a model is laid out alike on all of them.
  */
 export const PIECE_BYTES = 2 ** 27;
-/** A piece has a multiple of so many columns: every form of the matrix kernel serves it, and its bytes need no padding. */
-const PIECE_COLUMNS = 8;
 
 const elementBytes = (dtype: WeightDtype): number => (dtype === 'f16' ? 2 : 4);
 const bufferBytes = (bytes: number): number => Math.max(16, (bytes + 15) & ~15);
 
-/** The columns of each piece of the embedding, [hidden][vocab], and of the LM head: a single one where it fits. */
+/** The columns of each piece of the embedding, [hidden][vocab], and of the LM head: a single one where it fits, else whole panels. */
 export function vocabularyPieces(
   { hiddenSize, vocabSize }: Architecture,
   dtype: WeightDtype,
@@ -29,9 +28,9 @@ export function vocabularyPieces(
 ): Columns[] {
   const columnBytes = elementBytes(dtype) * pad4(hiddenSize);
   if (columnBytes * pad4(vocabSize) <= pieceBytes) return [{ first: 0, count: vocabSize }];
-  const fit = Math.max(1, Math.floor(pieceBytes / columnBytes / PIECE_COLUMNS)) * PIECE_COLUMNS;
+  const fit = Math.max(1, Math.floor(pieceBytes / columnBytes / PANEL_COLUMNS)) * PANEL_COLUMNS;
   const pieces = Math.ceil(vocabSize / fit);
-  const each = Math.ceil(vocabSize / pieces / PIECE_COLUMNS) * PIECE_COLUMNS;
+  const each = Math.ceil(vocabSize / pieces / PANEL_COLUMNS) * PANEL_COLUMNS;
   return Array.from({ length: Math.ceil(vocabSize / each) }, (_, i) => ({
     first: i * each,
     count: Math.min(each, vocabSize - i * each),
@@ -56,6 +55,15 @@ export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
   const heads = a.tieWordEmbeddings ? 1 : 2;
   const embedding = pieces.reduce((sum, bytes) => sum + bytes, 0);
   return { total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer, largest };
+}
+
+/** Of a layer: norms, matrices, rope, attention, activation; and of what comes before and after the layers. */
+const LAYER_DISPATCHES = 9;
+const OTHER_DISPATCHES = 4;
+
+/** Bytes of weights that a dispatch of a decode step reads, on average. */
+export function weightBytesADispatch(a: Architecture, dtype: WeightDtype): number {
+  return weightSizes(a, dtype).total / (LAYER_DISPATCHES * a.numLayers + OTHER_DISPATCHES);
 }
 
 /** Throws AdapterError when the adapter has no room for the largest matrix. */

@@ -25,8 +25,11 @@ export interface Platform {
   readonly backend: string;
   /** One WGSL file of shaders/, by its path there without extension. */
   readShader(name: string): Promise<string>;
-  /** The GPU entry point; call in the thread that will own the device. Keep the result alive as long as its devices. */
-  createGpu(): Promise<GPU>;
+  /**
+   * The GPU entry point; call in the thread that will own the device. Keep the result alive as long as its devices.
+   * driverThreads: whether a software driver may compute with threads of its own, where engines differ in that.
+   */
+  createGpu(driverThreads?: boolean | null): Promise<GPU>;
   /** In the thread of a device that computes on this machine's processors: waiting for it is not to take one of them. */
   easePolling(): void;
   /** The files of a model that ships with the project ('recall'), or of a directory or URL the user names. */

@@ -179,6 +179,12 @@ export class Recorder {
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
         break;
       }
+      case 'left': {
+        const { engineId, role } = notice;
+        const message = `${engineId} left the fleet`;
+        this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
+        break;
+      }
       case 'engine':
         this.#engine(notice);
     }

@@ -48,7 +48,7 @@ function ownChecks(report: AnyReport): Check[] {
   }
 }
 
-function runChecks({ comparison, runs }: Report): Check[] {
+function runChecks({ comparison, runs, windows }: Report): Check[] {
   const seconds = runs.reduce((sum, { summary }) => sum + summary.wall_ms, 0) / 1000;
   const compiled = runs.reduce((sum, { summary }) => sum + summary.first_use_compilations, 0);
   const place = comparison?.first_disagreement;
@@ -73,8 +73,19 @@ function runChecks({ comparison, runs }: Report): Check[] {
         },
       ]
     : [];
+  const windowsAgree = windows
+    ? [
+        check(
+          'agreement',
+          'windows give what all KV kept gives, bit for bit',
+          windows.logits_identical,
+          `${windows.mode} ran both ways`,
+        ),
+      ]
+    : [];
   return [
     ...agreement,
+    ...windowsAgree,
     check('integrity', COMPILED, compiled === 0, `${compiled} pipelines compiled after the warm-up`),
   ];
 }

@@ -26,7 +26,7 @@ import { keyFigures } from './key-figures.ts';
 import { profileSection } from './profile.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
-import { adapterName, isStreamed, STREAMED, savings, THROTTLED } from './verdict.ts';
+import { adapterName, isStreamed, STREAMED, savings, THROTTLED, windowSavings } from './verdict.ts';
 
 export function runParts(report: Report): DocumentParts {
   const { runs, link } = report;
@@ -78,7 +78,7 @@ function headline(report: Report): string {
 }
 
 function sideBySide(report: Report): Section {
-  const sentence = savings(report);
+  const sentence = [savings(report), windowSavings(report)].filter((one) => one !== null).join(' ');
   const figures = keyFigures(report);
   return {
     title: 'Side by side',

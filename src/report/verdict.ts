@@ -1,5 +1,5 @@
 /** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
-import { formatCount, formatMs, plural } from '../measure/format.ts';
+import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
 
@@ -45,8 +45,33 @@ export function savings(report: Report): string | null {
   );
 }
 
+/** null for a model without windows, or one whose run kept everything. */
+export function windowSavings({ windows }: Pick<Report, 'windows'>): string | null {
+  if (!windows) return null;
+  const { windowed, all_full: full, mode } = windows;
+  const moved = (costs: typeof full) => costs.bytes_p_to_d + costs.bytes_d_to_p;
+  const instead = (with_: number, without: number): string =>
+    with_ === without
+      ? `${formatBytes(with_)} either way`
+      : `${formatBytes(with_)} instead of ${formatBytes(without)} (${Math.round(100 * (1 - with_ / without))}% less)`;
+  const memory = (['prefill', 'decode'] as const)
+    .filter((role) => full.peak_kv_bytes[role] > 0)
+    .map(
+      (role) =>
+        `${role === 'prefill' ? 'P' : 'D'} ${instead(windowed.peak_kv_bytes[role], full.peak_kv_bytes[role])}`,
+    );
+  const bytes = moved(full) > 0 ? `; moved were ${instead(moved(windowed), moved(full))}` : '';
+  const same = windows.logits_identical
+    ? 'the same tokens from the same logits'
+    : 'BUT THE ANSWERS DIFFER, which they must not';
+  return `Sliding windows, ${mode}, against all KV kept (--all-full-kv), run after it: KV in use at most, ${memory.join(', ')}${bytes}; ${same}.`;
+}
+
 export function agreement(report: Report): { agree: boolean; sentence: string } {
-  const { comparison, runs } = report;
+  const { comparison, runs, windows } = report;
+  if (windows && !windows.logits_identical) {
+    return { agree: false, sentence: 'THE WINDOWS CHANGE WHAT IS ANSWERED: see above.' };
+  }
   if (!comparison) {
     const only = runs[0];
     return {

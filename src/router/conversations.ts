@@ -69,6 +69,8 @@ export class ConversationCache {
   #conversations = new Map<string, Conversation>();
   /** Of turns under way, remembered or not. */
   readonly #underWay = new Set<Conversation>();
+  /** What is held for these is just changing hands. */
+  readonly #moving = new Map<Conversation, Promise<boolean>>();
   #anonymous = 0;
   readonly #clock: Clock;
 
@@ -138,6 +140,44 @@ export class ConversationCache {
     if (this.#clock.now() < offeredUntilMs(kv) && !kv.holder.ended) return kv;
     release(kv);
     return null;
+  }
+
+  /** Those for whose next turn the engine holds KV. */
+  heldAt(engineId: string): Conversation[] {
+    return [...this.#conversations.values()].filter(({ kv }) => kv?.holder.engineId === engineId);
+  }
+
+  /**
+   * Has what is held for the conversation taken over by another holder. Turns of it should wait for the outcome (moving).
+   * False: nobody holds anything for it any more; `take` saw to the first holder either way.
+   */
+  move(
+    conversation: Conversation,
+    take: (held: HeldForNextTurn) => Promise<HeldForNextTurn | null>,
+  ): Promise<boolean> {
+    const moving = this.#taken(conversation, take).finally(() => this.#moving.delete(conversation));
+    this.#moving.set(conversation, moving);
+    return moving;
+  }
+
+  /** Resolves when what is held for it has changed hands; null: it is not just doing so. */
+  moving(conversation: Conversation): Promise<unknown> | null {
+    return this.#moving.get(conversation.follows ?? conversation) ?? null;
+  }
+
+  async #taken(
+    conversation: Conversation,
+    take: (held: HeldForNextTurn) => Promise<HeldForNextTurn | null>,
+  ): Promise<boolean> {
+    const { kv: held } = conversation;
+    if (!held) return false;
+    conversation.kv = null;
+    const taken = await take(held);
+    if (!taken) return false;
+    // It was forgotten meanwhile, or a turn that was under way left something newer.
+    if (conversation.kv || this.#conversations.get(conversation.id) !== conversation) release(taken);
+    else conversation.kv = taken;
+    return true;
   }
 
   /** A turn ended well; `historyIds`: prompt and answer, null when no ids stand for the answer's text exactly. */

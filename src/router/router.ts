@@ -6,13 +6,14 @@ import { type Conversation, type ConversationCache, release } from './conversati
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
-import { planAgain, type TurnPlan } from './plan.ts';
+import { enginesOf, planAgain, type TurnPlan } from './plan.ts';
 import { type PlannerDeps, planned } from './planned.ts';
 import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
 import type { TurnWatch } from './turn-watch.ts';
+import { TurnsAt } from './turns-at.ts';
 import { type Turn, turnOutputs, type Way } from './ways.ts';
 
 /** The router accepted a turn. */
@@ -40,12 +41,15 @@ export interface RouterDeps extends PlannerDeps {
   conversations: ConversationCache;
   onTurn: (notice: TurnNotice) => void;
   onRequest: (notice: RequestNotice) => void;
+  /** A turn ended well. */
+  onTurnEnd?: (result: TurnResult) => void;
   /** An id that nobody can guess, for what is called so here. */
   newId: (name: string) => string;
   spans: TurnSpans;
 }
 
 export class Router {
+  readonly turnsAt = new TurnsAt();
   readonly #deps: RouterDeps;
   #accepted = 0;
 
@@ -75,8 +79,9 @@ export class Router {
     do {
       historyIds = conversation.historyIds;
       promptTokenIds = await prompts.build(request, conversation);
+      await conversations.moving(conversation);
       // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
-    } while (conversation.historyIds !== historyIds);
+    } while (conversation.historyIds !== historyIds || conversations.moving(conversation));
     // What is held stays for a turn that somebody waits for.
     request.signal?.throwIfAborted();
     request.onPrompt?.(promptTokenIds);
@@ -89,7 +94,9 @@ export class Router {
     const turn = conversation.turns + 1;
     const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
-    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed });
+    const onWay = request.onWay ?? (() => {});
+    const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onWay };
+    const served = new ServedTurn(facts);
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
     const stopping = new AbortController();
     const asked: Omit<Turn, 'requestIds'> = {
@@ -102,10 +109,12 @@ export class Router {
       signal: request.signal ?? null,
       stopped: stopping.signal,
     };
+    const leaveHolder = this.turnsAt.enter(offered ? [offered.holder.engineId] : []);
     let given = offered === null;
     const give = (): void => {
       if (!given) release(offered!);
       given = true;
+      leaveHolder();
     };
     const outputs = request.failover
       ? this.#withFailover(served, asked, plan, watch, give)
@@ -140,7 +149,7 @@ export class Router {
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const { views } = this.#deps.routing();
+      const { views } = this.#deps.routing(null);
       const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
       if (!other) return null;
       alone.add(other.engineId);
@@ -168,12 +177,18 @@ export class Router {
       decode: newId(`${turnId}${attempt}-d`),
     };
     served.goes(way);
+    served.facts.onWay?.(engineIdsOf(plan));
     if (way.way === 'alone') this.#owns(turnId, requestIds, 'prefill', way.engine);
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
-    for await (const item of turnOutputs(way, { ...asked, requestIds })) {
-      served.hear(item);
-      watch.heard(item);
-      if (item.answers) yield item;
+    const leave = this.turnsAt.enter(enginesOf(plan));
+    try {
+      for await (const item of turnOutputs(way, { ...asked, requestIds })) {
+        served.hear(item);
+        watch.heard(item);
+        if (item.answers) yield item;
+      }
+    } finally {
+      leave();
     }
   }
 
@@ -219,6 +234,13 @@ export class Router {
     });
     const result = served.result(end.reason, this.#deps.settings().throttled);
     for (const span of served.ownSpans()) this.#deps.spans.tell(span);
-    return { ...result, stopReason: end.stopReason };
+    const ended = { ...result, stopReason: end.stopReason };
+    this.#deps.onTurnEnd?.(ended);
+    return ended;
   }
 }
+
+const engineIdsOf = (plan: TurnPlan) =>
+  plan.way === 'alone'
+    ? { prefill: null, decode: plan.engineId }
+    : { prefill: plan.prefill, decode: plan.decode };

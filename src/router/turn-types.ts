@@ -39,6 +39,10 @@ export interface GenerateRequest {
   onPrompt?: (promptTokenIds: readonly number[]) => void;
   /** Gives the last token alone, with the turn's result. */
   onlyEnd?: boolean;
+  /** Routed by this policy or mix in place of the one in force; null or left out: by that one. */
+  routing?: string | null;
+  /** Told who serves it, each time that it goes another way; `prefill` null: one engine does both. */
+  onWay?: (way: { prefill: string | null; decode: string }) => void;
   /** Ends the turn at its engines at once. */
   signal?: AbortSignal;
 }

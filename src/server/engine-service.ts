@@ -1,12 +1,12 @@
 /** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
 import { z } from 'zod';
 import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
-import { InternalError } from '../errors.ts';
+import { EngineDeadError, InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { readAnswer } from '../router/answer.ts';
 import { requestOutputs } from '../router/ways.ts';
-import { HttpError } from './http-error.ts';
+import { comeBack, HttpError } from './http-error.ts';
 import { atPeer, checkKvParams } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
@@ -27,28 +27,29 @@ export class OneEngineService implements EngineService {
   readonly text: TextTools;
   readonly maxNumSeqs: number;
   readonly #cluster: EngineCluster;
-  readonly #seat: number;
   readonly #hosts: readonly string[];
 
-  /** `seat`: its place among the cluster's engines; `hosts`: names of this machine, beside loopback's. */
+  /** `name`: of its seat; `hosts`: names of this machine, beside loopback's. */
   constructor(
     cluster: EngineCluster,
-    seat: number,
+    name: string,
     model: ServedModel,
     text: TextTools,
     hosts: readonly string[],
   ) {
     this.#hosts = hosts;
     this.#cluster = cluster;
-    this.#seat = seat;
     this.model = model;
     this.text = text;
-    this.name = cluster.engines[seat]!.engineId;
+    this.name = name;
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
   engine(): ThreadEngine {
-    return this.#cluster.engines[this.#seat]!;
+    const engine = this.#cluster.engines.find(({ name }) => name === this.name);
+    // Its port closes; a client may still have come in by it.
+    if (!engine) throw new EngineDeadError(`engine ${this.name} has left the fleet: ask another`);
+    return engine;
   }
 
   async resetPrefixCache(): Promise<boolean> {
@@ -56,6 +57,7 @@ export class OneEngineService implements EngineService {
   }
 
   unhealthy(): string | null {
+    if (this.#cluster.members.isLeaving(this.engine())) return `engine ${this.name} is leaving the fleet`;
     return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
   }
 
@@ -83,6 +85,9 @@ export class OneEngineService implements EngineService {
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
     const engine = this.engine();
+    // The second half of a turn under way has nowhere else to go.
+    if (this.#cluster.members.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
+      throw comeBack(`engine ${this.name} is leaving the fleet: ask another`);
     const { requestId, sampling, cacheSalt, signal } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
       this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });

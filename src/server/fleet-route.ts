@@ -1,37 +1,37 @@
-/** GET /fleet: who is in the fleet, in which state, how loaded, and where each listens. The operator's. */
+/** GET /fleet: who is in the fleet, in which state, how loaded, and where each listens. POST /fleet/scale: how many there are to be. The operator's. */
 import type { Hono } from 'hono';
+import { z } from 'zod';
+import { DRAINS } from '../config/autoscale.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { fleetIn } from '../fleet/options.ts';
-import { jsonResponse } from './json.ts';
+import type { ScaleReport } from '../fleet/scale-report.ts';
+import type { ThreadEngine } from '../fleet/thread-engine.ts';
+import { WAIT_30S } from '../router/scaling/drain.ts';
+import type { EnginePorts } from './engine-ports.ts';
+import { HttpError } from './http-error.ts';
+import { bodyOf, jsonResponse } from './json.ts';
+import type { ScalingLog } from './scaling-log.ts';
 
-/** `urls`: of engines, in the order of their seats. */
-export function mountFleet(app: Hono, cluster: EngineCluster, urls: readonly string[]): void {
+const engines = () => z.number({ error: 'a whole number of engines' }).int('a whole number of engines');
+
+const scaleBody = z.strictObject({
+  prefill: engines().optional(),
+  decode: engines().optional(),
+  roleset: z.string({ error: "a roleset's name" }).optional(),
+  drain: z.enum(DRAINS, { error: `one of ${DRAINS.join(', ')}` }).optional(),
+  drain_timeout: z.number({ error: 'seconds, 0 or more' }).min(0, 'seconds, 0 or more').optional(),
+});
+
+export function mountFleet(
+  app: Hono,
+  cluster: EngineCluster,
+  ports: EnginePorts,
+  scalings: ScalingLog,
+): void {
   app.get('/fleet', async () => {
-    const { seats, rolesets, links } = fleetIn(cluster.settings);
+    const { rolesets, links } = fleetIn(cluster.settings);
     const { placement = 'pooled', link, mode } = cluster.settings;
-    const engines = await Promise.all(
-      cluster.engines.map(async (engine, i) => {
-        const stats = engine.ended ? null : await engine.inspection.stats().catch(() => null);
-        const { role, combined, roleset, engineId, ended, load } = engine;
-        return {
-          name: seats[i]!.name,
-          engine_id: engineId,
-          role: combined ? 'both' : role,
-          roleset,
-          url: urls[i] ?? null,
-          state: ended ? 'ended' : 'serving',
-          reason: ended?.message ?? null,
-          load: {
-            requests_in_flight: load.inFlight,
-            requests_running: stats?.running ?? 0,
-            requests_waiting: (stats?.waiting ?? 0) + (stats?.waitingForRemote ?? 0),
-            kv_blocks: stats ? stats.numBlocks - 1 : 0,
-            kv_blocks_used: stats?.usedBlocks ?? 0,
-            held_requests: stats?.heldRequests ?? 0,
-          },
-        };
-      }),
-    );
+    const engines = await Promise.all(cluster.engines.map((engine) => engineRow(cluster, engine, ports)));
     return jsonResponse({
       mode,
       mode_of_fleet: placement,
@@ -49,6 +49,73 @@ export function mountFleet(app: Hono, cluster: EngineCluster, urls: readonly str
         };
       }),
       engines,
+      autoscale: scalings.autoscale,
+      events: scalings.events,
     });
   });
+  app.post('/fleet/scale', async (c) => {
+    const asked = scaleBody.safeParse(await bodyOf(c));
+    if (!asked.success) throw wrongBody(asked.error.issues[0]!);
+    const { prefill, decode, roleset, drain, drain_timeout: seconds } = asked.data;
+    const target = {
+      ...(prefill === undefined ? {} : { prefill }),
+      ...(decode === undefined ? {} : { decode }),
+      ...(roleset === undefined ? {} : { roleset }),
+    };
+    const usual = cluster.settings.drain ?? WAIT_30S;
+    const rule = {
+      drain: drain ?? usual.drain,
+      holdsMs: seconds === undefined ? usual.holdsMs : 1000 * seconds,
+    };
+    const report = await cluster.scale(target, rule);
+    await ports.settled();
+    return jsonResponse(scaleJson(report, ports.urls));
+  });
+}
+
+async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts) {
+  const stats = engine.ended ? null : await engine.inspection.stats().catch(() => null);
+  const { name, role, combined, roleset, engineId, ended, load, startMs } = engine;
+  return {
+    name,
+    engine_id: engineId,
+    role: combined ? 'both' : role,
+    roleset,
+    url: ports.urls[name] ?? null,
+    state: cluster.members.isLeaving(engine) ? 'leaving' : ended ? 'ended' : 'serving',
+    reason: ended?.message ?? null,
+    start_ms: Math.round(startMs),
+    load: {
+      requests_in_flight: load.inFlight,
+      requests_running: stats?.running ?? 0,
+      requests_waiting: (stats?.waiting ?? 0) + (stats?.waitingForRemote ?? 0),
+      kv_blocks: stats ? stats.numBlocks - 1 : 0,
+      kv_blocks_used: stats?.usedBlocks ?? 0,
+      held_requests: stats?.heldRequests ?? 0,
+    },
+  };
+}
+
+function scaleJson({ joined, left }: ScaleReport, urls: Readonly<Record<string, string>>) {
+  return {
+    joined: joined.map(({ name, engineId, role, startMs, loadMs, compileMs }) => ({
+      ...{ name, engine_id: engineId, role, url: urls[name] ?? null },
+      ...{ start_ms: Math.round(startMs), load_ms: Math.round(loadMs), compile_ms: Math.round(compileMs) },
+    })),
+    left: left.map(({ name, engineId, role, ms, migrated, lost }) => ({
+      ...{ name, engine_id: engineId, role, drain_ms: Math.round(ms), migrated, lost },
+    })),
+  };
+}
+
+function wrongBody({ code, path, message, ...issue }: z.core.$ZodIssue): HttpError {
+  const known = Object.keys(scaleBody.shape).join(', ');
+  if (code === 'unrecognized_keys') {
+    const [unknown] = (issue as { keys: string[] }).keys;
+    return new HttpError(400, `there is no field ${unknown}: wanted some of ${known}`, unknown);
+  }
+  const field = path.join('.');
+  if (field === '')
+    return new HttpError(400, 'the body is no object: wanted {"prefill": 2, "decode": 2}', null);
+  return new HttpError(400, `${field} is wrong: wanted ${message}`, field);
 }

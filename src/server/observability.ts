@@ -2,6 +2,8 @@
 import type { Context, Hono } from 'hono';
 import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
+import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
+import type { EngineRole } from '../router/engine-client.ts';
 import { EngineMetrics } from './engine-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
 import { mountKvEvents } from './kv-events-route.ts';
@@ -29,9 +31,9 @@ export function observeEngine(
   let { engineId } = service.engine();
   const metrics = new EngineMetrics({
     modelName: service.model.names[0]!,
-    engineIndex: indexOf(engineId),
+    engineIndex: indexOf(service.name),
     maxModelLen: service.model.maxModelLen,
-    cacheConfig: cacheConfig(cluster.settings, engineId),
+    cacheConfig: cacheConfig(cluster.settings, service.name),
   });
   const log = new KvEventLog();
   const stops = [
@@ -69,17 +71,27 @@ export function observeEngine(
   };
 }
 
-export function observeRouter(service: RouterService): Observability {
+export function observeRouter(
+  service: RouterService,
+): Observability & { decided(decision: AutoscaleDecision): void } {
+  const { cluster } = service;
   const metrics = new RouterMetrics(service.model.names[0]!);
+  const stop = cluster.onNotice((notice) => metrics.fleet.hear(notice));
+  const count = (role: EngineRole): number =>
+    cluster.info.engines.filter((engine) => engine.role === role).length;
   return {
     observer: metrics,
+    decided: (decision) => metrics.fleet.decided(decision),
     mountMetrics(app, isOperator) {
-      app.get('/metrics', (c) => exposition(c, metrics, isOperator(c)));
+      app.get('/metrics', (c) => {
+        metrics.fleet.setEngines(count('prefill'), count('decode'));
+        return exposition(c, metrics, isOperator(c));
+      });
     },
     mountDetails(app) {
       mountKvQuery(app, service);
     },
-    close() {},
+    close: stop,
   };
 }
 

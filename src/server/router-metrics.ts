@@ -6,16 +6,20 @@ import {
   PROMPT_SOURCES,
   TTFT_BUCKETS,
 } from './engine-metric-names.ts';
+import { FleetMetrics } from './fleet-metrics.ts';
 import { MetricKit } from './metric-kit.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
 
 export class RouterMetrics implements RequestObserver {
   readonly #kit: MetricKit;
   readonly #m: ReturnType<typeof define>;
+  /** What was decided, and who came and went. */
+  readonly fleet: FleetMetrics;
 
   constructor(modelName: string) {
     this.#kit = new MetricKit({ model_name: modelName });
     this.#m = define(this.#kit);
+    this.fleet = new FleetMetrics(this.#kit);
   }
 
   get contentType(): string {

@@ -1,25 +1,29 @@
 /** Each engine and the router on ports of their own, and an operator's beside them, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Worker } from 'node:worker_threads';
-import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
+import { startAutoscaler } from '../fleet/autoscaled.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { droppedNote } from '../fleet/dropped-note.ts';
+import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
+import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { EngineRole } from '../router/engine-client.ts';
+import type { TurnResult } from '../router/turn-types.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 import { Admission } from './admission.ts';
 import { createApp } from './app.ts';
 import { ownNames } from './door.ts';
+import { EnginePorts } from './engine-ports.ts';
 import { OneEngineService } from './engine-service.ts';
 import { mountFleet } from './fleet-route.ts';
 import { keepAlive } from './keep-alive.ts';
+import { closePorts, FAREWELL_MS, listenOn, type OpenPort, urlOf } from './listening.ts';
 import type { ServerLog } from './log.ts';
 import { type Observability, observeEngine, observeRouter } from './observability.ts';
 import { adminApp, isOperator, mountOnClientPort, type Observed } from './operator.ts';
-import { cannotListen, enginePorts, type Ports } from './ports.ts';
+import type { Ports } from './ports.ts';
 import { ClusterService } from './router-service.ts';
+import { ScalingLog } from './scaling-log.ts';
 import type { PortService } from './service.ts';
 import { TextThread } from './text-thread.ts';
 import { textTools } from './text-tools.ts';
@@ -37,6 +41,12 @@ export interface ServerOptions extends AccessOptions {
   defaults: Partial<SamplingParams>;
   version: string;
   log: ServerLog;
+  /** Who decides how many engines there are; absent or null: whoever asks for a number. */
+  autoscale?: AutoscaleChoice | null;
+  /** Told of each decision, for people. */
+  onDecision?: (
+    told: { kind: 'scaling'; decision: AutoscaleDecision } | { kind: 'routing'; result: TurnResult },
+  ) => void;
 }
 
 export interface RunningServer {
@@ -66,17 +76,15 @@ export async function startServer(
   const text = textTools(cluster.text, (long, signal) => longTexts.encode(long, signal));
   const namesOf = (host: string) => [...ownNames(host), ...options.allowedHosts];
   const hosts = namesOf(options.host);
-  const engines = cluster.engines.map((_, seat) => new OneEngineService(cluster, seat, served, text, hosts));
   const router = new ClusterService(cluster, served, text);
   const created = Math.floor(Date.now() / 1000);
-  const opened: OpenPort[] = [];
-  const observed: Observed[] = [];
+  const opened = new Set<OpenPort>();
+  const observed = new Set<Observed>();
   let local = false;
-  const open = async (service: PortService, observability: Observability, port: number): Promise<string> => {
+  const open = async (service: PortService, observability: Observability, port: number) => {
     const { adminKey, adminOnClientPorts } = options;
     const rule = { adminKey, local };
     const seen = { service, observability };
-    observed.push(seen);
     const mount = (app: Hono): void => {
       observability.mountMetrics(app, isOperator(rule));
       if (adminOnClientPorts) mountOnClientPort(app, seen, rule);
@@ -85,100 +93,101 @@ export async function startServer(
     const { observer } = observability;
     const app = createApp(service, { ...options, observer, mount, created, admission, hosts });
     const server = await listenOn(app, options.host, port);
-    opened.push({ server, admission });
-    return urlOf(options.host, server);
+    const opening = { server, admission };
+    opened.add(opening);
+    observed.add(seen);
+    admin.renew();
+    return {
+      url: urlOf(options.host, server),
+      async close(): Promise<void> {
+        opened.delete(opening);
+        observed.delete(seen);
+        admin.renew();
+        observability.close();
+        await closePorts([opening], FAREWELL_MS);
+      },
+    };
   };
-  const openAdmin = async (engineUrls: readonly string[]): Promise<string> => {
-    const app = adminApp(observed, { ...options, hosts: namesOf(options.adminHost) });
-    mountFleet(app, cluster, engineUrls);
-    const server = await listenOn(app, options.adminHost, options.ports.admin);
-    opened.push({ server, admission: null });
+  const openEngine = (name: string, port: number) => {
+    const service = new OneEngineService(cluster, name, served, text, hosts);
+    const observability = observeEngine(service, cluster);
+    return open(service, observability, port).catch((error: unknown) => {
+      observability.close();
+      throw error;
+    });
+  };
+  const admin = adminPort(() => {
+    const app = adminApp([...observed], { ...options, hosts: namesOf(options.adminHost) });
+    if (engines) mountFleet(app, cluster, engines, scalings);
+    return app;
+  });
+  const openAdmin = async (): Promise<string> => {
+    const server = await listenOn(admin, options.adminHost, options.ports.admin);
+    opened.add({ server, admission: null });
     return urlOf(options.adminHost, server);
   };
+  let engines: EnginePorts | null = null;
+  let stopScaling = () => {};
+  const scalings = new ScalingLog(cluster, options.autoscale ?? null, options.log);
   const revival = keepAlive(cluster, options.log);
   cluster.onNotice((notice) => {
+    if (notice.kind === 'turn ended') options.onDecision?.({ kind: 'routing', result: notice.result });
     if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
       options.log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
   });
   const end = async (graceMs: number) => {
+    stopScaling();
+    engines?.close();
+    await engines?.settled();
     for (const { observability } of observed) observability.close();
-    await closePorts(opened, graceMs);
+    await closePorts([...opened], graceMs);
     await revival.stop();
     await longTexts.close();
     await cluster.close();
   };
   try {
     ({ local } = await checkAccess(options));
-    const ports = enginePorts(
-      cluster.engines.map(({ engineId: name, role }) => ({ name, role })),
-      options.ports,
-    );
-    const opening: string[] = [];
-    for (const [i, service] of engines.entries())
-      opening.push(await open(service, observeEngine(service, cluster), ports[i]!));
+    const ports = await EnginePorts.start(cluster, openEngine, options.ports, options.log);
+    engines = ports;
+    const { urls: ofEngines } = ports;
     const first = (role: EngineRole): string =>
-      opening[cluster.engines.findIndex((engine) => engine.role === role)] ?? opening[0]!;
+      ofEngines[cluster.engines.find((engine) => engine.role === role)?.name ?? ''] ??
+      Object.values(ofEngines)[0]!;
+    const observability = observeRouter(router);
+    const { url: routerUrl } = await open(router, observability, options.ports.router);
     const urls = {
       prefill: first('prefill'),
       decode: first('decode'),
-      router: await open(router, observeRouter(router), options.ports.router),
-      admin: await openAdmin(opening),
+      router: routerUrl,
+      admin: await openAdmin(),
     };
-    const engineUrls = Object.fromEntries(engines.map(({ name }, i) => [name, opening[i]!]));
-    return { urls, engineUrls, modelName: served.names[0]!, stop: end };
+    if (options.autoscale)
+      stopScaling = startAutoscaler(cluster, options.autoscale, {
+        decided(decision, acts) {
+          scalings.decided(decision, acts);
+          observability.decided(decision);
+          options.onDecision?.({ kind: 'scaling', decision });
+        },
+        failed: (message) => scalings.failed(message),
+      });
+    return { urls, engineUrls: ofEngines, modelName: served.names[0]!, stop: end };
   } catch (error) {
     await end(0);
     throw error;
   }
 }
 
-interface OpenPort {
-  server: Server;
-  /** null: its requests are no client's, and nobody waits for them. */
-  admission: Admission | null;
-}
-
-function urlOf(host: string, server: Server): string {
-  const { port } = server.address() as AddressInfo;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
-/** Node's 5 s would end connections that a busy client is just about to use again. */
-const KEEP_ALIVE_MS = 75_000;
-
-function listenOn(app: Hono, host: string, port: number): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
-    server.keepAliveTimeout = KEEP_ALIVE_MS;
-    server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
-    server.once('listening', () => resolve(server));
-  });
-}
-
-/** How long ended requests have to tell their clients. */
-const FAREWELL_MS = 1000;
-
-async function closePorts(ports: readonly OpenPort[], graceMs: number): Promise<void> {
-  for (const { server } of ports) {
-    server.close();
-    server.closeIdleConnections();
-  }
-  const idle = Promise.all(ports.map(({ admission }) => admission?.close()));
-  if (!(await within(idle, graceMs))) {
-    for (const { admission } of ports) admission?.abortAll();
-    await within(idle, FAREWELL_MS);
-  }
-  // What was said last must leave before its connection does.
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  for (const { server } of ports) server.closeAllConnections();
-}
-
-async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms);
-  });
-  const done = await Promise.race([work.then(() => true), late]);
-  clearTimeout(timer);
-  return done;
+/** An app that is made anew when what it shows has changed: routes of one that has answered are fixed. */
+function adminPort(make: () => Hono) {
+  let app: Hono | null = null;
+  const fetch: Hono['fetch'] = (...args) => {
+    app ??= make();
+    return app.fetch(...args);
+  };
+  return {
+    fetch,
+    renew(): void {
+      app = null;
+    },
+  };
 }

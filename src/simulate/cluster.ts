@@ -5,7 +5,8 @@
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { InternalError, invariant } from '../errors.ts';
-import { type EngineSpec, engineCore, engineSpecs, fleetIn } from '../fleet/options.ts';
+import { engineCore, engineSpecs, fleetIn } from '../fleet/options.ts';
+import type { Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
@@ -177,7 +178,7 @@ export class SimulatedCluster {
     if (this.#settings.check) checkEngines(this.engines);
   }
 
-  #start(seat: EngineSpec): SimulatedEngine {
+  #start(seat: Seat): SimulatedEngine {
     const { options, costs, answers, blockBytes, groups } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
     const core = engineCore(options, seat, seat.name, options.mode);

@@ -12,7 +12,7 @@ import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineRequest, RequestOutput, SampledToken, ScheduledBatch } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
-import type { EngineSpec } from '../fleet/options.ts';
+import type { Seat } from '../fleet/seats.ts';
 import { CacheReport } from '../host/cache-report.ts';
 import { LoadReport } from '../host/load-report.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
@@ -79,7 +79,7 @@ export class SimulatedEngine implements EngineClient {
   /** When it will have something to do by itself. */
   #due: Timer | null = null;
 
-  constructor(config: EngineCoreConfig, seat: EngineSpec, deps: SimulatedEngineDeps) {
+  constructor(config: EngineCoreConfig, seat: Seat, deps: SimulatedEngineDeps) {
     const { engineId, host, port, cache } = config;
     this.#deps = deps;
     this.#config = config;

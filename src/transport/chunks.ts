@@ -1,6 +1,9 @@
 /** Cuts the blocks of a READ into chunks: whole blocks of one group, no more bytes than asked for (at least one block). */
 import type { BlockId } from '../engine/types.ts';
 
+/** As much as is copied at once, unless a block has more. */
+export const DEFAULT_CHUNK_BYTES = 2 ** 20;
+
 export interface ChunkPlan {
   group: number;
   /** Index of the chunk's first block in its group's list. */

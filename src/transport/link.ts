@@ -15,12 +15,6 @@ export interface LinkSpec {
   latencyMs: number;
 }
 
-/** The link to the peer at this port, in place of the engine's. */
-export interface PeerLink {
-  port: number;
-  link: LinkSpec;
-}
-
 /** Nominal line rates, one way, and a small message's one-way latency. */
 export const LINK_PRESETS: Readonly<Record<string, { bytesPerSecond: number; latencyMs: number }>> = {
   /** NVLink 4: 900 GB/s both ways together. */

@@ -5,9 +5,11 @@
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
+import { DEFAULT_CHUNK_BYTES } from './chunks.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
+import { SILENCE_MS } from './deadlines.ts';
 import { HolderHalf } from './holder.ts';
-import type { LinkSpec, PeerLink } from './link.ts';
+import type { LinkSpec } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
 import { Peer } from './peer.ts';
 import { ReaderHalf } from './reader.ts';
@@ -32,12 +34,12 @@ export interface TransportDeps {
   factors?: CompatibilityFactors | null;
   memory: BlockMemory;
   clock: Clock;
+  /** Milliseconds after which a peer that says nothing is asked anew. Default 20 s. */
+  silenceMs?: number;
   handlers?: Partial<TransportHandlers>;
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
   link?: LinkSpec | null;
-  /** To some peers, in place of `link`. */
-  peerLinks?: readonly PeerLink[];
   /** Largest chunk; at least one block is sent. Default 1 MiB. */
   chunkBytes?: number;
   /** Chunks in the slab at once, in each direction of a pair. Default 4. */
@@ -51,8 +53,11 @@ export interface TransportDeps {
 }
 
 export interface PeerTransport extends ServingTransport {
-  /** Takes the port over. An earlier peer at this (host, port) is ended first; the new one shakes hands anew. */
-  addPeer(port: MessagePort, address: RemoteAddress): void;
+  /**
+   * Takes the port over. An earlier peer at this (host, port) is ended first; the new one shakes hands anew. `ownLink`: to
+   * this one, in place of the others'.
+   */
+  addPeer(port: MessagePort, address: RemoteAddress, ownLink?: LinkSpec | null): void;
   /** Ends every transfer with this engine as 'dead' at once. Later reads from it are 'dead' too. */
   peerDied(engineId: string, reason?: string): void;
   /** From the next chunk on; to peers with a link of their own nothing changes. */
@@ -69,7 +74,6 @@ export interface PeerTransport extends ServingTransport {
   slotsInUse(): number;
 }
 
-export const DEFAULT_CHUNK_BYTES = 2 ** 20;
 export const DEFAULT_SLOTS = 4;
 
 /** ConfigError when a number makes no sense or the memory cannot stage one block. */
@@ -129,13 +133,12 @@ class MessagePortTransport implements PeerTransport {
     this.#link = link;
   }
 
-  addPeer(port: MessagePort, address: RemoteAddress): void {
+  addPeer(port: MessagePort, address: RemoteAddress, ownLink: LinkSpec | null = null): void {
     if (this.#closed) {
       port.close();
       return;
     }
     this.#peers.get(keyOf(address))?.end(`engine '${address.engineId}' was connected anew.`);
-    const ownLink = this.#deps.peerLinks?.find((peer) => peer.port === address.port)?.link;
     const peer = new Peer({
       port,
       address,
@@ -242,6 +245,7 @@ class MessagePortTransport implements PeerTransport {
       own: { identity: this.identity, factors: this.#deps.factors ?? null },
       memory: this.#deps.memory,
       clock: this.#deps.clock,
+      silenceMs: this.#deps.silenceMs ?? SILENCE_MS,
       maxChunkBytes: this.#maxChunkBytes,
     };
   }

@@ -47,6 +47,7 @@ export class FakeCluster implements Cluster {
       loadMs: 12,
       compileMs: 345,
       pipelines: 9,
+      driverThreads: true,
     }));
     this.info = {
       adapter: {
@@ -197,6 +198,10 @@ export class FakeCluster implements Cluster {
 
   async revive(): Promise<number> {
     return 0;
+  }
+
+  async scale() {
+    return { joined: [], left: [] };
   }
 
   onWaiting(): () => void {

@@ -107,3 +107,34 @@ test('keys are not exported', async () => {
     expect(world.out() + world.err()).not.toContain('hush');
   }
 });
+
+test('serve: who scales by which rule, within which bounds, and what becomes of who leaves', async () => {
+  const world = fakeWorld({}, { 'scale.json': '{"decode": {"target": 50}}' });
+  const asked = ['--autoscale', 'k8s-hpa', '--autoscale-config', 'scale.json', '--max-decode', '3'];
+  const more = ['--drain', 'migrate', '--drain-timeout', '5s', '--autoscale-interval', '2s'];
+  const ended = main(['serve', '--model', 'nano', ...asked, ...more], world.deps);
+  await expect.poll(() => world.out()).toContain('curl');
+  const { options, server } = world.served[0]!;
+  expect(options.drain).toEqual({ drain: 'migrate', holdsMs: 5000 });
+  expect(server.autoscale).toEqual({
+    ...{ name: 'k8s-hpa', parameters: { decode: { target: 50 } }, intervalMs: 2000 },
+    bounds: { prefill: { min: 1, max: 4 }, decode: { min: 1, max: 3 } },
+  });
+  world.interrupt();
+  expect(await ended).toBe(0);
+});
+
+test.each([
+  [['--autoscale', 'k8s-hpaa'], "--autoscale is 'k8s-hpaa': wanted one of aibrix-apa, aibrix-kpa, k8s-hpa"],
+  [['--autoscale', 'aibrix-apa', '--min-decode', '5'], '--min-decode is 5 and --max-decode is 4'],
+  [['--autoscale', 'dynamo-sla'], '--autoscale dynamo-sla: prefillProfile'],
+  [
+    ['--autoscale', 'aibrix-kpa', '--autoscale-config', '{"decode":{"targte":1}}'],
+    '--autoscale aibrix-kpa, decode: its parameters: Unrecognized key: "targte"',
+  ],
+])('serve refuses %j before anything starts', async (asked, message) => {
+  const world = fakeWorld();
+  expect(await main(['serve', '--model', 'nano', ...asked], world.deps)).toBe(2);
+  expect(world.err().replaceAll('\n', ' ')).toContain(message);
+  expect(world.clusters).toHaveLength(0);
+});

@@ -8,6 +8,81 @@ interface Completion {
   kv_transfer_params: Record<string, unknown> | null;
 }
 
+interface Member {
+  name: string;
+  url: string;
+  start_ms: number;
+}
+
+it('POST /fleet/scale: a port for who joins, none for who left, and no request of the router is lost', async () => {
+  const ports = { prefill: [0], decode: [0], router: 0, admin: 0 };
+  await withServer({}, { ports }, async ({ urls, server, cluster, errors }) => {
+    const scale = (body: object) => post(`${urls.admin}/fleet/scale`, body);
+    const answers: Promise<Response>[] = [];
+    const ask = (i: number) => {
+      const prompt = Array.from({ length: 30 }, (_, k) => 10 + ((7 * i + k) % 300));
+      answers.push(post(`${urls.router}/v1/completions`, { prompt, max_tokens: 12, ignore_eos: true }));
+    };
+    for (let i = 0; i < 6; i++) ask(i);
+    const up = (await (await scale({ prefill: 2, decode: 2 })).json()) as {
+      joined: Member[];
+      left: Member[];
+    };
+    expect(up.joined.map(({ name }) => name)).toEqual(['prefill-1', 'decode-1']);
+    expect(up.left).toEqual([]);
+    const [, joined] = up.joined as [Member, Member];
+    expect(joined.start_ms).toBeGreaterThan(0);
+    expect((await fetch(`${joined.url}/health`)).status).toBe(200);
+    expect((await fetch(`${urls.admin}/decode-1/metrics`)).status).toBe(200);
+    for (let i = 6; i < 12; i++) ask(i);
+    const down = await scale({ prefill: 1, decode: 1, drain: 'migrate', drain_timeout: 5 });
+    const { left } = (await down.json()) as { left: Member[] };
+    expect(left.map(({ name }) => name.split('-')[0])).toEqual(['prefill', 'decode']);
+    for (const answer of await Promise.all(answers)) {
+      expect(answer.status).toBe(200);
+      const { usage } = (await answer.json()) as { usage: { completion_tokens: number } };
+      expect(usage.completion_tokens).toBe(12);
+    }
+    const gone = left.find(({ name }) => name.startsWith('decode'))!;
+    expect((await fetch(`${urls.admin}/${gone.name}/metrics`)).status).toBe(404);
+    const url = gone.name === 'decode-1' ? joined.url : server.engineUrls[gone.name]!;
+    await expect(fetch(`${url}/health`)).rejects.toThrow();
+    const fleet = (await (await fetch(`${urls.admin}/fleet`)).json()) as { engines: Member[] };
+    expect(fleet.engines).toHaveLength(2);
+    // Who comes back under a former name is another one, with metrics of its own.
+    const again = (await (await scale({ decode: 2 })).json()) as {
+      joined: (Member & { engine_id: string })[];
+    };
+    expect(again.joined[0]!.name).toBe(gone.name);
+    expect(again.joined[0]!.engine_id).toBe(`${gone.name}.2`);
+    expect((await fetch(`${urls.admin}/${gone.name}/metrics`)).status).toBe(200);
+    expect(cluster.engines).toHaveLength(3);
+    expect(errors).toEqual([]);
+  });
+});
+
+it('POST /fleet/scale: what cannot be is one sentence', async () => {
+  await withServer({}, { adminKey: 'secret' }, async ({ urls }) => {
+    const headers = { Authorization: 'Bearer secret' };
+    const scale = async (body: unknown) => {
+      const answer = await post(`${urls.admin}/fleet/scale`, body, { headers });
+      const { error } = (await answer.json()) as { error: { message: string } };
+      return `${answer.status} ${error.message}`;
+    };
+    expect(await scale({ prefill: 0 })).toMatch(
+      /^400 prefill is to be 0: without a P nothing is served; give/,
+    );
+    expect(await scale({ decodes: 2 })).toBe(
+      '400 there is no field decodes: wanted some of prefill, decode, roleset, drain, drain_timeout',
+    );
+    expect(await scale({ decode: 1.5 })).toBe('400 decode is wrong: wanted a whole number of engines');
+    expect(await scale([])).toBe('400 the body is no object: wanted {"prefill": 2, "decode": 2}');
+    expect(await scale({ drain: 'quick' })).toBe('400 drain is wrong: wanted one of wait, migrate, drop');
+    expect((await post(`${urls.admin}/fleet/scale`, { decode: 2 })).status).toBe(401);
+    expect((await post(`${urls.router}/fleet/scale`, { decode: 2 }, { headers })).status).toBe(404);
+  });
+});
+
 it('each engine has a port of its own, any P hands over to any D by HTTP, and GET /fleet tells of all', async () => {
   await withServer({ prefill: pool(2), decode: pool(2) }, {}, async ({ urls, server, errors }) => {
     const names = ['prefill-0', 'prefill-1', 'decode-0', 'decode-1'];

@@ -4,6 +4,7 @@ import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { checkMemory, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
+import { linkBetween } from '../../src/fleet/seats.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
 
@@ -60,9 +61,10 @@ test('by a file: rolesets, pools of single engines, links of pairs', () => {
   expect(caches[0]).toMatchObject({ numBlocks: 64, enablePrefixCaching: false });
   expect(caches[1]).toMatchObject({ numBlocks: all.prefill.numBlocks, enablePrefixCaching: true });
   const at = (name: string) =>
-    starts({ fleet: file })
-      .find(({ core }) => core.engineId === name)!
-      .peerLinks.map(({ port, link }) => [port - 5600, link.name]);
+    specs.flatMap((other) => {
+      const link = linkBetween(all.fleet!, name, other.name);
+      return link && other.name !== name ? [[other.index, link.name]] : [];
+    });
   // On n1: prefill-0, prefill-1, decode-0 and decode-1 (ports 0, 1, 3, 4); on n2 the rest.
   expect(at('decode-0').toSorted()).toEqual([
     [0, 'nvlink'],
@@ -197,4 +199,19 @@ test('weights are shared where a copy of them fits beside all, and more than one
   expect(sharedMemory(two, nano, total + byteLength)).not.toBeNull();
   expect(sharedMemory(two, nano, total + byteLength - 1)).toBeNull();
   expect(sharedMemory(ofFile({ rolesets: [{ both: 1 }] }), nano, null)).toBeNull();
+});
+
+test('D goes without driver threads where its model is small and nothing it is compared with prefills on it', () => {
+  const drivers = (settings: object) => starts(settings).map(({ driverThreads }) => driverThreads);
+  const apart = [true, false];
+  expect(drivers({ mode: ['unidirectional', 'bidirectional'] })).toEqual(apart);
+  expect(drivers({ mode: ['bidirectional'], prefill: 2, decode: 2 })).toEqual([true, true, false, false]);
+  expect(drivers({ mode: ['monolithic', 'bidirectional'] })).toEqual([null, null]);
+  expect(drivers({ mode: ['bidirectional', 'decode-local'] })).toEqual([null, null]);
+  expect(drivers({ mode: ['monolithic'], decodeDriverThreads: 'off' })).toEqual(apart);
+  expect(drivers({ mode: ['bidirectional'], decodeDriverThreads: 'on' })).toEqual([null, null]);
+  const config = parseRunConfig({ model: 'nano', mode: ['bidirectional'] });
+  expect(clusterOptions(config, nano, false).decodeDriverThreads).toBe(true);
+  const large = presetArchitecture('smollm2-135m');
+  expect(clusterOptions(config, large, true).decodeDriverThreads).toBe(true);
 });

@@ -37,7 +37,7 @@ beforeEach(async () => {
     }),
   } as Partial<Platform> as Platform;
   const core = { engineId: 'decode-0', host: 'h', port: 1 };
-  const seat = { role: 'decode', roleset: 'all', combined: false } as const;
+  const seat = { name: 'decode-0', role: 'decode', roleset: 'all', combined: false } as const;
   engine = await ThreadEngine.start(platform, { core } as EngineStart, seat, systemClock);
 });
 

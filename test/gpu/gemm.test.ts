@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
+import { PANEL_COLUMNS } from '../../src/model/panels.ts';
 import { openTestDevice } from './adapter.ts';
-import { matmul, maxError, randomValues, store } from './reference.ts';
+import { inPanels, matmul, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
 
 let gpu: GpuDevice;
@@ -51,7 +52,15 @@ function forms(): Form[] {
   return [...portable, ...tiled, ...shuffled, ...wide];
 }
 
-async function multiply(form: Form, dtype: 'f16' | 'f32', m: number, k: number, n: number, useBias: boolean) {
+async function multiply(
+  form: Form,
+  dtype: 'f16' | 'f32',
+  m: number,
+  k: number,
+  n: number,
+  useBias: boolean,
+  panel4 = PANEL_COLUMNS / 4,
+) {
   const a = randomValues(m * k, 1);
   const w = store(randomValues(k * n, 2), dtype);
   const bias = randomValues(n, 3);
@@ -61,7 +70,7 @@ async function multiply(form: Form, dtype: 'f16' | 'f32', m: number, k: number, 
     { ...form.overrides, WEIGHTS_F32: Number(dtype === 'f32') },
     [
       a,
-      w.data,
+      inPanels(w.data, k, n, 4 * panel4),
       bias,
       new Float32Array(m * n),
       packUniform('gemm', {
@@ -71,6 +80,7 @@ async function multiply(form: Form, dtype: 'f16' | 'f32', m: number, k: number, 
         count: 0,
         stride4: n / 4,
         first4: 0,
+        panel4,
       }),
       packUniform('step', { rows: m, logit_rows: 0 }),
     ],
@@ -87,6 +97,7 @@ describe('gemm', () => {
     ['f16', 37, 76, 36, true],
     ['f16', 3, 44, 72, true],
     ['f32', 7, 36, 104, false],
+    ['f16', 9, 20, 232, true],
   ] as const)(
     '%s weights, %i x %i x %i, bias %s: every form, against float64',
     async (dtype, m, k, n, useBias) => {
@@ -98,14 +109,22 @@ describe('gemm', () => {
     },
   );
 
-  it('gives a row the same bits in every form, for any shape', async () => {
+  it('gives a row the same bits in every form, for any shape, however its weights lie', async () => {
     const size = (most: number) => fc.integer({ min: 1, max: most });
-    const shape = fc.tuple(size(70), size(40), size(20), fc.boolean(), fc.constantFrom('f16', 'f32'));
+    const shape = fc.tuple(
+      size(70),
+      size(40),
+      size(20),
+      fc.boolean(),
+      fc.constantFrom('f16', 'f32'),
+      fc.constantFrom(16, 1000),
+    );
     await fc.assert(
-      fc.asyncProperty(shape, async ([m, k4, n8, useBias, dtype]) => {
+      fc.asyncProperty(shape, async ([m, k4, n8, useBias, dtype, panel4]) => {
         const results = await Promise.all(
-          forms().map((form) => multiply(form, dtype as 'f16', m, 4 * k4, 8 * n8, useBias)),
+          forms().map((form) => multiply(form, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, panel4)),
         );
+        results.push(await multiply(forms()[0]!, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, 2 * n8));
         for (const { out } of results) expect(out).toEqual(results[0]!.out);
       }),
       { numRuns: 8 },

@@ -3,6 +3,7 @@ import { EngineDeadError } from '../../src/errors.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
 import { systemClock } from '../../src/platform/clock.ts';
+import { DEFAULT_CHUNK_BYTES } from '../../src/transport/chunks.ts';
 import { openTestDevice } from './adapter.ts';
 
 const blockBytes = 256;
@@ -132,4 +133,13 @@ it('rejects what is pending when the device ends, and everything afterwards', as
   held.release();
   await expect(memory.gather(0, [1])).rejects.toThrow(EngineDeadError);
   await expect(memory.stage(blockBytes)).rejects.toThrow(EngineDeadError);
+});
+
+it('keeps staging buffers of a chunk of a transfer each, or of the whole pool where that is less', async () => {
+  gpu = await openTestDevice();
+  const memoryOf = (numBlocks: number, bytes: number) =>
+    new GpuKvMemory({ gpu, numBlocks, blockBytes: bytes, kvDtype: 'f16', clock: systemClock });
+  expect(memoryOf(64, 2 ** 16).stagingBytes).toBe(8 * DEFAULT_CHUNK_BYTES);
+  expect(memoryOf(4, 2 ** 16).stagingBytes).toBe(8 * 4 * 2 ** 16);
+  expect(memoryOf(4, 2 ** 21).maxStagingBytes).toBe(2 ** 21);
 });

@@ -20,6 +20,22 @@ export function store(
   return { data, values: Float32Array.from(data, halfToFloat) };
 }
 
+/** [k][n], row by row, as panels of so many columns, one after the other; the last has what is left. */
+export function inPanels<T extends Float32Array | Uint16Array>(
+  rows: T,
+  k: number,
+  n: number,
+  panel: number,
+): T {
+  const out = rows.slice() as T;
+  let at = 0;
+  for (let first = 0; first < n; first += panel)
+    for (let row = 0; row < k; row++)
+      for (let column = first; column < Math.min(first + panel, n); column++)
+        out[at++] = rows[row * n + column]!;
+  return out;
+}
+
 /** [m][k] x [k][n] + bias. */
 export function matmul(
   a: ArrayLike<number>,

@@ -4,8 +4,9 @@ import type { GpuDevice } from '../../src/gpu/device.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
 import { halfToFloat } from '../../src/model/half.ts';
 import { ropeThreads } from '../../src/model/kernel-variants.ts';
+import { PANEL_COLUMNS } from '../../src/model/panels.ts';
 import { openTestDevice } from './adapter.ts';
-import { maxError, randomValues, store } from './reference.ts';
+import { inPanels, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
 
 let gpu: GpuDevice;
@@ -18,18 +19,24 @@ const WORKGROUP = 64;
 const step = (rows: number, logit_rows = 0) => packUniform('step', { rows, logit_rows });
 
 it.each(['f16', 'f32'] as const)('embedding reads columns, %s', async (dtype) => {
-  const [hidden, vocab] = [12, 20];
+  const [hidden, vocab] = [12, 92];
   const { data, values } = store(randomValues(hidden * vocab, 1), dtype);
-  const ids = [7, 0, 19, 7];
+  const ids = [7, 0, 91, 64, 63, 7];
   const [x] = await runKernel(
     gpu,
     'embedding',
     { WORKGROUP, WEIGHTS_F32: Number(dtype === 'f32') },
     [
       Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
-      data,
+      inPanels(data, hidden, vocab, PANEL_COLUMNS),
       new Float32Array(ids.length * hidden),
-      packUniform('embedding', { hidden4: hidden / 4, vocab4: vocab / 4, first: 0, scale: 1 }),
+      packUniform('embedding', {
+        hidden4: hidden / 4,
+        vocab4: vocab / 4,
+        first: 0,
+        scale: 1,
+        panel: PANEL_COLUMNS,
+      }),
       step(ids.length),
     ],
     [1, ids.length],
@@ -50,7 +57,13 @@ it('embedding of a piece of the vocabulary, scaled, leaves rows of other pieces 
       Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
       values,
       new Float32Array(ids.length * hidden).fill(7),
-      packUniform('embedding', { hidden4: hidden / 4, vocab4: columns / 4, first, scale }),
+      packUniform('embedding', {
+        hidden4: hidden / 4,
+        vocab4: columns / 4,
+        first,
+        scale,
+        panel: PANEL_COLUMNS,
+      }),
       step(ids.length),
     ],
     [1, ids.length],

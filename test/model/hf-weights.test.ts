@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
 import { loadWeights, memorySource } from '../../src/model/load.ts';
+import { elementPlace } from '../../src/model/panels.ts';
 import { type Matrix, type ModelWeights, pad4, type WeightDtype } from '../../src/model/types.ts';
 import type { FileSource } from '../../src/platform/types.ts';
 import { directory, oddConfig, oddTensors, safetensors, type TestTensors } from './checkpoint.ts';
@@ -12,7 +13,7 @@ const layer = 'model.layers.0';
 
 /** Element [row][column] as a number. */
 function at(matrix: Matrix, row: number, column: number): number {
-  const element = matrix.data[row * pad4(matrix.columns) + column]!;
+  const element = matrix.data[elementPlace(matrix, row, column)]!;
   return matrix.dtype === 'f16' ? halfToFloat(element) : element;
 }
 

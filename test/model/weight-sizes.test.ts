@@ -2,10 +2,11 @@ import { expect, it } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import { uploadWeights } from '../../src/model/device-weights.ts';
 import { putOnDevice } from '../../src/model/on-device.ts';
+import { elementPlace } from '../../src/model/panels.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import { countParameters } from '../../src/model/tensor-names.ts';
-import { type Architecture, type ModelWeights, pad4 } from '../../src/model/types.ts';
+import { type Architecture, type Matrix, type ModelWeights, pad4 } from '../../src/model/types.ts';
 import { checkLargestWeight, vocabularyPieces, weightSizes } from '../../src/model/weight-sizes.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -51,27 +52,28 @@ it('an embedding too large for a binding lies in pieces, whose columns are those
   expect(vocabularyPieces(nano, 'f16')).toEqual([{ first: 0, count: 512 }]);
   const gemma = presetArchitecture('gemma-3-270m');
   const pieces = vocabularyPieces(gemma, 'f16');
-  expect(pieces).toEqual([0, 87_384, 174_768].map((first, i) => ({ first, count: i < 2 ? 87_384 : 87_376 })));
-  expect(weightSizes(gemma, 'f16').largest).toEqual({ name: 'embedding', bytes: 87_384 * 640 * 2 });
+  expect(pieces).toEqual([0, 87_424, 174_848].map((first, i) => ({ first, count: i < 2 ? 87_424 : 87_296 })));
+  expect(weightSizes(gemma, 'f16').largest).toEqual({ name: 'embedding', bytes: 87_424 * 640 * 2 });
   expect(2 * countParameters(gemma)).toBeLessThan(weightSizes(gemma, 'f16').total);
 
-  const untied = { ...odd, numLayers: 1 };
+  const untied = { ...odd, numLayers: 1, vocabSize: 301 };
   for (const dtype of ['f16', 'f32'] as const) {
     const weights = new SeededWeights(untied, 1, dtype);
     for (const of of ['embedding', 'lmHead'] as const) {
       const whole = (await weights[of]())!;
-      const found = vocabularyPieces(untied, dtype, 24 * 32 * 4);
+      const found = vocabularyPieces(untied, dtype, 64 * 32 * 4);
       expect(found.length).toBeGreaterThan(2);
       expect(found.at(-1)!.first + found.at(-1)!.count).toBe(untied.vocabSize);
       for (const columns of found) {
         const piece = (await weights[of](undefined, columns))!;
-        const stride = pad4(columns.count);
-        for (let row = 0; row < untied.hiddenSize; row++) {
-          const from = row * pad4(untied.vocabSize) + columns.first;
-          const mine = piece.data.subarray(row * stride, row * stride + columns.count);
-          expect([...mine]).toEqual([...whole.data.subarray(from, from + columns.count)]);
-          const padding = piece.data.subarray(row * stride + columns.count, (row + 1) * stride);
-          expect(padding.every((x) => x === 0)).toBe(true);
+        const at = (matrix: Matrix, row: number, column: number) =>
+          matrix.data[elementPlace(matrix, row, column)];
+        for (let row = 0; row < pad4(untied.hiddenSize); row++) {
+          for (let column = 0; column < pad4(columns.count); column++) {
+            const wanted = column < columns.count ? at(whole, row, columns.first + column) : 0;
+            if (at(piece, row, column) !== wanted)
+              expect.fail(`${of}: [${row}][${column}] of ${columns.first}`);
+          }
         }
       }
     }

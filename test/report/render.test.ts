@@ -6,7 +6,7 @@ import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
 import { documentOf } from '../../src/report/render.ts';
-import { savings } from '../../src/report/verdict.ts';
+import { agreement, savings, windowSavings } from '../../src/report/verdict.ts';
 import { benchReport, runReport } from './reports.ts';
 
 const EVIL = `<script>alert("x")</script><img src="https://e.vil/x.png" onerror='x'> | \`a\` *b*`;
@@ -163,6 +163,32 @@ describe('what was asked beside the modes', () => {
     expect(text).toContain('| made-1, 2 | pull | 80.0 | 50.0 | 30.0 |');
     expect(text).toContain('| made-1, 3 | pull | 80.1 | 80.0 | no difference |');
   });
+});
+
+test('what windows save is told with what was measured, and a difference is an alarm', async () => {
+  const report = await runReport();
+  const costs = (prefill: number, decode: number, moved: number) => {
+    return { peak_kv_bytes: { prefill, decode }, bytes_p_to_d: moved, bytes_d_to_p: 0 };
+  };
+  const windows = {
+    mode: 'bidirectional',
+    windowed: costs(2 ** 20, 2 ** 20, 2 ** 20),
+    all_full: costs(4 * 2 ** 20, 2 ** 20, 2 * 2 ** 20),
+    logits_identical: true,
+  };
+  const sentence =
+    'KV in use at most, P 1 MiB instead of 4 MiB (75% less), D 1 MiB either way; moved were 1 MiB instead of 2 MiB (50% less); the same tokens';
+  expect(windowSavings({ windows })).toContain(sentence);
+  expect(renderMarkdown(documentFor({ ...report, windows }))).toContain(sentence);
+  expect(agreement({ ...report, windows }).agree).toBe(true);
+  const wrong = { ...report, windows: { ...windows, logits_identical: false } };
+  expect(agreement(wrong)).toEqual({ agree: false, sentence: expect.stringContaining('WINDOWS CHANGE') });
+  expect(
+    checksOf(wrong, [])
+      .filter(({ passed }) => !passed)
+      .map(({ name }) => name),
+  ).toEqual(['windows give what all KV kept gives, bit for bit']);
+  expect(windowSavings(report)).toBeNull();
 });
 
 describe('JUnit', () => {

@@ -10,7 +10,7 @@ import { median } from '../../measure/statistics.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { kvBlockBytes } from '../../model/types.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import { DEFAULT_CHUNK_BYTES } from '../../transport/transport.ts';
+import { DEFAULT_CHUNK_BYTES } from '../../transport/chunks.ts';
 import { formatBytes } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';

@@ -23,6 +23,7 @@ export const benchSpec: CommandSpec = {
     'fleet',
     'cluster',
     'routing',
+    'explaining',
     'costs',
     'audit',
     'sampling',

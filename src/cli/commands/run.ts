@@ -9,6 +9,7 @@ import { driveMode } from '../../lab/drive.ts';
 import { finalIntegrity } from '../../lab/integrity.ts';
 import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
+import { compareWindows, hasWindows } from '../../lab/windows.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
@@ -45,6 +46,7 @@ export const runSpec: CommandSpec = {
     'fleet',
     'cluster',
     'routing',
+    'explaining',
     'pages',
     'junit',
     'outputs',
@@ -112,10 +114,16 @@ async function run(config: RunConfig, { deps, signal }: CommandContext): Promise
     // Once more, each kernel timed; what it measured otherwise is thrown away.
     const again = { keeper: null, timelines: new TimelineKeeper(), audits: null };
     const profile = config.profile ? await profileKernels(served, last, () => serve(last, again)) : null;
+    const windows = hasWindows(served)
+      ? await compareWindows(served, runs.at(-1)!, () => {
+          progress.line('the same once more with all KV kept, to compare');
+          return serve(last, again);
+        })
+      : null;
     const integrity = await finalIntegrity(cluster);
     const timed = withoutAudited(runs);
     const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
-    const report = profile ? { ...made, profile } : made;
+    const report = { ...made, ...(profile ? { profile } : {}), ...(windows ? { windows } : {}) };
     const tables = textOutput(config, deps);
     printReport(report, conversations, tables, deps.color);
     if (gantt.length > 0) tables.write(`\n${gantt.join('\n')}\n`);

@@ -1,6 +1,6 @@
 /** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
 import type { RunConfig } from '../../config/run.ts';
-import { clusterOptions } from '../../fleet/from-config.ts';
+import { autoscaleChoice, clusterOptions } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
 import { createLog } from '../../server/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
@@ -9,20 +9,36 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { turnRoutingLines } from '../routing-table.ts';
+import { scalingLines } from '../scaling-table.ts';
 import { wantOneRouting } from '../settings.ts';
 import { startingLine } from '../start-cluster.ts';
+import { plainStyle } from '../table.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
   run: serve,
   description:
     "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
-  groups: ['machine', 'serving', 'fleet', 'cluster', 'routing', 'costs', 'sampling', 'modes', 'general'],
+  groups: [
+    'machine',
+    'serving',
+    'scaling',
+    'fleet',
+    'cluster',
+    'routing',
+    'explaining',
+    'costs',
+    'sampling',
+    'modes',
+    'general',
+  ],
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
   examples: [
     'kvferry serve --model nano',
     'kvferry serve --model nano --pull-policy cost-aware',
+    'kvferry serve --model nano --autoscale aibrix-apa --max-decode 3 --explain-scaling',
     'kvferry serve --model nano --prefill-port 8100 --decode-port 8200 --port 8000',
     'kvferry serve --model ./SmolLM2-135M-Instruct --served-model-name smollm2 --max-queue 32 --log-format json',
   ],
@@ -30,7 +46,7 @@ export const serveSpec: CommandSpec = {
 
 async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   const { backend } = deps;
-  const serving = serverOptions(config, deps);
+  const serving = { ...serverOptions(config, deps), autoscale: autoscaleChoice(config) };
   const architecture = await backend.architecture(config.model);
   await deps.servers.check(serving, fleetOf(config).seats);
   const adapter = await backend.useAdapter(config.adapter);
@@ -79,7 +95,25 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     defaults: { temperature, topK, topP, maxTokens, seed },
     version: deps.version,
     log: config.accessLog ? log : { ...log, access: () => {}, ended: () => {} },
+    onDecision: (told) => explain(told, config, deps),
   };
+}
+
+/** Onto stderr, where the log is. */
+function explain(
+  told: Parameters<NonNullable<ServerOptions['onDecision']>>[0],
+  { explainRouting, explainScaling }: RunConfig,
+  { stderr }: CommandContext['deps'],
+): void {
+  const lines =
+    told.kind === 'scaling'
+      ? explainScaling
+        ? scalingLines(told.decision, plainStyle)
+        : []
+      : explainRouting
+        ? turnRoutingLines(told.result, plainStyle)
+        : [];
+  if (lines.length > 0) stderr.write(`${lines.join('\n')}\n`);
 }
 
 const listed = (names: string | null): string[] =>

@@ -6,7 +6,9 @@ import type { BenchReport } from '../../measure/bench-report.ts';
 import type { CommandContext } from '../deps.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
+import { turnRoutingLines } from '../routing-table.ts';
 import { startCluster } from '../start-cluster.ts';
+import { plainStyle } from '../table.ts';
 import { checkCounts } from './settings.ts';
 import { watchSession } from './watch.ts';
 import { loadWorkload } from './workload.ts';
@@ -29,6 +31,11 @@ export async function benchEngines(
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
   const cluster = await startCluster(options, adapter.name, pullPolicy, progress, { deps, signal });
+  if (config.explainRouting)
+    cluster.onNotice((notice) => {
+      if (notice.kind !== 'turn ended') return;
+      for (const line of turnRoutingLines(notice.result, plainStyle)) progress.line(line);
+    });
   try {
     const bench = { config, workload, plans, begunMs, signal };
     return await benchCluster(cluster, bench, deps, watchSession(progress, plans, deps.now));

@@ -7,7 +7,15 @@ import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdi
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural } from '../format.ts';
 import { type Printer, printer } from '../table.ts';
-import { routedModes, routingVerdicts, speedTable, WORK_LEGEND, workTable } from './routing-tables.ts';
+import {
+  edgeTable,
+  movingLines,
+  routedModes,
+  routingVerdicts,
+  speedTable,
+  WORK_LEGEND,
+  workTable,
+} from './routing-tables.ts';
 import { costTable, notPulled, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
@@ -82,6 +90,8 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(speedTable(routed, style));
     print(['', ...workTable(routed, style)]);
     say(WORK_LEGEND, c.dim);
+    if (routed.some(({ routing }) => routing.edges.length > 0)) print(['', ...edgeTable(routed, style)]);
+    for (const line of movingLines(experiment)) say(line);
   }
   if (Object.keys(comparisons).length > 0) {
     print(['', c.bold(`against ${comparison!.reference}`)]);

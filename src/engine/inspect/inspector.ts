@@ -18,6 +18,8 @@ export interface EngineCoreStats extends EngineCounters {
   freeBlocks: number;
   /** The null block does not count. */
   usedBlocks: number;
+  /** Used at once at most, since the policy was built. */
+  peakUsedBlocks: number;
   /** The null block counts. */
   numBlocks: number;
 }
@@ -56,6 +58,7 @@ export class Inspector {
       heldRequests: queues.held.length,
       freeBlocks,
       usedBlocks: cache.numUsable - freeBlocks,
+      peakUsedBlocks: cache.peakUsed,
       numBlocks: config.cache.numBlocks,
     };
   }

@@ -1,6 +1,7 @@
 /** What single kernels are tried with: shapes, random numbers as a device keeps them, and how results are compared. */
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { floatToHalf, halfToFloat } from '../../model/half.ts';
+import { elementPlace } from '../../model/panels.ts';
 import { type Architecture, type Matrix, pad4, type WeightDtype } from '../../model/types.ts';
 import type { KernelBench } from './kernel-bench.ts';
 
@@ -67,10 +68,9 @@ export class RandomNumbers {
     const data = new Float32Array(pad4(rows) * pad4(columns));
     const scale = 1 / Math.sqrt(rows);
     for (let row = 0; row < rows; row++) {
-      data.set(
-        this.values(columns).map((value) => value * scale),
-        row * pad4(columns),
-      );
+      const values = this.values(columns);
+      for (let column = 0; column < columns; column++)
+        data[elementPlace({ rows, columns }, row, column)] = values[column]! * scale;
     }
     return dtype === 'f32'
       ? { dtype, rows, columns, data }

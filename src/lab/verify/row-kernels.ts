@@ -5,6 +5,7 @@ import { formOf, GEMM_FORMS } from '../../model/gemm-forms.ts';
 import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
 import { matricesOf } from '../../model/matrices.ts';
 import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
+import { PANEL_COLUMNS } from '../../model/panels.ts';
 import { type Matrix, pad4 } from '../../model/types.ts';
 import type { KernelBench } from './kernel-bench.ts';
 import {
@@ -55,7 +56,13 @@ export const embedding: KernelCheck = {
           Uint32Array.from(ids.flatMap((id) => [id, 0, 0, 0])),
           matrix.data,
           new Float32Array(4 * hidden4 * ids.length),
-          packUniform('embedding', { hidden4, vocab4: pad4(vocabSize) / 4, first: 0, scale: 1 }),
+          packUniform('embedding', {
+            hidden4,
+            vocab4: pad4(vocabSize) / 4,
+            first: 0,
+            scale: 1,
+            panel: PANEL_COLUMNS,
+          }),
           step(ids.length),
         ],
         [Math.ceil(hidden4 / WORKGROUP), ids.length],
@@ -175,6 +182,7 @@ async function gemmError(
             count: 0,
             stride4: columns4,
             first4: 0,
+            panel4: PANEL_COLUMNS / 4,
           }),
           step(rows),
         ],

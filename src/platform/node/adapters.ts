@@ -2,6 +2,7 @@
 import { promisify } from 'node:util';
 import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
+import { isLavapipe } from '../../gpu/adapter-name.ts';
 import { type Driver, driverPresent, selectDriver } from './drivers.ts';
 import { bundled } from './paths.ts';
 
@@ -108,8 +109,6 @@ async function choose(choice: string): Promise<ProbeResult> {
   const swiftshader = await probeDriver('swiftshader');
   return swiftshader.adapter || !system.adapter ? swiftshader : system;
 }
-
-const isLavapipe = ({ name }: ProbedAdapter): boolean => name.startsWith('lavapipe');
 
 function explain(choice: string, error: string): string {
   const meant = ['auto', 'gpu', 'lavapipe', 'swiftshader'].find(

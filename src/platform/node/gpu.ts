@@ -1,15 +1,46 @@
 /** Dawn in Node. The addon is loaded on first use, in the thread that calls. */
+import { workerData } from 'node:worker_threads';
 
 /** Dawn's instance must outlive its devices: kept for as long as the thread. */
 let instance: GPU | null = null;
 
-export async function createNodeGpu(): Promise<GPU> {
+/** How many threads lavapipe computes with; it reads this when an instance first looks for adapters, and never again. */
+const THREADS = 'LP_NUM_THREADS';
+
+/** driverThreads: whether lavapipe computes with threads of its own, where engines differ in that. */
+export async function createNodeGpu(driverThreads: boolean | null = null): Promise<GPU> {
   if (instance) return instance;
   const { create, globals } = await import('webgpu');
   Object.assign(globalThis, globals);
   const adapter = process.env.KVFERRY_DAWN_ADAPTER;
   // Dawn rounds timestamps to about 0.1 ms, for fear of web pages.
   const options = ['disable-dawn-features=timestamp_quantization'];
-  instance = create(adapter ? [...options, `adapter=${adapter}`] : options);
+  const made = create(adapter ? [...options, `adapter=${adapter}`] : options);
+  instance = made;
+  if (driverThreads !== null) await inTurn(() => lookForAdapters(made, driverThreads));
   return instance;
+}
+
+async function lookForAdapters(gpu: GPU, driverThreads: boolean): Promise<void> {
+  const before = process.env[THREADS];
+  if (!driverThreads) process.env[THREADS] = '0';
+  try {
+    await gpu.requestAdapter();
+  } finally {
+    if (before === undefined) delete process.env[THREADS];
+    else process.env[THREADS] = before;
+  }
+}
+
+/** The environment is one for all threads: those that look while it may differ do so one after the other. */
+async function inTurn(action: () => Promise<void>): Promise<void> {
+  const { driverTurn = null } = (workerData ?? {}) as { driverTurn?: SharedArrayBuffer };
+  const taken = driverTurn && new Int32Array(driverTurn);
+  while (taken && Atomics.compareExchange(taken, 0, 0, 1) !== 0)
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  try {
+    await action();
+  } finally {
+    if (taken) Atomics.store(taken, 0, 0);
+  }
 }

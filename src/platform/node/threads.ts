@@ -12,6 +12,9 @@ interface Started {
 
 const ahead: Started[] = [];
 
+/** 1 while a thread changes what its driver reads of the environment (gpu.ts). */
+const driverTurn = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+
 /** Threads that load their modules and wait. They keep no process alive, and touch no device before they are used. */
 export function startThreadsAhead(count: number): void {
   for (let i = 0; i < count; i++) {
@@ -49,7 +52,7 @@ function start(): Started {
   const worker = new Worker(bundled('engine-node'), {
     name: 'engine',
     env: SHARE_ENV,
-    workerData: { port: port2 },
+    workerData: { port: port2, driverTurn },
     transferList: [port2],
   });
   const started: Started = { worker, port: port1, ended: null };

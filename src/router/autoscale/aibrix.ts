@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
-import { TimeWindow } from './window.ts';
+import { BothWays, TimeWindow } from './window.ts';
 
 const common = {
   /** Of the metric, an engine. */
@@ -55,7 +55,7 @@ export class AibrixApa implements RoleScaler {
 
   constructor(parameters: Common) {
     this.#parameters = parameters;
-    this.#observed = new TimeWindow(1000 * parameters.observeWindowSeconds);
+    this.#observed = new TimeWindow(parameters.observeWindowSeconds);
     this.#cooldown = new Cooldown(parameters);
   }
 
@@ -78,8 +78,8 @@ export class AibrixKpa implements RoleScaler {
 
   constructor(parameters: z.output<typeof kpaSchema>) {
     this.#parameters = parameters;
-    this.#stable = new TimeWindow(1000 * parameters.observeWindowSeconds);
-    this.#panic = new TimeWindow(1000 * parameters.panicWindowSeconds);
+    this.#stable = new TimeWindow(parameters.observeWindowSeconds);
+    this.#panic = new TimeWindow(parameters.panicWindowSeconds);
     this.#cooldown = new Cooldown(parameters);
   }
 
@@ -105,20 +105,17 @@ export class AibrixKpa implements RoleScaler {
 /** The most of recent recommendations on the way up, the least on the way down; then the bounds. */
 class Cooldown {
   readonly #parameters: Common;
-  readonly #up: TimeWindow;
-  readonly #down: TimeWindow;
+  readonly #recent: BothWays;
 
   constructor(parameters: Common) {
     this.#parameters = parameters;
-    this.#up = new TimeWindow(1000 * parameters.scaleUpCooldownSeconds);
-    this.#down = new TimeWindow(1000 * parameters.scaleDownCooldownSeconds);
+    this.#recent = new BothWays(parameters.scaleUpCooldownSeconds, parameters.scaleDownCooldownSeconds);
   }
 
   decide(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
-    this.#up.add(nowMs, want);
-    this.#down.add(nowMs, want);
+    this.#recent.add(nowMs, want, want);
     const { minEngines, maxEngines, scaleToZero } = this.#parameters;
-    const chosen = want > n ? this.#up.most() : want < n ? this.#down.least() : want;
+    const chosen = want > n ? this.#recent.up.most() : want < n ? this.#recent.down.least() : want;
     const recent = chosen === want ? why : `${why}; ${chosen} was recommended before`;
     return within(Math.max(minEngines, scaleToZero ? 0 : 1), maxEngines, { want: chosen, why: recent });
   }

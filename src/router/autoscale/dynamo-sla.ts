@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import type { EngineRole } from '../engine-client.ts';
-import type { Autoscaler, FleetLoad, RoleLoad, ScaleDecision, ServedLoad } from './types.ts';
+import type { Autoscaler, Bounds, FleetLoad, RoleLoad, ScaleDecision, ServedLoad } from './types.ts';
 
 const positive = () => z.number().positive();
 export const dynamoSlaSchema = z.strictObject({
@@ -15,6 +15,8 @@ export const dynamoSlaSchema = z.strictObject({
   /** P and D together, and each role at least. */
   maxEngines: z.number().int().min(2).default(8),
   minEndpoint: z.number().int().positive().default(1),
+  /** A change that is not done by then is given up. */
+  ackTimeoutSeconds: positive().default(1800),
   throughputIntervalSeconds: positive().default(180),
   loadIntervalSeconds: positive().default(5),
   /** Down when every engine is below so much of its SLO. */
@@ -63,11 +65,15 @@ export class DynamoSla implements Autoscaler {
   readonly #sinceFloor: ServedLoad[] = [];
   #floorMs: number | null = null;
   #loadMs = Number.NEGATIVE_INFINITY;
+  readonly #bounds: Readonly<Record<EngineRole, Bounds>> | null;
   /** What was last wanted: until it is there, nothing else is. */
   #wanted: Engines | null = null;
+  #wantedMs = 0;
 
-  constructor(parameters: Parameters) {
+  /** `bounds`: of each role by itself; what is wanted never lies outside. */
+  constructor(parameters: Parameters, bounds: Readonly<Record<EngineRole, Bounds>> | null = null) {
     this.#p = parameters;
+    this.#bounds = bounds;
     this.#floor = { prefill: parameters.minEndpoint, decode: parameters.minEndpoint };
   }
 
@@ -77,7 +83,8 @@ export class DynamoSla implements Autoscaler {
     this.#floorMs ??= nowMs;
     const now = { prefill: prefill.engines, decode: decode.engines };
     const wanted = this.#wanted ?? now;
-    if (wanted.prefill !== now.prefill || wanted.decode !== now.decode) {
+    const waits = nowMs - this.#wantedMs < 1000 * this.#p.ackTimeoutSeconds;
+    if (waits && (wanted.prefill !== now.prefill || wanted.decode !== now.decode)) {
       return each(wanted, () => 'the last change is not done');
     }
     const floorIsNew = this.#updateFloor(nowMs);
@@ -91,7 +98,8 @@ export class DynamoSla implements Autoscaler {
       prefill: Math.max(this.#floor.prefill, moved.prefill.want),
       decode: Math.max(this.#floor.decode, moved.decode.want),
     };
-    this.#wanted = withinBudget(proposed, this.#p);
+    this.#wanted = this.#bounded(withinBudget(proposed, this.#p));
+    this.#wantedMs = nowMs;
     const cut = this.#wanted.prefill + this.#wanted.decode < proposed.prefill + proposed.decode;
     return each(this.#wanted, (role) =>
       [
@@ -100,6 +108,14 @@ export class DynamoSla implements Autoscaler {
         ...(cut ? [`${this.#p.maxEngines} in all`] : []),
       ].join('; '),
     );
+  }
+
+  #bounded({ prefill, decode }: Engines): Engines {
+    const inside = (role: EngineRole, want: number): number => {
+      const { min, max } = this.#bounds?.[role] ?? { min: want, max: want };
+      return Math.min(max, Math.max(min, want));
+    };
+    return { prefill: inside('prefill', prefill), decode: inside('decode', decode) };
   }
 
   #updateFloor(nowMs: number): boolean {

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
-import { TimeWindow } from './window.ts';
+import { BothWays } from './window.ts';
 
 export const hpaSchema = z.strictObject({
   /** Of the metric, an engine. */
@@ -47,18 +47,15 @@ const roundingLeft = (value: number): number => Number(value.toPrecision(12));
 
 export class KubernetesHpa implements RoleScaler {
   readonly #parameters: HpaParameters;
-  readonly #recentUp: TimeWindow;
-  readonly #recentDown: TimeWindow;
+  readonly #recent: BothWays;
   /** Engines that were added, and taken away, in the period. */
-  readonly #added: TimeWindow;
-  readonly #removed: TimeWindow;
+  readonly #moved: BothWays;
 
   constructor(parameters: HpaParameters) {
     this.#parameters = parameters;
-    this.#recentUp = new TimeWindow(1000 * parameters.scaleUpStabilizationSeconds);
-    this.#recentDown = new TimeWindow(1000 * parameters.scaleDownStabilizationSeconds);
-    this.#added = new TimeWindow(1000 * parameters.periodSeconds);
-    this.#removed = new TimeWindow(1000 * parameters.periodSeconds);
+    const { scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, periodSeconds } = parameters;
+    this.#recent = new BothWays(scaleUpStabilizationSeconds, scaleDownStabilizationSeconds);
+    this.#moved = new BothWays(periodSeconds, periodSeconds);
   }
 
   decide(nowMs: number, load: RoleLoad): ScaleDecision {
@@ -70,28 +67,25 @@ export class KubernetesHpa implements RoleScaler {
       load.values.length > 0 ? `${Number(mean.toPrecision(4))} an engine, target ${target}` : 'no metrics';
     const stable = this.#stabilized(nowMs, n, { want: wanted, why });
     const decision = within(minEngines, maxEngines, this.#byRate(nowMs, n, stable));
-    this.#added.add(nowMs, Math.max(0, decision.want - n));
-    this.#removed.add(nowMs, Math.max(0, n - decision.want));
+    this.#moved.add(nowMs, Math.max(0, decision.want - n), Math.max(0, n - decision.want));
     return decision;
   }
 
   /** Not above the least of the window before a step up, not below the most of that before a step down. */
   #stabilized(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
-    this.#recentUp.add(nowMs, want);
-    this.#recentDown.add(nowMs, want);
-    const [up, down] = [this.#recentUp.least(), this.#recentDown.most()];
+    this.#recent.add(nowMs, want, want);
+    const [up, down] = [this.#recent.up.least(), this.#recent.down.most()];
     const stable = n < up ? up : n > down ? down : n;
     return stable === want ? { want, why } : { want: stable, why: `${why}; ${want} is not stable yet` };
   }
 
   #byRate(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
     const { scaleUpPods, scaleUpPercent, scaleDownPercent } = this.#parameters;
-    this.#added.add(nowMs, 0);
-    this.#removed.add(nowMs, 0);
-    const before = n - this.#added.sum();
+    this.#moved.add(nowMs, 0, 0);
+    const before = n - this.#moved.up.sum();
     const most = Math.max(before + scaleUpPods, Math.ceil(before * (1 + scaleUpPercent / 100)));
     if (want > n && want > most) return { want: Math.max(n, most), why: `${why}; not more at once` };
-    const least = Math.floor((n + this.#removed.sum()) * (1 - scaleDownPercent / 100));
+    const least = Math.floor((n + this.#moved.down.sum()) * (1 - scaleDownPercent / 100));
     if (want < n && want < least) return { want: Math.min(n, least), why: `${why}; not fewer at once` };
     return { want, why };
   }

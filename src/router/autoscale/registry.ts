@@ -1,13 +1,76 @@
-/** Every autoscaler by its name. */
+/** Every autoscaler by its name, and what a user's choice makes of them. */
 import { z } from 'zod';
+import type { AutoscalerName } from '../../config/autoscale.ts';
+import { didYouMean } from '../../config/fields.ts';
 import { ConfigError } from '../../errors.ts';
+import type { EngineRole } from '../engine-client.ts';
 import { AibrixApa, AibrixKpa, apaSchema, kpaSchema } from './aibrix.ts';
 import { DynamoSla, dynamoSlaSchema } from './dynamo-sla.ts';
 import { hpaSchema, KubernetesHpa } from './k8s-hpa.ts';
-import { type Autoscaler, eachRole, type RoleScaler } from './types.ts';
+import { METRIC_NAMES, type MetricName } from './metrics.ts';
+import { type Autoscaler, type Bounds, eachRole, type RoleScaler } from './types.ts';
 
-export const AUTOSCALERS = ['aibrix-apa', 'aibrix-kpa', 'k8s-hpa', 'dynamo-sla'] as const;
-export type AutoscalerName = (typeof AUTOSCALERS)[number];
+/** As a user says it. */
+export interface AutoscaleChoice {
+  name: AutoscalerName;
+  /** An object for prefill and decode each, dynamo-sla's for both; what is left out has its default. */
+  parameters: Readonly<Record<string, unknown>>;
+  /** null: as often as its source decides. */
+  intervalMs: number | null;
+  bounds: Readonly<Record<EngineRole, Bounds>>;
+}
+
+/** Milliseconds between decisions: AIBrix's resync, Kubernetes' sync period, Dynamo's load loop. */
+export const INTERVAL_MS: Readonly<Record<AutoscalerName, number>> = {
+  'aibrix-apa': 10_000,
+  'aibrix-kpa': 10_000,
+  'k8s-hpa': 15_000,
+  'dynamo-sla': 5_000,
+};
+
+/** AIBrix's samples: prefill by its queue, decode by its batch. */
+const USUAL = {
+  prefill: { metric: 'waiting', target: 10 },
+  decode: { metric: 'batch', target: 70 },
+} as const;
+
+const metric = z.enum(METRIC_NAMES, { error: `one of ${METRIC_NAMES.join(', ')}` });
+
+/** `metrics`: what each role goes by; null: by the times that turns took. */
+export interface MadeAutoscaler {
+  autoscaler: Autoscaler;
+  metrics: Readonly<Record<EngineRole, MetricName>> | null;
+}
+
+/** The user's parameters over the bounds over the defaults. Throws ConfigError that names what is wrong. */
+export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): MadeAutoscaler {
+  for (const [role, { min, max }] of Object.entries(bounds))
+    if (min > max)
+      throw new ConfigError(
+        `--min-${role} is ${min} and --max-${role} is ${max}: give a range that is not empty`,
+      );
+  if (name === 'dynamo-sla') {
+    const maxEngines = bounds.prefill.max + bounds.decode.max;
+    const minEndpoint = Math.min(bounds.prefill.min, bounds.decode.min);
+    const given = parsed(name, dynamoSlaSchema, { maxEngines, minEndpoint, ...parameters });
+    return { autoscaler: new DynamoSla(given, bounds), metrics: null };
+  }
+  const roles = ['prefill', 'decode'] as const;
+  const unknown = Object.keys(parameters).find((role) => !roles.some((known) => known === role));
+  if (unknown !== undefined)
+    throw new ConfigError(
+      `--autoscale-config has parameters of '${unknown}'${didYouMean(unknown, roles)}: wanted prefill and decode`,
+    );
+  const metrics: Record<EngineRole, MetricName> = { prefill: 'waiting', decode: 'batch' };
+  const given: Partial<Record<EngineRole, unknown>> = {};
+  for (const role of roles) {
+    const own = parsed(`${name}, ${role}`, z.record(z.string(), z.unknown()), parameters[role] ?? {});
+    const { metric: asked, ...rest } = { ...USUAL[role], ...own };
+    metrics[role] = parsed(`${name}, ${role}, metric`, metric, asked);
+    given[role] = { minEngines: bounds[role].min, maxEngines: bounds[role].max, ...rest };
+  }
+  return { autoscaler: makeAutoscaler(name, given), metrics };
+}
 
 /** `given`: an object for each role, dynamo-sla's for both. Throws ConfigError that names what is wrong. */
 export function makeAutoscaler(name: AutoscalerName, given: unknown): Autoscaler {
@@ -38,7 +101,7 @@ function byRole<Schema extends z.ZodObject>(
 
 const eachOfThem = z.strictObject({ prefill: z.unknown(), decode: z.unknown() });
 
-function parsed<Schema extends z.ZodObject>(name: string, schema: Schema, given: unknown): z.output<Schema> {
+function parsed<Schema extends z.ZodType>(name: string, schema: Schema, given: unknown): z.output<Schema> {
   const result = schema.safeParse(given);
   if (result.success) return result.data;
   const { path, message } = result.error.issues[0]!;

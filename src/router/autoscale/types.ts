@@ -29,6 +29,12 @@ export interface FleetLoad {
   served: ServedLoad | null;
 }
 
+/** Both included. */
+export interface Bounds {
+  min: number;
+  max: number;
+}
+
 export interface ScaleDecision {
   /** Engines that the role should have. */
   want: number;

@@ -1,10 +1,10 @@
-/** Values of the last so many milliseconds. */
+/** Values of the last so many seconds. Times are in milliseconds. */
 export class TimeWindow {
   readonly #lengthMs: number;
   readonly #values: { atMs: number; value: number }[] = [];
 
-  constructor(lengthMs: number) {
-    this.#lengthMs = lengthMs;
+  constructor(seconds: number) {
+    this.#lengthMs = 1000 * seconds;
   }
 
   add(atMs: number, value: number): void {
@@ -34,5 +34,21 @@ export class TimeWindow {
   /** What is older than the window; what is as old as it is stays. */
   #forget(atMs: number): void {
     while (this.#values.length > 0 && atMs - this.#values[0]!.atMs > this.#lengthMs) this.#values.shift();
+  }
+}
+
+/** Something for each way: up, and down. */
+export class BothWays {
+  readonly up: TimeWindow;
+  readonly down: TimeWindow;
+
+  constructor(upSeconds: number, downSeconds: number) {
+    this.up = new TimeWindow(upSeconds);
+    this.down = new TimeWindow(downSeconds);
+  }
+
+  add(atMs: number, up: number, down: number): void {
+    this.up.add(atMs, up);
+    this.down.add(atMs, down);
   }
 }

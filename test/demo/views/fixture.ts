@@ -98,6 +98,7 @@ const engine = (engineId: string, role: Role) => ({
   numBlocks: 64,
   loadMs: 400,
   compileMs: 300,
+  driverThreads: true,
   memory: {},
 });
 

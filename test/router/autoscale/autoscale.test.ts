@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { AUTOSCALERS } from '../../../src/config/autoscale.ts';
 import { apaEngines, kpaEngines, kpaSchema } from '../../../src/router/autoscale/aibrix.ts';
 import {
   dynamoSlaSchema,
@@ -7,7 +8,7 @@ import {
   withinBudget,
 } from '../../../src/router/autoscale/dynamo-sla.ts';
 import { hpaEngines } from '../../../src/router/autoscale/k8s-hpa.ts';
-import { AUTOSCALERS, makeAutoscaler } from '../../../src/router/autoscale/registry.ts';
+import { makeAutoscaler } from '../../../src/router/autoscale/registry.ts';
 import type { FleetLoad, RoleLoad } from '../../../src/router/autoscale/types.ts';
 
 const SECOND = 1000;

@@ -4,6 +4,7 @@ import { packUniform } from '../../../gpu/uniforms.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
 import { type AdapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
 import { matricesOf } from '../../../model/matrices.ts';
+import { elementPlace, PANEL_COLUMNS } from '../../../model/panels.ts';
 import { type Architecture, pad4 } from '../../../model/types.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
@@ -70,6 +71,7 @@ export async function measureMatrix(
         count: 0,
         stride4: columns4,
         first4: 0,
+        panel4: PANEL_COLUMNS / 4,
       }),
       packUniform('step', { rows: m, logit_rows: 0 }),
     ],
@@ -81,7 +83,7 @@ export async function measureMatrix(
     const [row, column] = [Math.floor(at / n), at % n];
     let sum = 0;
     for (let i = 0; i < pad4(k); i++)
-      sum += a[row * pad4(k) + i]! * halfToFloat(weights[i * pad4(n) + column]!);
+      sum += a[row * pad4(k) + i]! * halfToFloat(weights[elementPlace({ rows: k, columns: n }, i, column)]!);
     const found = output[row * pad4(n) + column]!;
     error = Math.max(
       error,

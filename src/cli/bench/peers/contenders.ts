@@ -60,6 +60,8 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
       count: 0,
       stride4: n / 4,
       first4: 0,
+      // As the others' lie: row by row.
+      panel4: n / 4,
     }),
     uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),
   ]);

@@ -5,7 +5,7 @@ import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
 import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { median } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
-import { DEFAULT_CHUNK_BYTES } from '../../../transport/transport.ts';
+import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
 import type { BlockPair } from '../../../transport/types.ts';
 import { formatBytes, formatMs } from '../../format.ts';
 import { plainStyle, renderTable, right } from '../../table.ts';

@@ -1,0 +1,53 @@
+/** A cluster that a rule scales (src/router/autoscale), from what its engines tell and what its turns took. */
+import { createBlockHasher } from '../engine/block-hash.ts';
+import type { Clock } from '../engine/types.ts';
+import { messageOf } from '../errors.ts';
+import { systemClock } from '../platform/clock.ts';
+import { type AutoscaleDecision, AutoscaleLoop, drive } from '../router/autoscale/loop.ts';
+import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
+import { PrefixIndex } from '../router/prefix-index.ts';
+import { EngineViews } from '../router/views.ts';
+import type { EngineCluster } from './cluster.ts';
+import { HASH_SEED } from './options.ts';
+
+export interface AutoscaleWatcher {
+  /** `acts`: it is done now. */
+  decided(decision: AutoscaleDecision, acts: boolean): void;
+  /** What it asked for could not be done; it goes on. */
+  failed(message: string): void;
+}
+
+/** Until what it returns is called. Throws ConfigError. */
+export function startAutoscaler(
+  cluster: EngineCluster,
+  choice: AutoscaleChoice,
+  watcher: AutoscaleWatcher,
+  clock: Clock = systemClock,
+): () => void {
+  const { maxNumSeqs, blockSize, signalAgeMs = 0 } = cluster.settings;
+  const loop = new AutoscaleLoop(choice, maxNumSeqs);
+  const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize };
+  const views = new EngineViews(new PrefixIndex(hashing), () => signalAgeMs);
+  const stop = new AbortController();
+  const ends = [
+    cluster.onLoad(({ engineId, load }) => views.load(engineId, load)),
+    cluster.onNotice((notice) => {
+      if (notice.kind === 'turn ended') loop.turnEnded(notice.result, clock.now());
+      else if (notice.kind === 'left' || notice.kind === 'dead') views.forget(notice.engineId);
+    }),
+    () => stop.abort(),
+  ];
+  void drive(loop, {
+    clock,
+    signal: stop.signal,
+    views: (nowMs) => views.of(cluster.members.staying, nowMs),
+    scale: (target, why) => cluster.scale(target, undefined, why),
+    tell: (told) => {
+      if (told.kind === 'decided') watcher.decided(told.decision, told.acts);
+      else watcher.failed(messageOf(told.error));
+    },
+  });
+  return () => {
+    for (const end of ends) end();
+  };
+}

@@ -1,0 +1,139 @@
+/**
+ * Who joins a fleet and who leaves it while it serves, and who takes the place of whom ended: one change after the other.
+ * Whom to take and how to drain is decided in src/router/scaling; here engines are started and ended.
+ */
+import type { Clock } from '../engine/types.ts';
+import { RequestError } from '../errors.ts';
+import type { ConversationCache } from '../router/conversations.ts';
+import type { EngineClient } from '../router/engine-client.ts';
+import { unguessable } from '../router/request-id.ts';
+import { type DrainRule, drained, heirOf } from '../router/scaling/drain.ts';
+import { planScale, type Scalable, type ScaleTarget } from '../router/scaling/plan.ts';
+import type { TurnsAt } from '../router/turns-at.ts';
+import type { EnginePool } from './engine-pool.ts';
+import type { Joined, Left, MembershipNotice, ScaleReport } from './scale-report.ts';
+import type { Seat } from './seats.ts';
+import type { ThreadEngine } from './thread-engine.ts';
+import type { ClusterOptions } from './types.ts';
+
+export interface MembershipDeps {
+  pool: EnginePool;
+  clock: Clock;
+  conversations: ConversationCache;
+  turns: TurnsAt;
+  /** What is in force now. */
+  options: () => ClusterOptions;
+  /** The engine as the router knows it. */
+  clientOf: (engine: ThreadEngine) => EngineClient;
+  /** Throws AdapterError when so many more engines do not fit. */
+  checkRoom: (more: readonly Pick<Seat, 'role'>[]) => void;
+  /** It can serve, and nobody knows of it yet. */
+  joins: (engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null) => Promise<void>;
+  /** What happened, when it has. */
+  tell: (notice: MembershipNotice) => void;
+}
+
+export class Membership {
+  readonly #deps: MembershipDeps;
+  readonly #leaving = new Set<ThreadEngine>();
+  #scaling = false;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(deps: MembershipDeps) {
+    this.#deps = deps;
+  }
+
+  /** An engine is being started or ended: settings should stay as they are. */
+  get changing(): boolean {
+    return this.#scaling;
+  }
+
+  isLeaving(engine: ThreadEngine): boolean {
+    return this.#leaving.has(engine);
+  }
+
+  /** Those that may get turns, ended ones included. */
+  get staying(): readonly ThreadEngine[] {
+    return this.#deps.pool.all.filter((engine) => !this.#leaving.has(engine));
+  }
+
+  /**
+   * As many engines as wanted. Resolves when new ones serve and leaving ones are gone. Throws RequestError for what cannot
+   * be or while another change is under way, AdapterError for more than there is memory; engines that joined before stay.
+   */
+  async scale(target: ScaleTarget, rule: DrainRule): Promise<ScaleReport> {
+    if (this.#scaling) throw new RequestError('the fleet is being scaled: wait until that is done');
+    this.#scaling = true;
+    try {
+      const { pool, options, checkRoom, tell } = this.#deps;
+      const { add, remove } = planScale(target, this.#scalable());
+      if (add.length > 0) checkRoom(add);
+      const joined: Joined[] = [];
+      for (const seat of add) {
+        const engine = await this.#inTurn(() => pool.add(seat, options().mode, this.#deps.joins));
+        const { engineId, role, name, startMs, started } = engine;
+        joined.push({ engineId, role, name, startMs, loadMs: started.loadMs, compileMs: started.compileMs });
+        tell({ kind: 'joined', ...joined.at(-1)! });
+      }
+      return { joined, left: await Promise.all(remove.map((name) => this.#leave(name, rule))) };
+    } finally {
+      this.#scaling = false;
+    }
+  }
+
+  /** Puts engines in the places of those that ended, and are not on their way out; returns how many. */
+  async revive(): Promise<number> {
+    const { pool, options, tell } = this.#deps;
+    try {
+      const stays = (engine: ThreadEngine) => !this.#leaving.has(engine);
+      return await this.#inTurn(() => pool.replaceDead(options().mode, this.#deps.joins, stays));
+    } finally {
+      tell({ kind: 'revived' });
+    }
+  }
+
+  /** Ends all, those that are just being started too. */
+  async close(): Promise<void> {
+    await this.#deps.pool.shutdown();
+    await this.#last.catch(() => {});
+    await this.#deps.pool.shutdown();
+  }
+
+  async #leave(name: string, rule: DrainRule): Promise<Left> {
+    const { pool, clock, conversations, turns, clientOf, tell } = this.#deps;
+    const engine = pool.all.find((each) => each.name === name)!;
+    const { engineId, role } = engine;
+    this.#leaving.add(engine);
+    tell({ kind: 'leaving', engineId, role, name });
+    const heir = () => {
+      const to = heirOf(engine, this.staying);
+      return to && clientOf(to);
+    };
+    const remaining = () => engine.remaining();
+    const leaving = { client: clientOf(engine), remaining };
+    const report = await drained(leaving, rule, { clock, conversations, turns, heir, newId: unguessable });
+    await this.#inTurn(() => pool.remove(engine));
+    this.#leaving.delete(engine);
+    const left = { engineId, role, name, ...report };
+    tell({ kind: 'left', ...left });
+    return left;
+  }
+
+  #scalable(): Scalable[] {
+    const { turns, conversations } = this.#deps;
+    return this.staying.map(({ name, engineId, role, combined, roleset, ended }) => {
+      const held = conversations.heldAt(engineId).map(({ kv }) => kv?.params.remote_num_tokens ?? 0);
+      return {
+        ...{ name, role, combined, roleset, ended: ended !== null, turns: turns.at(engineId) },
+        heldTokens: held.reduce((sum, tokens) => sum + tokens, 0),
+      };
+    });
+  }
+
+  /** After whatever is under way, however that ends. */
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const next = this.#last.catch(() => {}).then(change);
+    this.#last = next;
+    return next;
+  }
+}

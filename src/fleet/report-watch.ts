@@ -1,0 +1,52 @@
+/** Who listens to what engines tell only while somebody wants it: their loads, their prefix caches. */
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
+import type { EngineEvent } from '../host/engine-api.ts';
+import type { ThreadEngine } from './thread-engine.ts';
+
+export abstract class ReportWatch<News> {
+  readonly #engines = new Set<ThreadEngine>();
+  readonly #listeners = new Set<(news: News) => void>();
+
+  watch(engine: ThreadEngine): void {
+    this.#engines.add(engine);
+    engine.onDeath(() => this.#engines.delete(engine));
+    engine.onEvent((event) => {
+      const news = this.newsOf(engine, event);
+      if (news) this.tell(news);
+    });
+    if (this.#listeners.size > 0) this.ask(engine, true);
+  }
+
+  listen(listener: (news: News) => void): () => void {
+    this.#listeners.add(listener);
+    if (this.#listeners.size === 1) for (const engine of this.#engines) this.ask(engine, true);
+    return () => {
+      if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return;
+      for (const engine of this.#engines) this.ask(engine, false);
+    };
+  }
+
+  protected tell(news: News): void {
+    for (const listener of this.#listeners) listener(news);
+  }
+
+  /** Calls to an engine keep their order: it reports whatever a later request changes. */
+  protected abstract ask(engine: ThreadEngine, wanted: boolean): void;
+
+  protected abstract newsOf(engine: ThreadEngine, event: EngineEvent): News | null;
+}
+
+export interface LoadNews {
+  engineId: string;
+  load: EngineLoad;
+}
+
+export class LoadWatch extends ReportWatch<LoadNews> {
+  protected ask(engine: ThreadEngine, wanted: boolean): void {
+    engine.inspection.reportLoad(wanted).catch(() => {});
+  }
+
+  protected newsOf({ engineId }: ThreadEngine, event: EngineEvent): LoadNews | null {
+    return event.kind === 'load' ? { engineId, load: event.load } : null;
+  }
+}

@@ -1,0 +1,60 @@
+/** What a cluster is made of, started side by side: engines, and the text and policy of their router. */
+import type { Clock } from '../engine/types.ts';
+import { loadTokenizer, type TextModel } from '../model/load.ts';
+import { loadArchitecture } from '../model/load-weights.ts';
+import { kvBlockBytes } from '../model/types.ts';
+import type { Platform } from '../platform/types.ts';
+import type { EngineClient } from '../router/engine-client.ts';
+import { describe } from './describe.ts';
+import { EnginePool } from './engine-pool.ts';
+import { checkMemory, sharedMemory } from './memory-needs.ts';
+import { type MadePolicy, policyOf } from './routing-in-force.ts';
+import type { ThreadEngine } from './thread-engine.ts';
+import type { ClusterInfo, ClusterOptions, ClusterSeams } from './types.ts';
+
+export interface ClusterParts {
+  options: ClusterOptions;
+  pool: EnginePool;
+  text: TextModel;
+  info: ClusterInfo;
+  policy: MadePolicy;
+  clock: Clock;
+  /** The engine as the router sees it: one client for each. */
+  clientOf: (engine: ThreadEngine) => EngineClient;
+  /** Bytes that engines can take now; null: not known. */
+  freeMemory: () => number | null;
+}
+
+/** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
+export async function startParts(
+  platform: Platform,
+  options: ClusterOptions,
+  clock: Clock,
+  { wire, client = (engine) => engine }: ClusterSeams,
+): Promise<ClusterParts> {
+  const begun = clock.now();
+  const files = await platform.openModel(options.model);
+  const architecture = await loadArchitecture(options.model, files);
+  const free = platform.freeMemory();
+  checkMemory(options, architecture, free);
+  const policy = await policyOf(options, kvBlockBytes(architecture, 1, options.kvDtype));
+  const [text, engines] = await Promise.allSettled([
+    loadTokenizer(options.model, files),
+    EnginePool.start(platform, clock, options, sharedMemory(options, architecture, free), wire),
+  ]);
+  if (text.status === 'rejected') {
+    if (engines.status === 'fulfilled') await engines.value.shutdown();
+    throw text.reason;
+  }
+  if (engines.status === 'rejected') throw engines.reason;
+  const pool = engines.value;
+  const info = describe(options, pool, text.value, clock.now() - begun);
+  const clients = new WeakMap<ThreadEngine, EngineClient>();
+  const clientOf = (engine: ThreadEngine): EngineClient => {
+    const known = clients.get(engine) ?? client(engine);
+    clients.set(engine, known);
+    return known;
+  };
+  const freeMemory = () => platform.freeMemory();
+  return { options, pool, text: text.value, info, policy, clock, clientOf, freeMemory };
+}

@@ -1,0 +1,139 @@
+/**
+ * From what is known of the engines to how many there should be, tick by tick, by the rule that was chosen; and a driver that
+ * has it done. Starts and ends nothing itself: real engines and simulated ones are scaled by the same code.
+ */
+import type { AutoscalerName } from '../../config/autoscale.ts';
+import type { Clock } from '../../engine/types.ts';
+import type { EngineRole } from '../engine-client.ts';
+import type { EngineView } from '../plan.ts';
+import type { ScaleTarget } from '../scaling/plan.ts';
+import type { TurnResult } from '../turn-types.ts';
+import { METRICS } from './metrics.ts';
+import { type AutoscaleChoice, autoscalerOf, INTERVAL_MS, type MadeAutoscaler } from './registry.ts';
+import { ServedTurns } from './served.ts';
+import { type RoleLoad, type ScaleDecision, within } from './types.ts';
+
+export interface RoleDecision extends ScaleDecision {
+  engines: number;
+  /** What the rule goes by, and its mean over engines that told it; null: none did. */
+  metric: string;
+  value: number | null;
+}
+
+export interface AutoscaleDecision {
+  by: AutoscalerName;
+  atMs: number;
+  roles: Readonly<Record<EngineRole, RoleDecision>>;
+  /** What is to be changed; null: nothing. */
+  target: ScaleTarget | null;
+}
+
+const ROLES = ['prefill', 'decode'] as const;
+
+export class AutoscaleLoop {
+  readonly name: AutoscalerName;
+  readonly intervalMs: number;
+  readonly #choice: AutoscaleChoice;
+  readonly #made: MadeAutoscaler;
+  readonly #maxNumSeqs: number;
+  readonly #served = new ServedTurns();
+
+  /** `maxNumSeqs`: requests that an engine runs at once. Throws ConfigError. */
+  constructor(choice: AutoscaleChoice, maxNumSeqs: number) {
+    this.name = choice.name;
+    this.intervalMs = choice.intervalMs ?? INTERVAL_MS[choice.name];
+    this.#choice = choice;
+    this.#made = autoscalerOf(choice);
+    this.#maxNumSeqs = maxNumSeqs;
+  }
+
+  turnEnded(result: TurnResult, atMs: number): void {
+    this.#served.add(result, atMs);
+  }
+
+  /** `views`: of engines that may get turns; those that do both are left out. In time's order. */
+  tick(nowMs: number, views: readonly EngineView[]): AutoscaleDecision {
+    const pairs = views.filter(({ ended, combined }) => !ended && !combined);
+    this.#served.keep(new Set(views.map(({ engineId }) => engineId)));
+    const load = (role: EngineRole): RoleLoad => this.#load(role, pairs, nowMs);
+    const loads = { prefill: load('prefill'), decode: load('decode') };
+    const decided = this.#made.autoscaler.decide({ nowMs, ...loads, served: this.#served.take() });
+    const role = (each: EngineRole): RoleDecision => {
+      const { min, max } = this.#choice.bounds[each];
+      const { engines, values } = loads[each];
+      const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+      const value = values.length === 0 ? null : mean;
+      return { engines, metric: this.#label(each), value, ...within(Math.max(1, min), max, decided[each]) };
+    };
+    const roles = { prefill: role('prefill'), decode: role('decode') };
+    const changes = ROLES.filter((each) => roles[each].want !== roles[each].engines);
+    const target = Object.fromEntries(changes.map((each) => [each, roles[each].want]));
+    return { by: this.name, atMs: nowMs, roles, target: changes.length === 0 ? null : target };
+  }
+
+  #load(role: EngineRole, views: readonly EngineView[], nowMs: number): RoleLoad {
+    const ofRole = views.filter((view) => view.role === role);
+    const values = ofRole.flatMap((view) => this.#value(role, view, nowMs) ?? []);
+    return { engines: ofRole.length, values };
+  }
+
+  #value(role: EngineRole, view: EngineView, nowMs: number): number | null {
+    const { metrics } = this.#made;
+    if (metrics) return METRICS[metrics[role]].of(view, this.#maxNumSeqs);
+    const took =
+      role === 'prefill'
+        ? this.#served.ttftMs(view.engineId, nowMs)
+        : this.#served.itlMs(view.engineId, nowMs);
+    // Who has nothing to do would be quick.
+    return took ?? (view.inFlight === 0 ? 0 : null);
+  }
+
+  #label(role: EngineRole): string {
+    const { metrics } = this.#made;
+    if (metrics) return METRICS[metrics[role]].label;
+    return role === 'prefill' ? 'ms TTFT' : 'ms a token';
+  }
+}
+
+export interface AutoscaleDriver {
+  clock: Clock;
+  /** Ends it. */
+  signal: AbortSignal;
+  views: (nowMs: number) => readonly EngineView[];
+  scale: (target: ScaleTarget, why: string) => Promise<unknown>;
+  /** `acts`: it is done now. `fails`: what it asked for could not be done, which is no end. */
+  tell: (
+    told: { kind: 'decided'; decision: AutoscaleDecision; acts: boolean } | { kind: 'fails'; error: unknown },
+  ) => void;
+}
+
+/** Decides at every interval; what it wants while a change is under way is looked at again afterwards. */
+export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promise<void> {
+  const { clock, signal, views, scale, tell } = driver;
+  let changing = false;
+  for (;;) {
+    await clock.sleep(loop.intervalMs, signal);
+    if (signal.aborted) return;
+    const nowMs = clock.now();
+    const decision = loop.tick(nowMs, views(nowMs));
+    const acts = decision.target !== null && !changing;
+    tell({ kind: 'decided', decision, acts });
+    if (!decision.target || changing) continue;
+    changing = true;
+    scale(decision.target, reasonOf(decision))
+      .catch((error: unknown) => tell({ kind: 'fails', error }))
+      .finally(() => {
+        changing = false;
+      });
+  }
+}
+
+/** One sentence's worth. */
+export function reasonOf({ by, roles }: AutoscaleDecision): string {
+  const changed = ROLES.filter((role) => roles[role].want !== roles[role].engines);
+  const parts = changed.map((role) => {
+    const { engines, want, metric, why } = roles[role];
+    return `${role} ${engines} to ${want} (${metric}: ${why})`;
+  });
+  return `${by}: ${parts.join(', ')}`;
+}

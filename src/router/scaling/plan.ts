@@ -1,0 +1,96 @@
+/** Who joins and who leaves, so that there are as many as wanted. Pure. */
+import { RequestError } from '../../errors.ts';
+import type { EngineRole } from '../engine-client.ts';
+
+/** How many engines there should be; of a role that is left out: as many as there are. */
+export interface ScaleTarget {
+  prefill?: number;
+  decode?: number;
+  /** Whose engines are counted, where there are several with P and D. */
+  roleset?: string;
+}
+
+/** An engine in its place, as scaling sees it. */
+export interface Scalable {
+  /** The place's: an engine that takes another's place has the same. */
+  name: string;
+  role: EngineRole;
+  combined: boolean;
+  roleset: string;
+  ended: boolean;
+  /** Turns under way that need it, and tokens that it holds for next turns: what leaving would cost. */
+  turns: number;
+  heldTokens: number;
+}
+
+export interface ScalePlan {
+  add: readonly { name: string; role: EngineRole; roleset: string }[];
+  /** Names of places. */
+  remove: readonly string[];
+}
+
+/** Of one role: each is a thread and a device. */
+const MOST_OF_A_ROLE = 64;
+
+const ROLES = ['prefill', 'decode'] as const;
+
+/**
+ * Those that ended leave first, then whoever the fewest turns need, then whoever holds the least, then the last that came.
+ * Throws RequestError for a target that cannot be.
+ */
+export function planScale(target: ScaleTarget, engines: readonly Scalable[]): ScalePlan {
+  const roleset = rolesetOf(target, engines);
+  const plan: { add: ScalePlan['add'][number][]; remove: string[] } = { add: [], remove: [] };
+  for (const role of ROLES) {
+    const want = target[role];
+    if (want === undefined) continue;
+    checkCount(role, want);
+    const ofRole = engines.filter((engine) => engine.role === role && !engine.combined);
+    const here = ofRole.filter((engine) => engine.roleset === roleset);
+    const names = freeNames(role, ofRole);
+    for (let i = here.length; i < want; i++) plan.add.push({ name: names(), role, roleset });
+    const cheapest = here.toSorted(
+      (a, b) =>
+        Number(b.ended) - Number(a.ended) ||
+        a.turns - b.turns ||
+        a.heldTokens - b.heldTokens ||
+        numberOf(b.name) - numberOf(a.name),
+    );
+    plan.remove.push(...cheapest.slice(0, Math.max(0, here.length - want)).map(({ name }) => name));
+  }
+  return plan;
+}
+
+/** The only one that has P and D, or the one that is named. */
+function rolesetOf({ roleset }: ScaleTarget, engines: readonly Scalable[]): string {
+  const pairs = engines.filter(({ combined }) => !combined);
+  const known = [...new Set(pairs.map((engine) => engine.roleset))];
+  if (roleset === undefined) {
+    if (known.length === 1) return known[0]!;
+    if (known.length === 0) throw new RequestError('every engine does both: there is no P and no D to scale');
+    throw new RequestError(`there are rolesets ${known.join(', ')}: name the one to scale as roleset`);
+  }
+  if (known.includes(roleset)) return roleset;
+  throw new RequestError(`there is no roleset ${roleset} with P and D: wanted one of ${known.join(', ')}`);
+}
+
+function checkCount(role: EngineRole, want: number): void {
+  if (Number.isInteger(want) && want >= 1 && want <= MOST_OF_A_ROLE) return;
+  const what = role === 'prefill' ? 'P' : 'D';
+  const why = want < 1 ? `without a ${what} nothing is served` : `each ${what} is a thread and a device`;
+  throw new RequestError(
+    `${role} is to be ${want}: ${why}; give a whole number from 1 to ${MOST_OF_A_ROLE}, nothing was changed`,
+  );
+}
+
+const numberOf = (name: string): number => Number(/\d+$/.exec(name)?.[0] ?? 0);
+
+/** prefill-0, prefill-1, ...: the first that nobody has, counted through all rolesets. */
+function freeNames(role: EngineRole, ofRole: readonly Scalable[]): () => string {
+  const taken = new Set(ofRole.map(({ name }) => name));
+  let next = 0;
+  return () => {
+    while (taken.has(`${role}-${next}`)) next++;
+    return `${role}-${next++}`;
+  };
+}

@@ -1,0 +1,51 @@
+/** D's driver without threads of its own beside P's with them: the same tokens and logits, in one process. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { isLavapipe } from '../../src/gpu/adapter-name.ts';
+import { withCluster } from './cluster-fixture.ts';
+
+/** Of this process, those that lavapipe computes with. */
+const driverThreads = (): number =>
+  readdirSync('/proc/self/task').filter((task) =>
+    readFileSync(`/proc/self/task/${task}/comm`, 'utf8').startsWith('llvmpipe'),
+  ).length;
+
+async function converse(options: Partial<ClusterOptions>) {
+  return withCluster(options, async (cluster) => {
+    const tokens: string[] = [];
+    let promptTokenIds: number[] = [];
+    for (const turn of [0, 1, 2]) {
+      promptTokenIds = [
+        ...promptTokenIds,
+        ...Array.from({ length: 70 }, (_, i) => 10 + ((turn * 97 + i * 31) % 400)),
+      ];
+      const sampling = { maxTokens: 6, ignoreEos: true };
+      for await (const { tokenId, logitsDigest } of cluster.generate({
+        conversationId: 'a',
+        promptTokenIds,
+        sampling,
+      })) {
+        tokens.push(`${tokenId}:${logitsDigest}`);
+        promptTokenIds = [...promptTokenIds, tokenId];
+      }
+    }
+    const { adapter, engines } = cluster.info;
+    return {
+      tokens,
+      lavapipe: isLavapipe(adapter),
+      threads: driverThreads(),
+      told: engines.map((engine) => engine.driverThreads),
+    };
+  });
+}
+
+it('differ between engines of one process where that is asked for', async () => {
+  const alike = await converse({});
+  const apart = await converse({ decodeDriverThreads: false });
+  expect(alike.told).toEqual([true, true]);
+  expect(apart.told).toEqual([true, !apart.lavapipe]);
+  expect(apart.threads).toBe(apart.lavapipe ? alike.threads / 2 : 0);
+  expect(apart.tokens).toEqual(alike.tokens);
+  expect(process.env.LP_NUM_THREADS).toBeUndefined();
+});

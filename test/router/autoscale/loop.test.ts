@@ -1,0 +1,203 @@
+import { describe, expect, it } from 'vitest';
+import {
+  type AutoscaleDecision,
+  AutoscaleLoop,
+  drive,
+  reasonOf,
+} from '../../../src/router/autoscale/loop.ts';
+import type { AutoscaleChoice } from '../../../src/router/autoscale/registry.ts';
+import type { EngineSignals, EngineView } from '../../../src/router/plan.ts';
+import type { ScaleTarget } from '../../../src/router/scaling/plan.ts';
+import type { TurnResult } from '../../../src/router/turn-types.ts';
+import { TestClock } from '../../clock.ts';
+import { settled } from '../../connector/policy-cluster.ts';
+import { view } from '../policies.ts';
+
+const bounds = { prefill: { min: 1, max: 4 }, decode: { min: 1, max: 4 } };
+const choice = (more: Partial<AutoscaleChoice> = {}): AutoscaleChoice => ({
+  name: 'aibrix-apa',
+  parameters: {},
+  intervalMs: null,
+  bounds,
+  ...more,
+});
+const signals = (more: Partial<EngineSignals>): EngineSignals => ({
+  ...{ atMs: 0, running: 0, waiting: 0, waitingForRemote: 0, freeBlocks: 50, numBlocks: 100 },
+  ...{ promptTokensPerSecond: 0, generationTokensPerSecond: 0, endedPerSecond: 0 },
+  ...more,
+});
+const engine = (id: string, more: Partial<EngineSignals> = {}): EngineView =>
+  view(id, { signals: signals(more) });
+
+describe('what a rule goes by', () => {
+  it.each([
+    ['waiting', 7],
+    ['running', 4],
+    ['in-flight', 9],
+    // Of 8 at once.
+    ['batch', 50],
+    ['kv', 50],
+  ])('%s', (metric, value) => {
+    const parameters = { prefill: { metric, target: 1000 } };
+    const loop = new AutoscaleLoop(choice({ parameters }), 8);
+    const busy = { ...engine('p0', { running: 4, waiting: 5, waitingForRemote: 2 }), inFlight: 9 };
+    expect(loop.tick(0, [busy, engine('d0')]).roles.prefill.value).toBe(value);
+  });
+
+  it("AIBrix's samples by default: P by its queue, D by its batch; who told nothing does not count", () => {
+    const loop = new AutoscaleLoop(choice(), 10);
+    const views = [engine('p0', { waiting: 20 }), view('p1'), engine('d0', { running: 7 })];
+    const { roles, target } = loop.tick(0, views);
+    expect(roles.prefill).toMatchObject({ engines: 2, metric: 'waiting', value: 20, want: 4 });
+    expect(roles.decode).toMatchObject({ engines: 1, metric: '% of batch', value: 70, want: 1 });
+    expect(target).toEqual({ prefill: 4 });
+  });
+
+  it('dynamo-sla goes by what turns took; who has nothing to do would be quick', () => {
+    const profile = {
+      prefillProfile: [{ inputTokens: 100, ttftMs: 10, tokensPerSecond: 1000 }],
+      decodeProfile: [{ contextTokens: 100, itlMs: 5, tokensPerSecond: 100 }],
+    };
+    const parameters = { ttftMs: 100, itlMs: 20, ...profile };
+    const loop = new AutoscaleLoop(choice({ name: 'dynamo-sla', parameters }), 8);
+    const turn = (ttftMs: number, tpotMs: number) =>
+      ({
+        routed: { prefill: 'p0', decode: 'd0' },
+        prompt: { promptTokens: 10 },
+        outputTokenIds: [1],
+        ...{ ttftMs, tpotMs },
+      }) as unknown as TurnResult;
+    loop.turnEnded(turn(150, 30), 0);
+    const pair = [view('p0', { inFlight: 1 }), view('d0', { inFlight: 1 })];
+    const up = loop.tick(1000, pair);
+    expect(up.roles.prefill).toMatchObject({ metric: 'ms TTFT', value: 150, want: 2 });
+    expect(up.roles.decode).toMatchObject({ metric: 'ms a token', value: 30, want: 2 });
+    const four = ['p0', 'p1', 'd0', 'd1'].map((id) => view(id));
+    // Six seconds later nothing of it counts any more, and nobody has anything to do.
+    expect(loop.tick(7000, four).target).toEqual({ prefill: 1, decode: 1 });
+  });
+
+  it('engines that ended, and those that do both, are none of it', () => {
+    const loop = new AutoscaleLoop(choice(), 8);
+    const views = [
+      engine('p0'),
+      { ...engine('p1'), ended: true },
+      engine('d0'),
+      view('d1', { combined: true }),
+    ];
+    const { roles } = loop.tick(0, views);
+    expect([roles.prefill.engines, roles.decode.engines]).toEqual([1, 1]);
+  });
+});
+
+describe('bounds', () => {
+  it.each(['aibrix-apa', 'aibrix-kpa', 'k8s-hpa'] as const)('%s wants no more than the most', (name) => {
+    const tight = { prefill: { min: 1, max: 3 }, decode: { min: 2, max: 2 } };
+    const loop = new AutoscaleLoop(choice({ name, bounds: tight }), 8);
+    const views = [engine('p0', { waiting: 900 }), engine('p1', { waiting: 900 }), engine('d0')];
+    expect(loop.tick(0, views).target).toEqual({ prefill: 3, decode: 2 });
+  });
+
+  it('dynamo-sla: what lies outside is never waited for', () => {
+    const parameters = {
+      prefillProfile: [{ inputTokens: 100, ttftMs: 10, tokensPerSecond: 1000 }],
+      decodeProfile: [{ contextTokens: 100, itlMs: 5, tokensPerSecond: 100 }],
+    };
+    const tight = { prefill: { min: 2, max: 2 }, decode: { min: 1, max: 4 } };
+    const loop = new AutoscaleLoop(choice({ name: 'dynamo-sla', parameters, bounds: tight }), 8);
+    const two = ['p0', 'p1', 'd0', 'd1'].map((id) => view(id));
+    expect(loop.tick(0, two).target).toEqual({ decode: 1 });
+    const { roles } = loop.tick(6000, two.slice(0, 3));
+    expect(roles.decode.why).not.toContain('not done');
+  });
+
+  it.each([
+    [{ bounds: { ...bounds, decode: { min: 3, max: 2 } } }, '--min-decode is 3 and --max-decode is 2'],
+    [
+      { parameters: { prefil: {} } },
+      "parameters of 'prefil' (did you mean prefill?): wanted prefill and decode",
+    ],
+    [
+      { parameters: { prefill: { metric: 'speed' } } },
+      'prefill, metric: its parameters: one of waiting, running',
+    ],
+    [{ parameters: { decode: { target: -1 } } }, '--autoscale aibrix-apa, decode: target'],
+    [{ parameters: { decode: 3 } }, '--autoscale aibrix-apa, decode: its parameters'],
+    [{ name: 'dynamo-sla' as const }, '--autoscale dynamo-sla: prefillProfile'],
+  ])('%j is refused in a sentence', (more, message) => {
+    expect(() => new AutoscaleLoop(choice(more), 8)).toThrow(message);
+  });
+});
+
+describe('the driver', () => {
+  const driven = (waiting: () => number) => {
+    const clock = new TestClock(0);
+    const stop = new AbortController();
+    const asked: [ScaleTarget, string][] = [];
+    const told: AutoscaleDecision[] = [];
+    const acts: boolean[] = [];
+    const failures: unknown[] = [];
+    const ends: { resolve: () => void; reject: (error: Error) => void }[] = [];
+    const done = drive(new AutoscaleLoop(choice(), 8), {
+      clock,
+      signal: stop.signal,
+      views: () => [engine('p0', { waiting: waiting() }), engine('d0', { running: 5 })],
+      scale: (target, why) =>
+        new Promise<void>((resolve, reject) => {
+          asked.push([target, why]);
+          ends.push({ resolve, reject });
+        }),
+      tell(each) {
+        if (each.kind === 'fails') return void failures.push(each.error);
+        told.push(each.decision);
+        acts.push(each.acts);
+      },
+    });
+    const pass = async (ms: number) => {
+      for (let left = ms; left > 0; left -= 1000) {
+        clock.advance(1000);
+        await settled();
+      }
+    };
+    return { asked, told, acts, failures, ends, pass, stop, done };
+  };
+
+  it('decides every ten seconds, and asks for one change at a time', async () => {
+    const { asked, told, acts, ends, pass, stop, done } = driven(() => 15);
+    await pass(9000);
+    expect(told).toHaveLength(0);
+    await pass(1000);
+    expect(asked).toEqual([
+      [{ prefill: 2 }, 'aibrix-apa: prefill 1 to 2 (waiting: 15 an engine is 1.50 of 10)'],
+    ]);
+    await pass(20_000);
+    expect(told).toHaveLength(3);
+    expect(acts).toEqual([true, false, false]);
+    expect(asked).toHaveLength(1);
+    ends[0]!.resolve();
+    await pass(10_000);
+    expect(asked).toHaveLength(2);
+    stop.abort();
+    await done;
+  });
+
+  it('goes on after a change that could not be done', async () => {
+    const { asked, failures, ends, pass, stop, done } = driven(() => 15);
+    await pass(10_000);
+    ends[0]!.reject(new Error('no room'));
+    await pass(10_000);
+    expect(failures).toEqual([new Error('no room')]);
+    expect(asked).toHaveLength(2);
+    stop.abort();
+    await done;
+  });
+
+  it('asks for nothing where there are as many as wanted', async () => {
+    const { asked, told, pass, stop, done } = driven(() => 10);
+    await pass(30_000);
+    expect(asked).toEqual([]);
+    expect(reasonOf(told[0]!)).toBe('aibrix-apa: ');
+    stop.abort();
+    await done;
+  });
+});

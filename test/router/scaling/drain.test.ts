@@ -1,0 +1,175 @@
+import { expect, it } from 'vitest';
+import type { Drain } from '../../../src/config/autoscale.ts';
+import { ConversationCache, type TurnStart } from '../../../src/router/conversations.ts';
+import { drained, heirOf } from '../../../src/router/scaling/drain.ts';
+import { TurnsAt } from '../../../src/router/turns-at.ts';
+import { TestClock } from '../../clock.ts';
+import { settled } from '../../connector/policy-cluster.ts';
+import { FakeEngine } from '../fake-engine.ts';
+
+/** decode-0 is on its way out and holds 5 tokens of 'a' and 7 of 'b'; decode-1 stays. */
+function world(drain: Drain, holdsMs = 1000) {
+  const clock = new TestClock(0);
+  const [client, heir] = [new FakeEngine('decode-0', 'decode'), new FakeEngine('decode-1', 'decode')];
+  const conversations = new ConversationCache(clock);
+  const turns = new TurnsAt();
+  const left = { requests: 0, holds: 0 };
+  const holds = (id: string, tokens: number): void => {
+    const request = { conversationId: id, promptText: 'x' };
+    const ids = Array.from({ length: tokens }, (_, i) => i);
+    const params = {
+      do_remote_decode: true,
+      do_remote_prefill: false,
+      remote_request_id: `${id}-d`,
+      remote_num_tokens: tokens,
+      remote_token_ids: ids,
+    };
+    const kv = { params, holder: client, atMs: 0 };
+    const before = {} as TurnStart;
+    client.holds.add(`${id}-d`);
+    conversations.finish(conversations.open(request), request, { historyIds: ids, text: '', kv, before });
+  };
+  holds('a', 5);
+  holds('b', 7);
+  const start = () =>
+    drained(
+      { client, remaining: async () => left },
+      { drain, holdsMs },
+      { clock, conversations, turns, heir: () => (heir.ended ? null : heir), newId: (name) => `${name}!` },
+    );
+  const pass = async (ms: number): Promise<void> => {
+    for (const end = clock.now() + ms; clock.now() < end; clock.advance(20)) await settled();
+    await settled();
+  };
+  return { clock, client, heir, conversations, turns, left, holds, start, pass };
+}
+
+const none = { holds: 0, tokens: 0 };
+
+it('migrate: another D holds the same tokens for the same conversations, and the first holds nothing', async () => {
+  const { client, heir, conversations, start } = world('migrate');
+  const report = await start();
+  expect(report).toEqual({ ms: 0, migrated: { holds: 2, tokens: 12 }, lost: none });
+  expect(heir.requests.map(({ promptTokenIds }) => promptTokenIds.length)).toEqual([5, 7]);
+  expect(heir.requests[0]!.sampling).toMatchObject({ maxTokens: 1 });
+  expect(heir.requests[0]!.kvTransferParams).toMatchObject({
+    do_remote_prefill: true,
+    do_remote_decode: false,
+    remote_request_id: 'a-d',
+  });
+  expect([...client.holds]).toEqual([]);
+  for (const [id, tokens] of [['a', 5] as const, ['b', 7] as const]) {
+    const { kv } = conversations.known(id)!;
+    expect(kv).toMatchObject({ holder: heir, params: { remote_num_tokens: tokens } });
+    expect(heir.holds.has(kv!.params.remote_request_id!)).toBe(true);
+  }
+});
+
+it('migrate: what nobody can take over, or fails on its way, is lost and released', async () => {
+  const failing = world('migrate');
+  failing.heir.fails = (id) => (id.startsWith('a') ? 'no such luck' : null);
+  expect(await failing.start()).toMatchObject({
+    migrated: { holds: 1, tokens: 7 },
+    lost: { holds: 1, tokens: 5 },
+  });
+  expect(failing.conversations.known('a')!.kv).toBeNull();
+  expect([...failing.client.holds]).toEqual([]);
+  const alone = world('migrate');
+  alone.heir.end();
+  expect(await alone.start()).toMatchObject({ migrated: none, lost: { holds: 2, tokens: 12 } });
+  expect([...alone.client.holds]).toEqual([]);
+});
+
+it('migrate: a turn that comes meanwhile waits for the new holder', async () => {
+  const { heir, conversations, start, pass } = world('migrate');
+  let go: () => void = () => {};
+  heir.pace = () => new Promise((resolve) => (go = resolve));
+  const report = start();
+  await settled();
+  const conversation = conversations.known('a')!;
+  expect(conversation.kv).toBeNull();
+  const waits = conversations.moving(conversation)!;
+  expect(waits).not.toBeNull();
+  go();
+  await waits;
+  expect(conversations.takeHeld(conversation)).toMatchObject({ holder: heir });
+  await settled();
+  go();
+  await pass(20);
+  expect(await report).toMatchObject({ migrated: { holds: 2, tokens: 12 } });
+});
+
+it('wait: until next turns have read all, or until its time is over', async () => {
+  const { client, conversations, turns, start, pass } = world('wait');
+  let ended = false;
+  const report = start().finally(() => (ended = true));
+  await pass(400);
+  const leave = turns.enter(['decode-0']);
+  conversations.takeHeld(conversations.known('a')!);
+  conversations.takeHeld(conversations.known('b')!);
+  await pass(200);
+  expect(ended).toBe(false);
+  leave();
+  await pass(20);
+  expect(await report).toMatchObject({ migrated: none, lost: none });
+  const late = world('wait');
+  const lost = late.start();
+  await late.pass(980);
+  expect(late.conversations.heldAt('decode-0')).toHaveLength(2);
+  await late.pass(60);
+  expect(await lost).toEqual({ ms: 1000, migrated: none, lost: { holds: 2, tokens: 12 } });
+  expect([...late.client.holds]).toEqual([]);
+  expect([...client.holds]).not.toEqual([]);
+});
+
+it('drop: what is held is lost at once; turns under way and what they leave are not cut', async () => {
+  const { client, turns, holds, start, pass } = world('drop', 60);
+  const leave = turns.enter(['decode-0']);
+  let ended = false;
+  const report = start().finally(() => (ended = true));
+  await settled();
+  expect([...client.holds]).toEqual([]);
+  await pass(5000);
+  expect(ended).toBe(false);
+  holds('c', 3);
+  leave();
+  await pass(40);
+  expect(await report).toMatchObject({ lost: { holds: 3, tokens: 15 } });
+});
+
+it('what others asked for is waited for: requests to their end, holds for their time', async () => {
+  const { left, start, pass } = world('drop', 100);
+  left.requests = 1;
+  left.holds = 1;
+  let ended = false;
+  const report = start().finally(() => (ended = true));
+  await pass(2000);
+  expect(ended).toBe(false);
+  left.requests = 0;
+  await pass(40);
+  expect(await report).toMatchObject({ lost: { holds: 3, tokens: 12 } });
+});
+
+it('an engine that ends on its way out took what it held with it', async () => {
+  const { client, start, pass, turns } = world('wait', 60_000);
+  turns.enter(['decode-0'])();
+  const report = start();
+  await pass(100);
+  client.end();
+  await pass(40);
+  expect(await report).toMatchObject({ migrated: none, lost: { holds: 2, tokens: 12 } });
+});
+
+it('the heir is the least busy of its role, of its roleset where there is one', () => {
+  const d = (engineId: string, roleset: string, inFlight: number) => {
+    const role = engineId.startsWith('p') ? ('prefill' as const) : ('decode' as const);
+    return { engineId, role, roleset, ended: null, load: { inFlight } };
+  };
+  const leaving = d('decode-0', 'a', 0);
+  const far = d('decode-1', 'b', 0);
+  const [busy, idle] = [d('decode-2', 'a', 2), d('decode-3', 'a', 1)];
+  const p = d('prefill-0', 'a', 0);
+  expect(heirOf(leaving, [p, far, busy, idle])).toBe(idle);
+  expect(heirOf(leaving, [p, far])).toBe(far);
+  expect(heirOf(leaving, [p])).toBeNull();
+});

@@ -1,0 +1,81 @@
+import { beforeEach, expect, it } from 'vitest';
+import type { ClusterNotice } from '../../src/fleet/engine-watch.ts';
+import type { RoutedCandidate, RoutedTurn } from '../../src/router/decision.ts';
+import type { TurnResult } from '../../src/router/turn-types.ts';
+import { FleetMetrics } from '../../src/server/fleet-metrics.ts';
+import { MetricKit } from '../../src/server/metric-kit.ts';
+
+let kit: MetricKit;
+let metrics: FleetMetrics;
+beforeEach(() => {
+  kit = new MetricKit({ model_name: 'nano' });
+  metrics = new FleetMetrics(kit);
+});
+
+const candidate = (more: Partial<RoutedCandidate>): RoutedCandidate => ({
+  ...{ engineId: 'decode-0', side: 'decode', inFlight: 0, running: 1, waiting: 0, ageMs: 5 },
+  ...{ cachedTokens: null, score: null, best: null },
+  ...more,
+});
+const turn = (routed: Partial<RoutedTurn>, ttftMs = 50) =>
+  metrics.hear({
+    kind: 'turn ended',
+    result: {
+      ttftMs,
+      routed: { policy: 'dynamo', predictedTtftMs: null, candidates: [], ...routed },
+    } as TurnResult,
+  });
+const value = async (name: string, labels = ''): Promise<number> => {
+  const line = (await kit.text()).split('\n').find((each) => each.startsWith(`kvferry:${name}{${labels}`));
+  return Number(line?.split(' ').at(-1));
+};
+
+it('decisions by policy; a mix is one', async () => {
+  turn({});
+  turn({ policy: 'least-request:1,prefix-cache:2' });
+  turn({});
+  expect(await value('router_decisions_total', 'policy="dynamo"')).toBe(2);
+  expect(await value('router_decisions_total', 'policy="mix"')).toBe(1);
+  expect(await value('router_decisions_total', 'policy="random"')).toBe(0);
+});
+
+it('how far predictions were off, either way', async () => {
+  turn({ predictedTtftMs: 80 });
+  turn({ predictedTtftMs: 30 });
+  turn({});
+  expect(await value('router_ttft_prediction_error_seconds_sum')).toBeCloseTo(0.05);
+  expect(await value('router_ttft_prediction_error_seconds_count')).toBe(2);
+});
+
+it('stale: told long ago by who is at work, or not told by one of those that should', async () => {
+  turn({ candidates: [candidate({ ageMs: 101 }), candidate({ ageMs: 100 })] });
+  expect(await value('router_stale_signals_total')).toBe(1);
+  // What an idle engine told last stays true, and a policy that does not look at load is told nothing.
+  turn({ candidates: [candidate({ running: 0, ageMs: 9000 })] });
+  turn({ candidates: [candidate({ running: null, waiting: null, ageMs: null })] });
+  expect(await value('router_stale_signals_total')).toBe(1);
+  turn({ candidates: [candidate({}), candidate({ running: null, waiting: null, ageMs: null })] });
+  expect(await value('router_stale_signals_total')).toBe(2);
+  expect(await value('router_signal_age_seconds_count')).toBe(3);
+});
+
+it('who came and went, how long it took, and what became of what was held', async () => {
+  const member = { engineId: 'decode-1', role: 'decode', name: 'decode-1' } as const;
+  const notices: ClusterNotice[] = [
+    { kind: 'joined', ...member, startMs: 700, loadMs: 100, compileMs: 500 },
+    {
+      ...{ kind: 'left', ...member, ms: 250 },
+      ...{ migrated: { holds: 2, tokens: 120 }, lost: { holds: 1, tokens: 30 } },
+    },
+    { kind: 'dead', engineId: 'decode-0', role: 'decode', message: '' },
+  ];
+  for (const notice of notices) metrics.hear(notice);
+  metrics.setEngines(1, 2);
+  for (const event of ['joined', 'left', 'ended'])
+    expect(await value('fleet_events_total', `event="${event}"`)).toBe(1);
+  expect(await value('fleet_start_seconds_sum')).toBe(0.7);
+  expect(await value('fleet_drain_seconds_sum')).toBe(0.25);
+  expect(await value('fleet_migrated_kv_tokens_total')).toBe(120);
+  expect(await value('fleet_lost_kv_tokens_total')).toBe(30);
+  expect(await value('fleet_engines', 'role="decode"')).toBe(2);
+});
