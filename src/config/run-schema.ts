@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { scaling } from './autoscale.ts';
-import { bench, endpoint, measuring } from './bench-schema.ts';
+import { bench, endpoint, measuring, slo } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
 import {
   anyNumber,
@@ -24,6 +24,7 @@ import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { simulation } from './simulate-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
+import { pacing, trace } from './trace-schema.ts';
 import { tracing } from './tracing.ts';
 
 /** The model and what it runs on. */
@@ -194,8 +195,11 @@ const fieldGroups = {
   sampling,
   modes,
   workload,
+  trace,
+  pacing,
   measuring,
   bench,
+  slo,
   simulation,
   endpoint,
   sweep,

@@ -1,7 +1,5 @@
 /** The settings of a simulation: whose times, who asks when, and how links are shared. The rest are a real fleet's. */
-import { anyNumber, flag, oneOf, positive, text, time } from './fields.ts';
-
-const wantedTime = 'a time such as 500ms or 2s, or 0';
+import { anyNumber, flag, oneOf, positive, text } from './fields.ts';
 
 export const simulation = {
   costs: text('dynamo-mocker, llm-d-inference-sim, blis-transfer, zero or a file of costs')
@@ -20,10 +18,6 @@ export const simulation = {
     description:
       'With --arrival-rate: so many conversations come: as many are drawn, or those of a list come over and over. Left out: each once.',
     value: 'N',
-  }),
-  thinkTime: time(wantedTime, { min: 0 }).default(0).meta({
-    description: 'With --arrival-rate: between an answer and the next turn.',
-    value: 'TIME',
   }),
   seeds: positive('seeds').default(1).meta({
     description: 'How often each is simulated, with arrivals of the next seed each time.',

@@ -244,7 +244,7 @@ export const benchReportSchema = z.strictObject({
     source: z.string().describe('A preset or a file.'),
     scale: z.string().describe("'1', or 1/N: every length was divided by N."),
     seed: z.number().int(),
-    num_clients: count,
+    num_clients: count.describe('0: a trace, whose requests came when it says.'),
     max_active_conversations: count,
     conversations: count,
     requests: count.describe('In one round of one mode.'),

@@ -20,7 +20,7 @@ export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
 }
 
 /** To its end; what is wrong with it alone is counted, and gives null. */
-async function serveTurn(
+export async function serveTurn(
   cluster: Served,
   request: GenerateRequest,
   collector: Collector,
@@ -114,7 +114,7 @@ async function converse(
   await cluster.endConversation(id);
 }
 
-const exactly = (outputTokens: number | null) => ({
+export const exactly = (outputTokens: number | null) => ({
   maxTokens: outputTokens ?? FALLBACK_OUTPUT,
   ignoreEos: true,
 });

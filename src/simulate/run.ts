@@ -8,6 +8,7 @@ import { Answers } from './answers.ts';
 import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
+import { serveTrace, type TraceLoad } from './trace-load.ts';
 import { verdictOf } from './verdict.ts';
 
 /** Who asks. */
@@ -17,6 +18,7 @@ export type Load =
       conversations: readonly BenchConversation[];
       clients: Omit<ClientOptions, 'now' | 'sleep' | 'seed' | 'onRequest' | 'round' | 'auditor' | 'signal'>;
     }
+  | TraceLoad
   | { kind: 'arrivals'; arrivals: (seed: number) => Iterable<Arriving>; thinkMs: number };
 
 export interface SimulatedArmPlan {
@@ -43,7 +45,7 @@ export interface SimulatedRun {
 /** Resolves when all was answered. */
 export function serveLoad(
   fleet: Served,
-  load: Load,
+  load: Exclude<Load, TraceLoad>,
   collector: Collector,
   { seed, signal }: { seed: number; signal: AbortSignal },
 ): Promise<unknown> {
@@ -64,9 +66,14 @@ export async function simulateOnce(
   seed: number,
   collector: Collector = new Collector(),
 ): Promise<SimulatedRun> {
-  const cluster = new SimulatedCluster({ ...world, options, answers: new Answers(...world.tokenIds) });
+  const answers = new Answers(...world.tokenIds);
+  const cluster = new SimulatedCluster({ ...world, options, answers });
   const { signal } = world;
-  await cluster.run(serveLoad(cluster, load, collector, { seed, signal }), (nowMs) => {
+  const serving =
+    load.kind === 'trace'
+      ? serveTrace(cluster, load, answers, collector)
+      : serveLoad(cluster, load, collector, { seed, signal });
+  await cluster.run<unknown>(serving, (nowMs) => {
     signal.throwIfAborted();
     world.onProgress(collector.count, nowMs);
   });

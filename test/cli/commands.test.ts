@@ -21,7 +21,7 @@ describe('usage', () => {
   test.each([
     [
       ['rn'],
-      "kvferry: there is no command 'rn': wanted one of run, serve, bench, sweep, simulate, calibrate, report, verify, doctor, export (did you mean run?)",
+      "kvferry: there is no command 'rn': wanted one of run, serve, bench, replay, sweep, simulate, calibrate, report, trace, verify, doctor, export (did you mean run?)",
     ],
     [['run', '--treshold', '5'], 'kvferry: there is no option --treshold (did you mean --threshold?)'],
     [['run', '--zzzzzz'], 'kvferry: there is no option --zzzzzz; --help lists them'],
@@ -48,8 +48,14 @@ describe('usage', () => {
     ],
     [['run', '--model', './no/such'], /there is no directory '.\/no\/such'/],
     [['run', '--model', 'nanno'], /there is no model 'nanno'.*did you mean 'nano'\?/],
-    [['export'], 'kvferry: nothing to export is named: wanted tokenizer DIR, config or vllm'],
-    [['export', 'weights'], "kvferry: there is no 'weights' to export: wanted tokenizer DIR, config or vllm"],
+    [
+      ['export'],
+      'kvferry: nothing to export is named: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang',
+    ],
+    [
+      ['export', 'weights'],
+      "kvferry: there is no 'weights' to export: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang",
+    ],
     [['export', 'tokenizer'], 'kvferry: export tokenizer has no directory: wanted export tokenizer DIR'],
     [['run', '--link', '10gbee'], /link '10gbee'.*did you mean 10gbe\?/],
     [

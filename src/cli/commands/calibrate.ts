@@ -1,12 +1,16 @@
 /** `kvferry calibrate`: what pulling and prefilling cost here, the threshold that follows, and a profile for the cost-aware policy. */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
+import { fleetOf } from '../../fleet/seats.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
 import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
+import { parseReport } from '../../measure/report-kinds.ts';
+import { fitReport } from '../../simulate/costs/fit-report.ts';
 import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { calibrationDocument } from '../calibrate-document.ts';
@@ -16,6 +20,7 @@ import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
+import { printFitted } from '../simulate/fitted.ts';
 import { printMeasured } from '../simulate/validate.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
@@ -32,6 +37,7 @@ export const calibrateSpec: CommandSpec = {
     'kvferry calibrate costs.json --link 10e6,40ms',
     'kvferry calibrate --link 10e6,40ms --check --html costs.html',
     'kvferry calibrate --costs-out ./here.json --prefill 2 --decode 2',
+    'kvferry calibrate --from-report vllm.json --costs-out vllm-costs.json',
     'kvferry run --link 10e6,40ms --pull-policy cost-aware --cost-profile costs.json',
   ],
 };
@@ -54,6 +60,7 @@ async function calibrateCommand(
   const [file] = args;
   for (const each of [file, config.costsOut]) if (each != null) await deps.checkWritable(each);
   await checkFiles(config, deps);
+  if (config.fromReport !== null) return fromReport(config.fromReport, file, config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const options = {
@@ -99,6 +106,31 @@ async function calibrateCommand(
     progress.end();
     await cluster.close();
   }
+}
+
+/** No engine is started: what is known is in the report. */
+async function fromReport(
+  report: string,
+  profile: string | undefined,
+  config: RunConfig,
+  deps: CommandContext['deps'],
+): Promise<ExitCode> {
+  if (profile !== undefined)
+    throw new ConfigError(
+      `--from-report fits what simulate reads, and ${profile} would be a profile of pulls, which it does not tell: leave it out, and give --costs-out`,
+    );
+  const read = parseReport(await deps.readTextFile(report), report);
+  if (read.kind !== 'bench')
+    throw new ConfigError(`${report} is a report of ${read.kind}: wanted one of kvferry bench or replay`);
+  const decodeEngines = Math.max(1, fleetOf(config).seats.filter(({ role }) => role === 'decode').length);
+  const fit = fitReport(read, report, decodeEngines);
+  printFitted(fit, textOutput(config, deps), deps.color);
+  if (config.costsOut !== null) {
+    await deps.writeTextFile(config.costsOut, `${JSON.stringify(fit.file, null, 2)}\n`);
+    textOutput(config, deps).write(`wrote ${config.costsOut}: kvferry simulate --costs ${config.costsOut}\n`);
+  }
+  await writeJson(fit, config, deps);
+  return EXIT.good;
 }
 
 async function simulationCosts(

@@ -1,11 +1,13 @@
 /** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import type { Architecture } from '../../model/types.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
 import type { CommandSpec } from '../arguments.ts';
-import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { type ChosenAdapter, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { benchDefaults, checkBench, checkCounts } from '../multiturn/settings.ts';
@@ -15,6 +17,7 @@ import { createProgress } from '../progress.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
+import { planTrace } from '../simulate/trace.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 
 export const simulateSpec: CommandSpec = {
@@ -24,8 +27,11 @@ export const simulateSpec: CommandSpec = {
     'Serve a workload by a fleet that is not there: the same scheduler, connectors, router and policies on a virtual clock, in one thread. Only how long steps and copies take is a model, and each report says whose.',
   groups: [
     'simulation',
+    'trace',
+    'pacing',
     'measuring',
     'bench',
+    'slo',
     'modes',
     'fleet',
     'cluster',
@@ -36,12 +42,14 @@ export const simulateSpec: CommandSpec = {
   ],
   argument: 'inputFile',
   defaults(given) {
+    if (given.trace !== undefined)
+      return { model: 'tiny', mode: ['bidirectional'], experiments: ['prefix-caching'] };
     const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults(given);
     return { ...rest, experiments: ['prefix-caching'] };
   },
   defaultNotes: {
     model: 'tiny',
-    mode: 'unidirectional, bidirectional, decode-local',
+    mode: 'unidirectional, bidirectional, decode-local; bidirectional with --trace',
     experiments: 'prefix-caching',
     pBlocks: 'room for all active conversations; 16384 with --arrival-rate',
     dBlocks: 'room for all active conversations; 16384 with --arrival-rate',
@@ -51,6 +59,7 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',
     'kvferry simulate --routing round-robin,least-request,prefix-cache --decode 4',
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
+    'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4 --block-size 128',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -62,17 +71,17 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   await checkFiles({ ...config, junit: null }, deps);
   const costs = await readCosts(config.costs, deps);
   const architecture = await deps.backend.architecture(config.model);
-  const vocabulary = await deps.backend.tokenizer(config.model);
-  const workload = await loadWorkload(config, deps, vocabulary, false);
-  checkCounts(config, workload.conversations, workload.source);
-  const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
-  const planned = planSimulation(config, costs, workload, vocabulary, architecture, adapter);
-  if (adapter) return againstReal(config, planned, adapter.name, context);
+  if (config.validate) {
+    const adapter = await deps.backend.useAdapter(config.adapter);
+    const real = await bench(config, costs, architecture, deps, adapter);
+    return againstReal(config, real.planned, adapter.name, context);
+  }
+  const { planned, workload } = await toSimulate(config, costs, architecture, deps);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const arms: SimulatedArm[] = [];
-  const turns = workload.conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  const { turns } = workload;
   for (const arm of planned.arms) {
     progress.begin(arm.label, turns);
     const world = worldOf(config, planned, signal);
@@ -93,13 +102,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
-    workload: {
-      source: workload.source,
-      scale: workload.scale,
-      conversations: workload.conversations.length,
-      turns,
-      asked: planned.asked,
-    },
+    workload,
     seed: config.seed,
     arms,
   };
@@ -108,6 +111,43 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   await writeJson(report, config, deps);
   await writePages(simulationDocument(report), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
+}
+
+interface ToSimulate {
+  planned: PlannedSimulation;
+  workload: SimulationReport['workload'];
+}
+
+async function toSimulate(
+  config: RunConfig,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  deps: CommandContext['deps'],
+): Promise<ToSimulate> {
+  if (config.trace === null) return bench(config, costs, architecture, deps, null);
+  const { planned, source, totals, passedOver } = await planTrace(config, costs, architecture, deps);
+  if (passedOver) deps.stderr.write(`${passedOver}\n`);
+  const { conversations, requests: turns } = totals;
+  const scale = config.traceScale ?? '1';
+  return { planned, workload: { source, scale, conversations, turns, asked: planned.asked } };
+}
+
+/** `adapter`: what real engines run on; null: there are none. */
+async function bench(
+  config: RunConfig,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  deps: CommandContext['deps'],
+  adapter: ChosenAdapter | null,
+): Promise<ToSimulate> {
+  const vocabulary = await deps.backend.tokenizer(config.model);
+  const { source, scale, conversations, ...workload } = await loadWorkload(config, deps, vocabulary, false);
+  checkCounts(config, conversations, source);
+  const given = { source, scale, conversations, ...workload };
+  const planned = planSimulation(config, costs, given, vocabulary, architecture, adapter);
+  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  const { asked } = planned;
+  return { planned, workload: { source, scale, conversations: conversations.length, turns, asked } };
 }
 
 async function againstReal(

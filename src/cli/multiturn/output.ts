@@ -56,9 +56,13 @@ const WHAT_DIFFERS =
 
 function workloadLine({ workload, plan }: BenchReport): string {
   const { source, scale, num_clients, conversations, requests, max_active_conversations } = workload;
+  const how =
+    num_clients === 0
+      ? 'sent when the trace says'
+      : `${plural(num_clients, 'client')}, ${max_active_conversations} active`;
   return (
     `Workload: ${source}${scale === '1' ? '' : ` at scale ${scale}`}, ${plural(conversations, 'conversation')}, ` +
-    `${plural(requests, 'request')} a round, ${plural(num_clients, 'client')}, ${max_active_conversations} active; ` +
+    `${plural(requests, 'request')} a round, ${how}; ` +
     `${plural(plan.rounds, 'round')} in ${formatSeconds(plan.spent_ms)}${plan.budget_ms === null ? '' : ` of ${formatSeconds(plan.budget_ms)}`}.`
   );
 }
@@ -160,7 +164,10 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     const text = `THE MODES DISAGREE: ${mode}, round ${round}, conversation ${conversation_id}, turn ${turn}, output token ${token_index + 1} differs.`;
     lines.push({ text, tone: 'bad' });
   } else if (compared.length > 0) {
-    lines.push({ text: 'All modes and rounds gave the same tokens to every request.', tone: 'good' });
+    // Of a trace tokens are given: what is compared is digests of logits.
+    const what =
+      report.workload.num_clients === 0 ? 'computed the same logits for' : 'gave the same tokens to';
+    lines.push({ text: `All modes and rounds ${what} every request.`, tone: 'good' });
   }
   if (report.integrity && !report.integrity.ok) {
     const { leftover_blocks, problem } = report.integrity;

@@ -24,7 +24,7 @@ import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';
 
 /** Of Dynamo's mocker: where a fleet is modelled nobody says how large its pools are. */
-const DEFAULT_BLOCKS = 16_384;
+export const DEFAULT_BLOCKS = 16_384;
 
 export interface PlannedSimulation {
   /** What real engines would be started with. */
@@ -98,7 +98,7 @@ export function planSimulation(
 }
 
 /** By the model's layers, or as if all kept everything. */
-function kvOf(
+export function kvOf(
   { kvBytesPerToken, blockSize, kvDtype }: RunConfig,
   architecture: Architecture,
 ): Pick<PlannedSimulation, 'groups' | 'blockBytes'> {
@@ -108,10 +108,10 @@ function kvOf(
   return { groups: kvCacheSpecs(architecture), blockBytes };
 }
 
-const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number): string =>
+export const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number): string =>
   experiments > 1 ? `${label}, ${name}` : label;
 
-function inArm(
+export function inArm(
   options: ClusterOptions,
   plan: ExperimentPlan,
   { mode, threshold, routing }: Arm,
@@ -182,6 +182,16 @@ export function checkSimulation(config: RunConfig): void {
     throw new ConfigError(`${option} is of no use to a simulation: ${why}`);
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
+  if (config.trace !== null && config.inputFile !== null)
+    throw new ConfigError('--trace and a FILE are both given: one workload is served; leave one of them out');
+  if (config.trace !== null && config.validate)
+    throw new ConfigError(
+      '--trace and --validate are both given: real engines serve a workload of their size; leave one of them out',
+    );
+  if (config.trace !== null && config.arrivalRate !== null)
+    throw new ConfigError(
+      '--trace and --arrival-rate are both given: the trace says who comes when; leave one of them out',
+    );
   if (config.arrivals !== null && config.arrivalRate === null)
     throw new ConfigError('--arrivals is given and --arrival-rate is not: give both, or neither');
   if (config.thinkTime > 0 && config.arrivalRate === null)
