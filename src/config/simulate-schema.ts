@@ -28,6 +28,11 @@ export const simulation = {
       'How READs over one link at a time share it: first come, first served, as engines here do; or all at once.',
     value: 'fcfs|fair',
   }),
+  against: text('a file').nullable().default(null).meta({
+    description:
+      'A report that kvferry bench (of engines, or of a server with --endpoint) or replay wrote of the same workload: the simulation is shown beside it.',
+    value: 'REPORT',
+  }),
   invariants: flag().default(false).meta({
     description: 'Checks every invariant after every event. Slow.',
     value: null,

@@ -60,6 +60,10 @@ export class KvCacheManager {
     return this.#pool.numFree;
   }
 
+  get numGroups(): number {
+    return this.#groups.length;
+  }
+
   blocksFor(numTokens: number): number {
     return Math.ceil(numTokens / this.blockSize);
   }

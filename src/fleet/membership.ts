@@ -36,6 +36,7 @@ export interface MembershipDeps {
 export class Membership {
   readonly #deps: MembershipDeps;
   readonly #leaving = new Set<ThreadEngine>();
+  readonly #ends: (() => void)[] = [];
   #scaling = false;
   #last: Promise<unknown> = Promise.resolve();
 
@@ -92,8 +93,14 @@ export class Membership {
     }
   }
 
+  /** Called when all ends: whoever changes the fleet by itself stops then. */
+  atClose(end: () => void): void {
+    this.#ends.push(end);
+  }
+
   /** Ends all, those that are just being started too. */
   async close(): Promise<void> {
+    for (const end of this.#ends.splice(0)) end();
     await this.#deps.pool.shutdown();
     await this.#last.catch(() => {});
     await this.#deps.pool.shutdown();
@@ -101,9 +108,13 @@ export class Membership {
 
   async #leave(name: string, rule: DrainRule): Promise<Left> {
     const { pool, clock, conversations, turns, clientOf, tell } = this.#deps;
-    const engine = pool.all.find((each) => each.name === name)!;
+    // One that is just being replaced is left to its successor: that one leaves then.
+    const engine = await this.#inTurn(async () => {
+      const found = pool.all.find((each) => each.name === name)!;
+      this.#leaving.add(found);
+      return found;
+    });
     const { engineId, role } = engine;
-    this.#leaving.add(engine);
     tell({ kind: 'leaving', engineId, role, name });
     const heir = () => {
       const to = heirOf(engine, this.staying);

@@ -38,7 +38,8 @@ export interface EngineOptions {
 /** Tampers with what the named engine reads, to prove that wrong KV is noticed. */
 export interface InjectedFault {
   engine: 'prefill' | 'decode';
-  kind: FaultKind;
+  /** 'short-window': the engine takes its windows for one token shorter than they are. */
+  kind: FaultKind | 'short-window';
 }
 
 /** Everything a cluster is built from; src/config resolves what a user writes into this. */

@@ -43,7 +43,8 @@ export interface EngineStart {
   gemm: GemmChoice | null;
   keepLogits: boolean;
   poison: boolean;
-  fault: FaultKind | null;
+  /** 'short-window': its windows are one token shorter than the model's. */
+  fault: FaultKind | 'short-window' | null;
 }
 
 export interface EngineStarted {

@@ -87,6 +87,26 @@ export const simulatedArmSchema = z.strictObject({
     .describe('Modelled ones that were used, of the first seed.'),
 });
 
+const againstSchema = z.strictObject({
+  source: z.string().describe('The report of --against.'),
+  arms: z.array(
+    z.strictObject({
+      label: z.string(),
+      real: z.string().describe("The report's mode."),
+      requests: z.strictObject({ real: count, simulated: count }),
+      figures: z.array(
+        z.strictObject({
+          name: z.string(),
+          unit: z.enum(['ms', '/s', 'share', 'tokens']),
+          real: z.number().nullable(),
+          simulated: z.number().nullable(),
+          error: z.number().nullable().describe('simulated / real - 1.'),
+        }),
+      ),
+    }),
+  ),
+});
+
 export const simulationReportSchema = z.strictObject({
   kvferry: z.string().describe("The program's version."),
   kind: z.literal('simulate'),
@@ -109,7 +129,10 @@ export const simulationReportSchema = z.strictObject({
   }),
   seed: count,
   arms: z.array(simulatedArmSchema),
+  against: againstSchema.optional().describe('Beside what was measured: --against.'),
 });
+
+export type AgainstReport = z.infer<typeof againstSchema>;
 
 export type SimulationReport = z.infer<typeof simulationReportSchema>;
 export type SimulatedArm = z.infer<typeof simulatedArmSchema>;

@@ -89,6 +89,7 @@ export class BlockViews {
       turn: turn >= 0 ? turn + 1 : null,
       author: sequence && authorOf(sequence, from, from + fact.tokens),
       index: fact.index,
+      ...(fact.group === null ? {} : { group: fact.group }),
       tokens: fact.tokens,
       text: tokenIds.length > 0 ? this.#decode(tokenIds) : null,
       // Enough to tell blocks apart by eye.

@@ -35,6 +35,7 @@ export const blockSchema = z.strictObject({
   turn: count.nullable().describe('The turn, from 1 on, that its first token was said in.'),
   author: z.enum(['user', 'assistant', 'both']).nullable().describe('Who said its tokens.'),
   index: count.nullable().describe('Place in the conversation, in blocks from 0 on.'),
+  group: count.exactOptional().describe('KV cache group, of a model with several.'),
   tokens: count.describe('Tokens in it, at most the block size.'),
   text: z.string().nullable().describe('Them as text; null when empty or no longer known.'),
   hash: z.string().nullable().describe('First 16 hex digits; null while it has no name in the prefix cache.'),

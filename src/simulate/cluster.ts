@@ -70,8 +70,6 @@ export class SimulatedCluster {
   /** Engines to look after, in the order in which something happened to them. */
   readonly #touched = new Set<string>();
   #stirred = false;
-  /** What is waited for outside, such as a file. */
-  #outside: Promise<unknown> | null = null;
   /** READs by how they ended. */
   readonly transfers: Record<TransferResult['outcome'], number> = {
     done: 0,
@@ -147,27 +145,12 @@ export class SimulatedCluster {
     this.#stirred = true;
     for (;;) {
       await this.#settle();
-      while (this.#outside) {
-        await this.#outside.catch(() => {});
-        this.#stirred = true;
-        await this.#settle();
-      }
       if (ended.over) break;
       if (!this.clock.next()) this.#stuck();
       if (++this.events % PROGRESS_EVENTS === 0) await onProgress?.(this.clock.now());
     }
     if ('error' in ended) throw ended.error;
     return ended.value as T;
-  }
-
-  /** Time stands still until that has come. One at a time. */
-  async outside<T>(work: Promise<T>): Promise<T> {
-    this.#outside = work;
-    try {
-      return await work;
-    } finally {
-      this.#outside = null;
-    }
   }
 
   /** Of those whose news a policy looks at, what they did until now is told. */

@@ -9,6 +9,7 @@ import type { AnsweredTurn, BenchTarget, TurnToSend } from '../lab/multiturn/tar
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
 import { Random } from '../workload/random.ts';
 import type { BenchConversation } from '../workload/types.ts';
+import type { Answers } from './answers.ts';
 import type { Collector } from './collector.ts';
 
 /** Where nobody said how long an answer is. */
@@ -20,7 +21,7 @@ export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
 }
 
 /** To its end; what is wrong with it alone is counted, and gives null. */
-export async function serveTurn(
+async function serveTurn(
   cluster: Served,
   request: GenerateRequest,
   collector: Collector,
@@ -114,7 +115,7 @@ async function converse(
   await cluster.endConversation(id);
 }
 
-export const exactly = (outputTokens: number | null) => ({
+const exactly = (outputTokens: number | null) => ({
   maxTokens: outputTokens ?? FALLBACK_OUTPUT,
   ignoreEos: true,
 });
@@ -128,15 +129,20 @@ function tokenIdsOf(content: BenchConversation['turns'][number]['content']): rea
 export class LoadTarget implements BenchTarget {
   readonly #cluster: Served;
   readonly #collector: Collector;
+  readonly #answers: Answers | null;
 
-  constructor(cluster: Served, collector: Collector) {
+  /** `answers`: of simulated engines; null: they are real. */
+  constructor(cluster: Served, collector: Collector, answers: Answers | null = null) {
     this.#cluster = cluster;
     this.#collector = collector;
+    this.#answers = answers;
   }
 
-  async send({ conversationId, prompt, maxTokens, signal }: TurnToSend): Promise<AnsweredTurn> {
+  async send({ conversationId, prompt, maxTokens, forced, signal }: TurnToSend): Promise<AnsweredTurn> {
     if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn is token ids');
-    const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling: exactly(maxTokens), signal };
+    const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
+    if (forced) this.#answers?.force(prompt.tokenIds, forced);
+    const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
     const { clock } = this.#cluster;
     const startMs = clock.now();
     this.#collector.arrives();

@@ -1,14 +1,17 @@
 /** One way of serving a workload, simulated with each seed and summed up. */
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type ClientOptions, serveConversations } from '../lab/multiturn/clients.ts';
+import { serveTrace } from '../lab/replay/serve-trace.ts';
 import type { SimulatedArm } from '../measure/simulation-report.ts';
 import { describeSamples } from '../measure/statistics.ts';
+import { TraceFeed } from '../workload/traces/feed.ts';
+import type { TraceTokens } from '../workload/traces/tokens.ts';
+import type { TraceTurn } from '../workload/traces/types.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import { Answers } from './answers.ts';
 import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
-import { serveTrace, type TraceLoad } from './trace-load.ts';
 import { verdictOf } from './verdict.ts';
 
 /** Who asks. */
@@ -18,7 +21,7 @@ export type Load =
       conversations: readonly BenchConversation[];
       clients: Omit<ClientOptions, 'now' | 'sleep' | 'seed' | 'onRequest' | 'round' | 'auditor' | 'signal'>;
     }
-  | TraceLoad
+  | { kind: 'trace'; turns: readonly TraceTurn[]; tokens: TraceTokens }
   | { kind: 'arrivals'; arrivals: (seed: number) => Iterable<Arriving>; thinkMs: number };
 
 export interface SimulatedArmPlan {
@@ -42,13 +45,25 @@ export interface SimulatedRun {
   collector: Collector;
 }
 
+/** In memory: while a file is read time would go on. */
+async function* inOrder(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> {
+  yield* turns;
+}
+
 /** Resolves when all was answered. */
 export function serveLoad(
   fleet: Served,
-  load: Exclude<Load, TraceLoad>,
+  load: Load,
   collector: Collector,
-  { seed, signal }: { seed: number; signal: AbortSignal },
+  { seed, signal, answers = null }: { seed: number; signal: AbortSignal; answers?: Answers | null },
 ): Promise<unknown> {
+  if (load.kind === 'trace')
+    return serveTrace(new LoadTarget(fleet, collector, answers), new TraceFeed(inOrder(load.turns)), {
+      ...{ round: 1, tokens: load.tokens, signal },
+      now: () => fleet.clock.now(),
+      sleep: (ms, until) => fleet.clock.sleep(ms, until),
+      onRequest() {},
+    });
   if (load.kind === 'arrivals')
     return serveArrivals(fleet, load.arrivals(seed), collector, { thinkMs: load.thinkMs, failover: false });
   return serveConversations(new LoadTarget(fleet, collector), load.conversations, {
@@ -69,11 +84,7 @@ export async function simulateOnce(
   const answers = new Answers(...world.tokenIds);
   const cluster = new SimulatedCluster({ ...world, options, answers });
   const { signal } = world;
-  const serving =
-    load.kind === 'trace'
-      ? serveTrace(cluster, load, answers, collector)
-      : serveLoad(cluster, load, collector, { seed, signal });
-  await cluster.run<unknown>(serving, (nowMs) => {
+  await cluster.run(serveLoad(cluster, load, collector, { seed, signal, answers }), (nowMs) => {
     signal.throwIfAborted();
     world.onProgress(collector.count, nowMs);
   });

@@ -245,11 +245,11 @@ describe('kvferry verify', () => {
     expect(
       await main(['verify', '--model', 'nano', '--json', 'v.json', '--fixture', 'dir'], world.deps),
     ).toBe(0);
-    expect(world.out()).toContain('15 checks passed, 0 failed, 0 skipped');
+    expect(world.out()).toContain('22 checks passed, 0 failed, 0 skipped');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(JSON.parse(world.files.get('v.json') ?? '')).toMatchObject({ ok: true, model: 'nano' });
     // Each trial has a cluster of its own, and every one is closed.
-    expect(world.clusters).toHaveLength(12);
+    expect(world.clusters).toHaveLength(19);
     for (const { closed } of world.clusters) expect(closed).toBe(1);
   });
 
@@ -280,7 +280,7 @@ describe('kvferry verify', () => {
     world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
     expect(world.out()).toContain('block 3 is lost');
-    expect(world.out()).toContain('2 checks passed, 12 failed, 1 skipped');
+    expect(world.out()).toContain('2 checks passed, 19 failed, 1 skipped');
   });
 
   test('its checks as a page, Markdown and JUnit', async () => {

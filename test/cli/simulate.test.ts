@@ -100,7 +100,8 @@ describe('kvferry simulate', () => {
     const line = (timestamp: number, input: number, hash_ids: number[]) =>
       JSON.stringify({ timestamp, input_length: input, output_length: 40, hash_ids });
     const trace = [line(0, 1000, [1, 2]), line(100, 600, [5, 6]), line(9000, 1500, [1, 2, 3])].join('\n');
-    const argv = '--trace t.jsonl --prefill 2 --decode 2 --block-size 128 --json out.json --invariants';
+    const argv =
+      '--trace t.jsonl --prefill 2 --decode 2 --block-size 128 --mode bidirectional --json out.json --invariants';
     const { code, world } = await simulate(argv, { 't.jsonl': trace });
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
@@ -112,8 +113,6 @@ describe('kvferry simulate', () => {
   });
 
   it.each([
-    ['--trace t.jsonl --validate', '--trace and --validate are both given'],
-    ['--trace t.jsonl --arrival-rate 3', '--trace and --arrival-rate are both given'],
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step: Unrecognized key'],

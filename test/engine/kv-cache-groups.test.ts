@@ -216,7 +216,7 @@ describe('an engine with groups', () => {
     for (let i = 0; i < 5; i++) await engine.step();
     const facts = engine.core.inspect.blocks();
     const running = facts.filter(({ use }) => use === 'running');
-    expect(running.map(({ group }) => group).toSorted((a, b) => a - b)).toEqual([
+    expect(running.map(({ group }) => group!).toSorted((a, b) => a - b)).toEqual([
       ...[0, 0],
       ...new Array(8).fill(1),
       ...[2, 2],

@@ -2,59 +2,9 @@ import { expect, test } from 'vitest';
 import { EnginePool } from '../../src/fleet/engine-pool.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
-import type { EngineEvent, EngineStart, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
-import { expose } from '../../src/host/rpc.ts';
 import { systemClock } from '../../src/platform/clock.ts';
-import type { Platform } from '../../src/platform/types.ts';
 import { connectorDefaults } from '../connector/scripted.ts';
-
-/** Threads without engines: what each was asked, and how it is made to end. */
-interface Thread {
-  name: string;
-  running: boolean;
-  end(): void;
-  tell(event: EngineEvent): void;
-}
-
-function platformOf(
-  addPeer: (name: string) => void = () => {},
-  starting: (name: string, start: EngineStart) => void = () => {},
-) {
-  const threads: Thread[] = [];
-  const startEngineThread: Platform['startEngineThread'] = async (name) => {
-    const { port1, port2 } = new MessageChannel();
-    let onExit: (reason: string) => void = () => {};
-    const thread: Thread = {
-      name,
-      running: true,
-      tell: () => {},
-      end() {
-        this.running = false;
-        port1.close();
-        onExit('it was ended');
-      },
-    };
-    threads.push(thread);
-    const serving: Partial<ServingApi> = {
-      async start(start, events) {
-        starting(name, start);
-        thread.tell = (event) => events.postMessage(event);
-        return {} as EngineStarted;
-      },
-      addPeer: async () => addPeer(name),
-      peerDied: async () => {},
-      shutdown: async () => thread.end(),
-    };
-    expose({ serving }, port2);
-    return {
-      port: port1,
-      onExit(listener) {
-        onExit = listener;
-      },
-    };
-  };
-  return { threads, platform: { startEngineThread } as Partial<Platform> as Platform };
-}
+import { platformOf } from './fake-threads.ts';
 
 const engines = (count: number) => ({ count, numBlocks: 8, enablePrefixCaching: true });
 const options = {

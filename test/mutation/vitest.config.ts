@@ -23,7 +23,7 @@ export default defineConfig({
       'test/router/fleet-property.test.ts',
       'test/router/policies/any-fleet.test.ts',
     ],
-    testTimeout: 20_000,
+    testTimeout: 60_000,
     isolate: false,
   },
 });

@@ -7,7 +7,7 @@ const BLOCK = 4;
 /** Of the turn's second block. */
 const fact = (requestId: string): BlockFact => ({
   id: 7,
-  group: 0,
+  group: null,
   use: 'running',
   hit: false,
   requestId,
@@ -19,6 +19,12 @@ const fact = (requestId: string): BlockFact => ({
   evictions: 0,
   evicted: false,
   hold: null,
+});
+
+it('tells the KV cache group of a block where there are several', () => {
+  const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
+  expect(views.view({ ...fact('r'), group: 2 }, 0).group).toBe(2);
+  expect(views.view(fact('r'), 0)).not.toHaveProperty('group');
 });
 
 it('remembers the last 256 turns, and of a conversation only those among them', () => {

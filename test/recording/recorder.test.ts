@@ -13,7 +13,7 @@ const D = { engineId: 'y', role: 'decode' } as const;
 
 const fact: BlockFact = {
   id: 3,
-  group: 0,
+  group: null,
   use: 'running',
   hit: false,
   requestId: 'r1',

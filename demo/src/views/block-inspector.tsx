@@ -44,6 +44,7 @@ function Details({ at, block, nowMs }: { at: Focus; block: BlockView; nowMs: num
       {block.text !== null && <p class="inspector-text">{block.text}</p>}
       <dl class="inspector-facts">
         {whose && <Fact name="whose">{whose}</Fact>}
+        {block.group !== undefined && <Fact name="layers of group">{block.group}</Fact>}
         {block.tokens > 0 && <Fact name="tokens">{block.tokens}</Fact>}
         <Fact name="references">{block.refCount}</Fact>
         {hold && <Fact name="held">{hold}</Fact>}

@@ -13,6 +13,7 @@ import { BadLines } from '../../workload/traces/bad-lines.ts';
 import { openTrace } from '../../workload/traces/read.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
+import type { TraceTurn } from '../../workload/traces/types.ts';
 import { benchOptions } from './options.ts';
 
 const BLOCK_SIZE = 128;
@@ -47,7 +48,7 @@ const file = own.trace;
 if (file === undefined) throw new ConfigError('no trace is named: wanted --trace FILE');
 const limit = own.limit === undefined ? null : Number(own.limit);
 
-async function open() {
+async function read(): Promise<TraceTurn[]> {
   const bad = new BadLines(file!, false);
   const untimed = { perSecond: 1, thinkMs: 0, seed: 0 };
   const settings = { source: file!, format: null, traceBlockSize: null, limit, untimed, bad };
@@ -56,15 +57,14 @@ async function open() {
     ...settings,
     countTokens: (text) => text.length / 4,
   });
-  return traceTurns(requests, {
-    scale: { traceBlockSize, lengthDivisor: 1, speedUp: 1 },
-    maxModelLen: null,
-    bad,
-  });
+  const scale = { traceBlockSize, lengthDivisor: 1, speedUp: 1 };
+  const turns: TraceTurn[] = [];
+  for await (const turn of traceTurns(requests, { scale, maxModelLen: null, bad })) turns.push(turn);
+  return turns;
 }
 
 const collector = new Collector();
-const load = { kind: 'trace', open, tokens: new TraceTokens(VOCABULARY, 0) } as const;
+const load = { kind: 'trace', turns: await read(), tokens: new TraceTokens(VOCABULARY, 0) } as const;
 const begunMs = performance.now();
 const before = process.cpuUsage();
 const { cluster } = await simulateOnce(

@@ -2,22 +2,24 @@
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Architecture } from '../../model/types.ts';
+import { compareWithReport } from '../../simulate/against.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
 import type { CommandSpec } from '../arguments.ts';
-import { type ChosenAdapter, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { benchDefaults, checkBench, checkCounts } from '../multiturn/settings.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
 import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
+import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
-import { planTrace } from '../simulate/trace.ts';
+import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 
 export const simulateSpec: CommandSpec = {
@@ -42,17 +44,18 @@ export const simulateSpec: CommandSpec = {
   ],
   argument: 'inputFile',
   defaults(given) {
-    if (given.trace !== undefined)
-      return { model: 'tiny', mode: ['bidirectional'], experiments: ['prefix-caching'] };
     const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults(given);
+    // A trace is served in full, by vLLM's threshold.
+    const { mode, model } = rest;
+    if (given.trace !== undefined) return { mode, model, experiments: ['prefix-caching'] };
     return { ...rest, experiments: ['prefix-caching'] };
   },
   defaultNotes: {
     model: 'tiny',
-    mode: 'unidirectional, bidirectional, decode-local; bidirectional with --trace',
+    mode: 'unidirectional, bidirectional, decode-local',
     experiments: 'prefix-caching',
-    pBlocks: 'room for all active conversations; 16384 with --arrival-rate',
-    dBlocks: 'room for all active conversations; 16384 with --arrival-rate',
+    pBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
+    dBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
     threshold: '64, divided as --scale says',
   },
   examples: [
@@ -70,20 +73,20 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   checkSimulation(config);
   await checkFiles({ ...config, junit: null }, deps);
   const costs = await readCosts(config.costs, deps);
+  const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const architecture = await deps.backend.architecture(config.model);
-  if (config.validate) {
-    const adapter = await deps.backend.useAdapter(config.adapter);
-    const real = await bench(config, costs, architecture, deps, adapter);
-    return againstReal(config, real.planned, adapter.name, context);
-  }
-  const { planned, workload } = await toSimulate(config, costs, architecture, deps);
+  const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
+  const { planned, workload } =
+    config.trace === null
+      ? await planWorkload(config, costs, architecture, adapter, deps)
+      : await planTrace(config, costs, architecture, deps);
+  if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const arms: SimulatedArm[] = [];
-  const { turns } = workload;
   for (const arm of planned.arms) {
-    progress.begin(arm.label, turns);
+    progress.begin(arm.label, workload.turns);
     const world = worldOf(config, planned, signal);
     arms.push(
       await simulateArm(arm, {
@@ -102,52 +105,41 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
-    workload,
+    workload: {
+      source: workload.source,
+      scale: workload.scale,
+      conversations: workload.conversations,
+      turns: workload.turns,
+      asked: planned.asked,
+    },
     seed: config.seed,
     arms,
+    ...(measured && { against: compareWithReport(arms, measured, config.against!) }),
   };
   printSimulation(report, textOutput(config, deps), deps.color);
+  if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
   tellSpeed(arms, deps.now() - begunMs, deps);
   await writeJson(report, config, deps);
   await writePages(simulationDocument(report), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
 }
 
-interface ToSimulate {
-  planned: PlannedSimulation;
-  workload: SimulationReport['workload'];
-}
-
-async function toSimulate(
+async function planWorkload(
   config: RunConfig,
   costs: SimulationCosts,
   architecture: Architecture,
+  adapter: { software: boolean } | null,
   deps: CommandContext['deps'],
-): Promise<ToSimulate> {
-  if (config.trace === null) return bench(config, costs, architecture, deps, null);
-  const { planned, source, totals, passedOver } = await planTrace(config, costs, architecture, deps);
-  if (passedOver) deps.stderr.write(`${passedOver}\n`);
-  const { conversations, requests: turns } = totals;
-  const scale = config.traceScale ?? '1';
-  return { planned, workload: { source, scale, conversations, turns, asked: planned.asked } };
-}
-
-/** `adapter`: what real engines run on; null: there are none. */
-async function bench(
-  config: RunConfig,
-  costs: SimulationCosts,
-  architecture: Architecture,
-  deps: CommandContext['deps'],
-  adapter: ChosenAdapter | null,
-): Promise<ToSimulate> {
+): Promise<SimulatedTrace> {
   const vocabulary = await deps.backend.tokenizer(config.model);
-  const { source, scale, conversations, ...workload } = await loadWorkload(config, deps, vocabulary, false);
+  const workload = await loadWorkload(config, deps, vocabulary, false);
+  const { source, scale, conversations } = workload;
   checkCounts(config, conversations, source);
-  const given = { source, scale, conversations, ...workload };
-  const planned = planSimulation(config, costs, given, vocabulary, architecture, adapter);
   const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
-  const { asked } = planned;
-  return { planned, workload: { source, scale, conversations: conversations.length, turns, asked } };
+  return {
+    planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),
+    workload: { source, scale, conversations: conversations.length, turns },
+  };
 }
 
 async function againstReal(

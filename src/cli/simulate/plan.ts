@@ -108,7 +108,7 @@ export function kvOf(
   return { groups: kvCacheSpecs(architecture), blockBytes };
 }
 
-export const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number): string =>
+const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number): string =>
   experiments > 1 ? `${label}, ${name}` : label;
 
 export function inArm(
@@ -182,19 +182,14 @@ export function checkSimulation(config: RunConfig): void {
     throw new ConfigError(`${option} is of no use to a simulation: ${why}`);
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
-  if (config.trace !== null && config.inputFile !== null)
-    throw new ConfigError('--trace and a FILE are both given: one workload is served; leave one of them out');
-  if (config.trace !== null && config.validate)
-    throw new ConfigError(
-      '--trace and --validate are both given: real engines serve a workload of their size; leave one of them out',
-    );
-  if (config.trace !== null && config.arrivalRate !== null)
-    throw new ConfigError(
-      '--trace and --arrival-rate are both given: the trace says who comes when; leave one of them out',
-    );
   if (config.arrivals !== null && config.arrivalRate === null)
     throw new ConfigError('--arrivals is given and --arrival-rate is not: give both, or neither');
-  if (config.thinkTime > 0 && config.arrivalRate === null)
+  if (config.trace !== null && (config.inputFile !== null || config.arrivalRate !== null || config.validate))
+    refuse(
+      '--trace',
+      'with a FILE, --arrival-rate or --validate; it says itself what comes when. Give one of them',
+    );
+  if (config.thinkTime > 0 && config.arrivalRate === null && config.trace === null)
     throw new ConfigError('--think-time is given and --arrival-rate is not: give both, or neither');
   if (scaleDivisor(config.scale) === null) refuse('--scale', 'it is no scale');
 }

@@ -1,65 +1,53 @@
-/** A trace as what is simulated: in full, unless --trace-scale says otherwise, with pools as large as are modelled. */
+/** A trace in place of a workload: its turns in memory, and a fleet whose context holds them. */
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
-import { lookThrough, planReplay, type TraceTotals } from '../../lab/replay/replay.ts';
+import type { Workload } from '../../lab/multiturn/report.ts';
+import { lookThrough, planReplay } from '../../lab/replay/replay.ts';
 import { type Architecture, kvBlockBytes } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
+import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { formatSeconds } from '../format.ts';
 import { openNamedTrace } from '../trace/open.ts';
 import { DEFAULT_BLOCKS, inArm, kvOf, type PlannedSimulation } from './plan.ts';
 
-/** Ids are drawn from so many: as many as a large model has. */
-const VOCABULARY = 128_000;
-
-export interface PlannedTrace {
+export interface SimulatedTrace {
   planned: PlannedSimulation;
-  source: string;
-  totals: TraceTotals;
-  /** Bad lines that were passed over; null: none. */
-  passedOver: string | null;
+  /** For the report, which counts conversations and turns only. */
+  workload: Pick<Workload, 'source' | 'scale'> & { conversations: number; turns: number };
 }
 
-/** Throws ConfigError. */
+/** Throws ConfigError for a trace that cannot be served by this fleet. */
 export async function planTrace(
   config: RunConfig,
   costs: SimulationCosts,
   architecture: Architecture,
   deps: Pick<CliDeps, 'readTextPieces'>,
-): Promise<PlannedTrace> {
-  const first = await openNamedTrace(config, deps);
-  const { source, scale } = first;
-  let passedOver: string | null = null;
-  const open = async () => {
-    const { requests, bad } = await openNamedTrace(config, deps);
-    async function* turns() {
-      yield* traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad });
-      passedOver = bad.describe();
-    }
-    return turns();
-  };
-  const totals = await lookThrough({ source, scale, open });
-  const maxModelLen = config.maxModelLen ?? totals.longest + 1;
-  const blocks = Math.max(DEFAULT_BLOCKS, Math.ceil(maxModelLen / config.blockSize) + 1);
-  const sized = {
-    ...config,
-    pBlocks: config.pBlocks ?? blocks,
-    dBlocks: config.dBlocks ?? blocks,
-    maxModelLen,
-  };
+): Promise<SimulatedTrace> {
+  const { source, scale, requests, bad } = await openNamedTrace(config, deps);
+  const turns: TraceTurn[] = [];
+  for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
+    turns.push(turn);
+  const totals = await lookThrough({ source, scale, open: async () => inMemory(turns) });
+  // Where nothing is computed a context may be longer than the model's.
+  const longest = config.maxModelLen ?? Math.max(architecture.maxModelLen, totals.longest);
+  const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
   const options = clusterOptions(
-    sized,
-    { ...architecture, maxModelLen: Math.max(maxModelLen, architecture.maxModelLen) },
+    { ...config, ...blocks, maxModelLen: longest },
+    { ...architecture, maxModelLen: longest },
     false,
   );
   const plan = planReplay(config, options, totals);
-  const tokens = new TraceTokens(VOCABULARY, config.seed);
-  const load = { kind: 'trace', open, tokens } as const;
+  const load = {
+    kind: 'trace',
+    turns,
+    tokens: new TraceTokens(architecture.vocabSize, config.seed),
+  } as const;
+  const passedOver = bad.describe();
   return {
     planned: {
       options,
@@ -68,11 +56,21 @@ export async function planTrace(
       fleet: countEngines(options),
       ...kvOf(config, architecture),
       kvBytesPerToken: config.kvBytesPerToken ?? kvBlockBytes(architecture, 1, config.kvDtype),
-      tokenIds: [LOWEST_TOKEN_ID, VOCABULARY],
-      asked: `when the trace says, over ${formatSeconds(totals.lastMs)}; ${describeScale(scale)}`,
+      tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
+      asked: `when the trace says. ${describeScale(scale)}${passedOver ? ` ${passedOver}` : ''}`.replace(
+        /\.$/,
+        '',
+      ),
     },
-    source,
-    totals,
-    passedOver,
+    workload: {
+      source,
+      scale: scale.lengthDivisor === 1 ? '1' : `1/${scale.lengthDivisor}`,
+      conversations: totals.conversations,
+      turns: totals.requests,
+    },
   };
+}
+
+async function* inMemory(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> {
+  yield* turns;
 }

@@ -38,6 +38,8 @@ const HUGGING_FACE: Readonly<Record<string, string>> = {
   'smollm2-135m': 'HuggingFaceTB/SmolLM2-135M-Instruct',
   'qwen2.5-0.5b': 'Qwen/Qwen2.5-0.5B-Instruct',
   'llama-3.2-1b': 'meta-llama/Llama-3.2-1B-Instruct',
+  'gemma-3-270m': 'google/gemma-3-270m-it',
+  'gemma-3-1b': 'google/gemma-3-1b-it',
 };
 
 /** What vLLM calls the model. Throws ConfigError for a preset that exists here only. */
@@ -149,6 +151,7 @@ function poolOptions(
       ? '--enable-prefix-caching'
       : '--no-enable-prefix-caching',
     ...(blocks === null ? [] : ['--num-gpu-blocks-override', String(blocks)]),
+    ...(config.allFullKv ? ['--disable-hybrid-kv-cache-manager'] : []),
   ];
 }
 

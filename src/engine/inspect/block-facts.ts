@@ -10,8 +10,8 @@ import { type BlockId, type BlockIds, NULL_BLOCK } from '../types.ts';
 
 export interface BlockFact {
   id: BlockId;
-  /** The KV cache group whose layers it holds. */
-  group: number;
+  /** The KV cache group whose layers it holds; null where there is one for all. */
+  group: number | null;
   /** arriving: its KV is on the way. held: its request ended, a reader may fetch it. left: nobody's, content not yet overwritten. */
   use: 'running' | 'arriving' | 'held' | 'left';
   /** In use through the prefix cache: the content was there before its request. */
@@ -34,7 +34,7 @@ export interface BlockFact {
 }
 
 interface Content {
-  group: number;
+  group: number | null;
   requestId: string;
   index: number;
   origin: BlockFact['origin'];
@@ -93,14 +93,15 @@ export class BlockLedger {
     const from = index * this.#blockSize;
     const { requestId, localHitTokens, pulledTokens, numComputedTokens } = request;
     const before = this.#left.get(id);
+    const known = this.#cache.numGroups > 1 ? group : null;
     // A hit keeps telling of whoever brought the content here.
     if (from < localHitTokens && before) {
       const { origin, tokens } = before;
-      return { group, requestId, index, origin, tokens };
+      return { group: known, requestId, index, origin, tokens };
     }
     const origin = from < localHitTokens + pulledTokens ? 'pulled' : 'computed';
     const tokens = Math.max(0, Math.min(this.#blockSize, numComputedTokens - from));
-    return { group, requestId, index, origin, tokens };
+    return { group: known, requestId, index, origin, tokens };
   }
 }
 

@@ -27,6 +27,8 @@ export async function serveTrace(
   const failed = new AbortController();
   const either = AbortSignal.any([signal, failed.signal]);
   const underWay = new Set<Promise<void>>();
+  /** A turn ended, or failed: what follows it may be due. */
+  let news: () => void = () => {};
   const begunMs = now();
   const sinceBegun = (): number => now() - begunMs;
 
@@ -65,12 +67,24 @@ export async function serveTrace(
       if (feed.over) break;
       const waitMs = feed.nextMs === null ? null : feed.nextMs - sinceBegun();
       if (waitMs === null || waitMs > 0) {
-        await untilNews(underWay, waitMs, sleep, either);
+        const woken = new AbortController();
+        const until = AbortSignal.any([either, woken.signal]);
+        const told = new Promise<void>((resolve) => {
+          news = resolve;
+          either.addEventListener('abort', () => resolve(), { once: true, signal: woken.signal });
+        });
+        await (waitMs === null ? told : Promise.race([told, sleep(waitMs, until)]));
+        woken.abort();
         continue;
       }
       const serving = serve(feed.next()!);
       underWay.add(serving);
-      serving.catch((error: unknown) => failed.abort(error)).finally(() => underWay.delete(serving));
+      serving
+        .catch((error: unknown) => failed.abort(error))
+        .finally(() => {
+          underWay.delete(serving);
+          news();
+        });
     }
   } catch (error) {
     failed.abort(error);
@@ -78,20 +92,4 @@ export async function serveTrace(
     throw signal.aborted ? signal.reason : failed.signal.reason;
   }
   return served;
-}
-
-/** Until the next turn is due, one ends, or all is given up. */
-async function untilNews(
-  underWay: ReadonlySet<Promise<void>>,
-  waitMs: number | null,
-  sleep: TraceServing['sleep'],
-  signal: AbortSignal,
-): Promise<void> {
-  const woken = new AbortController();
-  const until = AbortSignal.any([signal, woken.signal]);
-  const sleeping = waitMs === null ? [] : [sleep(waitMs, until)];
-  // What failed is told by the signal.
-  const ends = [...underWay].map((serving) => serving.catch(() => {}));
-  await Promise.race([...sleeping, ...ends]);
-  woken.abort();
 }

@@ -1,0 +1,44 @@
+/** A simulation beside a report, as tables. */
+import { ConfigError } from '../../errors.ts';
+import type { BenchReport } from '../../measure/bench-report.ts';
+import { parseReport } from '../../measure/report-kinds.ts';
+import type { AgainstReport } from '../../measure/simulation-report.ts';
+import type { CliDeps, Output } from '../deps.ts';
+import { formatCount, formatMs } from '../format.ts';
+import { left, printer, renderTable, right } from '../table.ts';
+
+/** Throws ConfigError. */
+export async function readMeasured(file: string, deps: Pick<CliDeps, 'readTextFile'>): Promise<BenchReport> {
+  const report = parseReport(await deps.readTextFile(file), file);
+  if (report.kind === 'bench') return report;
+  throw new ConfigError(`${file} is a report of ${report.kind}: wanted one of kvferry bench or replay`);
+}
+
+type Figure = AgainstReport['arms'][number]['figures'][number];
+
+export function printAgainst({ source, arms }: AgainstReport, out: Output, color: boolean): void {
+  const { print, say, c, style } = printer(out, color);
+  for (const { label, real, requests, figures } of arms) {
+    print(['']);
+    say(`${label} against ${real} of ${source}`, c.bold);
+    const rows = figures.map(({ name, unit, real: measured, simulated, error }) => [
+      name,
+      shown(measured, unit),
+      shown(simulated, unit),
+      error === null ? '-' : `${error >= 0 ? '+' : '−'}${(100 * Math.abs(error)).toFixed(1)}%`,
+    ]);
+    print(renderTable([left(''), ...right('real', 'simulated', 'error')], rows, style));
+    if (requests.real !== requests.simulated)
+      say(
+        `${formatCount(requests.real)} requests there and ${formatCount(requests.simulated)} here: not the same workload, or not all of it.`,
+        c.yellow,
+      );
+  }
+}
+
+function shown(value: number | null, unit: Figure['unit']): string {
+  if (value === null) return '-';
+  if (unit === 'ms') return `${formatMs(value)} ms`;
+  if (unit === 'share') return `${(100 * value).toFixed(1)}%`;
+  return unit === '/s' ? value.toFixed(2) : formatCount(Math.round(value));
+}

@@ -1,0 +1,72 @@
+/** A simulation beside a benchmark's report of something real: figure by figure, with the sign of the error. Fits nothing. */
+import { ConfigError } from '../errors.ts';
+import type { BenchMode, BenchReport, Described } from '../measure/bench-report.ts';
+import type { AgainstReport, SimulatedArm } from '../measure/simulation-report.ts';
+import { describeSamples } from '../measure/statistics.ts';
+
+type Figure = AgainstReport['arms'][number]['figures'][number];
+
+/** Throws ConfigError where no arm has a counterpart. */
+export function compareWithReport(
+  arms: readonly SimulatedArm[],
+  report: BenchReport,
+  source: string,
+): AgainstReport {
+  const [experiment] = Object.values(report.experiments);
+  const modes = Object.values(experiment?.modes ?? {});
+  const found = arms.flatMap((arm) => {
+    const mode =
+      modes.find(({ label }) => label === arm.label) ?? (modes.length === 1 ? modes[0] : undefined);
+    return mode
+      ? [{ label: arm.label, real: mode.label, ...workOf(arm, mode), figures: figuresOf(arm, mode) }]
+      : [];
+  });
+  if (found.length === 0)
+    throw new ConfigError(
+      `${source} has ${modes.map(({ label }) => label).join(', ') || 'no modes'}, and ${arms.map(({ label }) => label).join(', ')} were simulated: simulate what it has (--mode, --routing)`,
+    );
+  return { source, arms: found };
+}
+
+const workOf = ({ requests }: SimulatedArm, real: BenchMode) => ({
+  requests: { real: real.requests, simulated: requests },
+});
+
+function figuresOf(arm: SimulatedArm, real: BenchMode): Figure[] {
+  const tpots = real.samples.flatMap(({ latency_ms, ttft_ms, output_num_tokens }) =>
+    output_num_tokens > 1 ? [(latency_ms - ttft_ms) / (output_num_tokens - 1)] : [],
+  );
+  const hitRate = (hit: number | null, pulled: number | null, prompt: number | null): number | null =>
+    hit === null || pulled === null || !prompt ? null : (hit + pulled) / prompt;
+  return [
+    ...spread('TTFT', real.table.ttft_ms, arm.ttft_ms),
+    ...spread('TPOT', describeSamples(tpots), arm.tpot_ms),
+    ...spread('latency', real.table.latency_ms, arm.latency_ms),
+    figure('requests a second', '/s', real.requests_per_second, arm.requests_per_second),
+    figure(
+      'hit rate',
+      'share',
+      hitRate(real.local_hit_tokens, real.pulled_tokens, real.prompt_tokens),
+      hitRate(arm.local_hit_tokens, arm.pulled_tokens, arm.prompt_tokens),
+    ),
+    figure('pulled tokens', 'tokens', real.pulled_tokens, arm.pulled_tokens),
+  ].filter(({ real: known }) => known !== null);
+}
+
+const spread = (name: string, real: Described | null, simulated: Described | null): Figure[] =>
+  (['mean', 'p50', 'p90', 'p99'] as const).map((which) =>
+    figure(`${name} ${which}`, 'ms', real?.[which] ?? null, simulated?.[which] ?? null),
+  );
+
+const figure = (
+  name: string,
+  unit: Figure['unit'],
+  real: number | null,
+  simulated: number | null,
+): Figure => ({
+  name,
+  unit,
+  real,
+  simulated,
+  error: real && simulated !== null ? simulated / real - 1 : null,
+});

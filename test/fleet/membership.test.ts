@@ -1,0 +1,134 @@
+import { expect, test } from 'vitest';
+import { AdapterError } from '../../src/errors.ts';
+import { EnginePool } from '../../src/fleet/engine-pool.ts';
+import { Membership } from '../../src/fleet/membership.ts';
+import type { MembershipNotice } from '../../src/fleet/scale-report.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import type { EngineStart } from '../../src/host/engine-api.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { ConversationCache } from '../../src/router/conversations.ts';
+import { TurnsAt } from '../../src/router/turns-at.ts';
+import { connectorDefaults } from '../connector/scripted.ts';
+import { platformOf } from './fake-threads.ts';
+
+const engines = (count: number) => ({ count, numBlocks: 8, enablePrefixCaching: true });
+const options = {
+  prefill: engines(1),
+  decode: engines(2),
+  mode: 'bidirectional',
+  connector: connectorDefaults,
+} as ClusterOptions;
+const rule = { drain: 'drop', holdsMs: 0 } as const;
+
+/** `own.gate`: waited for before an engine that comes later is ready to serve. */
+async function world(starting: (name: string, start: EngineStart) => void = () => {}) {
+  const { platform, threads } = platformOf(undefined, starting);
+  const pool = await EnginePool.start(platform, systemClock, options);
+  const turns = new TurnsAt();
+  const notices: MembershipNotice[] = [];
+  const own = { gate: async (_: string) => {}, room: () => {} };
+  const members = new Membership({
+    pool,
+    clock: systemClock,
+    conversations: new ConversationCache(systemClock),
+    turns,
+    options: () => options,
+    clientOf: (engine) => engine,
+    checkRoom: () => own.room(),
+    joins: ({ engineId }) => own.gate(engineId),
+    tell: (notice) => void notices.push(notice),
+  });
+  const running = () => threads.flatMap((thread) => (thread.running ? [thread.name] : []));
+  const ids = () => pool.all.map(({ engineId }) => engineId);
+  return { pool, members, turns, threads, notices, own, running, ids };
+}
+
+test('engines join in their order and leave; a name that comes again has another id, and a port that is free', async () => {
+  const { pool, members, ids, notices, running } = await world();
+  const up = await members.scale({ prefill: 2 }, rule);
+  expect(up.joined).toMatchObject([{ engineId: 'prefill-1', name: 'prefill-1', role: 'prefill' }]);
+  expect(ids()).toEqual(['prefill-0', 'prefill-1', 'decode-0', 'decode-1']);
+  expect(pool.all.map(({ address }) => address.port)).toEqual([5600, 5603, 5601, 5602]);
+  const down = await members.scale({ prefill: 1, decode: 1 }, rule);
+  expect(down.left.map(({ engineId }) => engineId)).toEqual(['prefill-1', 'decode-1']);
+  const again = await members.scale({ decode: 2 }, rule);
+  expect(again.joined.map(({ engineId }) => engineId)).toEqual(['decode-1.2']);
+  expect(pool.all.map(({ address }) => address.port)).toEqual([5600, 5601, 5602]);
+  expect(notices.map(({ kind }) => kind)).toEqual(['joined', 'leaving', 'leaving', 'left', 'left', 'joined']);
+  await members.close();
+  expect(running()).toEqual([]);
+});
+
+test('a turn that needs a leaving engine is waited for; nobody plans with that one meanwhile', async () => {
+  const { pool, members, turns } = await world();
+  const leave = turns.enter(['decode-0', 'decode-1']);
+  const scaling = members.scale({ decode: 1 }, rule);
+  await expect.poll(() => members.staying.length).toBe(2);
+  expect(pool.all).toHaveLength(3);
+  await expect(members.scale({ decode: 2 }, rule)).rejects.toThrow('the fleet is being scaled: wait');
+  leave();
+  expect((await scaling).left).toMatchObject([{ engineId: 'decode-1' }]);
+  expect(pool.all).toHaveLength(2);
+  await members.close();
+});
+
+test('whoever is just replaced, and is to leave, leaves as any other: its successor is drained too', async () => {
+  const { members, turns, threads, own, ids } = await world();
+  threads[2]!.end();
+  let ready: (() => void) | null = null;
+  own.gate = () =>
+    new Promise((resolve) => {
+      ready = resolve;
+    });
+  const revived = members.revive();
+  await expect.poll(() => threads.length).toBe(4);
+  // Of the two it is the one that ended; by the time that it is its turn, it has a successor.
+  const scaling = members.scale({ decode: 1 }, rule);
+  const leave = turns.enter(['decode-1.2']);
+  await expect.poll(() => ready).not.toBeNull();
+  ready!();
+  expect(await revived).toBe(1);
+  await expect.poll(() => members.staying.length).toBe(2);
+  expect(threads.at(-1)!.running).toBe(true);
+  leave();
+  expect((await scaling).left).toMatchObject([{ engineId: 'decode-1.2' }]);
+  expect(ids()).toEqual(['prefill-0', 'decode-0']);
+  await members.close();
+});
+
+test('what does not fit, or cannot be started, changes nothing', async () => {
+  const { members, own, ids, running } = await world();
+  own.room = () => {
+    throw new AdapterError('there is no room');
+  };
+  await expect(members.scale({ decode: 9 }, rule)).rejects.toThrow('there is no room');
+  own.room = () => {};
+  own.gate = async () => {
+    throw new Error('no policy');
+  };
+  await expect(members.scale({ decode: 3 }, rule)).rejects.toThrow('no policy');
+  expect(ids()).toEqual(['prefill-0', 'decode-0', 'decode-1']);
+  expect(running()).toEqual(ids());
+  own.gate = async () => {};
+  expect((await members.scale({ decode: 3 }, rule)).joined).toHaveLength(1);
+  await members.close();
+});
+
+test('closed while an engine is being started: it ends too', async () => {
+  const { members, own, threads, running } = await world();
+  let ready: () => void = () => {};
+  let waits = false;
+  own.gate = () =>
+    new Promise((resolve) => {
+      waits = true;
+      ready = resolve;
+    });
+  const scaling = members.scale({ decode: 3 }, rule).catch(() => {});
+  await expect.poll(() => waits).toBe(true);
+  const closing = members.close();
+  ready();
+  await closing;
+  await scaling;
+  expect(threads).toHaveLength(4);
+  expect(running()).toEqual([]);
+});
