@@ -16,10 +16,10 @@ const arm = (spread: number) => ({
 });
 
 const printed = (spread: number): string => {
-  let text = '';
-  const out = { write: (part: string) => void (text += part), isTTY: false, columns: 80 };
+  const parts: string[] = [];
+  const out = { write: (part: string) => void parts.push(part), isTTY: false, columns: 80 };
   printValidation({ arms: [arm(spread)], ranking: { pairs: 0, alike: 0 } }, out, false);
-  return text;
+  return parts.join('');
 };
 
 describe('what --validate prints', () => {
