@@ -2,6 +2,7 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { ConnectorHolds, HeldBlocks, KvConnector, TransferOutcome } from '../engine/kv-connector.ts';
 import type { Clock } from '../engine/types.ts';
+import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { BlockPair, RemoteAddress, ServingTransport, TransferResult } from '../transport/types.ts';
 import type { HoldUse } from './hold-meter.ts';
 import type { CostAwarePolicy } from './policy/cost-aware.ts';
@@ -11,6 +12,8 @@ export interface ConnectorDeps extends TransferEvents {
   engine: Pick<EngineCoreConfig, 'engineId' | 'host' | 'port' | 'cache' | 'scheduler'>;
   transport: ServingTransport;
   clock: Clock;
+  /** How tokens behind blocks are told; left out: by SHA-256. */
+  claim?: ClaimPrefix;
 }
 
 export interface EngineConnector extends KvConnector {

@@ -7,6 +7,7 @@ import { invariant, RequestError } from '../errors.ts';
 import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
 import type { CacheEvent } from './cache-event.ts';
 import { startCounting } from './counters.ts';
+import { type DecodedRequest, DecodeRun } from './decode-run.ts';
 import { Activities, type ActivitySink } from './inspect/activities.ts';
 import { Inspector } from './inspect/inspector.ts';
 import { KvCacheManager } from './kv-cache-manager.ts';
@@ -49,6 +50,7 @@ export class EngineCore {
   readonly #queues = new RequestQueues();
   readonly #scheduler: Scheduler;
   readonly #postprocessor: Postprocessor;
+  readonly #decodeRun: DecodeRun;
   readonly #activities: Activities | null;
   /** Reported by the worker side, not yet taken by a step. */
   #arrived: ConnectorOutput[] = [];
@@ -77,6 +79,7 @@ export class EngineCore {
       ...(activities ? { onLookup: { now: activities.now, tell: activities.lookup } } : {}),
     });
     this.#postprocessor = new Postprocessor(shared);
+    this.#decodeRun = new DecodeRun(shared);
     this.inspect = new Inspector({ ...shared, arrived: () => this.#arrived });
   }
 
@@ -176,6 +179,25 @@ export class EngineCore {
     } finally {
       this.#stepping = false;
     }
+  }
+
+  /**
+   * Steps of nothing but decoding that decode() may take in place of begin- and endStep(); 0 while one is under way, where
+   * anything else is to be done, and where somebody is told of each.
+   */
+  get decodeSteps(): number {
+    if (this.#stepping || this.#activities || this.#deps.onBatch || this.#hasNews()) return 0;
+    return this.#decodeRun.steps;
+  }
+
+  /** Of the next of them: requests, and the tokens before theirs. */
+  decodeShape(): { requests: number; context: number } {
+    return this.#decodeRun.shape();
+  }
+
+  /** `count`: at most decodeSteps, none of which begins when something is due (dueMs). `onStep`: told after each. */
+  decode(count: number, tokenOf: (request: DecodedRequest) => number, onStep: (() => void) | null): void {
+    this.#decodeRun.take(count, tokenOf, onStep);
   }
 
   #collect(): void {

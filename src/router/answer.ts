@@ -24,6 +24,8 @@ export interface AnswerOptions {
   minTokens: number;
   /** The text holds a stop string: the engine should end the request. */
   onStop: () => void;
+  /** Gives the last token alone, with those before it. */
+  onlyEnd?: boolean;
 }
 
 export interface AnswerToken {
@@ -34,6 +36,8 @@ export interface AnswerToken {
   atMs: number;
   output: RequestOutput;
   end: AnswerEnd | null;
+  /** With onlyEnd: those that were not given. */
+  before?: readonly Omit<AnswerToken, 'end' | 'before'>[];
 }
 
 export interface AnswerEnd {
@@ -46,12 +50,13 @@ export interface AnswerEnd {
   finish: NonNullable<RequestOutput['finish']>;
 }
 
-/** One item a token. After a stop string the engine's further tokens are dropped. */
+/** One item a token, or the last one alone. After a stop string the engine's further tokens are dropped. */
 export async function* readAnswer(
   outputs: AsyncIterable<TimedOutput>,
   options: AnswerOptions,
 ): AsyncGenerator<AnswerToken> {
   const text = new AnswerText(options);
+  const before: Omit<AnswerToken, 'end' | 'before'>[] = [];
   let index = 0;
   /** The token whose text completed a stop string: it waits for the engine's end of the request. */
   let last: Omit<AnswerToken, 'end'> | null = null;
@@ -67,10 +72,12 @@ export async function* readAnswer(
       if (!ends && text.stoppedBy !== null) {
         last = item;
         options.onStop();
-      } else yield { ...item, end: ends && endOf(ends, output, text, token.tokenId, options.eosTokenIds) };
+      } else if (options.onlyEnd && !ends) before.push(item);
+      else
+        yield { ...item, before, end: ends && endOf(ends, output, text, token.tokenId, options.eosTokenIds) };
     }
     if (last && finish)
-      yield { ...last, end: endOf(finish, output, text, last.token.tokenId, options.eosTokenIds) };
+      yield { ...last, before, end: endOf(finish, output, text, last.token.tokenId, options.eosTokenIds) };
   }
 }
 

@@ -126,6 +126,7 @@ export class Router {
       includeStop: request.includeStop ?? false,
       minTokens: asked.sampling.minTokens,
       onStop: () => stopping.abort(),
+      onlyEnd: request.onlyEnd ?? false,
     });
     spans.turnBegins(served);
     try {
@@ -210,7 +211,8 @@ export class Router {
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {
-    const { token, text, atMs, end } = item;
+    const { token, text, atMs, end, before = [] } = item;
+    for (const each of before) served.add(each.token.tokenId, each.text, each.atMs);
     const index = served.add(token.tokenId, text, atMs);
     const final = end && this.#finish(request, served, end, atMs);
     const { tokenId, logitsDigest, logits } = token;

@@ -42,6 +42,8 @@ export interface GenerateRequest {
   encode?: (text: string) => Promise<readonly number[]>;
   /** Told the prompt before any engine is asked; what it throws ends the turn. */
   onPrompt?: (promptTokenIds: readonly number[]) => void;
+  /** Gives the last token alone, with the turn's result. */
+  onlyEnd?: boolean;
   /** Routed by this policy or mix in place of the one in force; null or left out: by that one. */
   routing?: string | null;
   /** Told who serves it, each time that it goes another way; `prefill` null: one engine does both. */

@@ -4,9 +4,8 @@
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
-import { type BlockHasher, createBlockHasher } from '../engine/block-hash.ts';
 import { InternalError, invariant } from '../errors.ts';
-import { engineCore, engineSpecs, fleetIn, HASH_SEED } from '../fleet/options.ts';
+import { engineCore, engineSpecs, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { ConversationCache } from '../router/conversations.ts';
@@ -19,10 +18,12 @@ import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { EngineViews } from '../router/views.ts';
+import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { Answers } from './answers.ts';
 import { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
+import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
 import { checkEngines } from './invariants.ts';
 import { type LinkSharing, LinkTable } from './links.ts';
@@ -45,8 +46,8 @@ export interface SimulationSettings {
   check: boolean;
   /** Lets promises that were resolved run on: the event loop's next task. */
   nextTask: () => Promise<void>;
-  /** Left out: the real one. */
-  hasher?: BlockHasher;
+  /** Takes decode steps in which nothing can change at once: the same comes out, sooner. */
+  runs: boolean;
 }
 
 /** Events between two calls of `onProgress`. */
@@ -64,8 +65,8 @@ export class SimulatedCluster {
   readonly #router: Router;
   readonly #views: EngineViews;
   readonly #policy: { name: string; policy: RoutingPolicy; looksAt: { load: boolean; cache: boolean } };
-  readonly #hasher: BlockHasher;
   readonly #machine: SharedResource | null;
+  readonly #claim: ClaimPrefix;
   /** Engines to look after, in the order in which something happened to them. */
   readonly #touched = new Set<string>();
   #stirred = false;
@@ -87,20 +88,22 @@ export class SimulatedCluster {
     this.clock.onStir = () => {
       this.#stirred = true;
     };
-    this.#hasher = settings.hasher ?? createBlockHasher(HASH_SEED);
     this.links = new LinkTable(this.clock, options, settings.sharing);
+    this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
     const { speeds } = costs;
     this.#machine =
       speeds && new SharedResource(this.clock, (steps) => speeds[Math.min(steps, speeds.length) - 1]!);
     this.net = new SimulatedNet({
       ...{ clock: this.clock, costs },
       link: (from, to) => this.links.between(this.#seatOf(from), this.#seatOf(to)),
+      catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
+      deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
       touch: (engineId) => this.#touched.add(engineId),
     });
     const draws = seededDraws(weightSeed);
     const policy = makePolicy(routing, { draws, blockSize, kvBytesPerToken });
     this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
-    const index = new PrefixIndex({ hasher: this.#hasher, blockSize });
+    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize });
     this.#views = new EngineViews(index, () => signalAgeMs);
     this.engines = engineSpecs(options).map((seat) => this.#start(seat));
     this.#conversations = new ConversationCache(this.clock);
@@ -113,7 +116,7 @@ export class SimulatedCluster {
       routing: () => ({ ...this.#policy, views: this.#views }),
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => ({ mode, handover, throttled }),
-      engines: () => this.engines,
+      engines: () => this.#caughtUp(),
       onTurn() {},
       onRequest() {},
       newId: (name) => name,
@@ -150,6 +153,13 @@ export class SimulatedCluster {
     return ended.value as T;
   }
 
+  /** Of those whose news a policy looks at, what they did until now is told. */
+  #caughtUp(): readonly SimulatedEngine[] {
+    const { load, cache } = this.#policy.looksAt;
+    if (load || cache) for (const engine of this.engines) engine.catchUp();
+    return this.engines;
+  }
+
   /** All that may happen without time passing. */
   async #settle(): Promise<void> {
     while (this.#stirred || this.#touched.size > 0) {
@@ -175,8 +185,11 @@ export class SimulatedCluster {
     const config = { ...core, cache: { ...core.cache, groups } };
     const { name: engineId } = seat;
     const engine = new SimulatedEngine(config, seat, {
-      ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: this.#hasher },
-      ...{ answers, blockBytes },
+      ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
+      ...{ answers, blockBytes, claim: this.#claim },
+      // News of an age must be told in the order of their times.
+      runs:
+        this.#settings.runs && this.#machine === null && !((load || cache) && (options.signalAgeMs ?? 0) > 0),
       touch: (id) => this.#touched.add(id),
       onLoad: load ? (told) => this.#views.load(engineId, told) : null,
       onCache: cache ? (events, atMs) => this.#views.cached({ engineId, events, atMs }) : null,

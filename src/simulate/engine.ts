@@ -17,13 +17,20 @@ import { CacheReport } from '../host/cache-report.ts';
 import { LoadReport } from '../host/load-report.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
+import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { RemoteAddress, TransferResult } from '../transport/types.ts';
 import type { Answers } from './answers.ts';
 import type { Timer, VirtualClock } from './clock.ts';
-import { type SimulationCosts, type StepShape, shapeOf } from './costs/types.ts';
+import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
+import { DecodeSteps } from './decode-steps.ts';
 import { EngineMeter } from './meter.ts';
 import type { Resource } from './resources.ts';
 import { type SimulatedNet, SimulatedTransport } from './transport.ts';
+
+/** Fewer steps are not worth it. */
+const LEAST_RUN = 2;
+
+type DecodedRequest = Parameters<Parameters<EngineCore['decode']>[1]>[0];
 
 export interface SimulatedEngineDeps {
   clock: VirtualClock;
@@ -31,6 +38,9 @@ export interface SimulatedEngineDeps {
   net: SimulatedNet;
   /** What all engines compute on together; null: each has its own. */
   machine: Resource | null;
+  /** Decode steps in which nothing can change are taken at once. */
+  runs: boolean;
+  claim: ClaimPrefix;
   hasher: BlockHasher;
   answers: Answers;
   /** Bytes of a KV block, whichever group has it. */
@@ -60,6 +70,12 @@ export class SimulatedEngine implements EngineClient {
   readonly #loads = new LoadReport();
   readonly #caches = new CacheReport();
   #stepping: { cancel(): void } | null = null;
+  /** Steps that are taken at once, from the one under way on; null: none are. */
+  #run: DecodeSteps | null = null;
+  /** Tokens that nobody waits for: they go out with their request's last. */
+  readonly #kept = new Map<string, SampledToken[]>();
+  /** The step under way, as long as one is. */
+  #step = { startMs: 0, ms: 0 };
   /** When it will have something to do by itself. */
   #due: Timer | null = null;
 
@@ -80,7 +96,7 @@ export class SimulatedEngine implements EngineClient {
     this.connector =
       config.connector &&
       createConnector(config.connector, {
-        ...{ engine: config, transport, clock },
+        ...{ engine: config, transport, clock, claim: deps.claim },
         onHoldDropped() {},
         onPull() {},
         onChunk() {},
@@ -119,6 +135,7 @@ export class SimulatedEngine implements EngineClient {
     try {
       if (costs.submitMs > 0) await clock.sleep(costs.submitMs);
       if (this.ended) throw this.ended;
+      this.catchUp();
       this.core.addRequest({ ...request, arrivalMs });
       this.#answers.set(requestId, answers.of(request));
     } catch (error) {
@@ -136,6 +153,7 @@ export class SimulatedEngine implements EngineClient {
 
   abort(requestId: string): Promise<void> {
     this.#streams.delete(requestId);
+    this.#kept.delete(requestId);
     return this.#call(() => this.core.abortRequest(requestId));
   }
 
@@ -147,6 +165,7 @@ export class SimulatedEngine implements EngineClient {
 
   async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
     if (this.ended) throw this.ended;
+    this.catchUp();
     return this.core.inspect.lookup(tokenIds, cacheSalt);
   }
 
@@ -157,6 +176,8 @@ export class SimulatedEngine implements EngineClient {
   /** As a thread that ends: all that it had is gone, and whoever waits for it is told. */
   end(why: string): void {
     if (this.ended) return;
+    this.catchUp();
+    this.#tellKept();
     const error = new EngineDeadError(`${this.engineId} ended: ${why}`);
     this.ended = error;
     this.#stepping?.cancel();
@@ -173,8 +194,20 @@ export class SimulatedEngine implements EngineClient {
     return this.#stepping !== null;
   }
 
+  /** Until the piece of a step that its device has is done; as on a machine of its own. */
+  get deviceBusyMs(): number {
+    const { pieceMs } = this.#deps.costs;
+    this.catchUp();
+    if (!this.#stepping || pieceMs === null) return 0;
+    const { startMs, ms } = this.#step;
+    const ranMs = this.#deps.clock.now() - startMs;
+    const pieceEndMs = (Math.floor(ranMs / pieceMs) + 1) * pieceMs;
+    return Math.max(0, Math.min(pieceEndMs, ms) - ranMs);
+  }
+
   /** Lets it begin a step if one would do something. */
   look(): void {
+    this.catchUp();
     if (this.ended || this.#stepping) return;
     this.#disarm();
     while (!this.#stepping && this.core.poll()) this.#begin();
@@ -184,32 +217,109 @@ export class SimulatedEngine implements EngineClient {
     if (dueMs !== null) this.#due = this.#deps.clock.at(dueMs, () => this.#touch());
   }
 
+  /** Decode steps that are over by now are taken, and the one under way is a step like any other from here on. */
+  catchUp(): void {
+    const run = this.#run;
+    if (!run) return;
+    const { clock } = this.#deps;
+    this.#run = null;
+    this.#stepping?.cancel();
+    this.#stepping = null;
+    const endMs = this.#take(run, run.stepsUntil(clock.now()));
+    const batch = this.core.beginStep();
+    const shape = shapeOf(batch);
+    this.meter.stepBegins(shape, endMs);
+    this.#step = { startMs: endMs, ms: run.stepMs(shape) };
+    this.#stepUntil(endMs + this.#step.ms, batch, shape);
+  }
+
   #begin(): void {
     const { clock, costs, machine } = this.#deps;
+    const startMs = clock.now();
+    if (this.#beginRun(startMs)) return;
     const batch = this.core.beginStep();
     if (batch.requests.length === 0) {
       this.#end(batch, null);
       return;
     }
     const shape = shapeOf(batch);
-    const { cache, scheduler } = this.#config;
-    const place = { poolTokens: (cache.numBlocks - 1) * cache.blockSize, maxNumSeqs: scheduler.maxNumSeqs };
-    const ms = costs.stepMs(shape, place);
-    this.meter.stepBegins(shape);
-    const done = (): void => {
-      this.#stepping = null;
-      this.#end(batch, shape);
-      this.#touch();
-    };
-    if (machine) this.#stepping = machine.begin(ms, done);
-    else {
-      const timer = clock.after(ms, done);
-      this.#stepping = {
-        cancel() {
-          timer.run = null;
-        },
-      };
+    const ms = costs.stepMs(shape, this.#place);
+    this.#step = { startMs, ms };
+    this.meter.stepBegins(shape, startMs);
+    if (!machine) {
+      this.#stepUntil(startMs + ms, batch, shape);
+      return;
     }
+    this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape));
+  }
+
+  #stepUntil(endMs: number, batch: ScheduledBatch, shape: StepShape): void {
+    const timer = this.#deps.clock.at(endMs, () => this.#stepDone(batch, shape));
+    this.#stepping = {
+      cancel() {
+        timer.run = null;
+      },
+    };
+  }
+
+  #stepDone(batch: ScheduledBatch, shape: StepShape): void {
+    this.#stepping = null;
+    this.#end(batch, shape);
+    this.#touch();
+  }
+
+  /** False: a step is to be taken by itself. */
+  #beginRun(startMs: number): boolean {
+    const { runs, costs, clock } = this.#deps;
+    const most = runs ? this.core.decodeSteps : 0;
+    if (most < LEAST_RUN) return false;
+    const run = new DecodeSteps(startMs, decodeShape(this.core), most, this.core.dueMs(), (shape) =>
+      costs.stepMs(shape, this.#place),
+    );
+    if (run.count < LEAST_RUN) return false;
+    this.#run = run;
+    this.meter.runBegins();
+    const timer = clock.at(run.endMs, () => {
+      this.#run = null;
+      this.#stepping = null;
+      this.#take(run, run.count);
+      this.meter.runEnds();
+      this.#touch();
+    });
+    this.#stepping = {
+      cancel() {
+        timer.run = null;
+      },
+    };
+    return true;
+  }
+
+  /** Returns when the last of them ended. */
+  #take(run: DecodeSteps, count: number): number {
+    if (count === 0) return run.startMs;
+    const { onLoad, onCache } = this.#deps;
+    const told = onLoad !== null || onCache !== null;
+    let atMs = run.startMs;
+    const next = run.walk();
+    const { requests } = this.core.decodeShape();
+    const onStep = (): void => {
+      this.meter.stepTaken(requests, atMs);
+      atMs = next();
+      if (!told) return;
+      this.#loads.tokens(requests, atMs);
+      this.#tell(false, atMs);
+    };
+    this.core.decode(count, (request) => this.#keep(request), onStep);
+    return atMs;
+  }
+
+  #keep({ requestId, numOutputTokens }: DecodedRequest): number {
+    const tokenId = this.#answers.get(requestId)!(numOutputTokens);
+    const token = { requestId, tokenId, logitsDigest: '', logits: null };
+    const kept = this.#kept.get(requestId);
+    if (kept) kept.push(token);
+    else this.#kept.set(requestId, [token]);
+    return tokenId;
   }
 
   /** `shape`: null where nothing ran. */
@@ -237,10 +347,13 @@ export class SimulatedEngine implements EngineClient {
       this.#streams.delete(requestId);
       this.#answers.delete(requestId);
     }
+    const kept = this.#kept.get(requestId);
+    if (kept) this.#kept.delete(requestId);
+    const whole = kept ? { ...output, tokens: [...kept, ...output.tokens] } : output;
     if (!stream) return;
     const { clock, costs } = this.#deps;
     const push = (): void => {
-      stream.push(output, atMs);
+      stream.push(whole, atMs);
       clock.onStir();
     };
     if (costs.replyMs > 0) clock.after(costs.replyMs, push);
@@ -248,14 +361,19 @@ export class SimulatedEngine implements EngineClient {
   }
 
   /** What a router is told after steps. */
-  #tell(idle: boolean): void {
-    const { onLoad, onCache, clock } = this.#deps;
+  #tell(idle: boolean, atMs: number = this.#deps.clock.now()): void {
+    const { onLoad, onCache } = this.#deps;
     if (onCache) {
       const events = this.#caches.take();
-      if (events.length > 0) onCache(events, clock.now());
+      if (events.length > 0) onCache(events, atMs);
     }
-    const load = onLoad && this.#loads.take(() => this.core.inspect.load(), clock.now(), idle);
+    const load = onLoad && this.#loads.take(() => this.core.inspect.load(), atMs, idle);
     if (load) onLoad?.(load);
+  }
+
+  get #place(): StepPlace {
+    const { cache, scheduler } = this.#config;
+    return { poolTokens: (cache.numBlocks - 1) * cache.blockSize, maxNumSeqs: scheduler.maxNumSeqs };
   }
 
   /** On its way as long as a request is, so that what is asked keeps its order. */
@@ -263,8 +381,17 @@ export class SimulatedEngine implements EngineClient {
     const { clock, costs } = this.#deps;
     if (costs.submitMs > 0) await clock.sleep(costs.submitMs);
     if (this.ended) return;
+    this.catchUp();
     done();
     this.#touch();
+  }
+
+  /** The engine ends, and what it generated was on its way. */
+  #tellKept(): void {
+    const nothing = { prompt: null, finish: null, times: { arrivalMs: 0, queuedMs: 0, scheduledMs: null } };
+    for (const [requestId, tokens] of this.#kept)
+      this.#streams.get(requestId)?.push({ requestId, tokens, ...nothing }, this.#deps.clock.now());
+    this.#kept.clear();
   }
 
   #touch(): void {
@@ -275,4 +402,9 @@ export class SimulatedEngine implements EngineClient {
     if (this.#due) this.#due.run = null;
     this.#due = null;
   }
+}
+
+function decodeShape(core: EngineCore): StepShape {
+  const { requests, context } = core.decodeShape();
+  return { decodes: requests, decodeContext: context, prefills: 0, prefillTokens: 0, prefillContext: 0 };
 }

@@ -57,8 +57,27 @@ export class EngineMeter {
     this.#seen = queues();
   }
 
-  stepBegins({ prefillTokens, decodes }: StepShape): void {
+  /** Steps begin that are taken at once. */
+  runBegins(): void {
     this.look();
+    this.#stepping = true;
+  }
+
+  /** Of those, one that began at that time. */
+  stepTaken(requests: number, startMs: number): void {
+    this.steps++;
+    this.decodeTokens += requests;
+    // Only KV changes, by whole blocks, when a step begins.
+    if (this.#queues().freeBlocks !== this.#seen.freeBlocks) this.look(startMs);
+  }
+
+  runEnds(): void {
+    this.look();
+    this.#stepping = false;
+  }
+
+  stepBegins({ prefillTokens, decodes }: StepShape, atMs: number): void {
+    this.look(atMs);
     this.#stepping = true;
     this.steps++;
     this.prefillTokens += prefillTokens;
@@ -78,8 +97,7 @@ export class EngineMeter {
   }
 
   /** Call when something may have changed: what was there last is taken to have lasted until now. */
-  look(): void {
-    const now = this.#clock.now();
+  look(now: number = this.#clock.now()): void {
     for (let from = this.#seenMs; from < now; ) {
       const index = Math.floor((from - this.startedMs) / this.#sliceMs);
       const until = Math.min(now, this.startedMs + (index + 1) * this.#sliceMs);
@@ -91,7 +109,7 @@ export class EngineMeter {
       this.#add(index, Math.max(0, until - from));
       from = until > from ? until : now;
     }
-    this.#seenMs = now;
+    this.#seenMs = Math.max(this.#seenMs, now);
     this.#seen = this.#queues();
   }
 

@@ -29,6 +29,10 @@ export interface NetDeps {
   costs: Pick<SimulationCosts, 'readMs' | 'messageMs'>;
   /** The link in force from one engine to another, by their ids. */
   link: (from: string, to: string) => SimulatedLink | null;
+  /** Call before what an engine is told or asked: it has done all that it did until now. */
+  catchUp: (engineId: string) => void;
+  /** How long an engine's device is still busy with what it was given before a copy. */
+  deviceBusyMs: (engineId: string) => number;
   /** Something happened to an engine that may let it step. */
   touch: (engineId: string) => void;
 }
@@ -58,6 +62,7 @@ export class SimulatedNet {
     this.#nodes.get(engineId)?.end();
     this.#nodes.delete(engineId);
     for (const { handlers, identity } of this.#nodes.values()) {
+      this.deps.catchUp(identity.engineId);
       handlers.onPeerGone?.(engineId);
       this.deps.touch(identity.engineId);
     }
@@ -98,10 +103,11 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   notify(remote: RemoteAddress, notification: PeerNotification): void {
-    const { clock, costs, touch } = this.#net.deps;
+    const { clock, costs, touch, catchUp } = this.#net.deps;
     const from = this.identity.engineId;
     clock.after(costs.messageMs, () => {
       const node = this.#net.node(remote);
+      if (node) catchUp(remote.engineId);
       node?.handlers.onNotification?.(from, notification);
       if (node) touch(remote.engineId);
     });
@@ -112,6 +118,8 @@ export class SimulatedTransport implements ServingTransport {
     deps.clock.onStir();
     counts.started++;
     const result = await (request.streamed ? this.#readStream(request) : this.#readHeld(request));
+    // What it reports now is not for the step that is under way.
+    deps.catchUp(this.identity.engineId);
     counts.ended++;
     counts.bytes += result.bytes;
     deps.touch(this.identity.engineId);
@@ -119,12 +127,13 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   async #readHeld({ remote, remoteRequestId, claim, pairs }: ReadRequest): Promise<TransferResult> {
-    const { clock, costs, touch } = this.#net.deps;
+    const { clock, costs, touch, catchUp } = this.#net.deps;
     const begunMs = clock.now();
     await this.#pause(costs.messageMs);
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'nobody is there', clock.now() - begunMs);
     const blocks = pairs.map(({ group, remote: blockId }) => ({ group, blockId }));
+    catchUp(remote.engineId);
     const gate = holder.handlers.gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
     touch(remote.engineId);
     if (!gate?.allow) {
@@ -132,6 +141,7 @@ export class SimulatedTransport implements ServingTransport {
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
     const arrived = await this.#move(holder, pairs, claim.prompt.numTokens);
+    catchUp(remote.engineId);
     gate.finished();
     touch(remote.engineId);
     if (!arrived) return emptyResult('dead', 'the holder ended', clock.now() - begunMs);
@@ -141,12 +151,13 @@ export class SimulatedTransport implements ServingTransport {
   async #readStream(request: ReadRequest): Promise<TransferResult> {
     const { remote, remoteRequestId, claim, pairs, onChunk } = request;
     const signal = request.signal!;
-    const { clock, costs, touch } = this.#net.deps;
+    const { clock, costs, touch, catchUp } = this.#net.deps;
     const begunMs = clock.now();
     const wall = () => clock.now() - begunMs;
     await this.#pause(costs.messageMs);
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'nobody is there', wall());
+    catchUp(remote.engineId);
     const stream = holder.handlers.streamGate!(remoteRequestId, claim, this.identity.engineId);
     touch(remote.engineId);
     let chunks = 0;
@@ -169,6 +180,7 @@ export class SimulatedTransport implements ServingTransport {
       }
       return this.#done(pairs, chunks, wall(), movingMs);
     } finally {
+      catchUp(remote.engineId);
       stream.finished();
       touch(remote.engineId);
     }
@@ -184,14 +196,21 @@ export class SimulatedTransport implements ServingTransport {
     const bytes = this.#bytesOf(pairs);
     const way = link(holder.identity.engineId, this.identity.engineId);
     const arrive = async (): Promise<true> => {
+      await this.#device(holder.identity.engineId);
       // The engines' copies and the link work on the bytes at the same time, chunk by chunk: the slower of the two counts.
       const linked = way && this.#onLink(way, bytes);
       await this.#pause(costs.readMs(bytes, promptTokens));
       await linked;
       if (way && way.latencyMs > 0) await this.#pause(way.latencyMs);
+      await this.#device(this.identity.engineId);
       return true;
     };
     return Promise.race([arrive(), holder.ended, this.ended]);
+  }
+
+  async #device(engineId: string): Promise<void> {
+    const busyMs = this.#net.deps.deviceBusyMs(engineId);
+    if (busyMs > 0) await this.#pause(busyMs);
   }
 
   #onLink({ resource }: SimulatedLink, bytes: number): Promise<void> {

@@ -4,6 +4,7 @@
  */
 
 import type { Clock } from '../engine/types.ts';
+import { ConfigError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { quantile } from '../measure/statistics.ts';
 import { Collector } from './collector.ts';
@@ -86,6 +87,7 @@ async function serveReal(
     decodeBlocks: arm.decode.numBlocks,
     ...(arm.routing ? { routing: arm.routing } : {}),
   });
+  if (load.kind === 'trace') throw new ConfigError('a trace is not served to validate: leave --trace out');
   const collector = new Collector({ keyed: true });
   const begunMs = clock.now();
   const fleet = {

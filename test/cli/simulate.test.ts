@@ -96,6 +96,22 @@ describe('kvferry simulate', () => {
     expect(arms[1]!.local_hit_tokens).toBeGreaterThan(arms[0]!.local_hit_tokens);
   });
 
+  it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {
+    const line = (timestamp: number, input: number, hash_ids: number[]) =>
+      JSON.stringify({ timestamp, input_length: input, output_length: 40, hash_ids });
+    const trace = [line(0, 1000, [1, 2]), line(100, 600, [5, 6]), line(9000, 1500, [1, 2, 3])].join('\n');
+    const argv =
+      '--trace t.jsonl --prefill 2 --decode 2 --block-size 128 --mode bidirectional --json out.json --invariants';
+    const { code, world } = await simulate(argv, { 't.jsonl': trace });
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const { arms, workload } = parsed(world.files.get('out.json'));
+    expect(workload).toMatchObject({ source: 't.jsonl', turns: 3 });
+    expect(arms[0]).toMatchObject({ requests: 3, prompt_tokens: 3100, output_tokens: 120 });
+    expect(arms[0]!.local_hit_tokens + arms[0]!.pulled_tokens).toBeGreaterThan(500);
+    expect(arms[0]!.simulated_ms).toBeGreaterThan(9000);
+  });
+
   it.each([
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],

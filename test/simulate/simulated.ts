@@ -66,6 +66,7 @@ export function simulated(
     kvBytesPerToken: 1000,
     sharing: 'fcfs',
     check: true,
+    runs: true,
     nextTask,
     ...settings,
   });

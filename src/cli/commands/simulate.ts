@@ -45,21 +45,24 @@ export const simulateSpec: CommandSpec = {
   argument: 'inputFile',
   defaults(given) {
     const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults(given);
+    // A trace is served in full, by vLLM's threshold.
+    const { mode, model } = rest;
+    if (given.trace !== undefined) return { mode, model, experiments: ['prefix-caching'] };
     return { ...rest, experiments: ['prefix-caching'] };
   },
   defaultNotes: {
     model: 'tiny',
     mode: 'unidirectional, bidirectional, decode-local',
     experiments: 'prefix-caching',
-    pBlocks: 'room for all active conversations; 16384 with --arrival-rate',
-    dBlocks: 'room for all active conversations; 16384 with --arrival-rate',
+    pBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
+    dBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
     threshold: '64, divided as --scale says',
   },
   examples: [
     'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',
     'kvferry simulate --routing round-robin,least-request,prefix-cache --decode 4',
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
-    'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4',
+    'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4 --block-size 128',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -179,6 +182,7 @@ function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSig
     ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
     sharing: config.linkSharing,
     check: config.invariants,
+    runs: true,
     nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),
     seed: config.seed,
     seeds: config.seeds,

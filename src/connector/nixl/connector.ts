@@ -6,7 +6,7 @@ import { NixlSchedulerSide } from './scheduler-side.ts';
 import { NixlWorkerSide } from './worker-side.ts';
 
 export function createNixlConnector(config: NixlConfig, deps: ConnectorDeps): EngineConnector {
-  const { transport, clock, onHoldDropped, onPull, onChunk, onTransfer } = deps;
+  const { transport, clock, claim, onHoldDropped, onPull, onChunk, onTransfer } = deps;
   const { engineId, host, port, cache, scheduler } = deps.engine;
   const { blockSize, groups } = cache;
   const { maxNumBatchedTokens } = scheduler;
@@ -21,12 +21,14 @@ export function createNixlConnector(config: NixlConfig, deps: ConnectorDeps): En
     groups,
     clock,
     costAware,
+    claim,
   });
   const workerSide = new NixlWorkerSide({
     config,
     groups,
     transport,
     clock,
+    claim,
     onHoldDropped,
     onPull,
     onChunk,

@@ -46,6 +46,7 @@ export interface NixlSchedulerDeps {
   clock: Clock;
   /** Decides on D's blocks in place of the threshold; null or absent: the threshold does. */
   costAware?: CostAwarePolicy | null;
+  claim?: ClaimPrefix | undefined;
 }
 
 const nothingComputed = ({ promptTokenIds, cacheSalt }: ConnectorRequest): ComputedBlocks => {
@@ -76,7 +77,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   constructor(deps: NixlSchedulerDeps) {
     this.#deps = deps;
     this.#heartbeats = new Heartbeats(deps.config.leaseMs);
-    this.#claim = claimPrefix(deps.config.tokenCheck);
+    this.#claim = deps.claim ?? claimPrefix(deps.config.tokenCheck);
   }
 
   onNewRequest(request: ConnectorRequest): void {

@@ -7,7 +7,7 @@ import type { NixlConfig } from '../../config/kv-transfer.ts';
 import type { ConnectorOutput, KvConnectorWorker, TransferOutcome } from '../../engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../engine/types.ts';
 import { EngineDeadError, invariant } from '../../errors.ts';
-import { claimPrefix } from '../../transport/prefix-claim.ts';
+import { type ClaimPrefix, claimPrefix } from '../../transport/prefix-claim.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
   PeerNotification,
@@ -31,6 +31,7 @@ export interface WorkerSideDeps extends Partial<TransferEvents> {
   /** The constructor makes itself its gate and its listener. */
   transport: ServingTransport;
   clock: Clock;
+  claim?: ClaimPrefix | undefined;
 }
 
 export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
@@ -60,7 +61,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     this.#reports = new Reports(deps.clock, () => this.holds.nextDeadline());
     const { clock } = deps;
     const { blockSize } = deps.transport.identity;
-    const claim = claimPrefix(deps.config.tokenCheck);
+    const claim = deps.claim ?? claimPrefix(deps.config.tokenCheck);
     this.holds = new HoldTable({
       clock,
       blockSize,

@@ -49,6 +49,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       submit_ms: 0,
       reply_ms: restMs,
       message_ms: 0,
+      piece_ms: null,
       start_ms: 0,
       speeds: null,
     },

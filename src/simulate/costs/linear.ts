@@ -28,6 +28,12 @@ export const simulationCostsSchema = z.strictObject({
   submit_ms: ms.default(0).describe('From the router to an engine.'),
   reply_ms: ms.default(0).describe("From an engine's step to the router, beside what the token's time says."),
   message_ms: ms.default(0).describe('Between engines.'),
+  piece_ms: z
+    .number()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
   start_ms: ms.default(0).describe('Until a new engine serves.'),
   speeds: z
     .array(z.number().positive().max(1))
@@ -70,6 +76,7 @@ export function linearCosts({
     submitMs: file.submit_ms,
     replyMs: file.reply_ms,
     messageMs: file.message_ms,
+    pieceMs: file.piece_ms,
     startMs: file.start_ms,
     speeds: file.speeds,
   };

@@ -57,6 +57,8 @@ const DECODES: readonly (readonly [requests: number, context: number])[] = [
   [8, 64],
 ];
 const DECODED = 16;
+/** What the runner cuts a step into, so that copies get in between. */
+const PIECE_MS = 30;
 
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
 export class CostMeter {
@@ -186,6 +188,7 @@ function fitted(
     submit_ms: submit,
     reply_ms: 0,
     message_ms: 0,
+    piece_ms: PIECE_MS,
     start_ms: info.startMs,
     speeds: speedsOf(beside),
   };

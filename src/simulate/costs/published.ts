@@ -11,6 +11,7 @@ export const noCosts: SimulationCosts = {
   submitMs: 0,
   replyMs: 0,
   messageMs: 0,
+  pieceMs: null,
   startMs: 0,
   speeds: null,
 };

@@ -44,6 +44,11 @@ export interface SimulationCosts {
   replyMs: number;
   /** Between engines, outside of READs. */
   messageMs: number;
+  /**
+   * Work that a device takes at once: a copy waits for the piece in flight, at the holder and at the reader. null: copies
+   * wait for nothing.
+   */
+  pieceMs: number | null;
   /** Until a new engine serves. */
   startMs: number;
   /** How fast each engine computes while so many do at once, as a share of one alone; null: each has its own machine. */

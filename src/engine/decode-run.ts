@@ -1,0 +1,82 @@
+/**
+ * Steps in which every running request gets one token and nothing else happens, taken at once: what so many beginStep() and
+ * endStep() would do to queues, blocks and cache, without their batches and outputs. For whoever needs no device for a step.
+ */
+import { isStreamedPrefill } from '../config/kv-transfer.ts';
+import type { Request } from './request.ts';
+import type { PolicyDeps } from './scheduler.ts';
+
+/** What a token is drawn for. */
+export type DecodedRequest = Pick<Request, 'requestId' | 'numOutputTokens'>;
+
+export class DecodeRun {
+  readonly #deps: PolicyDeps;
+
+  constructor(deps: PolicyDeps) {
+    this.#deps = deps;
+  }
+
+  /** So many may be taken now; in the one after them a request ends, or something else may happen. */
+  get steps(): number {
+    const { queues, config, cache } = this.#deps;
+    const { running, waiting, loaded } = queues;
+    const alone = waiting.length === 0 && loaded.length === 0;
+    const batched = running.length > 0 && running.length <= config.scheduler.maxNumBatchedTokens;
+    // A window gives back what it has passed at every step.
+    const full = config.cache.groups.every(({ kind }) => kind === 'full');
+    if (!alone || !batched || !full) return 0;
+    let steps = Number.POSITIVE_INFINITY;
+    for (const request of running) steps = Math.min(steps, this.#before(request));
+    while (steps > 0 && !cache.canAllocate(this.#blocks(steps))) steps >>= 1;
+    return steps;
+  }
+
+  shape(): { requests: number; context: number } {
+    const { running } = this.#deps.queues;
+    return {
+      requests: running.length,
+      context: running.reduce((sum, { numComputedTokens }) => sum + numComputedTokens, 0),
+    };
+  }
+
+  /** At most `steps`. `onStep`: told after each. */
+  take(count: number, tokenOf: (request: DecodedRequest) => number, onStep: (() => void) | null): void {
+    const { queues, config, cache, counters } = this.#deps;
+    const { blockSize } = config.cache;
+    for (let step = 0; step < count; step++) {
+      counters.steps++;
+      counters.forwardPasses++;
+      for (const request of queues.running) {
+        const computed = request.numComputedTokens;
+        // A block begins with its first token, and has its hash with its last.
+        if (computed % blockSize === 0 || (computed + 1) % blockSize === 0)
+          cache.allocateSlots(request, computed, 1);
+      }
+      for (const request of queues.running) {
+        request.advance(1);
+        request.appendOutput(tokenOf(request));
+      }
+      onStep?.();
+    }
+  }
+
+  /** Steps before the one that ends it; 0 where a token may, or what it computes is not only that token. */
+  #before(request: Request): number {
+    const { sampling, numTokens, numComputedTokens, numOutputTokens, prompt, kvTransferParams } = request;
+    const { config } = this.#deps;
+    const decodes = prompt !== null && numTokens - numComputedTokens === 1;
+    const endless = sampling.ignoreEos || config.eosTokenIds.length === 0;
+    if (!decodes || !endless || sampling.stopTokenIds.length > 0 || isStreamedPrefill(kvTransferParams))
+      return 0;
+    const left = Math.min(sampling.maxTokens - numOutputTokens, config.scheduler.maxModelLen - numTokens);
+    return Math.max(0, left - 1);
+  }
+
+  #blocks(steps: number): number {
+    const { queues, cache, config } = this.#deps;
+    let needed = 0;
+    for (const { numComputedTokens } of queues.running)
+      needed += cache.blocksFor(numComputedTokens + steps) - cache.blocksFor(numComputedTokens);
+    return needed * config.cache.groups.length;
+  }
+}
