@@ -18,9 +18,11 @@ const isolation = {
 const models = readdirSync(path.join(project, 'models/recall')).filter(
   (name) => /\.(json|safetensors|jinja)$/.test(name) && !/^(expected|recall)\.json$/.test(name),
 );
-const statics = new Map([
+const statics = new Map<string, string>([
   ...models.map((name) => [`models/recall/${name}`, path.join(project, 'models/recall', name)] as const),
-  ['recordings/shipped.json', path.join(root, 'recordings/shipped.json')],
+  ...readdirSync(path.join(root, 'recordings'))
+    .filter((name) => /^(shipped|lesson-\d)\.json$/.test(name))
+    .map((name): [string, string] => [`recordings/${name}`, path.join(root, 'recordings', name)]),
 ]);
 
 function staticFiles(): Plugin {

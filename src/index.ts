@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { parseCostProfile } from './config/cost-profile.ts';
 import { parseRunConfig, type RunConfigInput } from './config/run.ts';
 import { ConfigError } from './errors.ts';
+import { startAutoscaler } from './fleet/autoscaled.ts';
 import { EngineCluster } from './fleet/cluster.ts';
-import { clusterOptions } from './fleet/from-config.ts';
+import { autoscaleChoice, clusterOptions } from './fleet/from-config.ts';
 import type { Cluster } from './fleet/types.ts';
 import { type CostAwareStart, startCostAware } from './lab/calibrate.ts';
 import { loadArchitecture } from './model/load.ts';
@@ -13,6 +14,7 @@ import { nodePlatform, useAdapter } from './platform/node.ts';
 export type { Mode } from './config/modes.ts';
 export type { SamplingParams } from './engine/types.ts';
 export * from './errors.ts';
+export type * from './fleet/scale-report.ts';
 export type * from './fleet/types.ts';
 export type { Span } from './measure/spans.ts';
 export type * from './router/turn-types.ts';
@@ -24,6 +26,7 @@ export type * from './router/turn-types.ts';
  *
  *     const cluster = await createCluster({ model: 'recall', threshold: 0 });
  *     for await (const token of cluster.generate({ conversationId: 'a', messages })) process.stdout.write(token.text);
+ *     await cluster.scale({ prefill: 2, decode: 2 });
  *     await cluster.close();
  *
  * Throws ConfigError, ModelError or AdapterError.
@@ -34,11 +37,14 @@ export async function createCluster(settings: RunConfigInput = {}): Promise<Clus
   const adapter = await useAdapter(config.adapter);
   const profile = config.pullPolicy === 'cost-aware' ? await readProfile(config.costProfile) : null;
   const options = clusterOptions(config, architecture, adapter.software);
+  const scaling = autoscaleChoice(config);
   const cluster = await EngineCluster.start(nodePlatform, options);
-  if (config.pullPolicy === 'threshold') return cluster;
   try {
-    const { seed } = config;
-    await startCostAware(cluster, { profile, version: 'library', date: new Date().toISOString(), seed });
+    if (config.pullPolicy === 'cost-aware') {
+      const date = new Date().toISOString();
+      await startCostAware(cluster, { profile, version: 'library', date, seed: config.seed });
+    }
+    if (scaling) startAutoscaler(cluster, scaling);
     return cluster;
   } catch (error) {
     await cluster.close();

@@ -5,6 +5,7 @@ import { LessonMenu, LessonView } from './lessons/lesson-view.tsx';
 import { Banner } from './panels/banner.tsx';
 import { Chat } from './panels/chat.tsx';
 import { SettingsPanel } from './panels/settings-panel.tsx';
+import { TimeBar } from './panels/time-bar.tsx';
 import { Tools } from './panels/tools.tsx';
 import { Transport } from './panels/transport.tsx';
 import { createSession } from './session/session.ts';
@@ -26,6 +27,7 @@ render(
       </>
     }
     transport={<Transport session={session} />}
+    time={<TimeBar session={session} />}
     chat={<Chat session={session} />}
     settings={<SettingsPanel session={session} />}
     banner={<Banner session={session} />}

@@ -5,10 +5,13 @@ import { benchSpec } from './commands/bench.ts';
 import { calibrateSpec } from './commands/calibrate.ts';
 import { doctorSpec } from './commands/doctor.ts';
 import { exportSpec } from './commands/export.ts';
+import { replaySpec } from './commands/replay.ts';
 import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
 import { serveSpec } from './commands/serve.ts';
+import { simulateSpec } from './commands/simulate.ts';
 import { sweepSpec } from './commands/sweep.ts';
+import { traceSpec } from './commands/trace.ts';
 import { verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
@@ -17,9 +20,12 @@ const specs: readonly CommandSpec[] = [
   runSpec,
   serveSpec,
   benchSpec,
+  replaySpec,
   sweepSpec,
+  simulateSpec,
   calibrateSpec,
   reportSpec,
+  traceSpec,
   verifySpec,
   doctorSpec,
   exportSpec,

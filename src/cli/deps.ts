@@ -16,6 +16,8 @@ export interface Output {
 
 export interface TextFile {
   write(text: string): void;
+  /** Resolves when what was written has left memory, but for a little. */
+  drained(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -54,6 +56,8 @@ export interface CliDeps extends ReportSource {
   color: boolean;
   /** Throw ConfigError that names the path. */
   readTextFile(path: string): Promise<string>;
+  /** In pieces, for files that may be long. */
+  readTextPieces(path: string): AsyncIterable<string>;
   writeTextFile(path: string, content: string): Promise<void>;
   checkWritable(path: string): Promise<void>;
   /** Written as it comes. Throws ConfigError; a later failure is thrown by close(). */

@@ -12,7 +12,7 @@ import { textOutput, writeJson } from './json-option.ts';
 import { createProgress } from './progress.ts';
 import { left, renderTable, styleOf } from './table.ts';
 
-/** A message that was lost is asked for again twice, each time after 20 s of silence. */
+/** A message that was lost is asked for again twice, each time after a silence; the rest is for a busy machine. */
 const PATIENCE_MS = 120_000;
 
 const OF_THE_CHECKS = ['fixture', 'html', 'markdown', 'junit'] as const;

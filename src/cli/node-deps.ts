@@ -1,5 +1,6 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
-import { constants } from 'node:fs';
+import { once } from 'node:events';
+import { constants, createReadStream } from 'node:fs';
 import { access, mkdir, open, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
@@ -32,6 +33,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     progressStream: process.stderr.isTTY ? process.stderr : null,
     color: pc.isColorSupported && process.stdout.isTTY === true,
     readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
+    readTextPieces: (file) => piecesOf(file),
     writeTextFile: (file, content) => writeFile(file, content).catch((error) => refuse('write', file, error)),
     // An existing file must be writable itself, a new one needs a folder that is.
     checkWritable: (file) =>
@@ -88,6 +90,15 @@ export async function nodeDeps(): Promise<CliDeps> {
   };
 }
 
+async function* piecesOf(file: string): AsyncGenerator<string> {
+  try {
+    for await (const piece of createReadStream(file, { encoding: 'utf8', highWaterMark: 1 << 18 }))
+      yield piece;
+  } catch (error) {
+    refuse('read', file, error as NodeJS.ErrnoException);
+  }
+}
+
 async function createTextFile(file: string): Promise<TextFile> {
   const handle = await open(file, 'w').catch((error) => refuse('write', file, error));
   const stream = handle.createWriteStream();
@@ -98,6 +109,10 @@ async function createTextFile(file: string): Promise<TextFile> {
   return {
     write: (text) => {
       if (!failure) stream.write(text);
+    },
+    async drained() {
+      // A failure is thrown by close().
+      if (stream.writableNeedDrain && !failure) await once(stream, 'drain').catch(() => {});
     },
     async close() {
       await new Promise<void>((resolve) => stream.end(() => resolve()));

@@ -22,9 +22,9 @@ export const scaling = {
       'What becomes of what an engine that leaves holds for next turns. wait: it stays until they have read it, or --drain-timeout is over. migrate: another D takes it over. drop: it is lost, and counted.',
     value: 'wait|migrate|drop',
   }),
-  drainTimeout: time('a time such as 30s, or 0', { min: 0 }).default(30_000).meta({
+  drainTimeout: time('a time such as 30s, or 0', { min: 0 }).nullable().default(null).meta({
     description:
-      'How long what is held is waited for; turns under way are waited for however long they take. Kubernetes gives 30 s.',
+      'How long what is held is waited for; turns under way are waited for however long they take. Left out: 30s, as Kubernetes gives.',
     value: 'TIME',
   }),
   autoscale: oneOf(AUTOSCALERS)

@@ -111,14 +111,6 @@ export const bench = {
     description: "Which active conversation is next. vLLM's conversation_sampling and default.",
     value: 'HOW',
   }),
-  sloTtft: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
-    description: 'Where policies are compared: a request counts as good only with such a TTFT at most.',
-    value: 'TIME',
-  }),
-  sloTpot: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
-    description: 'The same of its time a token after the first.',
-    value: 'TIME',
-  }),
   warmupStep: flag().default(false).meta({
     description: 'Serves the first turn of every conversation beforehand and does not count it.',
     value: null,
@@ -143,6 +135,18 @@ export const bench = {
     description:
       'Stops all clients when one runs out of conversations, as vLLM does. Off, so that every mode serves the same requests.',
     value: null,
+  }),
+};
+
+/** What a request has to keep to count as good. */
+export const slo = {
+  sloTtft: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
+    description: 'Where policies are compared: a request counts as good only with such a TTFT at most.',
+    value: 'TIME',
+  }),
+  sloTpot: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
+    description: 'The same of its time a token after the first.',
+    value: 'TIME',
   }),
 };
 

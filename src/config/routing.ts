@@ -54,7 +54,8 @@ export function routingChoices(value: unknown): unknown {
   }, []);
 }
 
-function wrong(name: string): string | null {
+/** What is wanted in place of it; null: it is a policy or a mix. */
+export function routingProblem(name: string): string | null {
   for (const { name: policy, weight } of routingParts(name)) {
     if (!ROUTING_NAMES.includes(policy))
       return `${WANTED}: there is no '${policy}'${didYouMean(policy, ROUTING_NAMES)}`;
@@ -70,7 +71,7 @@ export const routing = {
       z
         .array(
           z.string({ error: WANTED }).superRefine((name, context) => {
-            const message = wrong(name);
+            const message = routingProblem(name);
             if (message !== null) context.addIssue({ code: 'custom', message });
           }),
           { error: WANTED },

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { scaling } from './autoscale.ts';
-import { bench, endpoint, measuring } from './bench-schema.ts';
+import { bench, endpoint, measuring, slo } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
 import {
   anyNumber,
@@ -22,7 +22,9 @@ import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
+import { simulation } from './simulate-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
+import { pacing, trace } from './trace-schema.ts';
 import { tracing } from './tracing.ts';
 
 /** The model and what it runs on. */
@@ -193,8 +195,12 @@ const fieldGroups = {
   sampling,
   modes,
   workload,
+  trace,
+  pacing,
   measuring,
   bench,
+  slo,
+  simulation,
   endpoint,
   sweep,
   serving,

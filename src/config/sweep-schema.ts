@@ -33,6 +33,16 @@ export const calibration = {
       'Then serve a mixed workload by each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare.',
     value: null,
   }),
+  fromReport: text('a file').nullable().default(null).meta({
+    description:
+      'Measure nothing: fit what kvferry simulate --costs reads to a report that kvferry bench or replay wrote, of a server (--endpoint) or of engines here; --costs-out writes it.',
+    value: 'FILE',
+  }),
+  costsOut: text('a file').nullable().default(null).meta({
+    description:
+      'Measure steps, READs and how engines slow each other down too, and write them for kvferry simulate --costs.',
+    value: 'FILE',
+  }),
 };
 
 const wantedShare = "a share of turns from 0% to 100%, such as '5%'";

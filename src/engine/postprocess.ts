@@ -33,9 +33,9 @@ export class Postprocessor {
   }
 
   /** A batch ran. Requests that were aborted meanwhile are passed over. Their ends come with the outputs. */
-  updateFromOutput(batch: ScheduledBatch, sampled: readonly SampledToken[]): RequestOutput[] {
+  updateFromOutput(batch: ScheduledBatch, output: readonly SampledToken[]): RequestOutput[] {
     const { config, queues, cache, connector, counters } = this.#deps;
-    const samples = new Map(sampled.map((sample) => [sample.requestId, sample]));
+    const samples = new Map(output.map((sample) => [sample.requestId, sample]));
     const outputs: RequestOutput[] = [];
     for (const { requestId, tokenIds, sample } of batch.requests) {
       const request = queues.known.get(requestId);
@@ -43,8 +43,10 @@ export class Postprocessor {
       request.advance(tokenIds.length);
       connector?.streams?.requestComputed(request, cache.blockIds(request));
       if (!sample) continue;
-      const token = samples.get(requestId);
-      invariant(token, () => `the executor returned no token for ${requestId}`);
+      const sampled = samples.get(requestId);
+      invariant(sampled, () => `the executor returned no token for ${requestId}`);
+      const forced = request.sampling.forcedTokenIds?.[request.numOutputTokens];
+      const token = forced === undefined ? sampled : { ...sampled, tokenId: forced };
       if (!request.prompt) {
         const { noPull } = request.closePrompt();
         if (noPull) counters.noPulls[noPull.by]++;

@@ -178,8 +178,11 @@ export function checkRequest(
     throw new RequestError(`request ${requestId}: ${found}`);
   };
   if (promptLength === 0) refuse('the prompt is empty: give at least one token');
-  const badToken = promptTokenIds.find((id) => !Number.isInteger(id) || id < 0);
-  if (badToken !== undefined) refuse(`the prompt holds ${badToken}, which is no token id`);
+  const badToken = (ids: readonly number[]) => ids.find((id) => !Number.isInteger(id) || id < 0);
+  const inPrompt = badToken(promptTokenIds);
+  if (inPrompt !== undefined) refuse(`the prompt holds ${inPrompt}, which is no token id`);
+  const forced = badToken(sampling.forcedTokenIds ?? []);
+  if (forced !== undefined) refuse(`the answer is to hold ${forced}, which is no token id`);
   if (!Number.isInteger(sampling.maxTokens) || sampling.maxTokens < 1) {
     refuse(`maxTokens is ${sampling.maxTokens}: ask for at least 1 token`);
   }

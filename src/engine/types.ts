@@ -34,6 +34,11 @@ export interface SamplingParams {
   seed: number;
   stopTokenIds: readonly number[];
   ignoreEos: boolean;
+  /**
+   * What is generated whatever the logits say, as far as the list goes: traces and simulations, whose next prompts hold it.
+   * Logits and digests stay those that were computed. No door of a server sets it.
+   */
+  forcedTokenIds?: readonly number[];
   /** Returns the logits of each sampled token with it; left out: only where the engine keeps them all. */
   keepLogits?: boolean;
 }

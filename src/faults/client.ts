@@ -1,4 +1,4 @@
-/** An engine that hangs or is slow, as its router sees it: what it answers comes late, or not before it is told to go on. */
+/** An engine that hangs or is slow, as its router sees it: what it does and answers comes late, or not before it is told to go on. */
 import type { Clock, EngineRequest } from '../engine/types.ts';
 import type { EngineClient, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
@@ -58,15 +58,18 @@ export class FaultyClient implements EngineClient {
     return outer;
   }
 
-  stop(requestId: string): Promise<void> {
+  async stop(requestId: string): Promise<void> {
+    await this.#pause();
     return this.#engine.stop(requestId);
   }
 
-  abort(requestId: string): Promise<void> {
+  async abort(requestId: string): Promise<void> {
+    await this.#pause();
     return this.#engine.abort(requestId);
   }
 
-  release(requestIds: readonly string[]): Promise<void> {
+  async release(requestIds: readonly string[]): Promise<void> {
+    await this.#pause();
     return this.#engine.release(requestIds);
   }
 

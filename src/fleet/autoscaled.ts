@@ -11,16 +11,17 @@ import type { EngineCluster } from './cluster.ts';
 import { HASH_SEED } from './options.ts';
 
 export interface AutoscaleWatcher {
-  decided(decision: AutoscaleDecision): void;
+  /** `acts`: it is done now. */
+  decided?(decision: AutoscaleDecision, acts: boolean): void;
   /** What it asked for could not be done; it goes on. */
-  failed(message: string): void;
+  failed?(message: string): void;
 }
 
-/** Until what it returns is called. Throws ConfigError. */
+/** Until what it returns is called, or the cluster is closed. Throws ConfigError. */
 export function startAutoscaler(
   cluster: EngineCluster,
   choice: AutoscaleChoice,
-  watcher: AutoscaleWatcher,
+  watcher: AutoscaleWatcher = {},
   clock: Clock = systemClock,
 ): () => void {
   const { maxNumSeqs, blockSize, signalAgeMs = 0 } = cluster.settings;
@@ -42,11 +43,13 @@ export function startAutoscaler(
     views: (nowMs) => views.of(cluster.members.staying, nowMs),
     scale: (target, why) => cluster.scale(target, undefined, why),
     tell: (told) => {
-      if (told.kind === 'decided') watcher.decided(told.decision);
-      else watcher.failed(messageOf(told.error));
+      if (told.kind === 'decided') watcher.decided?.(told.decision, told.acts);
+      else watcher.failed?.(messageOf(told.error));
     },
   });
-  return () => {
-    for (const end of ends) end();
+  const stopAll = (): void => {
+    for (const end of ends.splice(0)) end();
   };
+  cluster.members.atClose(stopAll);
+  return stopAll;
 }

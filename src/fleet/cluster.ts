@@ -31,7 +31,8 @@ import { Membership } from './membership.ts';
 import { checkRoom } from './memory-needs.ts';
 import { changed, engineCore, fleetIn } from './options.ts';
 import type { LoadNews } from './report-watch.ts';
-import { type MadePolicy, policyOf, RoutingInForce } from './routing-in-force.ts';
+import { policyOf } from './routing-in-force.ts';
+import { Routings } from './routings.ts';
 import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
 import type { Seat } from './seats.ts';
 import { type ClusterParts, startParts } from './start.ts';
@@ -61,7 +62,7 @@ export class EngineCluster implements Cluster {
   readonly #router: Router;
   /** Who stays and who is on the way out. */
   readonly members: Membership;
-  #routing: RoutingInForce;
+  readonly #routings: Routings;
   readonly #watches = new Watches();
   /** Turns under way, and changes of settings: never both. */
   #active = 0;
@@ -81,7 +82,7 @@ export class EngineCluster implements Cluster {
       prompts: this.#prompts,
       conversations: this.#conversations,
       clock,
-      routing: () => this.#routing,
+      routing: (name) => this.#routings.of(name),
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const { mode, handover, link } = this.#options;
@@ -107,7 +108,7 @@ export class EngineCluster implements Cluster {
     });
     this.#info = info;
     for (const engine of pool.all) this.#watches.first(engine);
-    this.#routing = this.#routes(policy, options);
+    this.#routings = new Routings(pool, this.#watches, policy, options);
   }
 
   /** Throws KvferryError, with nothing left running. */
@@ -161,8 +162,7 @@ export class EngineCluster implements Cluster {
     if (this.#active > 0)
       throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
     this.#conversations.clear();
-    this.#routing.end();
-    this.#routing = this.#routes(policy, options);
+    this.#routings.replace(policy, options);
     // An engine that ends meanwhile is built with the new settings when it is built anew.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
@@ -179,6 +179,8 @@ export class EngineCluster implements Cluster {
     if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
     this.#active++;
     try {
+      if (request.routing)
+        await this.#routings.prepare(request.routing, this.#options, this.#info.model.kvBytesPerToken);
       yield* this.#router.serve(request);
     } finally {
       this.#active--;
@@ -273,13 +275,10 @@ export class EngineCluster implements Cluster {
     return engines.find(({ ended }) => !ended) ?? engines[0]!;
   }
 
-  #routes = (policy: MadePolicy, options: ClusterOptions): RoutingInForce =>
-    new RoutingInForce(policy, options, this.#engines.all, this.#watches);
-
   async #joins(engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null): Promise<void> {
     await reconfigure(engine, spec, this.#options);
     this.#watches.joined(engine, replaced?.engineId ?? null, this.#clock.now());
-    this.#routing.follow(engine);
+    this.#routings.follow(engine);
   }
 
   #memberNotice(notice: MembershipNotice): void {

@@ -7,6 +7,7 @@ import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
 import { PIECE_BYTES, weightBytesADispatch } from '../model/weight-sizes.ts';
 import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry.ts';
+import { WAIT_30S } from '../router/scaling/drain.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
@@ -83,7 +84,7 @@ export function clusterOptions(
     handover: config.handover,
     routing: routingChoice(config, config.routing[0]!),
     signalAgeMs: config.signalAge,
-    drain: { drain: config.drain, holdsMs: config.drainTimeout },
+    drain: { drain: config.drain, holdsMs: config.drainTimeout ?? WAIT_30S.holdsMs },
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
     autotune: config.autotune,

@@ -36,6 +36,7 @@ export interface MembershipDeps {
 export class Membership {
   readonly #deps: MembershipDeps;
   readonly #leaving = new Set<ThreadEngine>();
+  readonly #ends: (() => void)[] = [];
   #scaling = false;
   #last: Promise<unknown> = Promise.resolve();
 
@@ -92,8 +93,14 @@ export class Membership {
     }
   }
 
+  /** Called when all ends: whoever changes the fleet by itself stops then. */
+  atClose(end: () => void): void {
+    this.#ends.push(end);
+  }
+
   /** Ends all, those that are just being started too. */
   async close(): Promise<void> {
+    for (const end of this.#ends.splice(0)) end();
     await this.#deps.pool.shutdown();
     await this.#last.catch(() => {});
     await this.#deps.pool.shutdown();

@@ -4,6 +4,7 @@ import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
+import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
 
@@ -57,6 +58,7 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
     checksum: options.checksum,
+    silenceMs: options.silenceMs ?? SILENCE_MS,
     sharedWeights: null,
     gemm: options.gemm?.choice ?? null,
     keepLogits: options.keepLogits,

@@ -39,7 +39,7 @@ export class RoutingInForce {
   /** `made`: by policyOf(), of the options. */
   constructor(
     { policy, looksAt }: MadePolicy,
-    { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize }: ClusterOptions,
+    { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize, kvCacheGroups = [] }: ClusterOptions,
     engines: readonly ThreadEngine[],
     { caches, loads }: { caches: CacheWatch; loads: LoadWatch },
   ) {
@@ -47,7 +47,11 @@ export class RoutingInForce {
     this.policy = policy;
     this.looksAt = looksAt;
     const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize };
-    this.views = new EngineViews(new PrefixIndex(hashing), () => signalAgeMs);
+    const fullGroup = Math.max(
+      0,
+      kvCacheGroups.findIndex(({ kind }) => kind === 'full'),
+    );
+    this.views = new EngineViews(new PrefixIndex(hashing, fullGroup), () => signalAgeMs);
     if (this.looksAt.cache) this.#ends.push(caches.listen((news) => this.views.cached(news)));
     if (this.looksAt.load)
       this.#ends.push(loads.listen(({ engineId, load }) => this.views.load(engineId, load)));

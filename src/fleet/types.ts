@@ -38,7 +38,8 @@ export interface EngineOptions {
 /** Tampers with what the named engine reads, to prove that wrong KV is noticed. */
 export interface InjectedFault {
   engine: 'prefill' | 'decode';
-  kind: FaultKind;
+  /** 'short-window': the engine takes its windows for one token shorter than they are. */
+  kind: FaultKind | 'short-window';
 }
 
 /** Everything a cluster is built from; src/config resolves what a user writes into this. */
@@ -77,6 +78,8 @@ export interface ClusterOptions {
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
+  /** How long an engine that says nothing of a READ is waited for before it is asked anew, milliseconds; absent: 20 s. */
+  silenceMs?: number;
   /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
   autotune?: 'auto' | 'on' | 'off' | 'again';
   /** Whether the driver of engines that only decode has threads of its own; absent: it has. */
@@ -175,6 +178,8 @@ export interface EngineSnapshot {
 
 export interface Cluster {
   readonly info: ClusterInfo;
+  /** In the order of the fleet, to be asked one by one: for measuring engines, not turns. */
+  readonly engines: readonly EngineClient[];
   readonly mode: Mode;
   /** What is in force now. */
   readonly settings: Readonly<ClusterOptions>;

@@ -81,11 +81,13 @@ export async function buildEngine(
         blockBytes: kv.blockBytes,
       },
       factors,
-      memory: fault && fault !== 'flip-bit' ? withFault(kv, fault, tokenBytes) : kv,
+      memory:
+        fault && fault !== 'flip-bit' && fault !== 'short-window' ? withFault(kv, fault, tokenBytes) : kv,
       ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
       clock,
       link: start.link,
       checksum: start.checksum,
+      silenceMs: start.silenceMs,
       enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
       onSpan,
     });
@@ -95,7 +97,7 @@ export async function buildEngine(
       runner,
       transport,
       eosTokenIds: architecture.eosTokenIds,
-      groups: groups.groups.map(({ spec }) => spec),
+      groups: groups.groups.map(({ spec }) => (start.fault === 'short-window' ? shorter(spec) : spec)),
       coreDeps: {
         executor: runner,
         clock,
@@ -127,6 +129,9 @@ function memoryOf(runner: ModelRunner, gpu: GpuDevice, transport: PeerTransport)
   const counted = Object.values(budget).reduce((sum, bytes) => sum + bytes, 0);
   return { ...budget, other: gpu.bufferBytes - counted, shared: transport.slabBytes };
 }
+
+const shorter = (spec: KvCacheSpec): KvCacheSpec =>
+  spec.kind === 'full' ? spec : { ...spec, window: spec.window - 1 };
 
 /** What must be equal at both ends for a block to mean the same. */
 function hashFactors(

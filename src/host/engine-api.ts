@@ -37,11 +37,14 @@ export interface EngineStart {
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
   checksum: boolean;
+  /** After which a peer that says nothing is asked anew. */
+  silenceMs: number;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
   keepLogits: boolean;
   poison: boolean;
-  fault: FaultKind | null;
+  /** 'short-window': its windows are one token shorter than the model's. */
+  fault: FaultKind | 'short-window' | null;
 }
 
 export interface EngineStarted {

@@ -3,6 +3,7 @@
  * milliseconds of a clock that ran. Does not make reports: bench-summary.ts and bench-comparison.ts do.
  */
 import { z } from 'zod';
+import { benchMovingSchema } from './bench-moving.ts';
 import { benchRoutingSchema } from './bench-routing.ts';
 import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';
@@ -207,6 +208,11 @@ export const experimentSchema = z.strictObject({
     .nullable()
     .describe('bidirectional against unidirectional; null unless two modes ran.'),
   comparisons: z.record(z.string(), pairSchema).describe('Each other mode against the reference.'),
+  moving: benchMovingSchema
+    .optional()
+    .describe(
+      'What moving a conversation cost: where policies are compared, and some moved what others did not.',
+    ),
   audit: benchAuditSchema.optional().describe('--audit: what the policy lost by its choices.'),
   published: z
     .strictObject({
@@ -238,7 +244,7 @@ export const benchReportSchema = z.strictObject({
     source: z.string().describe('A preset or a file.'),
     scale: z.string().describe("'1', or 1/N: every length was divided by N."),
     seed: z.number().int(),
-    num_clients: count,
+    num_clients: count.describe('0: a trace, whose requests came when it says.'),
     max_active_conversations: count,
     conversations: count,
     requests: count.describe('In one round of one mode.'),

@@ -1,11 +1,11 @@
 /** A model by name: a preset, whose weights come from a seed and whose tokenizer is generated, or a directory's files. */
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
-import { ChatTemplate } from './chat.ts';
+import type { ChatTemplate } from './chat.ts';
 import { loadArchitecture } from './load-weights.ts';
 import { presetTokenizerFiles } from './preset-tokenizer.ts';
 import { isPreset } from './presets.ts';
-import { Tokenizer } from './tokenizer.ts';
+import type { Tokenizer } from './tokenizer.ts';
 import type { Architecture } from './types.ts';
 
 export { loadArchitecture, loadWeights } from './load-weights.ts';
@@ -17,8 +17,13 @@ export interface TextModel {
   chat: ChatTemplate;
 }
 
+/** Tokenizers and templates are read in by whoever makes one: a page is shown before. */
 export async function loadTokenizer(name: string, files: FileSource | null): Promise<TextModel> {
-  const architecture = await loadArchitecture(name, files);
+  const [{ Tokenizer }, { ChatTemplate }, architecture] = await Promise.all([
+    import('./tokenizer.ts'),
+    import('./chat.ts'),
+    loadArchitecture(name, files),
+  ]);
   const source = isPreset(name) ? memorySource(name, presetTokenizerFiles(name)) : files!;
   const tokenizer = await Tokenizer.load(source, architecture.vocabSize);
   const chat = await ChatTemplate.load(source, architecture.eosTokenIds);

@@ -121,7 +121,8 @@ const recordedTurnSchema = z.object({
 const laneSchema = z.strictObject({
   phase: z.enum(['waiting', 'preparing', 'running', 'done']),
   startedMs: z.number().nullable().describe('Of the measured turn.'),
-  ttftMs: z.number().nullable(),
+  ttftMs: z.number().nullable().describe('Median of the runs.'),
+  runsMs: z.array(z.number()).exactOptional().describe('Each run so far; left out: one.'),
   stagesMs: z.record(z.string(), z.number()),
   pulledTokens: count,
   computedTokens: count,

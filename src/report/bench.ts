@@ -34,7 +34,7 @@ export function benchParts(report: BenchReport): DocumentParts {
   const recorder = report.recorder_overhead_percent;
   return {
     headline: headline(report.comparison),
-    subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} a round and mode, ${plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
+    subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} a round and mode, ${workload.num_clients === 0 ? 'sent when the trace says' : plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
     incomplete: report.complete ? null : (report.incomplete_reason ?? 'interrupted'),
     labels: [
       ...(target.link ? [`${THROTTLED}: ${target.link}`] : []),

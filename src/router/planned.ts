@@ -21,8 +21,8 @@ export interface RouterPolicy {
 
 export interface PlannerDeps {
   clock: Clock;
-  /** Who decides now, by which name, and what it sees. */
-  routing: () => RouterPolicy;
+  /** Who decides now, by which name, and what it sees: the policy that a request asks for, null: the one in force. */
+  routing: (asked: string | null) => RouterPolicy;
   /** Absent: any P with any D. */
   placement?: Placement;
   /** What is in force now. `throttled`: a modelled link slows transfers down. */
@@ -41,13 +41,13 @@ export interface PlannedTurn {
 /** Throws what planTurn throws; what was held is released then. */
 export function planned(
   { clock, engines, placement, routing, settings }: PlannerDeps,
-  { cacheSalt = null, failover }: GenerateRequest,
+  { cacheSalt = null, failover, routing: asked = null }: GenerateRequest,
   { id: conversationId, turns: turnsBefore }: Conversation,
   { acceptedMs, ...turn }: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
   held: HeldForNextTurn | null,
 ): PlannedTurn {
   const { mode, handover } = settings();
-  const { name, policy, views: known, looksAt } = routing();
+  const { name, policy, views: known, looksAt } = routing(asked);
   const nowMs = clock.now();
   const views = known.of(engines(), nowMs);
   const request = {

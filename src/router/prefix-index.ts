@@ -11,13 +11,16 @@ const BITS = 32;
 
 export class PrefixIndex {
   readonly #hashing: BlockHashing;
+  readonly #group: number;
   /** By hash, a bit for each engine that has it. */
   readonly #holders = new Map<BlockHash, Uint32Array>();
   /** An engine's bit; those of engines that are gone are used again. */
   readonly #bits = new Map<string, number>();
 
-  constructor(hashing: BlockHashing) {
+  /** `group`: the KV cache group that tells of a prefix, one that keeps all of it where there is one. */
+  constructor(hashing: BlockHashing, group = 0) {
     this.#hashing = hashing;
+    this.#group = group;
   }
 
   get size(): number {
@@ -27,9 +30,9 @@ export class PrefixIndex {
   update(engineId: string, events: readonly CacheEvent[]): void {
     const bit = this.#bitOf(engineId);
     for (const event of events) {
-      // Blocks of all groups come and go together; a prefix is told by the first.
+      // What a windowed group has is the end of it at best.
       if (event.kind === 'cleared') this.#clear(bit);
-      else if (event.group !== 0) continue;
+      else if (event.group !== this.#group) continue;
       else if (event.kind === 'stored') for (const hash of event.blockHashes) this.#add(hash, bit);
       else for (const hash of event.blockHashes) this.#remove(hash, bit);
     }

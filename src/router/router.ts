@@ -94,7 +94,9 @@ export class Router {
     const turn = conversation.turns + 1;
     const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
-    const served = new ServedTurn({ turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed });
+    const onWay = request.onWay ?? (() => {});
+    const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onWay };
+    const served = new ServedTurn(facts);
     this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
     const stopping = new AbortController();
     const asked: Omit<Turn, 'requestIds'> = {
@@ -146,7 +148,7 @@ export class Router {
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const { views } = this.#deps.routing();
+      const { views } = this.#deps.routing(null);
       const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
       if (!other) return null;
       alone.add(other.engineId);
@@ -174,6 +176,7 @@ export class Router {
       decode: newId(`${turnId}${attempt}-d`),
     };
     served.goes(way);
+    served.facts.onWay?.(engineIdsOf(plan));
     if (way.way === 'alone') this.#owns(turnId, requestIds, 'prefill', way.engine);
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
     const leave = this.turnsAt.enter(enginesOf(plan));
@@ -234,3 +237,8 @@ export class Router {
     return ended;
   }
 }
+
+const engineIdsOf = (plan: TurnPlan) =>
+  plan.way === 'alone'
+    ? { prefill: null, decode: plan.engineId }
+    : { prefill: plan.prefill, decode: plan.decode };

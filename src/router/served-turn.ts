@@ -9,7 +9,7 @@ import type { TransferResult, TransferStages } from '../transport/types.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
 import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
-import type { TransferSummary, TurnResult } from './turn-types.ts';
+import type { GenerateRequest, TransferSummary, TurnResult } from './turn-types.ts';
 import type { TurnOutput, Way } from './ways.ts';
 
 export interface TurnFacts {
@@ -22,6 +22,8 @@ export interface TurnFacts {
   acceptedMs: number;
   /** How it was routed; null: its engines ended before it began, and it went another way. */
   routed: RoutedTurn | null;
+  /** Told who serves it, each time that it goes another way. */
+  onWay?: NonNullable<GenerateRequest['onWay']>;
 }
 
 export class ServedTurn {

@@ -37,6 +37,10 @@ export interface GenerateRequest {
   encode?: (text: string) => Promise<readonly number[]>;
   /** Told the prompt before any engine is asked; what it throws ends the turn. */
   onPrompt?: (promptTokenIds: readonly number[]) => void;
+  /** Routed by this policy or mix in place of the one in force; null or left out: by that one. */
+  routing?: string | null;
+  /** Told who serves it, each time that it goes another way; `prefill` null: one engine does both. */
+  onWay?: (way: { prefill: string | null; decode: string }) => void;
   /** Ends the turn at its engines at once. */
   signal?: AbortSignal;
 }

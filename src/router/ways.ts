@@ -79,7 +79,7 @@ async function* pulled(prefill: EngineClient, decode: EngineClient, turn: Turn):
     }
   } finally {
     // D never began: nobody else would tell P that its blocks are free.
-    if (!taken) await prefill.release([turn.requestIds.prefill]);
+    if (!taken) unawaited(prefill.release([turn.requestIds.prefill]));
   }
 }
 
@@ -113,7 +113,7 @@ async function* streamed(
     if (!taken) {
       halves.abort(new InternalError(`${turn.requestIds.decode} ended before its first token`));
       await prefilling.catch(() => {});
-      await prefill.release([turn.requestIds.prefill]);
+      unawaited(prefill.release([turn.requestIds.prefill]));
     }
   }
 }
@@ -189,12 +189,18 @@ export async function* requestOutputs(
   } finally {
     signal?.removeEventListener('abort', onAbort);
     stopped?.removeEventListener('abort', onStop);
-    if (!ended) {
-      await engine.abort(requestId);
-      // Its end may be on its way, or unread: nobody else will learn what it left.
-      await engine.release([requestId]);
-    }
+    if (!ended) giveUp(engine, requestId);
   }
+}
+
+/** Its end may be on its way, or unread: nobody else will learn what it left. */
+function giveUp(engine: EngineClient, requestId: string): void {
+  unawaited(engine.abort(requestId).then(() => engine.release([requestId])));
+}
+
+/** Whoever leaves waits for no engine: its thread may be stuck. One that ended has nothing left to give up. */
+function unawaited(told: Promise<void>): void {
+  told.catch(() => {});
 }
 
 /** An engine that does not answer keeps nobody who leaves: what it takes all the same is aborted there. */
@@ -211,7 +217,7 @@ function submitted(
     engine
       .submit(request, work)
       .then((stream) => {
-        if (signal?.aborted) void engine.abort(requestId).then(() => engine.release([requestId]));
+        if (signal?.aborted) giveUp(engine, requestId);
         else resolve(stream);
       }, reject)
       .finally(() => signal?.removeEventListener('abort', onAbort));

@@ -16,6 +16,7 @@ import type { RequestObserver } from './observer.ts';
 import { overSignal } from './over.ts';
 import type { PortService } from './service.ts';
 import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
+import { strategyOf, Targets } from './strategy.ts';
 import { mountTextRoutes } from './text-routes.ts';
 
 export interface AppOptions {
@@ -88,10 +89,13 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
     app.post(path, async (c) => {
       const body = await bodyOf(c);
-      const asked = withHeaders(checked(body, read), c);
+      const asked = withHeaders(checked(body, read), c, service);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
-      const response = await respond(deps, { asked, requestId, over: overSignal(c) }, format);
+      const targets = new Targets();
+      const incoming = { asked, requestId, over: overSignal(c), onWay: targets.take };
+      const response = await respond(deps, incoming, format);
       response.headers.set('X-Request-Id', requestId);
+      targets.tell(response.headers);
       return response;
     });
   generates('/v1/chat/completions', askedByChat, chatFormat);
@@ -102,9 +106,10 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   return app;
 }
 
-const withHeaders = (asked: Asked, c: Context): Asked => ({
+const withHeaders = (asked: Asked, c: Context, { kind }: PortService): Asked => ({
   ...asked,
   conversationId: asked.conversationId ?? conversationIdOf(c),
+  routing: kind === 'router' ? strategyOf(c) : null,
 });
 
 function modelList({ model }: PortService, created: number) {

@@ -90,6 +90,8 @@ export interface Asked {
   cacheSalt: string | null;
   kvTransferParams: Record<string, unknown> | null;
   conversationId: string | null;
+  /** From a header. */
+  routing: string | null;
   requestId: string | null;
 }
 
@@ -163,6 +165,7 @@ function asked(
     cacheSalt: request.cache_salt ?? null,
     kvTransferParams: request.kv_transfer_params ?? null,
     conversationId: request.conversation_id || request.session_id || null,
+    routing: null,
     requestId: request.request_id || null,
   };
 }

@@ -14,7 +14,7 @@ import { jsonResponse, safeJson } from './json.ts';
 import { logprobsOf } from './logprobs.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
 import { ClientGone } from './over.ts';
-import type { AnswerEnd, AnswerPiece, PortService } from './service.ts';
+import type { AnswerEnd, AnswerPiece, GenerationRequest, PortService } from './service.ts';
 
 export interface GenerationDeps {
   service: PortService;
@@ -32,18 +32,20 @@ export interface Incoming {
   asked: Asked;
   /** The client's id of the request. */
   requestId: string;
+  /** Told who serves it. */
+  onWay: GenerationRequest['onWay'];
   /** Aborts when nobody wants the answer any more, or nobody can have it. */
   over: AbortSignal;
 }
 
 /** Rejects with HttpError when the request ends before its first token. */
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
-  const { asked, requestId, over } = incoming;
+  const { asked, requestId, over, onWay } = incoming;
   const { service } = deps;
   const abort = new AbortController();
   const { signal } = abort;
   const id = format.idPrefix + requestId;
-  const pieces = timed(deps, asked, id, abort);
+  const pieces = timed(deps, asked, id, abort, onWay);
   // Ends the answer whether it is being waited for or stands between two pieces; after its end both do nothing.
   const end = () => {
     abort.abort(over.aborted ? over.reason : new ClientGone());
@@ -162,6 +164,7 @@ async function* timed(
   asked: Asked,
   id: string,
   abort: AbortController,
+  onWay: GenerationRequest['onWay'],
 ): AsyncGenerator<AnswerPiece, void> {
   const { service, observer } = deps;
   const { signal } = abort;
@@ -186,6 +189,7 @@ async function* timed(
       requestId: unguessable(id),
       sampling,
       signal,
+      onWay,
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service);
         valid = true;

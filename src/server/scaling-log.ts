@@ -19,9 +19,13 @@ export class ScalingLog {
     cluster.onNotice((notice) => this.#hear(notice));
   }
 
-  decided(decision: AutoscaleDecision): void {
+  /** `acts`: it is done now. */
+  decided(decision: AutoscaleDecision, acts: boolean): void {
     this.#last = decision;
-    if (decision.target) this.#keep({ event: 'decided', why: reasonOf(decision) });
+    if (!acts) return;
+    const why = reasonOf(decision);
+    this.#log.note(why);
+    this.#keep({ event: 'decided', why });
   }
 
   failed(message: string): void {

@@ -163,8 +163,8 @@ export async function startServer(
     };
     if (options.autoscale)
       stopScaling = startAutoscaler(cluster, options.autoscale, {
-        decided(decision) {
-          scalings.decided(decision);
+        decided(decision, acts) {
+          scalings.decided(decision, acts);
           observability.decided(decision);
           options.onDecision?.({ kind: 'scaling', decision });
         },

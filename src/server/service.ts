@@ -7,7 +7,7 @@ import type { PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { InspectionApi } from '../host/engine-api.ts';
-import type { Message } from '../router/turn-types.ts';
+import type { GenerateRequest, Message } from '../router/turn-types.ts';
 
 /** What clients are told of the model, the same on every port. */
 export interface ServedModel {
@@ -53,6 +53,10 @@ export interface GenerationRequest {
   kvTransferParams: Record<string, unknown> | null;
   /** Router port only: requests with the same id are one conversation; null: found from the history. */
   conversationId: string | null;
+  /** Router port only: the policy or mix that routes it; null: the one in force. */
+  routing: string | null;
+  /** Router port only: told who serves it, each time that it goes another way. */
+  onWay: NonNullable<GenerateRequest['onWay']>;
   /** Told the prompt once it is known, before any engine is asked; may throw. */
   onPrompt: (promptTokenIds: readonly number[]) => void;
   /** Ends the request at its engines at once. */

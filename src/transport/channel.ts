@@ -13,7 +13,9 @@ export const plainWire: EngineWire = () => {
 
 export interface ChannelListener {
   onMessage(message: PeerMessage): void;
-  /** The other end is gone, or sent what cannot be read. Called at most once, never after close(). */
+  /** Something came that cannot be read: a message was lost, and nobody knows which. */
+  onUnreadable(reason: string): void;
+  /** The other end is gone. Called at most once, never after close(). */
   onGone(reason: string): void;
 }
 
@@ -48,14 +50,13 @@ export class Channel {
   #onMessage = (event: MessageEvent): void => {
     const message: unknown = event.data;
     if (isReadable(message)) this.#listener.onMessage(message);
-    else this.#gone('it sent something that is no message of this protocol');
+    else this.#listener.onUnreadable('it sent something that is no message of this protocol');
   };
 
-  #onMessageError = (): void => this.#gone('it sent a message that cannot be read here');
-  #onClose = (): void => this.#gone('its end of the channel was closed');
+  #onMessageError = (): void => this.#listener.onUnreadable('it sent a message that cannot be read here');
 
-  #gone(reason: string): void {
+  #onClose = (): void => {
     this.close();
-    this.#listener.onGone(reason);
-  }
+    this.#listener.onGone('its end of the channel was closed');
+  };
 }

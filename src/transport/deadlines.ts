@@ -4,21 +4,26 @@
  */
 import type { Clock } from '../engine/types.ts';
 
-/** A peer that was not heard of for so long is asked anew. */
+/** A peer that was not heard of for so long is asked anew, unless an engine is started with another time. */
 export const SILENCE_MS = 20_000;
-/** A holder says so often that a READ is under way. */
-export const ALIVE_EVERY_MS = SILENCE_MS / 4;
+/** In the time of a silence a holder says so often that a READ is under way. */
+export const ALIVE_SIGNS = 4;
 /** How often something is asked for, the first time included. */
 export const ATTEMPTS = 3;
 
 /**
- * Resolves true after two halves of the time in which `news` did not change, so that a clock that jumps is not taken for
+ * Resolves true after two halves of `silenceMs` in which `news` did not change, so that a clock that jumps is not taken for
  * silence; false when the signal aborts first.
  */
-export async function silence(clock: Clock, news: () => number, signal: AbortSignal): Promise<boolean> {
+export async function silence(
+  clock: Clock,
+  silenceMs: number,
+  news: () => number,
+  signal: AbortSignal,
+): Promise<boolean> {
   let last = news();
   for (let silentHalves = 0; silentHalves < 2; ) {
-    await clock.sleep(SILENCE_MS / 2, signal);
+    await clock.sleep(silenceMs / 2, signal);
     if (signal.aborted) return false;
     silentHalves = news() === last ? silentHalves + 1 : 0;
     last = news();

@@ -6,12 +6,16 @@ import type { BlockId } from '../engine/types.ts';
 import type { BlockMemory, StagedBlocks } from './types.ts';
 
 /** At the reader, when it commits: a block not written, two exchanged, one moved by a token. In the slab: one bit flipped. */
-export type ReaderFault = 'drop-block' | 'swap-blocks' | 'shift-token';
+export type ReaderFault = 'drop-block' | 'swap-blocks' | 'shift-token' | GroupFault;
+/** That only KV cache groups can have: a block with another group's content, and one read where its window has passed. */
+export type GroupFault = 'wrong-group' | 'null-block';
 export type FaultKind = ReaderFault | 'flip-bit';
 
 /** `tokenBytes`: bytes of one slot of one head, the distance by which 'shift-token' moves a block's content. */
 export function withFault(memory: BlockMemory, kind: ReaderFault, tokenBytes: number): BlockMemory {
   let armed = true;
+  /** Of the first block of another group that came. */
+  let other: { group: number; bytes: Uint8Array } | null = null;
   return {
     blockBytes: memory.blockBytes,
     numBlocks: memory.numBlocks,
@@ -24,6 +28,11 @@ export function withFault(memory: BlockMemory, kind: ReaderFault, tokenBytes: nu
         bytes: staged.bytes,
         discard: () => staged.discard(),
         commit(group, blockIds) {
+          if (kind === 'wrong-group' && armed) {
+            other ??= { group, bytes: staged.bytes.slice(0, memory.blockBytes[group]!) };
+            if (other.group === group) return staged.commit(group, blockIds);
+            staged.bytes.set(other.bytes);
+          }
           const hit = armed && canDamage(kind, blockIds);
           if (!hit) return staged.commit(group, blockIds);
           armed = false;
@@ -52,6 +61,12 @@ function damage(
       return staged.commit(group, [second, first, ...rest]);
     case 'drop-block':
       return commitWithoutFirst(memory, staged, group, blockIds);
+    case 'wrong-group':
+      break;
+    case 'null-block':
+      // What the null block has: nothing was ever computed into it.
+      bytes.fill(0, 0, memory.blockBytes[group]!);
+      break;
     case 'shift-token':
       bytes.copyWithin(tokenBytes, 0, memory.blockBytes[group]! - tokenBytes);
       break;

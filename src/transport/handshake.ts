@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { Clock } from '../engine/types.ts';
 import { type HandshakeSide, incompatibility } from './compatibility.ts';
-import { ATTEMPTS, SILENCE_MS, silence } from './deadlines.ts';
+import { ATTEMPTS, silence } from './deadlines.ts';
 import type { ToHolder, WelcomeMessage } from './messages.ts';
 import type { EngineIdentity } from './types.ts';
 
@@ -28,6 +28,8 @@ export interface HandshakeDeps {
   enforceHandshakeCompat: boolean;
   maxChunkBytes: number;
   clock: Clock;
+  /** Milliseconds after which a peer that says nothing is asked anew. */
+  silenceMs: number;
   nextEpoch: () => number;
   post: (message: ToHolder) => void;
 }
@@ -95,16 +97,16 @@ export class Handshake {
     resolve: (result: ConnectResult) => void,
     answered: AbortSignal,
   ): Promise<void> {
-    const { clock, own, maxChunkBytes, nextEpoch, post } = this.#deps;
+    const { clock, silenceMs, own, maxChunkBytes, nextEpoch, post } = this.#deps;
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       const epoch = nextEpoch();
       this.#state = { kind: 'shaking', epoch, sentAt: clock.now(), promise, resolve };
       post({ kind: 'hello', epoch, ...own, maxChunkBytes });
-      const silent = await silence(clock, () => 0, answered);
+      const silent = await silence(clock, silenceMs, () => 0, answered);
       if (!silent || answered.aborted) return;
     }
     this.#state = { kind: 'idle' };
-    const message = `no answer to ${ATTEMPTS} handshakes, each within ${SILENCE_MS / 1000} s.`;
+    const message = `no answer to ${ATTEMPTS} handshakes, each within ${silenceMs / 1000} s.`;
     resolve({ ok: false, outcome: 'failed', message });
   }
 

@@ -6,7 +6,7 @@ import type { TransferOutcome } from '../engine/kv-connector.ts';
 import { messageOf } from '../errors.ts';
 import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
-import { ALIVE_EVERY_MS } from './deadlines.ts';
+import { ALIVE_SIGNS } from './deadlines.ts';
 import { impossibleRead } from './impossible-read.ts';
 import { LinkInForce, type LinkSpec } from './link.ts';
 import type { HelloMessage, ReadEndedMessage, ReadMessage, StreamMessage, ToHolder } from './messages.ts';
@@ -68,6 +68,13 @@ export class HolderHalf {
     const connection = this.#connection;
     this.#connection = null;
     for (const transfer of connection?.transfers.values() ?? []) transfer.abort();
+  }
+
+  /** Ends the connection and tells the reader, whose READs are then asked for anew. */
+  disconnect(why: string): void {
+    const epoch = this.#connection?.epoch;
+    this.close();
+    if (epoch !== undefined) this.#end({ epoch, transferId: '' }, 'dead', why);
   }
 
   /** Zeros before the handshake. */
@@ -148,8 +155,9 @@ export class HolderHalf {
   }
 
   async #sayAlive({ epoch, transferId }: ReadMessage | StreamMessage, over: AbortSignal): Promise<void> {
+    const { clock, silenceMs } = this.#deps;
     for (;;) {
-      await this.#deps.clock.sleep(ALIVE_EVERY_MS, over);
+      await clock.sleep(silenceMs / ALIVE_SIGNS, over);
       if (over.aborted) return;
       this.#deps.post({ kind: 'alive', epoch, transferId });
     }

@@ -35,6 +35,7 @@ export class Peer {
     this.holder = deps.makeHolder(post);
     this.#channel = new Channel(deps.port, {
       onMessage: (message) => this.#dispatch(message),
+      onUnreadable: (reason) => this.#disconnect(reason),
       onGone: (reason) => this.end(`engine '${deps.address.engineId}' ended: ${reason}.`),
     });
   }
@@ -55,6 +56,12 @@ export class Peer {
     this.reader.end(reason);
     this.holder.close();
     this.#onEnd();
+  }
+
+  /** Both ways: what was lost may have been anybody's. READs are asked for anew over a new connection. */
+  #disconnect(reason: string): void {
+    this.reader.disconnect(`the connection to engine '${this.address.engineId}' was given up: ${reason}.`);
+    this.holder.disconnect('the holder got a message that it could not read, and ended the connection.');
   }
 
   #dispatch(message: PeerMessage): void {

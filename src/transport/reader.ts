@@ -6,7 +6,7 @@ import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
 import { onHost, type SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
-import { ATTEMPTS, SILENCE_MS, silence } from './deadlines.ts';
+import { ATTEMPTS, silence } from './deadlines.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
 import type { ChunkMessage, ReadEndedMessage, ToReader } from './messages.ts';
 import { slotView } from './slab.ts';
@@ -56,7 +56,7 @@ export class ReaderHalf {
       return none('failed', message);
     }
     if (this.handshake.connected !== connected) {
-      return none('dead', `the connection to '${engineId}' ended before the READ was posted.`, true);
+      return none('failed', `the connection to '${engineId}' ended before the READ was posted.`, true);
     }
     const transferId = this.#deps.nextTransferId();
     const groups = memory.blockBytes.length;
@@ -82,18 +82,19 @@ export class ReaderHalf {
     signal?.removeEventListener('abort', onAbort);
     this.#transfers.delete(transferId);
     // What else was lost nobody knows: slots of the slab may be.
-    if (transfer.lost && this.handshake.connected === connected) this.#forget(ended.message);
+    if (transfer.lost && this.handshake.connected === connected) this.disconnect(ended.message);
     return { result: ended, lost: transfer.lost };
   }
 
   /** Ends it when its holder is silent. */
   async #watch(transfer: Transfer, over: AbortSignal): Promise<void> {
+    const { clock, silenceMs } = this.#deps;
     const news = () => transfer.news;
-    while (await silence(this.#deps.clock, news, over)) {
+    while (await silence(clock, silenceMs, news, over)) {
       if (!transfer.awaitsHolder) return;
       const { engineId } = transfer.request.remote;
       this.#cancel(transfer);
-      transfer.lose('failed', `nothing was heard of '${engineId}' for ${SILENCE_MS / 1000} s.`);
+      transfer.lose(`nothing was heard of '${engineId}' for ${silenceMs / 1000} s.`);
     }
   }
 
@@ -118,13 +119,14 @@ export class ReaderHalf {
     const transfer = this.#transfers.get(message.transferId);
     if (message.outcome === 'done') transfer?.allPosted();
     else if (message.outcome !== 'dead') transfer?.end(message.outcome, message.message);
-    else this.#forget(message.message);
+    else this.disconnect(message.message);
   }
 
-  /** The connection is of no more use: the next READ shakes hands anew. */
-  #forget(message: string): void {
+  /** The connection is of no more use: every READ under way, and the next one, shakes hands anew. */
+  disconnect(message: string): void {
+    for (const each of this.#transfers.values()) this.#cancel(each);
     this.handshake.forget();
-    for (const each of this.#transfers.values()) each.lose('dead', message);
+    for (const each of this.#transfers.values()) each.lose(message);
   }
 
   async #takeChunk(chunk: ChunkMessage, connected: Connected): Promise<void> {

@@ -19,6 +19,8 @@ const GATHERS_IN_FLIGHT = 2;
 export interface SendingDeps {
   memory: BlockMemory;
   clock: Clock;
+  /** Milliseconds without a free slot after which the connection is of no more use. */
+  silenceMs: number;
   link: LinkInForce;
   checksum: boolean;
   beforeChunkPosted: ((bytes: Uint8Array, chunk: { transferId: string; index: number }) => void) | null;
@@ -104,7 +106,8 @@ export class ChunkSending {
     this.signal.addEventListener('abort', stop);
     const taken = ring.acquire(this.signal).finally(stop);
     try {
-      const silent = silence(this.#deps.clock, () => ring.returned, waiting.signal);
+      const { clock, silenceMs } = this.#deps;
+      const silent = silence(clock, silenceMs, () => ring.returned, waiting.signal);
       if (await Promise.race([taken.then(() => false), silent])) throw new CreditLostError();
       return await taken;
     } finally {

@@ -87,9 +87,9 @@ export class Transfer {
   }
 
   /** Ends it: something that should have come did not. */
-  lose(outcome: 'failed' | 'dead', message: string): void {
+  lose(message: string): void {
     if (this.#end === null) this.#lost = true;
-    this.end(outcome, message);
+    this.end('failed', message);
   }
 
   /** The first end counts. */

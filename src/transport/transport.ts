@@ -7,6 +7,7 @@ import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import { onLink, type SpanSink } from '../measure/spans.ts';
 import { DEFAULT_CHUNK_BYTES } from './chunks.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
+import { SILENCE_MS } from './deadlines.ts';
 import { HolderHalf } from './holder.ts';
 import type { LinkSpec } from './link.ts';
 import type { NotificationMessage } from './messages.ts';
@@ -33,6 +34,8 @@ export interface TransportDeps {
   factors?: CompatibilityFactors | null;
   memory: BlockMemory;
   clock: Clock;
+  /** Milliseconds after which a peer that says nothing is asked anew. Default 20 s. */
+  silenceMs?: number;
   handlers?: Partial<TransportHandlers>;
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
@@ -242,6 +245,7 @@ class MessagePortTransport implements PeerTransport {
       own: { identity: this.identity, factors: this.#deps.factors ?? null },
       memory: this.#deps.memory,
       clock: this.#deps.clock,
+      silenceMs: this.#deps.silenceMs ?? SILENCE_MS,
       maxChunkBytes: this.#maxChunkBytes,
     };
   }

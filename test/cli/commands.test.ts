@@ -21,7 +21,7 @@ describe('usage', () => {
   test.each([
     [
       ['rn'],
-      "kvferry: there is no command 'rn': wanted one of run, serve, bench, sweep, calibrate, report, verify, doctor, export (did you mean run?)",
+      "kvferry: there is no command 'rn': wanted one of run, serve, bench, replay, sweep, simulate, calibrate, report, trace, verify, doctor, export (did you mean run?)",
     ],
     [['run', '--treshold', '5'], 'kvferry: there is no option --treshold (did you mean --threshold?)'],
     [['run', '--zzzzzz'], 'kvferry: there is no option --zzzzzz; --help lists them'],
@@ -48,8 +48,14 @@ describe('usage', () => {
     ],
     [['run', '--model', './no/such'], /there is no directory '.\/no\/such'/],
     [['run', '--model', 'nanno'], /there is no model 'nanno'.*did you mean 'nano'\?/],
-    [['export'], 'kvferry: nothing to export is named: wanted tokenizer DIR, config or vllm'],
-    [['export', 'weights'], "kvferry: there is no 'weights' to export: wanted tokenizer DIR, config or vllm"],
+    [
+      ['export'],
+      'kvferry: nothing to export is named: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang',
+    ],
+    [
+      ['export', 'weights'],
+      "kvferry: there is no 'weights' to export: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang",
+    ],
     [['export', 'tokenizer'], 'kvferry: export tokenizer has no directory: wanted export tokenizer DIR'],
     [['run', '--link', '10gbee'], /link '10gbee'.*did you mean 10gbe\?/],
     [
@@ -239,7 +245,7 @@ describe('kvferry verify', () => {
     expect(
       await main(['verify', '--model', 'nano', '--json', 'v.json', '--fixture', 'dir'], world.deps),
     ).toBe(0);
-    expect(world.out()).toContain('15 checks passed, 0 failed, 0 skipped');
+    expect(world.out()).toContain('22 checks passed, 0 failed, 0 skipped');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(JSON.parse(world.files.get('v.json') ?? '')).toMatchObject({ ok: true, model: 'nano' });
     // Each trial has a cluster of its own, and every one is closed.
@@ -274,7 +280,7 @@ describe('kvferry verify', () => {
     world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
     expect(world.out()).toContain('block 3 is lost');
-    expect(world.out()).toContain('2 checks passed, 12 failed, 1 skipped');
+    expect(world.out()).toContain('2 checks passed, 19 failed, 1 skipped');
   });
 
   test('its checks as a page, Markdown and JUnit', async () => {

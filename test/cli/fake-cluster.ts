@@ -27,6 +27,7 @@ export class FakeCluster implements Cluster {
   closed = 0;
   ended: string[] = [];
   readonly options: ClusterOptions;
+  readonly engines = [];
   readonly #troubles: FakeTroubles;
   readonly #turns = new Map<string, number>();
   readonly #spanListeners = new Set<(span: Span) => void>();

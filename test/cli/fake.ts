@@ -49,6 +49,11 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);
       return content;
     },
+    async *readTextPieces(path) {
+      const content = store.get(path);
+      if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);
+      for (let at = 0; at < content.length; at += 100) yield content.slice(at, at + 100);
+    },
     async checkWritable(path) {
       if (path.startsWith('/read-only/'))
         throw new ConfigError(`cannot write ${path}: it is read-only; give another path`);
@@ -60,6 +65,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       const parts: string[] = [];
       return {
         write: (text) => void parts.push(text),
+        async drained() {},
         close: async () => void store.set(path, parts.join('')),
       };
     },

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { routingVerdicts, speedTable, workTable } from '../../src/cli/multiturn/routing-tables.ts';
+import {
+  edgeTable,
+  movingLines,
+  routingVerdicts,
+  speedTable,
+  workTable,
+} from '../../src/cli/multiturn/routing-tables.ts';
 import { routingLines } from '../../src/cli/routing-table.ts';
 import { plainStyle } from '../../src/cli/table.ts';
 import type { Experiment } from '../../src/measure/bench-report.ts';
@@ -75,6 +81,7 @@ const mode = (label: string) => ({
     prefill: { max_over_mean: 1.21, jain: 0.96 },
     decode: { max_over_mean: null, jain: null },
     moved_turns: 463,
+    edges: [],
     goodput: { share: 0.97, requests_per_second: 120 },
   },
 });
@@ -85,6 +92,38 @@ const modes = [mode('round-robin'), mode('least-request:1,prefix-cache:2')] as u
 test('policies side by side fit a terminal, whatever their names', () => {
   for (const line of [...speedTable(modes, plainStyle), ...workTable(modes, plainStyle)])
     expect(line.length).toBeLessThanOrEqual(80);
+});
+
+test('MB by edge: P to D first, the ones that most was moved over, the others together', () => {
+  const ids = ['prefill-0', 'prefill-1', 'prefill-2', 'decode-0', 'decode-1', 'decode-2'];
+  const pairs = ids.slice(0, 3).flatMap((from) => ids.slice(3).map((to) => ({ from, to })));
+  const edges = [
+    ...pairs.map((pair, i) => ({ ...pair, bytes: 123e6 + i * 1e6 })),
+    { from: 'decode-0', to: 'prefill-1', bytes: 999e6 },
+  ];
+  const busy = modes.map((each) => ({ ...each, routing: { ...each.routing, edges } }));
+  const lines = edgeTable(busy, plainStyle);
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  // Nine and one: the least two are the others.
+  expect(lines[0]!.trim().split(/\s+/)).toEqual([
+    ...['MB', 'P0→D2', 'P1→D0', 'P1→D1', 'P1→D2', 'P2→D0', 'P2→D1', 'P2→D2', 'D0→P1', 'others'],
+  ]);
+  expect(lines.at(-2)).toMatch(/^round-robin .* 131\.0 +999\.0 +247\.0$/);
+});
+
+test('what moving cost, as sure as its interval is', () => {
+  const turns = (ttft_ms: number, bytes_p_to_d: number) => ({
+    ...{ turns: 12, ttft_ms, bytes_p_to_d, bytes_d_to_p: 5e5, computed_tokens: 4 },
+  });
+  const moving = { requests: 8, stayed: turns(20, 1e6), moved: turns(30, 4e6) };
+  const [sure] = movingLines({ moving: { ...moving, ttft_ratio: { ratio: 1.5, low: 1.2, high: 1.9 } } });
+  expect(sure).toContain('8 later turns went to another D under one policy and stayed under another.');
+  expect(sure).toContain(
+    'TTFT 30.0 ms against 20.0 ms: 1.50x, between 1.20 and 1.90; 4.00 MB against 1.00 MB',
+  );
+  const [unsure] = movingLines({ moving: { ...moving, ttft_ratio: { ratio: 1.5, low: 0.9, high: 1.9 } } });
+  expect(unsure).toContain('no difference');
+  expect(movingLines({})).toEqual([]);
 });
 
 test('who is faster is said only where the interval says so', () => {

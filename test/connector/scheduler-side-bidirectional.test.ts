@@ -262,6 +262,19 @@ describe('a request that is stopped', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
+  it('during a step that gave it a further block leaves those whose tokens have KV', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d', tokens(32), 20, { remote_block_ids: null }));
+    await engine.step();
+    expect(engine.computed('d')).toBe(32);
+    engine.model.duringBatch = () => engine.core.stopRequest('d');
+    await engine.step();
+    expect(engine.model.batches.at(-1)!.requests[0]!.blockIds[0]).toHaveLength(3);
+    const { kvTransferParams } = engine.finishOf('d')!;
+    expect(kvTransferParams).toMatchObject({ remote_num_tokens: 32, remote_block_ids: [[1, 2]] });
+    expect(engine.worker.sending.get('d')!.blockIds).toEqual([[1, 2]]);
+  });
+
   it('after it was preempted, without blocks, names none', async () => {
     const engine = new ScriptedEngine({ numBlocks: 9 });
     for (const [id, seed] of [

@@ -138,6 +138,20 @@ describe('remote prefill, at the D node', () => {
     expect(engine.scheduledIn(1)).toEqual({ local: 1, d: 1 });
   });
 
+  it('is counted with all its tokens, which others must leave room for', async () => {
+    const engine = new ScriptedEngine({ blockSize: 16, numBlocks: 7, maxNumBatchedTokens: 16 });
+    // Of six blocks: a load with two has room for its third, and a prompt of four has not.
+    engine.add(prefillRequest('load', tokens(48, 1), tokens(48, 1).slice(0, 32)));
+    engine.add(request('other', tokens(64, 2), { maxTokens: 1 }));
+    await engine.step();
+    expect(engine.status('load')).toBe('waiting_for_remote_kvs');
+    expect(engine.status('other')).toBe('waiting');
+    engine.receive('load');
+    await engine.settle();
+    expect(engine.core.inspect.stats().preemptions).toBe(0);
+    expect(engine.finishOf('load')).toMatchObject({ reason: 'length' });
+  });
+
   it('aborted while it loads: the blocks stay until nothing writes into them any more', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));

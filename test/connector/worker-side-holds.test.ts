@@ -222,6 +222,15 @@ describe('a READ that has begun', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
+  it('once its hold is to end lets nobody else begin', async () => {
+    const { p, d, go } = await whileReading(ttl);
+    p.worker.holds.release('r@prefill');
+    pull(d, p, 'late', pairsOf([1], [9]), { requestId: 'r@prefill' });
+    expect((await nextOutput(d)).failedRecving).toMatchObject([{ requestId: 'late', outcome: 'declined' }]);
+    await go();
+    expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
+  });
+
   it("ends with its reader's engine, once the device has done what was submitted", async () => {
     const { p, d, go } = await whileReading();
     d.transport.close();

@@ -6,6 +6,7 @@ import {
   ask,
   type OpenedPage,
   openPage,
+  openSettings,
   readState,
   type ServedPage,
   servePage,
@@ -25,7 +26,7 @@ afterAll(async () => {
 });
 
 const open = async (hash: string): Promise<OpenedPage> => {
-  const opened = await openPage(browser, `${served.url}${hash}`);
+  const opened = await openPage(browser, `${served.url}${hash}&speed=live`);
   await untilReady(opened.page);
   return opened;
 };
@@ -167,7 +168,10 @@ test('a model that was dropped before a reload gives way to the shipped one, wit
 });
 
 test('on a phone each heading stands beside its own blocks', async () => {
-  const { page } = await openPage(browser, `${served.url}#model=nano&turns=0`, { width: 390, height: 844 });
+  const { page } = await openPage(browser, `${served.url}#model=nano&turns=0&speed=live`, {
+    width: 390,
+    height: 844,
+  });
   await untilReady(page);
   const top = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
   const stage = await top('.engines .stage');
@@ -191,6 +195,7 @@ test('the wheel zooms the timeline under a pointer that was moved there', async 
 
 test('an emptied number field keeps what is in force', async () => {
   const { page } = await open('#model=nano&turns=0');
+  await openSettings(page);
   const field = page.getByLabel("P's pool, blocks");
   await field.fill('');
   await field.blur();

@@ -1,12 +1,14 @@
 /** The page in a real browser: engines on a software GPU, and without any. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { lessons } from '../../demo/src/lessons/index.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
 import {
   ask,
   type OpenedPage,
   openPage,
+  openSettings,
   readState,
   type ServedPage,
   servePage,
@@ -26,7 +28,7 @@ describe('with WebGPU', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
     browser = await launchBrowser();
-    opened = await openPage(browser, served.url);
+    opened = await openPage(browser, `${served.url}#speed=live`);
   }, 120_000);
   afterAll(() => browser.close());
 
@@ -82,14 +84,14 @@ describe('with WebGPU', () => {
 
   test('a threshold out of reach lets P compute, and says why', async () => {
     const { page } = opened;
+    await openSettings(page);
     const threshold = page.getByLabel('Recompute threshold, tokens');
     await threshold.fill('100000');
     await threshold.press('Enter');
     await threshold.blur();
+    await page.keyboard.press('Escape');
     await until(page, "state.settings.value.threshold === 100000 && state.status.value.phase === 'ready'");
     expect(new URL(page.url()).hash).toContain('threshold=100000');
-    // The change emptied both engines: D has to speak before there is anything to pull.
-    await ask(page, 'Who came?');
     const turn = await ask(page, 'What did Gus find?');
     expect(turn.result).toMatchObject({ pulled_tokens: 0 });
     expect(turn.result!.no_pull_reason).toContain('threshold 100000');
@@ -140,7 +142,8 @@ describe('the address', () => {
   afterAll(() => browser.close());
 
   test('brings back a state, and what it cannot mean is said', async () => {
-    const hash = '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&turns=0';
+    const hash =
+      '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&turns=0&speed=live';
     const { page, errors } = await openPage(browser, `${served.url}${hash}&treshold=1&dBlocks=many`);
     await untilReady(page);
     const { settings, notes } = await readState(page);
@@ -176,9 +179,11 @@ describe('a streamed hand-over', () => {
   afterAll(() => browser.close());
 
   test('is chosen by a control or the address, and its blocks are known as they come', async () => {
-    const { page, errors } = await openPage(browser, `${served.url}#turns=0`);
+    const { page, errors } = await openPage(browser, `${served.url}#turns=0&speed=live`);
     await untilReady(page);
+    await openSettings(page);
     await page.getByLabel('Hand-over from P to D').selectOption('streamed');
+    await page.keyboard.press('Escape');
     await until(page, "state.settings.value.handover === 'streamed' && state.status.value.phase === 'ready'");
     expect(new URL(page.url()).hash).toContain('handover=streamed');
     const turn = await ask(page, 'Tell me a story about Gus and a bear.');
@@ -209,13 +214,14 @@ describe('without WebGPU', () => {
     expect((await readState(page)).notes.join(' ')).toMatch(/WebGPU/);
     await expect.poll(() => page.getByText('Recorded', { exact: true }).isVisible()).toBe(true);
     await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
-    const { turns, race, crossover, blockStates, replay } = await readState(page);
+    const { turns, race, crossover, blockStates, replay, time } = await readState(page);
     expect(turns.length).toBeGreaterThan(5);
     expect(turns.every(({ result }) => result !== null)).toBe(true);
     expect(race!.pull.ttftMs).toBeGreaterThan(0);
     expect(crossover!.points.length).toBeGreaterThan(2);
     expect(blockStates.decode).toContain('cached');
-    expect(replay!.atMs).toBe(replay!.lengthMs);
+    expect(replay).toMatchObject({ title: expect.stringContaining('recall') });
+    expect(time.atMs).toBe(time.lengthMs);
     await page.evaluate('kvferry.actions.seek(0)');
     expect((await readState(page)).turns).toEqual([]);
     await page.evaluate('kvferry.actions.step()');
@@ -223,6 +229,30 @@ describe('without WebGPU', () => {
     expect(await seriousFaults(page)).toEqual([]);
     expect(errors).toEqual([]);
   });
+
+  test.each(lessons.map(({ number, title }) => [number, title] as const))(
+    'lesson %i is watched from a link: %s',
+    async (number, title) => {
+      const { page, errors } = await openPage(browser, `${served.url}#lesson=${number}&speed=live`);
+      await until(page, "state.status.value.phase === 'recorded'");
+      const lesson = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
+      const items = lesson.locator('.lesson-task');
+      for (const [i, { todo }] of lessons[number - 1]!.tasks.entries()) {
+        expect(await items.nth(i).getAttribute('data-seen')).toBe('false');
+        await lesson.getByRole('button', { name: todo, exact: true }).click();
+        await expect
+          .poll(() => items.nth(i).getAttribute('data-seen'), {
+            timeout: 100_000,
+            message: `to be seen: ${todo}`,
+          })
+          .toBe('true');
+        await until(page, '!state.time.value.playing');
+      }
+      expect(errors).toEqual([]);
+      await page.close();
+    },
+    200_000,
+  );
 });
 
 describe('a host that sets no headers', () => {
@@ -238,7 +268,7 @@ describe('a host that sets no headers', () => {
   });
 
   test('the page isolates itself and runs engines', async () => {
-    const { page } = await openPage(browser, `${plain.url}#model=nano&turns=0`);
+    const { page } = await openPage(browser, `${plain.url}#model=nano&turns=0&speed=live`);
     await page.waitForFunction('globalThis.crossOriginIsolated && globalThis.kvferry', null, {
       timeout: 30_000,
     });

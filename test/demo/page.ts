@@ -117,7 +117,8 @@ export interface PageState {
     chunks: [number, number][][] | null;
   }[];
   blockStates: { prefill: string[]; decode: string[] };
-  replay: { atMs: number; lengthMs: number; playing: boolean } | null;
+  replay: { title: string } | null;
+  time: { atMs: number; lengthMs: number; follows: boolean; playing: boolean; speed: number };
   race: {
     pull: { ttftMs: number | null };
     recompute: { ttftMs: number | null };
@@ -140,6 +141,7 @@ const READ = `(() => {
     pulls: state.transfers.value,
     blockStates: { prefill: states(prefill), decode: states(decode) },
     replay: state.replay.value,
+    time: state.time.value,
     race: state.race.value,
     crossover: state.crossover.value,
   };
@@ -173,3 +175,7 @@ export async function ask(page: Page, question: string): Promise<PageState['turn
   await untilReady(page);
   return (await readState(page)).turns.at(-1)!;
 }
+
+/** The drawer with all settings. */
+export const openSettings = (page: Page): Promise<void> =>
+  page.getByRole('button', { name: 'Settings', exact: true }).click();

@@ -11,7 +11,7 @@ let opened: OpenedPage;
 beforeAll(async () => {
   served = await servePage();
   browser = await launchBrowser();
-  opened = await openPage(browser, `${served.url}#turns=0`);
+  opened = await openPage(browser, `${served.url}#turns=0&speed=live`);
   await untilReady(opened.page);
 }, 120_000);
 afterAll(async () => {

@@ -24,7 +24,7 @@ function portsOf(cluster: EngineCluster) {
     const service: EngineService = {
       ...common,
       kind: 'engine',
-      name: role,
+      name: `${role}-0`,
       engine: () => cluster.engine(role),
       resetPrefixCache: () => cluster.engine(role).serving.resetPrefixCache(),
       refused: () => {},

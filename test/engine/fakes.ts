@@ -119,7 +119,7 @@ export class KvModel implements ModelExecutor {
     if (!sample) return [];
     if (end !== truth.length) throw new Error(`${requestId}: samples at ${end} of ${truth.length}`);
     const tokenId = this.scripts.get(requestId)?.[sample.outputIndex] ?? draw(digest, sample);
-    truth.push(tokenId);
+    truth.push(sample.params.forcedTokenIds?.[sample.outputIndex] ?? tokenId);
     return [{ requestId, tokenId, logitsDigest: digest.toString(16).padStart(16, '0'), logits: null }];
   }
 }

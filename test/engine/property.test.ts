@@ -44,8 +44,17 @@ async function alone(arrivals: readonly Arrival[]): Promise<number[][]> {
   );
 }
 
-/** KvModel throws when any position that a row may see holds anything but that request's own KV. */
-async function crowded(arrivals: readonly Arrival[], limits: Sizes): Promise<TestEngine> {
+class DeviceLost extends Error {}
+
+/**
+ * KvModel throws when any position that a row may see holds anything but that request's own KV. diesAtBatch: the device is
+ * lost while that batch runs, and nothing of it comes back.
+ */
+async function crowded(
+  arrivals: readonly Arrival[],
+  limits: Sizes,
+  diesAtBatch: number | null,
+): Promise<{ engine: TestEngine; died: boolean }> {
   const engine = new TestEngine(engineConfig(limits));
   const due = (step: number, duringBatch: boolean) =>
     arrivals.flatMap(({ abort }, i) =>
@@ -58,25 +67,49 @@ async function crowded(arrivals: readonly Arrival[], limits: Sizes): Promise<Tes
     for (const id of due(step, false)) engine.core.abortRequest(id);
     engine.model.duringBatch = () => {
       for (const id of due(step, true)) engine.core.abortRequest(id);
+      if (engine.model.batches.length === diesAtBatch) throw new DeviceLost();
     };
-    if (engine.core.poll()) await engine.step();
+    try {
+      if (engine.core.poll()) await engine.step();
+    } catch (error) {
+      if (error instanceof DeviceLost) return { engine, died: true };
+      throw error;
+    }
     if (step > 20_000) throw new Error('the engine makes no progress');
   }
-  return engine;
+  return { engine, died: false };
 }
 
-it('whatever arrives, is aborted, preempted or evicted: every token sees its own KV, and all ends free', async () => {
+it('whatever arrives, is aborted, preempted, evicted or dies: every token sees its own KV, and all ends free', async () => {
   let preemptions = 0;
   let hits = 0;
+  let deaths = 0;
   await fc.assert(
     fc.asyncProperty(
       fc.array(arrival, { minLength: 1, maxLength: 8 }),
       sizes,
-      async (arrivals, { spareBlocks, ...rest }) => {
+      fc.oneof(
+        { weight: 3, arbitrary: fc.constant(null) },
+        { weight: 1, arbitrary: fc.integer({ min: 1, max: 40 }) },
+      ),
+      async (arrivals, { spareBlocks, ...rest }, diesAtBatch) => {
         const largest = Math.max(...arrivals.map((one) => one.promptLength + one.maxTokens - 1));
         const numBlocks = 1 + mostBlocksInAll(largest, engineConfig(rest)) + spareBlocks;
-        const engine = await crowded(arrivals, { ...rest, numBlocks });
+        const { engine, died } = await crowded(arrivals, { ...rest, numBlocks }, diesAtBatch);
         const reference = await alone(arrivals);
+        if (died) {
+          deaths++;
+          // What had come is right, its books add up, and another engine serves what had not ended.
+          engine.core.inspect.checkIntegrity();
+          arrivals.forEach((_, i) => {
+            const own = engine.tokensOf(`r${i}`);
+            expect(own).toEqual(reference[i]!.slice(0, own.length));
+          });
+          const left = arrivals.filter((_, i) => !engine.finishOf(`r${i}`));
+          const next = await crowded(left, { ...rest, numBlocks }, null);
+          expect(next.engine.core.inspect.stats().usedBlocks).toBe(0);
+          return;
+        }
         arrivals.forEach(({ abort }, i) => {
           const own = engine.tokensOf(`r${i}`);
           expect(own).toEqual(reference[i]!.slice(0, own.length));
@@ -97,9 +130,10 @@ it('whatever arrives, is aborted, preempted or evicted: every token sees its own
       },
     ),
     // One seed: what the counts below ask for does not depend on luck.
-    { numRuns: 300, seed: 20261122 },
+    { numRuns: 400, seed: 20261122 },
   );
   // The cases must reach what they are for.
   expect(preemptions).toBeGreaterThan(20);
   expect(hits).toBeGreaterThan(100);
+  expect(deaths).toBeGreaterThan(20);
 });

@@ -2,6 +2,26 @@ import { describe, expect, it } from 'vitest';
 import { InternalError, RequestError } from '../../src/errors.ts';
 import { EOS, engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
+describe('a forced answer', () => {
+  it('is generated whatever was sampled, computed like any other, and found in the cache', async () => {
+    const engine = new TestEngine(engineConfig({}));
+    const forcedTokenIds = tokens(40, 9);
+    engine.add(request('a', tokens(10), { maxTokens: 40, ignoreEos: true, forcedTokenIds }));
+    await engine.settle();
+    expect(engine.tokensOf('a')).toEqual(forcedTokenIds);
+    engine.add(request('b', [...tokens(10), ...forcedTokenIds], { maxTokens: 1 }));
+    await engine.settle();
+    expect(engine.promptOf('b')).toMatchObject({ localHitTokens: 48, computedTokens: 2 });
+  });
+
+  it('that holds no token ids is refused', () => {
+    const engine = new TestEngine(engineConfig({}));
+    expect(() => engine.add(request('a', tokens(10), { forcedTokenIds: [1, -1] }))).toThrow(
+      'the answer is to hold -1, which is no token id',
+    );
+  });
+});
+
 describe('batching', () => {
   it('cuts a prompt into chunks of the token budget, and samples after the last', async () => {
     const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 20 }));

@@ -118,9 +118,13 @@ describe('an engine', () => {
     };
     client.hang();
     const submitted = client.submit(request);
+    const told = [client.stop('a'), client.abort('b'), client.release(['c'])];
     await new Promise(setImmediate);
     expect(engine.requests).toEqual([]);
+    expect([engine.stopped, engine.aborted, engine.released]).toEqual([[], [], []]);
     client.heal();
+    await Promise.all(told);
+    expect([engine.stopped, engine.aborted, engine.released]).toEqual([['a'], ['b'], ['c']]);
     let outputs = 0;
     for await (const _ of await submitted) outputs++;
     expect(outputs).toBe(2);

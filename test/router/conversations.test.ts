@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { EngineDeadError } from '../../src/errors.ts';
 import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
 import { FakeEngine } from './fake-engine.ts';
@@ -29,7 +30,7 @@ function world(ttlSeconds: number | null = 480) {
   const pass = (ms: number): void => {
     now += ms;
   };
-  return { cache, released, user, turn, pass };
+  return { cache, holder, released, user, turn, pass };
 }
 
 const held = (kv: { params: { remote_request_id?: string | null | undefined } } | null) =>
@@ -62,6 +63,13 @@ describe('what D holds for a conversation', () => {
       'too old',
       ({ cache, pass }) => {
         pass(450_000);
+        return cache.takeHeld(cache.open(goesOn));
+      },
+    ],
+    [
+      'an engine’s that ended',
+      ({ cache, holder }) => {
+        holder.ended = new EngineDeadError('gone');
         return cache.takeHeld(cache.open(goesOn));
       },
     ],

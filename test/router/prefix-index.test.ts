@@ -34,6 +34,16 @@ test('each engine’s longest prefix, in whole blocks', () => {
   expect([...index.match([0, 1, 2], null)]).toEqual([]);
 });
 
+test('is told by the group that keeps all of a sequence, wherever it stands among the others', () => {
+  const index = new PrefixIndex(hashing, 1);
+  index.update('a', [stored(hashes), { ...stored(hashes), group: 1 }]);
+  // The windowed group's are given up first.
+  index.update('a', [removed([hashes[0]!])]);
+  expect(matched(index)).toEqual({ a: 12 });
+  index.update('a', [{ ...removed([hashes[2]!]), group: 1 }]);
+  expect(matched(index)).toEqual({ a: 8 });
+});
+
 test('a prefix ends where a block is missing, whatever follows it', () => {
   const index = new PrefixIndex(hashing);
   index.update('a', [stored(hashes), removed([hashes[1]!])]);

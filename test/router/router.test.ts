@@ -251,6 +251,36 @@ describe('with failover', () => {
   });
 });
 
+test.each([
+  ['monolithic', 'pull', 'd0'],
+  ['bidirectional', 'pull', 'p0'],
+  ['bidirectional', 'pull', 'd0'],
+  ['bidirectional', 'streamed', 'p0'],
+  ['bidirectional', 'streamed', 'd0'],
+] as const)(
+  '%s, %s: whoever leaves does not wait for %s, whose thread is stuck',
+  async (mode, handover, stuck) => {
+    const { at, router } = world(mode, handover);
+    const never = () => new Promise<never>(() => {});
+    const told: string[] = [];
+    Object.assign(at(stuck), {
+      pace: never,
+      abort: (requestId: string) => {
+        told.push(requestId);
+        return never();
+      },
+      release: never,
+    });
+    const client = new AbortController();
+    const turn = router.serve({ conversationId: null, promptTokenIds: [1, 2], signal: client.signal });
+    const first = turn.next();
+    await expect.poll(() => at(stuck).requests.length).toBe(1);
+    client.abort(new Error('gone'));
+    await expect(first).rejects.toThrow('gone');
+    expect(told).toEqual(at(stuck).requests.map(({ requestId }) => requestId));
+  },
+);
+
 test('an abort ends both halves; a stop string ends the answer at D', async () => {
   const { at, router, ask } = world('bidirectional', 'streamed');
   const controller = new AbortController();

@@ -20,13 +20,13 @@ import {
 const pairs = pairsOf(range(1, 10), range(1, 10));
 
 /** Reader and holder with one clock; `lose` says of each message whether it is lost. */
-function losing(lose: (message: PeerMessage) => boolean) {
-  return wired((message) => (lose(message) ? 0 : 1));
+function losing(lose: (message: PeerMessage) => boolean, silenceMs?: number) {
+  return wired((message) => (lose(message) ? 0 : 1), silenceMs);
 }
 
-function wired(copies: (message: PeerMessage) => number) {
+function wired(copies: (message: PeerMessage) => number, silenceMs?: number) {
   const clock = new TestClock();
-  const sizes = { clock, slots: 2, chunkBytes: 200 };
+  const sizes = { clock, slots: 2, chunkBytes: 200, ...(silenceMs ? { silenceMs } : {}) };
   const reader = makeEngine('reader', { memory: new TestMemory(), ...sizes });
   const holder = makeEngine('holder', sizes);
   connect(reader, holder, copies);
@@ -99,6 +99,17 @@ describe('who never answers', () => {
     expect(clock.now() - start).toBe(60_000);
   });
 
+  it.each(['hello', 'read', 'credit'] as const)(
+    "'%s': after the silence that it was made with",
+    async (kind) => {
+      const { reader, holder, clock } = losing((message) => message.kind === kind, 3000);
+      const start = clock.now();
+      const result = await withSkippedTime(clock, read(reader, holder, pairs));
+      expect(result.outcome).toBe('failed');
+      expect(clock.now() - start).toBe(9000);
+    },
+  );
+
   it('keeps neither the clock offset nor a notification waiting', async () => {
     const { reader, holder, clock } = losing(({ kind }) => kind === 'hello');
     const failed: string[] = [];
@@ -116,6 +127,14 @@ it('what is slow is not lost: a holder that takes minutes says that it is at it'
   holder.memory.onGather = () => clock.sleep(300_000);
   const result = await withSkippedTime(clock, read(reader, holder, pairs));
   expect(result.outcome).toBe('done');
+  expect(holder.pins.finished).toBe(1);
+});
+
+it('nor is a reader whose own device takes minutes, once the holder has posted all', async () => {
+  const { reader, holder, clock } = losing(() => false);
+  reader.memory.onCommit = () => clock.sleep(300_000);
+  const few = pairsOf([1, 2], [1, 2]);
+  expect((await withSkippedTime(clock, read(reader, holder, few))).outcome).toBe('done');
   expect(holder.pins.finished).toBe(1);
 });
 

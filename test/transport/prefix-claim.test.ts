@@ -33,3 +33,8 @@ it('without the token check is of the number and the salt alone', () => {
   // An engine that checks serves none that does not.
   expect(sameClaim(loose([1, 2], 2, 'a'), claim([1, 2], 2, 'a'))).toBe(false);
 });
+
+it('of another number of tokens is another, whatever its digest', () => {
+  const { digest } = claim([1, 2], 2, null);
+  expect(sameClaim({ numTokens: 2, digest }, { numTokens: 3, digest })).toBe(false);
+});

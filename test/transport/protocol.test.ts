@@ -2,7 +2,19 @@
 import { describe, expect, it } from 'vitest';
 import type { CompatibilityFactors } from '../../src/transport/compatibility.ts';
 import type { PeerMessage, WelcomeMessage } from '../../src/transport/messages.ts';
-import { FACTORS, makeEngine, pairsOf, range, read, realClock, TestMemory, turns } from './helpers.ts';
+import { TestClock } from '../clock.ts';
+import {
+  differing,
+  FACTORS,
+  makeEngine,
+  pairsOf,
+  range,
+  read,
+  realClock,
+  TestMemory,
+  turns,
+  withSkippedTime,
+} from './helpers.ts';
 import { openPair } from './pairs.ts';
 
 const some = pairsOf(range(1, 10), range(1, 10));
@@ -87,7 +99,7 @@ describe('the handshake', () => {
   }
 });
 
-/** Connects the two through a third party that may change what the holder says. */
+/** Connects the two through a third party that may change what they say; null: it is lost. */
 function interposed(
   reader: ReturnType<typeof makeEngine>,
   holder: ReturnType<typeof makeEngine>,
@@ -97,28 +109,44 @@ function interposed(
   const b = new MessageChannel();
   reader.transport.addPeer(a.port1, holder.address);
   holder.transport.addPeer(b.port1, reader.address);
-  a.port2.onmessage = ({ data }) => b.port2.postMessage(data);
-  b.port2.onmessage = ({ data }) => {
-    const changed = change(data);
-    if (changed !== null) a.port2.postMessage(changed);
-  };
+  for (const [from, to] of [
+    [a.port2, b.port2],
+    [b.port2, a.port2],
+  ] as const) {
+    from.onmessage = ({ data }) => {
+      const changed = change(data);
+      if (changed !== null) to.postMessage(changed);
+    };
+  }
   return [a.port2, b.port2];
 }
 
 describe('a chunk that cannot be meant', () => {
-  const spoils: [string, (message: PeerMessage) => unknown][] = [
-    ['of blocks nobody asked for', (m) => (m.kind === 'chunk' ? { ...m, first: 100 } : m)],
-    ['of the wrong length', (m) => (m.kind === 'chunk' ? { ...m, byteLength: 1 } : m)],
-    ['outside of the slab', (m) => (m.kind === 'chunk' ? { ...m, slot: 1000 } : m)],
-    ['twice', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m)],
-    ['lost on the way', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m)],
+  const meant = 'what the holder sent cannot be meant: chunk 0 ';
+  const spoils: [what: string, spoil: (message: PeerMessage) => unknown, told: string][] = [
+    [
+      'of blocks nobody asked for',
+      (m) => (m.kind === 'chunk' ? { ...m, first: 100 } : m),
+      `${meant}names blocks 100`,
+    ],
+    ['of the wrong length', (m) => (m.kind === 'chunk' ? { ...m, byteLength: 1 } : m), `${meant}has 1 bytes`],
+    [
+      'outside of the slab',
+      (m) => (m.kind === 'chunk' ? { ...m, slot: 4 } : m),
+      'chunk 0 does not lie in a slot of the slab',
+    ],
+    ['twice', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m), 'blocks'],
+    ['lost on the way', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m), 'the holder sent'],
   ];
-  for (const [what, spoil] of spoils) {
+  for (const [what, spoil, told] of spoils) {
     it(`${what} fails the transfer`, async () => {
       const reader = makeEngine('reader');
       const holder = makeEngine('holder');
       const ports = interposed(reader, holder, spoil);
-      expect((await read(reader, holder, some)).outcome).toBe('failed');
+      const result = await read(reader, holder, some);
+      expect(result).toMatchObject({ outcome: 'failed', message: expect.stringContaining(told) });
+      await turns();
+      expect(holder.pins.held).toBe(0);
       for (const port of ports) port.close();
     });
   }
@@ -150,19 +178,72 @@ describe('a chunk that cannot be meant', () => {
   });
 });
 
+it('a credit of another connection frees no slot', async () => {
+  const reader = makeEngine('reader', { memory: new TestMemory() });
+  const holder = makeEngine('holder');
+  const ports = interposed(reader, holder, (message) =>
+    message.kind === 'credit' ? { ...message, epoch: message.epoch - 1 } : message,
+  );
+  expect((await read(reader, holder, pairsOf([1], [1]))).outcome).toBe('done');
+  await turns();
+  expect(holder.transport.slotsInUse()).toBe(1);
+  for (const port of ports) port.close();
+});
+
 describe('a message that ended early', () => {
-  it.each(['chunk', 'read_ended'] as const)(
-    '%s: the other engine is given up, and nothing throws',
-    async (kind) => {
-      const reader = makeEngine('reader');
-      const holder = makeEngine('holder');
-      const ports = interposed(reader, holder, (message) =>
-        message.kind === kind ? { kind, epoch: message.epoch } : message,
-      );
-      const result = await read(reader, holder, some);
-      expect(result.outcome).toBe('dead');
-      expect(result.message).toContain('it sent something that is no message of this protocol');
+  const cutting = (kind: PeerMessage['kind'], times: number) => {
+    let left = times;
+    const clock = new TestClock();
+    const reader = makeEngine('reader', { clock, memory: new TestMemory(), slots: 2, chunkBytes: 200 });
+    const holder = makeEngine('holder', { clock, slots: 2, chunkBytes: 200 });
+    const ports = interposed(reader, holder, (message) =>
+      message.kind === kind && left-- > 0 ? { kind } : message,
+    );
+    const close = () => {
       for (const port of ports) port.close();
+    };
+    return { clock, reader, holder, close };
+  };
+
+  it.each(['chunk', 'read_ended', 'read', 'credit', 'hello', 'welcome'] as const)(
+    '%s: the two that both live go on, over a connection made anew',
+    async (kind) => {
+      const { clock, reader, holder, close } = cutting(kind, 1);
+      const gone: string[] = [];
+      for (const { transport } of [reader, holder])
+        transport.setHandlers({ onPeerGone: (engineId) => gone.push(engineId) });
+      const others = pairsOf(range(11, 10), range(11, 10));
+      const both = Promise.all([read(reader, holder, some), read(reader, holder, others, 'other')]);
+      const results = await withSkippedTime(clock, both);
+      expect(results.map(({ outcome }) => outcome)).toEqual(['done', 'done']);
+      expect(differing(reader.memory, holder.memory, [...some, ...others])).toEqual([]);
+      expect(gone).toEqual([]);
+      const again = await withSkippedTime(clock, read(holder, reader, pairsOf([21], [21])));
+      expect(again.outcome).toBe('done');
+      await turns();
+      expect(holder.pins.held).toBe(0);
+      expect(holder.transport.slotsInUse()).toBe(0);
+      close();
     },
   );
+
+  it('costs no silence, where something of the READ is known to both', async () => {
+    for (const kind of ['chunk', 'read', 'credit'] as const) {
+      const { clock, reader, holder, close } = cutting(kind, 1);
+      const before = clock.now();
+      expect((await read(reader, holder, some)).outcome, kind).toBe('done');
+      expect(clock.now()).toBe(before);
+      close();
+    }
+  });
+
+  it('always: the READ fails, as often as it is asked for, and says why', async () => {
+    const { clock, reader, holder, close } = cutting('chunk', Number.POSITIVE_INFINITY);
+    const result = await withSkippedTime(clock, read(reader, holder, some));
+    expect(result.outcome).toBe('failed');
+    expect(result.message).toContain('no message of this protocol');
+    await turns();
+    expect(holder.pins).toEqual({ held: 0, finished: 3 });
+    close();
+  });
 });

@@ -1,5 +1,5 @@
 /** The lesson that runs: its text, what to do, marks that turn when it was seen, a question with its answer. */
-import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
+import { effect, useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { beginLesson, settingsInWords } from './begin.ts';
@@ -79,7 +79,7 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
       <p class="lesson-text">{lesson.text}</p>
       <p class="lesson-sets">
         Sets: {settingsInWords(lesson)}.{' '}
-        {replayed && 'A recording is shown: lessons can be read here, but need engines to be done.'}
+        {replayed && 'This browser runs no engines: each step plays what was recorded of it.'}
       </p>
       <Tasks key={attempt.value} lesson={lesson} session={session} />
       <Question question={lesson.question} answer={lesson.answer} />
@@ -104,8 +104,10 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
 }
 
 function Tasks({ lesson, session }: { lesson: Lesson; session: Session }) {
-  const sinceMs = useSignal(session.state.nowMs());
-  const ready = session.state.status.value.phase === 'ready';
+  const { state } = session;
+  const replayed = state.replay.value !== null;
+  const sinceMs = useSignal(replayed ? Number.NEGATIVE_INFINITY : state.nowMs());
+  const ready = replayed ? !state.time.value.playing : state.status.value.phase === 'ready';
   return (
     <ol class="lesson-tasks">
       {lesson.tasks.map((task) => (
@@ -131,6 +133,14 @@ function TaskItem({ task, session: { state, actions }, sinceMs, ready }: TaskPro
     if (happened.value) seen.value = true;
   });
   const run = async () => {
+    if (state.replay.peek() !== null) {
+      watchUntil(
+        () => happened.peek() && state.turns.peek().every(({ endMs }) => endMs !== null),
+        state,
+        actions,
+      );
+      return;
+    }
     running.value = true;
     try {
       await task.run(actions, state);
@@ -151,6 +161,20 @@ function TaskItem({ task, session: { state, actions }, sinceMs, ready }: TaskPro
       </p>
     </li>
   );
+}
+
+/** Plays the recording on until then. */
+function watchUntil(isThere: () => boolean, state: Session['state'], actions: Session['actions']): void {
+  actions.playTime();
+  const stop = effect(() => {
+    if (!state.time.value.playing) queueMicrotask(() => stop());
+    else if (isThere()) {
+      queueMicrotask(() => {
+        stop();
+        actions.pauseTime();
+      });
+    }
+  });
 }
 
 function Question({ question, answer }: { question: string; answer: string }) {

@@ -1,5 +1,5 @@
-/** All settings, what can be broken on purpose, and other models. */
-import type { Role, Session, Settings } from '../session/types.ts';
+/** All settings, other models, and the history's editor: in a drawer over the page. */
+import type { Session, Settings } from '../session/types.ts';
 import { ChoiceField, NumberField, SwitchField } from './fields.tsx';
 import { ModelField } from './model-field.tsx';
 
@@ -18,8 +18,13 @@ export function SettingsPanel({ session }: { session: Session }) {
   const recorded = state.status.value.phase === 'recorded';
   const set = (change: Partial<Settings>) => void actions.configure(change);
   return (
-    <section class="panel settings" aria-label="Settings">
-      <h2>Settings</h2>
+    <section class="settings" id="settings" popover="auto" aria-label="Settings">
+      <div class="panel-head">
+        <h2>Settings</h2>
+        <button type="button" popovertarget="settings" popovertargetaction="hide">
+          Close
+        </button>
+      </div>
       <p class="settings-note">
         Everything here is in the address: a link brings another browser to the same state.
         {recorded && ' A recording shows the settings that it was made with.'}
@@ -136,52 +141,7 @@ export function SettingsPanel({ session }: { session: Session }) {
           onChange={(maxTokens) => set({ maxTokens })}
         />
       </fieldset>
-      {!recorded && <Breakage session={session} />}
-    </section>
-  );
-}
-
-function Breakage({ session: { state, actions } }: { session: Session }) {
-  const { phase } = state.status.value;
-  const off = phase === 'starting' || phase === 'failed';
-  const isAlive = (role: Role) => state.drawn[role].value?.alive.value ?? false;
-  const anyDead = !isAlive('prefill') || !isAlive('decode');
-  const held = state.drawn.decode.value?.stats.value?.heldRequests ?? 0;
-  return (
-    <section class="breakage" aria-label="Break things">
-      <h3>Break things</h3>
-      <p class="settings-note">
-        The conversation survives each of these; watch what the next turn costs. Kill is a clean stop without
-        a word to the other engine, which finds out as it would from a crash.
-      </p>
-      <div class="breakage-buttons">
-        <button type="button" disabled={off} onClick={() => void actions.evictPrefill()}>
-          Empty P's cache
-        </button>
-        <button type="button" disabled={off || held === 0} onClick={() => void actions.expireHold()}>
-          Let D's hold run out
-        </button>
-        <button
-          type="button"
-          disabled={off || !isAlive('prefill')}
-          onClick={() => void actions.kill('prefill')}
-        >
-          Kill P
-        </button>
-        <button
-          type="button"
-          disabled={off || !isAlive('decode')}
-          onClick={() => void actions.kill('decode')}
-        >
-          Kill D
-        </button>
-        {anyDead && phase === 'ready' && (
-          <button type="button" class="primary" onClick={() => void actions.revive()}>
-            Build it anew
-          </button>
-        )}
-      </div>
-      <EditHistory session={{ state, actions }} />
+      {!recorded && <EditHistory session={session} />}
     </section>
   );
 }

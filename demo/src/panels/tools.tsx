@@ -18,6 +18,9 @@ export function Tools({ session: { state, actions } }: { session: Session }) {
   };
   return (
     <>
+      <button type="button" class="quiet" popovertarget="settings">
+        Settings
+      </button>
       <button type="button" class="quiet" onClick={() => void share()}>
         {shared}
       </button>

@@ -37,6 +37,11 @@ export function Transport({ session: { state, actions } }: { session: Session })
           Reset
         </button>
       </fieldset>
+      {recorded && (
+        <p class="mode-now">
+          Mode: <strong>{MODES.find(({ mode }) => mode === state.settings.value.mode)?.name}</strong>
+        </p>
+      )}
       {!recorded && (
         <fieldset class="modes">
           <legend>Mode</legend>

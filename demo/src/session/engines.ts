@@ -161,7 +161,7 @@ export class Engines {
 }
 
 function runConfig(settings: Settings) {
-  const { mode, conversations: _, lesson: __, turns: ___, ...shared } = settings;
+  const { mode, conversations: _, lesson: __, turns: ___, speed: ____, ...shared } = settings;
   return parseRunConfig({
     ...shared,
     mode: [mode],

@@ -1,6 +1,6 @@
 /**
  * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
- * talk.ts, a recording is replay.ts; here is which of them acts.
+ * talk.ts, what is shown of it when is playback.ts; here is which of them acts.
  */
 import { messageOf } from '../../../src/errors.ts';
 import { runCrossover } from './crossover.ts';
@@ -8,7 +8,7 @@ import type { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import { runRace } from './race.ts';
-import { parseRecording, Replay } from './replay.ts';
+import { parseRecording } from './recordings.ts';
 import { asked, defaultSettings, type Settings } from './settings.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
@@ -40,7 +40,7 @@ class PageActions implements SessionActions {
     if (await reloadIsolated()) return;
     const missing = await whatIsMissing();
     if (missing) {
-      await this.#replayShipped(missing.message);
+      await this.#replayInstead(missing.message);
       return;
     }
     const { model } = this.#bench.settings;
@@ -66,30 +66,31 @@ class PageActions implements SessionActions {
   }
 
   play(): void {
-    if (this.#bench.replay) this.#bench.replay.play();
+    if (this.#bench.replays) this.#bench.playback.play();
     else if (!this.state.playing.value) void this.#talk.play();
   }
 
   pause(): void {
-    if (this.#bench.replay) this.#bench.replay.pause();
+    if (this.#bench.replays) this.#bench.playback.pause();
     else this.#bench.state.playing.value = false;
   }
 
   async step(): Promise<void> {
-    if (this.#bench.replay) this.#bench.replay.step();
+    if (this.#bench.replays) this.#bench.playback.stepTurn();
     else await this.#talk.step();
   }
 
   async reset(): Promise<void> {
-    if (this.#bench.replay) this.#bench.replay.seek(0);
+    if (this.#bench.replays) this.#bench.playback.seek(0);
     else await this.begin({});
   }
 
   async begin(change: Partial<Settings>): Promise<void> {
     this.pause();
-    const { replay, engines } = this.#bench;
-    if (replay) {
-      await this.configure(change);
+    const { replays, engines } = this.#bench;
+    if (replays) {
+      await this.configure({ lesson: change.lesson ?? null });
+      if (change.lesson) await this.#replayShipped(`recordings/lesson-${change.lesson}.json`);
       return;
     }
     await this.#bench.cancel();
@@ -228,21 +229,32 @@ class PageActions implements SessionActions {
     try {
       const recording = parseRecording(await file.text(), file.name);
       await this.#bench.cancel();
-      this.#bench.replay?.pause();
       await this.#bench.engines.close();
-      this.#bench.replay = new Replay(this.#bench.state, recording);
-      this.#bench.replay.play();
+      this.#bench.playback.load(recording);
+      this.#bench.playback.play();
     } catch (error) {
       this.#bench.note('warning', messageOf(error));
     }
   }
 
-  seek(atMs: number): void {
-    this.#bench.replay?.seek(atMs);
+  playTime(): void {
+    this.#bench.playback.play();
   }
 
-  setSpeed(speed: number): void {
-    this.#bench.replay?.setSpeed(speed);
+  pauseTime(): void {
+    this.#bench.playback.pause();
+  }
+
+  seek(atMs: number): void {
+    this.#bench.playback.seek(atMs);
+  }
+
+  stepTime(): void {
+    this.#bench.playback.step();
+  }
+
+  toNow(): void {
+    this.#bench.playback.toNow();
   }
 
   /** Runs a measurement, then gives the engines back their settings, whatever happened. */
@@ -273,18 +285,29 @@ class PageActions implements SessionActions {
     }
   }
 
-  async #replayShipped(missing: string): Promise<void> {
+  async #replayInstead(missing: string): Promise<void> {
+    const { lesson } = this.#bench.settings;
     try {
-      const response = await fetch(SHIPPED_RECORDING);
-      if (!response.ok) throw new Error(`the server answered ${response.status}`);
-      const recording = parseRecording(await response.text(), SHIPPED_RECORDING);
-      this.#bench.replay = new Replay(this.#bench.state, recording);
+      await this.#replayShipped(lesson === null ? SHIPPED_RECORDING : `recordings/lesson-${lesson}.json`);
       this.#bench.note('warning', missing);
-      this.#bench.replay.play();
     } catch (error) {
-      const why = messageOf(error);
-      this.#bench.status('failed', `${missing} The recorded run could not be loaded either: ${why}.`);
+      this.#bench.status(
+        'failed',
+        `${missing} The recorded run could not be loaded either: ${messageOf(error)}.`,
+      );
     }
+  }
+
+  /** Where engines cannot run. Rejects when it cannot be loaded. */
+  async #replayShipped(name: string): Promise<void> {
+    const response = await fetch(name);
+    if (!response.ok) throw new Error(`${name} could not be loaded: the server answered ${response.status}`);
+    const recording = parseRecording(await response.text(), name);
+    const { lesson } = this.#bench.settings;
+    this.#bench.playback.load(recording);
+    this.#bench.setSettings({ ...this.#bench.settings, lesson });
+    // A lesson waits for its reader.
+    if (lesson === null) this.#bench.playback.play();
   }
 
   #followHash(): void {

@@ -10,6 +10,17 @@ import { parseLink } from '../../../src/transport/link.ts';
 
 const { shape } = runConfigSchema;
 
+/** Of the wall's clock; null: as slow as it takes to be followed. */
+export const SPEEDS = {
+  slow: null,
+  live: 1,
+  '1/4': 1 / 4,
+  '1/10': 1 / 10,
+  '1/30': 1 / 30,
+  '1/100': 1 / 100,
+} as const;
+export type Speed = keyof typeof SPEEDS;
+
 export const settingsSchema = z.strictObject({
   model: text("a preset or a model's URL").default('recall'),
   mode: oneOf(MODES).default('bidirectional'),
@@ -34,6 +45,8 @@ export const settingsSchema = z.strictObject({
   conversations: wholeNumber('1 or 2', { min: 1, max: 2 }).default(1),
   /** Turns of the shipped conversation that are played when the page opens. */
   turns: wholeNumber('a number of turns from 0 to 12', { min: 0, max: 12 }).default(3),
+  /** How fast a turn is shown. */
+  speed: oneOf(Object.keys(SPEEDS) as [Speed, ...Speed[]]).default('slow'),
   lesson: wholeNumber('a lesson from 1 to 8', { min: 1, max: 8 }).nullable().default(null),
 });
 
@@ -45,12 +58,8 @@ export const needsNewEngines = ['model', 'blockSize', 'weightDtype', 'kvDtype'] 
 
 /** What concerns the page, and what goes with each question: engines go on as they are. */
 export const asked: readonly string[] = [
-  'lesson',
-  'turns',
-  'conversations',
-  'temperature',
-  'maxTokens',
-  'seed',
+  ...['lesson', 'turns', 'conversations', 'speed'],
+  ...['temperature', 'maxTokens', 'seed'],
 ];
 
 function isLink(text: string | null): boolean {

@@ -17,6 +17,7 @@ import type {
   SlabView,
   Span,
   Status,
+  TimeView,
   TransferView,
   TurnView,
 } from './types.ts';
@@ -47,7 +48,11 @@ const newEngine = (engineId: string, role: Role): WritableEngine => ({
   blocks: signal<readonly BlockView[]>([]),
 });
 
-export function createState(nowMs: () => number, settings: Settings = defaultSettings): WritableState {
+export function createState(
+  nowMs: () => number,
+  settings: Settings = defaultSettings,
+  endOf: SessionState['endOf'] = () => null,
+): WritableState {
   const engines = signal<ReadonlyMap<string, WritableEngine>>(new Map());
   const first = (role: Role) =>
     computed(() => {
@@ -68,9 +73,11 @@ export function createState(nowMs: () => number, settings: Settings = defaultSet
     race: signal<Race | null>(null),
     crossover: signal<Crossover | null>(null),
     replay: signal<ReplayView | null>(null),
+    time: signal<TimeView>({ atMs: 0, lengthMs: 0, follows: true, playing: false, speed: 1 }),
     playing: signal(false),
     suggestions: signal<readonly string[]>([]),
     nowMs,
+    endOf,
   };
 }
 
@@ -83,6 +90,28 @@ export function clearState(state: WritableState): void {
     state.race.value = null;
     state.crossover.value = null;
   });
+}
+
+/** What is shown now, to be shown again: returns how. Settings, the clock and what is asked next stay as they are then. */
+export function keepState(state: WritableState): () => void {
+  const { status, machine, engines, transfers, slabs, turns, spans, notes, race, crossover } = state;
+  const kept = [status, machine, engines, transfers, slabs, turns, spans, notes, race, crossover].map((one) =>
+    keepSignal(one as Signal<unknown>),
+  );
+  const inEngines = [...engines.peek().values()].flatMap(({ alive, message, stats, blocks }) =>
+    [alive, message, stats, blocks].map((one) => keepSignal(one as Signal<unknown>)),
+  );
+  return () =>
+    batch(() => {
+      for (const restore of [...kept, ...inEngines]) restore();
+    });
+}
+
+function keepSignal(from: Signal<unknown>): () => void {
+  const value = from.peek();
+  return () => {
+    from.value = value;
+  };
 }
 
 /** Others take their place. */

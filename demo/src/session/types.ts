@@ -126,10 +126,18 @@ export interface Note {
 
 export interface ReplayView {
   title: string;
+}
+
+/** The clock of all that is shown. */
+export interface TimeView {
+  /** Of the last turn, or of a recording, from its start. */
   atMs: number;
   lengthMs: number;
+  /** Shows what happens as it happens. */
+  follows: boolean;
+  /** Runs, behind what happens. */
   playing: boolean;
-  /** 1 is as it happened. */
+  /** Of the wall's clock; 1 is as it happened. */
   speed: number;
 }
 
@@ -156,12 +164,15 @@ export interface SessionState {
   crossover: ReadonlySignal<Crossover | null>;
   /** null unless a recording is replayed. */
   replay: ReadonlySignal<ReplayView | null>;
+  time: ReadonlySignal<TimeView>;
   /** The shipped conversation is being played by itself. */
   playing: ReadonlySignal<boolean>;
   /** What the user could ask next, best first. */
   suggestions: ReadonlySignal<readonly string[]>;
-  /** The session's clock, for animation: call it in a frame, it is no signal. */
+  /** The shown clock, for animation: call it in a frame, it is no signal. */
   nowMs(): number;
+  /** When a copy ends that is shown later than it ran; null: nobody knows yet. */
+  endOf(transfer: Pick<TransferView, 'requestId' | 'startMs'>): number | null;
 }
 
 /** What the controls and lessons do. Nothing throws: what goes wrong becomes a note or the status. */
@@ -201,9 +212,15 @@ export interface SessionActions {
   loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void>;
   saveRecording(): void;
   loadRecording(file: File): Promise<void>;
-  /** Replay only. */
+  /** The shown clock runs on, or stands still. */
+  playTime(): void;
+  pauseTime(): void;
+  /** To a time of the last turn, or of a recording; stands still there. */
   seek(atMs: number): void;
-  setSpeed(speed: number): void;
+  /** To the next stage; stands still there. */
+  stepTime(): void;
+  /** To what happens now. */
+  toNow(): void;
 }
 
 export interface Session {

@@ -8,9 +8,9 @@ import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { download, EventLog } from './log.ts';
-import type { Replay } from './replay.ts';
+import { Playback } from './playback.ts';
 import type { Settings } from './settings.ts';
-import { applyEvent, clearEngines, createState, type WritableState } from './state.ts';
+import { clearEngines, createState, type WritableState } from './state.ts';
 
 interface Task {
   abort: AbortController;
@@ -20,8 +20,7 @@ interface Task {
 export class Workbench {
   readonly state: WritableState;
   readonly engines: Engines;
-  /** Set for good once a recording is shown: engines run no more then. */
-  replay: Replay | null = null;
+  readonly playback: Playback;
   readonly #originMs = systemClock.now();
   readonly #log = new EventLog();
   /** What runs now; null while the next thing can begin. */
@@ -29,7 +28,12 @@ export class Workbench {
 
   constructor() {
     const { settings, problems } = fromHash(location.hash);
-    this.state = createState(() => this.nowMs(), settings);
+    this.state = createState(
+      () => this.playback.nowMs(),
+      settings,
+      (transfer) => this.playback.endOf(transfer),
+    );
+    this.playback = new Playback(this.state, () => this.nowMs());
     this.engines = new Engines(
       (event) => this.emit(event),
       this.#originMs,
@@ -42,14 +46,19 @@ export class Workbench {
     return this.state.settings.value;
   }
 
-  /** Milliseconds since the session began; in a replay, the recording's time. */
+  /** Milliseconds since the session began. What is shown may be behind: the playback knows. */
   nowMs(): number {
-    return this.replay ? this.replay.nowMs() : systemClock.now() - this.#originMs;
+    return systemClock.now() - this.#originMs;
+  }
+
+  /** A recording is shown: engines run no more. */
+  get replays(): boolean {
+    return this.playback.recording !== null;
   }
 
   emit(event: SessionEvent): void {
-    if (!this.replay) this.#log.add(event);
-    applyEvent(this.state, event);
+    if (!this.replays) this.#log.add(event);
+    this.playback.hear(event);
   }
 
   note(level: 'info' | 'warning', message: string): void {
@@ -68,7 +77,7 @@ export class Workbench {
 
   /** In a replay nothing can be changed: says so. */
   refusesChange(): boolean {
-    if (!this.replay) return false;
+    if (!this.replays) return false;
     this.note('info', 'This is a recording: it can be played, paused and searched, but not changed.');
     return true;
   }
@@ -94,30 +103,40 @@ export class Workbench {
       this.note('info', 'Something runs already: stop it first, or wait for its end.');
       return;
     }
+    this.playback.toNow();
     await this.#begin((signal) => this.#guarded(message, () => run(signal)));
   }
 
   stop(): void {
     this.state.playing.value = false;
     this.#task?.abort.abort(new Error('It was stopped.'));
+    if (!this.replays) this.playback.toNow();
   }
 
   /** Stops what runs, and waits for its end. */
   async cancel(): Promise<void> {
     this.stop();
-    while (this.#task) await this.#task.done;
+    while (this.#task) {
+      await this.#task.done;
+      this.playback.toNow();
+    }
   }
 
   saveRecording(): void {
     const { model, mode } = this.settings;
     const recording = this.#log.recording(`${model}, ${mode}, ${this.state.turns.value.length} turns`);
-    download(`kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`, JSON.stringify(recording));
+    download(
+      `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
+      JSON.stringify(recording, toMicroseconds),
+    );
   }
 
   async #begin(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const abort = new AbortController();
     const done = (async () => {
       await run(abort.signal);
+      // What comes next begins when this was seen.
+      if (!abort.signal.aborted) await this.playback.caughtUp();
       this.#task = null;
     })();
     this.#task = { abort, done };
@@ -140,3 +159,7 @@ export class Workbench {
     }
   }
 }
+
+/** Times to the microsecond: no clock here knows more, and a recording is a third smaller. */
+const toMicroseconds = (_: string, value: unknown): unknown =>
+  typeof value === 'number' ? Math.round(value * 1000) / 1000 : value;

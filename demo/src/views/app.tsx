@@ -18,9 +18,11 @@ export interface AppProps {
   tools: ComponentChildren;
   /** Play, pause, step, reset and the mode: above the drawings. */
   transport: ComponentChildren;
+  /** The clock of what is shown: below the engines. */
+  time: ComponentChildren;
   /** The conversation and its field; below the lesson. */
   chat: ComponentChildren;
-  /** All settings, and what can be broken on purpose. */
+  /** All settings, in a drawer over the page. */
   settings: ComponentChildren;
   /** Replay's bar, or what is missing; null when there is nothing to say. */
   banner: ComponentChildren;
@@ -28,7 +30,7 @@ export interface AppProps {
   lesson: ComponentChildren;
 }
 
-export function App({ session, tools, transport, chat, settings, banner, lesson }: AppProps) {
+export function App({ session, tools, transport, time, chat, settings, banner, lesson }: AppProps) {
   return (
     <div class="page">
       {/* No link: the address holds the settings. */}
@@ -59,16 +61,14 @@ export function App({ session, tools, transport, chat, settings, banner, lesson 
             <StoryView session={session} />
             <div class="transport">{transport}</div>
           </div>
-          <EnginesView session={session} />
+          <EnginesView session={session} time={time} />
+          <RaceView session={session} />
           <TimelineView session={session} />
-          <div class="pair">
-            <RaceView session={session} />
-            <CrossoverView session={session} />
-          </div>
+          <CrossoverView session={session} />
           <NumbersView session={session} />
-          {settings}
         </div>
       </main>
+      {settings}
       <Foot session={session} />
     </div>
   );

@@ -30,15 +30,18 @@ const ENTRIES: readonly { label: string; role: Role; block: Partial<BlockView> }
 
 export function BlockLegend() {
   return (
-    <ul class="legend" aria-label="What the marks mean">
-      {ENTRIES.map(({ label, role, block }) => (
-        <li key={label}>
-          <Swatch engine={role} block={{ ...sample, ...block }} />
-          {label}
-        </li>
-      ))}
-      <li class="legend-note">Figure: the turn. Stronger: newer. Faint: free, what it had last.</li>
-    </ul>
+    <details class="legend-fold">
+      <summary>What the marks mean</summary>
+      <ul class="legend">
+        {ENTRIES.map(({ label, role, block }) => (
+          <li key={label}>
+            <Swatch engine={role} block={{ ...sample, ...block }} />
+            {label}
+          </li>
+        ))}
+        <li class="legend-note">Figure: the turn. Stronger: newer. Faint: free, what it had last.</li>
+      </ul>
+    </details>
   );
 }
 

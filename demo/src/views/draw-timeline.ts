@@ -12,6 +12,8 @@ export interface TimelineModel {
   turns: readonly TurnView[];
   domain: Domain;
   focus: Bar | null;
+  /** What comes later is not drawn yet. */
+  nowMs: number;
 }
 
 const toneColour = (tone: Tone, palette: Palette): string =>
@@ -36,7 +38,7 @@ export function drawTimeline(
   context.clip();
   for (const { lane, bars } of model.lanes) {
     const place = layout.lanes.find((candidate) => candidate.lane === lane);
-    if (place) drawBars(context, bars, place.y, layout, plot, model.domain, palette);
+    if (place) drawBars(context, bars, place.y, layout, plot, model, palette);
   }
   if (model.focus) drawFocus(context, model.focus, layout, plot, model.domain, palette);
   context.restore();
@@ -122,15 +124,15 @@ function drawBars(
   laneY: number,
   layout: TimelineLayout,
   plot: number,
-  domain: Domain,
+  { domain, nowMs }: TimelineModel,
   palette: Palette,
 ): void {
   const drawnTo = new Map<number, number>();
   for (const bar of bars) {
     const { span, row, tone } = bar;
-    if (span.endMs < domain.startMs || span.startMs > domain.endMs) continue;
+    if (span.endMs < domain.startMs || span.startMs > Math.min(domain.endMs, nowMs)) continue;
     const x = layout.gutter + Math.max(-4, toX(domain, plot, span.startMs));
-    const end = layout.gutter + Math.min(plot + 4, toX(domain, plot, span.endMs));
+    const end = layout.gutter + Math.min(plot + 4, toX(domain, plot, Math.min(span.endMs, nowMs)));
     // Bars that would share a pixel with the last one are not seen: thousands of tokens stay cheap.
     if (end <= (drawnTo.get(row) ?? Number.NEGATIVE_INFINITY) + 0.5) continue;
     drawnTo.set(row, end);

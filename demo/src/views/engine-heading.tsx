@@ -1,5 +1,5 @@
 /** What an engine is and how it is: over its blocks. */
-import type { Mode, Role, SessionState } from '../session/types.ts';
+import type { Mode, Role, Session } from '../session/types.ts';
 import { plural } from './format.ts';
 import { plainly } from './plain-words.ts';
 
@@ -15,7 +15,13 @@ function doing(role: Role, mode: Mode): { letter: 'P' | 'D'; does: string } {
   return { letter: 'D', does: 'decode: writes the answer' };
 }
 
-export function EngineHeading({ state, engine: role }: { state: SessionState; engine: Role }) {
+export function EngineHeading({
+  session: { state, actions },
+  engine: role,
+}: {
+  session: Session;
+  engine: Role;
+}) {
   const { letter, does } = doing(role, state.settings.value.mode);
   const engine = state.drawn[role].value;
   const stats = engine?.stats.value;
@@ -35,10 +41,51 @@ export function EngineHeading({ state, engine: role }: { state: SessionState; en
           : stats
             ? `${stats.usedBlocks} of ${plural(stats.usedBlocks + stats.freeBlocks, 'block')} in use`
             : 'starting'}
-        {stats && stats.heldRequests > 0 && !dead
-          ? `, holds for ${plural(stats.heldRequests, 'request')}`
-          : ''}
+        {stats && stats.heldRequests > 0 && !dead ? `, ${plural(stats.heldRequests, 'hold')}` : ''}
       </p>
+      {state.replay.value === null && <Breakage session={{ state, actions }} engine={role} />}
+    </div>
+  );
+}
+
+/** What can be done to an engine; the conversation survives each of these, and the next turn shows what it cost. */
+function Breakage({ session: { state, actions }, engine: role }: { session: Session; engine: Role }) {
+  const { phase } = state.status.value;
+  const engine = state.drawn[role].value;
+  const off = phase === 'starting' || phase === 'failed' || !engine?.alive.value;
+  const name = role === 'prefill' ? 'P' : 'D';
+  if (engine?.alive.value === false && phase === 'ready') {
+    return (
+      <div class="engine-buttons">
+        <button type="button" class="primary" onClick={() => void actions.revive()}>
+          Build {name} anew
+        </button>
+      </div>
+    );
+  }
+  return (
+    <div class="engine-buttons">
+      {role === 'prefill' ? (
+        <button type="button" disabled={off} onClick={() => void actions.evictPrefill()}>
+          Empty P's cache
+        </button>
+      ) : (
+        <button
+          type="button"
+          disabled={off || !engine?.stats.value?.heldRequests}
+          onClick={() => void actions.expireHold()}
+        >
+          Let D's hold run out
+        </button>
+      )}
+      <button
+        type="button"
+        disabled={off}
+        title="A clean stop without a word to the other engine, which finds out as it would from a crash"
+        onClick={() => void actions.kill(role)}
+      >
+        Kill {name}
+      </button>
     </div>
   );
 }

@@ -1,5 +1,6 @@
 /** The two engines: their blocks, the slab between, copies as they happen; pointing or arrow keys show a block's content. */
 import { useComputed, useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { BlockInspector } from './block-inspector.tsx';
@@ -12,7 +13,8 @@ import { StagePicture } from './stage-picture.ts';
 import { Surface } from './surface.tsx';
 import { TransferNews } from './transfer-news.tsx';
 
-export function EnginesView({ session: { state } }: { session: Session }) {
+export function EnginesView({ session, time }: { session: Session; time: ComponentChildren }) {
+  const { state } = session;
   const focus = useSignal<Focus | null>(null);
   const picture = useMemo(() => new StagePicture(state), [state]);
   const redraw = useRef(() => {});
@@ -44,8 +46,8 @@ export function EnginesView({ session: { state } }: { session: Session }) {
   return (
     <section class="panel engines" aria-label="The two engines">
       <div class="engines-heads">
-        <EngineHeading state={state} engine="prefill" />
-        <EngineHeading state={state} engine="decode" />
+        <EngineHeading session={session} engine="prefill" />
+        <EngineHeading session={session} engine="decode" />
       </div>
       {/* A grid of cells drawn on a canvas: the arrow keys walk through it, and the text below says what is under them. */}
       <div
@@ -83,10 +85,13 @@ export function EnginesView({ session: { state } }: { session: Session }) {
           }}
         />
       </div>
-      <BlockLegend />
+      {time}
       <BlockInspector focus={focus} block={block} state={state} />
       <TransferNews state={state} />
-      <BlockTable state={state} />
+      <div class="engines-more">
+        <BlockLegend />
+        <BlockTable state={state} />
+      </div>
     </section>
   );
 }

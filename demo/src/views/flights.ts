@@ -31,21 +31,43 @@ export class Flights {
   #flights = new Map<string, Flight>();
   /** Transfers that were shown, or were over before anybody looked. */
   #seen = new Set<string>();
+  #lastMs = 0;
 
   /**
    * Takes in the transfers as they are now, and moves the picture on. Returns true while something flies. `onDeparture`
-   * hears of each flight once.
+   * hears of each flight once. `endOf`: when a copy's end is known although it is shown as it runs, the picture keeps its time.
    */
   advance(
     transfers: readonly TransferView[],
     nowMs: number,
     elapsedMs: number,
     onDeparture: (flight: Flight) => void = () => {},
+    endOf: (transfer: TransferView) => number | null = () => null,
   ): boolean {
+    if (nowMs < this.#lastMs) {
+      // Shown again from before: what flies then has not landed.
+      this.#flights.clear();
+      this.#seen.clear();
+    }
+    this.#lastMs = nowMs;
     const keys = new Set(transfers.flatMap((transfer) => piecesOf(transfer).map(({ key }) => key)));
     for (const key of this.#seen) if (!keys.has(key)) this.#seen.delete(key);
     for (const transfer of transfers) this.#take(transfer, nowMs, onDeparture);
+    const slowly = new Map<string, number>();
+    for (const transfer of transfers) {
+      const endMs = transfer.chunks ? null : endOf(transfer);
+      if (endMs === null) continue;
+      const { startMs } = transfer;
+      const share = endMs > startMs ? clamp((nowMs - startMs) / (endMs - startMs), 0, 1) : 1;
+      for (const { key } of piecesOf(transfer)) slowly.set(key, share);
+    }
     for (const flight of [...this.#flights.values()]) {
+      const share = slowly.get(flight.key);
+      if (share !== undefined) {
+        flight.shown = share;
+        if (share >= 1) this.#flights.delete(flight.key);
+        continue;
+      }
       const pace = elapsedMs / shownMs(flight.pairs.length);
       flight.shown = Math.min(flight.shown + pace, flight.realMs === null ? 0.1 + 0.9 * flight.done : 1);
       if (flight.shown >= 1 || !keys.has(flight.key)) this.#flights.delete(flight.key);

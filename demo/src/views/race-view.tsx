@@ -14,7 +14,12 @@ export function RaceView({ session: { state, actions } }: { session: Session }) 
   return (
     <section class="panel race" aria-label="The race">
       <div class="panel-head">
-        <h2>The race: compute again, or pull back?</h2>
+        <h2>Compute again, or pull back?</h2>
+        {race && (
+          <p class="race-question">
+            <q>{race.question}</q> after {plural(race.historyTokens, 'token')} of history
+          </p>
+        )}
         <button
           type="button"
           class="primary"
@@ -48,13 +53,11 @@ function Course({ race, nowMs }: { race: Race; nowMs: number }) {
   const same = sameAnswer(race);
   return (
     <>
-      <p class="race-question">
-        <q>{race.question}</q> after {plural(race.historyTokens, 'token')} of history
-      </p>
       <div class="race-lanes">
         <Lane name="compute again" lane={race.recompute} timeMs={timeOf(race.recompute)} scaleMs={scaleMs} />
         <Lane name="pull back" lane={race.pull} timeMs={timeOf(race.pull)} scaleMs={scaleMs} />
       </div>
+      <StageKey stagesMs={{ ...race.recompute.stagesMs, ...race.pull.stagesMs }} />
       {race.error ? (
         <p class="problem">{race.error}</p>
       ) : (
@@ -94,14 +97,18 @@ function Lane({
       <p class="race-name">
         <strong>{name}</strong>
         <span class="race-tokens">
-          {lane.phase === 'done'
+          {lane.ttftMs !== null
             ? `${lane.computedTokens} computed, ${lane.pulledTokens} pulled${lane.bytesPulled > 0 ? ` (${bytes(lane.bytesPulled)})` : ''}`
             : PHASES[lane.phase]}
         </span>
+        {(lane.runsMs?.length ?? 0) > 1 && (
+          <span class="race-tokens">
+            {lane.runsMs!.length} runs, {ms(Math.min(...lane.runsMs!))} to {ms(Math.max(...lane.runsMs!))}
+          </span>
+        )}
         <span class="race-time number">{timeMs > 0 ? ms(timeMs) : '–'}</span>
       </p>
       <StageBar stagesMs={lane.stagesMs} scaleMs={scaleMs} elapsedMs={timeMs} />
-      <StageKey stagesMs={lane.stagesMs} />
     </div>
   );
 }

@@ -32,13 +32,13 @@ export function StageBar({ stagesMs, scaleMs, elapsedMs }: StageBarProps) {
   );
 }
 
-/** The stages' names beside their colours; with times where they are given. */
+/** The stages' names beside their colours. */
 export function StageKey({ stagesMs }: { stagesMs: Readonly<Record<string, number>> }) {
   return (
     <ul class="stage-key">
-      {shownStages(stagesMs).map(([name, took]) => (
+      {shownStages(stagesMs).map(([name]) => (
         <li key={name} data-tone={stageTone(name)}>
-          {stageInWords(name)} <span class="number">{ms(took)}</span>
+          {stageInWords(name)}
         </li>
       ))}
     </ul>

@@ -30,13 +30,14 @@ export class StagePicture {
   }
 
   watch(): void {
-    const { drawn, transfers, slabs } = this.#state;
+    const { drawn, transfers, slabs, time } = this.#state;
     for (const { value: engine } of [drawn.prefill, drawn.decode]) {
       engine?.blocks.value;
       engine?.alive.value;
     }
     transfers.value;
     slabs.value;
+    time.value;
   }
 
   layout(width: number): StageLayout {
@@ -58,14 +59,20 @@ export class StagePicture {
     const slabOf = (direction: Direction) => slabs.peek().get(ids[holderOf(direction)] ?? '') ?? null;
     const isAlive = (role: Role) => drawn[role].peek()?.alive.peek() ?? false;
     const clockMs = performance.now();
-    let more = this.#flights.advance(list, nowMs(), elapsedMs, ({ direction, pairs, failed }) => {
-      if (failed) return;
-      const from = blocks[holderOf(direction)];
-      for (const [source, to] of pairs) {
-        const block = from[source];
-        if (block?.conversation) this.#afterglow[readerOf(direction)].expect(to, block, clockMs);
-      }
-    });
+    let more = this.#flights.advance(
+      list,
+      nowMs(),
+      elapsedMs,
+      ({ direction, pairs, failed }) => {
+        if (failed) return;
+        const from = blocks[holderOf(direction)];
+        for (const [source, to] of pairs) {
+          const block = from[source];
+          if (block?.conversation) this.#afterglow[readerOf(direction)].expect(to, block, clockMs);
+        }
+      },
+      this.#state.endOf,
+    );
     if (reducedMotion.peek()) {
       this.#flights.land();
       more = false;

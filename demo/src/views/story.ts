@@ -211,7 +211,7 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
     return {
       tone: 'pull',
       headline: `Pulling back saved ${ms(verdict.marginMs)}`,
-      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}). Now you: ask about what it said.`,
+      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}).${runsOf(race)} Now you: ask about what it said.`,
     };
   }
   return {
@@ -220,6 +220,10 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
       verdict.winner === 'neither'
         ? 'No difference between pulling and computing'
         : `Pulling back cost ${ms(verdict.marginMs)} here`,
-    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again. On this machine, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
+    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again.${runsOf(race)} On this machine, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
   };
 }
+
+/** What the times are, where they are of more than one run. */
+const runsOf = ({ pull }: Race): string =>
+  (pull.runsMs?.length ?? 0) > 1 ? ` Medians of ${pull.runsMs!.length} runs each way.` : '';

@@ -42,6 +42,7 @@ export class TimelinePicture {
     this.#state.turns.value;
     this.#fit.value;
     this.#focus.value;
+    this.#state.time.value;
   }
 
   layout(width: number): TimelineLayout {
@@ -69,7 +70,13 @@ export class TimelinePicture {
     this.#width = width;
     const wanted = fit === null ? this.#chosen : fitTo(fit, turns.peek(), nowMs());
     this.#shown = wanted ?? wholeOf(spans.peek(), turns.peek());
-    const model = { lanes, turns: turns.peek(), domain: this.#shown, focus: this.#focus.peek() };
+    const model = {
+      lanes,
+      turns: turns.peek(),
+      domain: this.#shown,
+      focus: this.#focus.peek(),
+      nowMs: nowMs(),
+    };
     drawTimeline(context, width, this.layout(width), model, palette);
     // While a turn runs its end moves on with the clock.
     return fit !== null && turns.peek().at(-1)?.endMs === null;

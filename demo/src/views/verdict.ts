@@ -1,6 +1,6 @@
 /** What a race showed, as a plain sentence, whoever won. No DOM. */
-import { outcomeOf, SINGLE_NOISE, within } from '../../../src/measure/outcome.ts';
-import type { Race } from '../session/types.ts';
+import { type Compared, outcomeOf, SINGLE_NOISE, within } from '../../../src/measure/outcome.ts';
+import type { Race, RaceLane } from '../session/types.ts';
 import { ms, times } from './format.ts';
 
 export interface Verdict {
@@ -10,12 +10,21 @@ export interface Verdict {
   sentence: string;
 }
 
+/** The ratio, and how far the runs let it be from that. */
+function compared(pull: RaceLane, recompute: RaceLane): Compared {
+  const ratio = recompute.ttftMs! / pull.ttftMs!;
+  const [slow, fast] = [recompute.runsMs ?? [], pull.runsMs ?? []];
+  if (slow.length < 2 || fast.length < 2) return within(ratio, SINGLE_NOISE);
+  return { ratio, low: Math.min(...slow) / Math.max(...fast), high: Math.max(...slow) / Math.min(...fast) };
+}
+
 /** null until both have finished. */
 export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): Verdict | null {
+  if (pull.phase !== 'done' || recompute.phase !== 'done') return null;
   if (pull.ttftMs === null || recompute.ttftMs === null) return null;
   const slower = Math.max(pull.ttftMs, recompute.ttftMs);
   const marginMs = Math.abs(recompute.ttftMs - pull.ttftMs);
-  const outcome = outcomeOf(within(recompute.ttftMs / pull.ttftMs, SINGLE_NOISE));
+  const outcome = outcomeOf(compared(pull, recompute));
   if (outcome === 'tie') {
     return {
       winner: 'neither',

@@ -18,10 +18,13 @@ import {
   measureAttention,
   windowPairs,
 } from './kernels/attention.ts';
+import { DECODE_CONTEXTS, type DecodeStepFigure, measureDecodeSteps } from './kernels/decode-step.ts';
 import { type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
 import { type Workbench, workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
+/** Five layers in six have a window of 128 tokens. */
+const HYBRID = 'tiny-hybrid';
 const BUFFER_BYTES = 256 * 2 ** 20;
 /** Turns of a window and of full attention, each of all rounds. */
 const WINDOW_TURNS = 4;
@@ -71,6 +74,8 @@ await runBench(async () => {
       );
       windows.push(await measureInTurn(bench, form, windowed, full));
     }
+    say(`decode steps of ${HYBRID} at ${DECODE_CONTEXTS.short} and ${DECODE_CONTEXTS.long} tokens`);
+    const decode = await measureDecodeSteps(HYBRID, 3 * options.rounds);
     report(
       options,
       [
@@ -84,8 +89,10 @@ await runBench(async () => {
         ...attentionTable(attention, ceilings),
         '',
         ...windowTable(windows),
+        '',
+        decodeLine(decode),
       ],
-      { adapter: gpu.report, model: options.model, ceilings, matrices, attention, windows },
+      { adapter: gpu.report, model: options.model, ceilings, matrices, attention, windows, decode },
     );
   } finally {
     gpu.destroy();
@@ -165,6 +172,12 @@ function attentionTable(figures: readonly AttentionFigure[], ceilings: Ceilings)
     ...speed(f, f.kvGbps, ceilings),
   ]);
   return renderTable(columns, rows, plainStyle);
+}
+
+function decodeLine({ model, short, long }: DecodeStepFigure): string {
+  const [before, after] = [median(short), median(long)];
+  const { short: few, long: many } = DECODE_CONTEXTS;
+  return `a decode step of ${model}: ${formatMs(before)} ms at ${few} tokens, ${formatMs(after)} ms at ${many}: ${(after / before).toFixed(2)}x (medians)`;
 }
 
 /** What a window at the end of a long context costs, against full attention over a context of its length. */

@@ -1,129 +1,38 @@
 /**
  * `npm run bench:serve`: 200 requests a second at a server in a process of its own, one in ten good, for a round of one
  * second each. Fails when a good answer is wrong, a bad request is not refused as it should be, anything is a 500, a block
- * stays in use, or memory grows. Times are reported; they hold nothing up.
+ * stays in use, or memory grows. Times are reported; they hold nothing up. With `--duration` a mixed load under faults in
+ * its place: load/hour.ts.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { Agent, request } from 'node:http';
+import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { durationMs } from '../../config/bench-schema.ts';
+import { ConfigError } from '../../errors.ts';
+import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { bundled } from '../../platform/node/paths.ts';
-import { benchOptions, report, runBench } from './options.ts';
-import { growth, memoryLines, ServerMemory } from './server-memory.ts';
+import { left, plainStyle, renderTable, right } from '../table.ts';
+import { type HourFigures, runHour } from './load/hour.ts';
+import {
+  type Answer,
+  agent,
+  badRequests,
+  chatBody,
+  memoryOf,
+  QUESTIONS,
+  question,
+  send,
+  startServer,
+  stillUsed,
+  TTL_SECONDS,
+  textOf,
+} from './load/requests.ts';
+import { type BenchOptions, benchOptions, report, runBench } from './options.ts';
+import { growth, memoryLines } from './server-memory.ts';
 
 const RATE = 200;
 const GOOD_EVERY = 10;
-const MAX_TOKENS = 8;
-/** Held blocks are given back by then. */
-const TTL_SECONDS = 3;
-
-interface Answer {
-  status: number;
-  headers: Record<string, string | string[] | undefined>;
-  body: string;
-  ms: number;
-}
-
-const agent = new Agent({ keepAlive: true, maxSockets: 512 });
-
-function send(url: string, body: string, method = 'POST'): Promise<Answer> {
-  const begun = performance.now();
-  return new Promise((resolve, reject) => {
-    const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
-    const sent = request(url, { method, agent, headers }, (response) => {
-      let text = '';
-      response.setEncoding('utf8');
-      response.on('data', (part: string) => {
-        text += part;
-      });
-      response.on('error', reject);
-      response.on('end', () => {
-        const ms = performance.now() - begun;
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text, ms });
-      });
-    });
-    sent.on('error', reject);
-    sent.end(body);
-  });
-}
-
-interface Urls {
-  prefill: string;
-  decode: string;
-  router: string;
-}
-
-/** Each with the status that it deserves. */
-function badRequests(urls: Urls): { url: string; body: string; status: number }[] {
-  const chat = `${urls.router}/v1/chat/completions`;
-  const messages = [{ role: 'user', content: 'hello' }];
-  const json = (body: object): string => JSON.stringify(body);
-  const foreign = {
-    do_remote_prefill: true,
-    remote_engine_id: 'decode-0',
-    remote_request_id: 'nobody',
-    remote_host: 'localhost',
-    remote_port: 5601,
-    remote_block_ids: [[1, 2, 3]],
-  };
-  return [
-    { url: chat, body: '{"messages": [', status: 400 },
-    { url: chat, body: json({ messages: [] }), status: 400 },
-    { url: chat, body: json({ messages, max_tokens: -1 }), status: 400 },
-    { url: chat, body: json({ messages, n: 4 }), status: 400 },
-    { url: chat, body: json({ messages, model: 'other' }), status: 404 },
-    { url: `${urls.router}/v1/completions`, body: json({ prompt: 'x'.repeat(20_000) }), status: 400 },
-    { url: `${urls.router}/v1/completions`, body: json({ prompt: [1e6] }), status: 400 },
-    { url: `${urls.router}/v1/nothing`, body: '{}', status: 404 },
-    {
-      url: `${urls.prefill}/v1/completions`,
-      body: json({ prompt: 'a', kv_transfer_params: foreign }),
-      status: 400,
-    },
-  ];
-}
-
-const goodBody = (i: number): string =>
-  JSON.stringify({
-    messages: [{ role: 'user', content: `Question ${i % 16}: what comes after ${i % 16}?` }],
-    max_tokens: MAX_TOKENS,
-    ignore_eos: true,
-  });
-
-const textOf = (answer: Answer): string => JSON.parse(answer.body).choices[0].message.content;
-
-async function startServer(model: string, adapter: string): Promise<{ child: ChildProcess; urls: Urls }> {
-  const args = ['serve', '--json', '--model', model, '--adapter', adapter, '--no-access-log'];
-  for (const port of ['port', 'prefill-port', 'decode-port', 'admin-port']) args.push(`--${port}`, '0');
-  args.push('--ttl', String(TTL_SECONDS), '--threshold', '0', '--max-num-seqs', '16', '--max-queue', '16');
-  const child = spawn(process.execPath, [...ServerMemory.preload, bundled('kvferry'), ...args], {
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-  });
-  let errors = '';
-  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
-    errors = (errors + text).slice(-2000);
-  });
-  const urls = await new Promise<Urls>((resolve, reject) => {
-    let text = '';
-    child.stdout!.setEncoding('utf8').on('data', (part: string) => {
-      text += part;
-      try {
-        resolve(JSON.parse(text).urls);
-      } catch {
-        // Not whole yet.
-      }
-    });
-    child.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${errors}`)));
-  });
-  return { child, urls };
-}
-
-/** A metric of an engine's port, summed over what has these labels. */
-async function metric(url: string, name: string, labels = ''): Promise<number> {
-  const { body } = await send(`${url}/metrics`, '', 'GET');
-  const lines = body.split('\n').filter((line) => line.startsWith(name) && line.includes(labels));
-  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
-}
 
 class Tally {
   readonly goodMs: number[] = [];
@@ -154,21 +63,20 @@ class Tally {
 
 await runBench(async () => {
   const what = `${RATE} requests a second at a server, one in ${GOOD_EVERY} good; a round is a second`;
-  const options = benchOptions('bench:serve', what, { model: 'nano', rounds: 60 });
-  const { child, urls } = await startServer(options.model, options.adapter);
+  const own = {
+    'duration TIME': 'in place of that a mixed load under faults for so long: 60m, 90s',
+    'seed N': 'of that load (1)',
+  };
+  const options = benchOptions('bench:serve', what, { model: 'nano', rounds: 60 }, own);
+  if (options.own.duration !== undefined) return mixed(options);
+  const { child, urls } = await startServer(bundled('kvferry'), options);
   try {
     const chat = `${urls.router}/v1/chat/completions`;
     const expected: string[] = [];
-    for (let i = 0; i < 16; i++) expected.push(textOf(await send(chat, goodBody(i))));
+    for (let i = 0; i < QUESTIONS; i++) expected.push(textOf(await send(chat, chatBody([question(i)]))));
     const bad = badRequests(urls);
     const tally = new Tally();
-    const memory = new ServerMemory(child, async (kind) => {
-      const engines = [urls.prefill, urls.decode];
-      const bytes = await Promise.all(
-        engines.map((url) => metric(url, 'kvferry:memory_bytes', `kind="${kind}"`)),
-      );
-      return bytes.reduce((sum, each) => sum + each, 0);
-    });
+    const memory = memoryOf(child, urls);
     const before = await memory.mark(0);
     let half = before;
     const open = new Set<Promise<void>>();
@@ -187,7 +95,9 @@ await runBench(async () => {
       const wrong = bad[i % bad.length]!;
       const sent =
         i % GOOD_EVERY === 0
-          ? send(chat, goodBody(turn)).then((answer) => tally.good(answer, expected[turn % 16]!))
+          ? send(chat, chatBody([question(turn)])).then((answer) =>
+              tally.good(answer, expected[turn % QUESTIONS]!),
+            )
           : send(wrong.url, wrong.body).then((answer) => tally.bad(answer, wrong.status));
       const settled: Promise<void> = sent
         .catch((error: Error) => tally.fault(`no answer: ${error.message}`))
@@ -199,12 +109,7 @@ await runBench(async () => {
     const seconds = (performance.now() - begun) / 1000;
     await sleep(1000 * TTL_SECONDS + 1500);
     const marks = { before, half, after: await memory.mark(total) };
-    for (const fault of growth(marks)) tally.fault(fault);
-    for (const [name, url] of Object.entries(urls)) {
-      if (name === 'router') continue;
-      const used = await metric(url, 'vllm:kv_cache_usage_perc');
-      if (used !== 0) tally.fault(`${name} still uses ${(100 * used).toFixed(1)} % of its blocks`);
-    }
+    for (const fault of [...growth(marks), ...(await stillUsed(urls))]) tally.fault(fault);
     const figures = {
       model: options.model,
       seconds,
@@ -219,7 +124,6 @@ await runBench(async () => {
       bad: { answered: tally.badMs.length, p50_ms: at(tally.badMs, 0.5), p99_ms: at(tally.badMs, 0.99) },
       faults: Object.fromEntries(tally.faults),
     };
-    const shown = (ms: number | null) => (ms === null ? '-' : `${ms.toFixed(1)} ms`);
     const { good, bad: refused } = figures;
     const faults = [...tally.faults].map(([fault, count]) => `${count} times: ${fault}`);
     report(
@@ -238,12 +142,72 @@ await runBench(async () => {
     );
     if (faults.length > 0) process.exitCode = 1;
   } finally {
-    agent.destroy();
-    const ended = new Promise((resolve) => child.once('exit', resolve));
-    child.kill('SIGTERM');
-    await ended;
+    await stop(child);
   }
 });
+
+async function stop(child: ChildProcess): Promise<void> {
+  agent.destroy();
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  await ended;
+}
+
+async function mixed(options: BenchOptions): Promise<void> {
+  const { duration, seed: given = '1' } = options.own;
+  const ms = durationMs(duration!);
+  const seed = Number(given);
+  if (ms === null)
+    throw new ConfigError(`--duration is ${duration}: wanted a time above 0, such as 60m or 90s`);
+  if (!Number.isInteger(seed) || seed < 0)
+    throw new ConfigError(`--seed is ${given}: wanted a whole number from 0 on`);
+  const entry = fileURLToPath(new URL('./load/server.js', import.meta.url));
+  const { child, urls } = await startServer(entry, options);
+  try {
+    const figures = await runHour({
+      urls,
+      child,
+      seconds: ms / 1000,
+      seed,
+      onProgress: (seconds, requests, struck, faults) =>
+        process.stderr.write(
+          `\r${Math.floor(seconds)} of ${ms / 1000} s: ${requests} requests, ${struck} faults put in, ${faults} found `,
+        ),
+    });
+    report(options, hourLines(figures, options.model), { model: options.model, ...figures });
+    if (Object.keys(figures.faults).length > 0) process.exitCode = 1;
+  } finally {
+    await stop(child);
+  }
+}
+
+function hourLines(figures: HourFigures, model: string): string[] {
+  const { seconds, seed, requests, clients, struck, memory, faults } = figures;
+  const count = (n: number) => n.toLocaleString('en');
+  const rows = Object.entries(clients).map(([kind, { right, told, left, p50_ms, p99_ms }]) => {
+    return [kind, count(right), count(told), count(left), shown(p50_ms), shown(p99_ms)];
+  });
+  const found = Object.entries(faults).map(([fault, times]) => `${times} times: ${fault}`);
+  const happened = Object.entries(struck).map(([kind, times]) => `${times} ${FAULTS[kind as FaultKind]}`);
+  return [
+    '',
+    `${count(requests)} requests in ${seconds.toFixed(0)} s at ${model}, seed ${seed}`,
+    ...renderTable(
+      [left('a client that'), ...right('right', 'told to come back', 'left', 'half within', '99 %')],
+      rows,
+      plainStyle,
+    ),
+    `put in: ${happened.join(', ') || 'nothing'}`,
+    ...memoryLines(memory),
+    ...(found.length > 0
+      ? found
+      : ['no fault: no wrong answer, no 500, no block in use at the end, no growth of memory']),
+  ];
+}
+
+function shown(ms: number | null): string {
+  return ms === null ? '-' : `${ms.toFixed(1)} ms`;
+}
 
 function at(samples: readonly number[], q: number): number | null {
   return samples.length === 0 ? null : quantile(samples, q);

@@ -15,7 +15,7 @@ export interface BenchOptions {
   own: Readonly<Record<string, string | undefined>>;
 }
 
-/** `own`: further options that take a value, with what help says of each. Prints help and ends when asked to. Throws ConfigError. */
+/** `own`: further options with what their value is called (`trace FILE`), and what help says of each. Prints help and ends when asked to. Throws ConfigError. */
 export function benchOptions(
   name: string,
   what: string,
@@ -23,6 +23,7 @@ export function benchOptions(
   own: Readonly<Record<string, string>> = {},
 ): BenchOptions {
   const args = process.argv.slice(2);
+  const names = Object.keys(own).map((option) => option.split(' ')[0]!);
   // --json may stand without a file: parseArgs wants a value.
   const bare = args.flatMap((arg, i) =>
     arg === '--json' && (args[i + 1] ?? '--').startsWith('--') ? ['--json='] : [arg],
@@ -36,7 +37,7 @@ export function benchOptions(
         model: { type: 'string', default: defaults.model },
         rounds: { type: 'string', default: String(defaults.rounds) },
         json: { type: 'string' },
-        ...Object.fromEntries(Object.keys(own).map((option) => [option, { type: 'string' as const }])),
+        ...Object.fromEntries(names.map((option) => [option, { type: 'string' as const }])),
         help: { type: 'boolean', default: false },
       },
     }));
@@ -45,12 +46,12 @@ export function benchOptions(
   }
   if (values.help) {
     process.stdout.write(
-      `${name}: ${what}\n\n  --adapter NAME  auto, gpu, lavapipe, swiftshader or part of a name (auto)\n` +
-        `  --model NAME    a preset or a directory (${defaults.model})\n` +
-        `  --rounds N      rounds to measure (${defaults.rounds})\n` +
-        '  --json [FILE]   the figures as JSON, to FILE or stdout\n' +
+      `${name}: ${what}\n\n  --adapter NAME   auto, gpu, lavapipe, swiftshader or part of a name (auto)\n` +
+        `  --model NAME     a preset or a directory (${defaults.model})\n` +
+        `  --rounds N       rounds to measure (${defaults.rounds})\n` +
+        '  --json [FILE]    the figures as JSON, to FILE or stdout\n' +
         Object.entries(own)
-          .map(([option, says]) => `  --${`${option} FILE`.padEnd(12)}  ${says}\n`)
+          .map(([option, says]) => `  --${option.padEnd(13)}  ${says}\n`)
           .join('') +
         '\n' +
         `example: npm run ${name} -- --adapter lavapipe --json figures.json\n`,
@@ -66,7 +67,7 @@ export function benchOptions(
     model: String(values.model),
     rounds,
     json: values.json === undefined ? false : values.json === '' ? true : String(values.json),
-    own: Object.fromEntries(Object.keys(own).map((option) => [option, values[option] as string | undefined])),
+    own: Object.fromEntries(names.map((option) => [option, values[option] as string | undefined])),
   };
 }
 

@@ -27,7 +27,7 @@ await runBench(async () => {
     'bench:store',
     "a store's eviction policies: speed, and hits on a trace",
     { model: 'none', rounds: 7 },
-    { trace: "a trace to find hits on: JSON lines with hash_ids, as Mooncake's" },
+    { 'trace FILE': "a trace to find hits on: JSON lines with hash_ids, as Mooncake's" },
   );
   const stream = skewed();
   const speeds = EVICTIONS.map((name) => ({ name, ...speedOf(name, stream, options.rounds) }));

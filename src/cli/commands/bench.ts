@@ -17,6 +17,7 @@ export const benchSpec: CommandSpec = {
     "Run vLLM's multi-turn benchmark in each mode, in alternating rounds, and compare request by request: what pulling D's KV back gains, and what it costs.",
   groups: [
     'bench',
+    'slo',
     'measuring',
     'modes',
     'machine',

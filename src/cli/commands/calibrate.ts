@@ -1,11 +1,17 @@
 /** `kvferry calibrate`: what pulling and prefilling cost here, the threshold that follows, and a profile for the cost-aware policy. */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
+import { countEngines } from '../../fleet/options.ts';
+import { fleetOf } from '../../fleet/seats.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
 import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
+import { parseReport } from '../../measure/report-kinds.ts';
+import { fitReport } from '../../simulate/costs/fit-report.ts';
+import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
@@ -14,6 +20,8 @@ import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress, type Progress } from '../progress.ts';
+import { printFitted } from '../simulate/fitted.ts';
+import { printMeasured } from '../simulate/validate.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
 
@@ -22,12 +30,14 @@ export const calibrateSpec: CommandSpec = {
   run: calibrateCommand,
   description:
     'Measure what a pull and what a prefill cost on this machine, model and link; recommend a kv_recompute_threshold; write the profile that --pull-policy cost-aware reads.',
-  groups: ['calibration', 'measuring', 'machine', 'cluster', 'pages', 'general'],
+  groups: ['calibration', 'measuring', 'machine', 'fleet', 'cluster', 'pages', 'general'],
   // Not what the shipped conversation is run with.
   defaults: () => ({ threshold: 64 }),
   examples: [
     'kvferry calibrate costs.json --link 10e6,40ms',
     'kvferry calibrate --link 10e6,40ms --check --html costs.html',
+    'kvferry calibrate --costs-out ./here.json --prefill 2 --decode 2',
+    'kvferry calibrate --from-report vllm.json --costs-out vllm-costs.json',
     'kvferry run --link 10e6,40ms --pull-policy cost-aware --cost-profile costs.json',
   ],
 };
@@ -48,8 +58,9 @@ async function calibrateCommand(
   { args }: Asked,
 ): Promise<ExitCode> {
   const [file] = args;
-  if (file !== undefined) await deps.checkWritable(file);
+  for (const each of [file, config.costsOut]) if (each != null) await deps.checkWritable(each);
   await checkFiles(config, deps);
+  if (config.fromReport !== null) return fromReport(config.fromReport, file, config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const options = {
@@ -57,7 +68,7 @@ async function calibrateCommand(
     mode: 'bidirectional' as const,
   };
   const progress = createProgress(deps);
-  progress.line(`starting P and D with ${config.model} on ${adapter.name}`);
+  progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);
   const cluster = await deps.backend.startCluster(options);
   try {
     const profile = await timed(
@@ -85,6 +96,8 @@ async function calibrateCommand(
       await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
       tables.write(`\nwrote ${file}: kvferry run --pull-policy cost-aware --cost-profile ${file}\n`);
     }
+    if (config.costsOut !== null)
+      await simulationCosts(cluster, config.costsOut, config, progress, { deps, signal });
     const report: CalibrationReport = { profile, expected_regret: regret.map(snake), check };
     await writeJson(report, config, deps);
     await writePages(calibrationDocument(profile, regret, check), config, deps);
@@ -93,6 +106,54 @@ async function calibrateCommand(
     progress.end();
     await cluster.close();
   }
+}
+
+/** No engine is started: what is known is in the report. */
+async function fromReport(
+  report: string,
+  profile: string | undefined,
+  config: RunConfig,
+  deps: CommandContext['deps'],
+): Promise<ExitCode> {
+  if (profile !== undefined)
+    throw new ConfigError(
+      `--from-report fits what simulate reads, and ${profile} would be a profile of pulls, which it does not tell: leave it out, and give --costs-out`,
+    );
+  const read = parseReport(await deps.readTextFile(report), report);
+  if (read.kind !== 'bench')
+    throw new ConfigError(`${report} is a report of ${read.kind}: wanted one of kvferry bench or replay`);
+  const decodeEngines = Math.max(1, fleetOf(config).seats.filter(({ role }) => role === 'decode').length);
+  const fit = fitReport(read, report, decodeEngines);
+  printFitted(fit, textOutput(config, deps), deps.color);
+  if (config.costsOut !== null) {
+    await deps.writeTextFile(config.costsOut, `${JSON.stringify(fit.file, null, 2)}\n`);
+    textOutput(config, deps).write(`wrote ${config.costsOut}: kvferry simulate --costs ${config.costsOut}\n`);
+  }
+  await writeJson(fit, config, deps);
+  return EXIT.good;
+}
+
+async function simulationCosts(
+  cluster: Cluster,
+  file: string,
+  config: RunConfig,
+  progress: Progress,
+  { deps, signal }: CommandContext,
+): Promise<void> {
+  const rounds = config.rounds ?? MEASURED_ROUNDS;
+  progress.begin('steps', rounds + 1);
+  const meter = new CostMeter(cluster, { seed: config.seed, signal });
+  for (let round = 0; round <= rounds; round++) {
+    progress.update(round, round === 0 ? 'warming up' : `round ${round}`);
+    await meter.round();
+  }
+  const measured = meter.costs();
+  progress.end();
+  await deps.writeTextFile(file, `${JSON.stringify(measured.file, null, 2)}\n`);
+  const out = textOutput(config, deps);
+  out.write('\n');
+  printMeasured(measured, out, deps.color);
+  out.write(`wrote ${file}: kvferry simulate --costs ${file}\n`);
 }
 
 const given = ({ rounds, seed }: RunConfig) => ({ seed, ...(rounds === null ? {} : { rounds }) });

@@ -1,24 +1,47 @@
 /**
- * `kvferry export`: the tokenizer of a model as files that others load, the effective configuration as JSON, or the same
- * experiment as commands for vLLM.
+ * `kvferry export`: the tokenizer of a model as files that others load, the effective configuration as JSON, the same
+ * experiment as commands for vLLM, or the same fleet as manifests for a cluster.
  */
+
+import { didYouMean } from '../../config/fields.ts';
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { aibrixFiles } from '../export/aibrix.ts';
+import { dynamoFiles } from '../export/dynamo.ts';
+import { allText, fileText } from '../export/files.ts';
+import { llmDFiles } from '../export/llm-d.ts';
+import { clusterPlan } from '../export/plan.ts';
+import { sglangFiles } from '../export/sglang.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
 export const exportSpec: CommandSpec = {
   usage: 'export <what> [dir]',
   run: exportCommand,
   description:
-    "Write a model's tokenizer to a directory (tokenizer DIR), print every setting as JSON (config), or print the same experiment as commands for vLLM (vllm).",
-  groups: ['modes', 'workload', 'bench', 'serving', 'sampling', 'machine', 'cluster', 'general'],
+    "Write a model's tokenizer to a directory (tokenizer DIR), print every setting as JSON (config), the same experiment as commands for vLLM (vllm), or the same fleet for a cluster (aibrix, llm-d, dynamo, sglang; with DIR as files).",
+  groups: [
+    'fleet',
+    'routing',
+    'scaling',
+    'modes',
+    'workload',
+    'bench',
+    'slo',
+    'serving',
+    'sampling',
+    'machine',
+    'cluster',
+    'general',
+  ],
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',
     'kvferry export vllm --model qwen2.5-0.5b --mode bidirectional --preset pr32553',
+    'kvferry export aibrix --model qwen2.5-0.5b --fleet fleet.json > fleet.yaml',
+    'kvferry export llm-d ./llm-d --model qwen2.5-0.5b --decode 4 --routing llm-d',
   ],
 };
 
@@ -39,9 +62,13 @@ async function exportCommand(
       throw new ConfigError(`export vllm prints to stdout: leave '${dir}' out, and use > FILE`);
     return exportVllm(config, deps);
   }
+  if (what !== undefined && what in TARGETS) return exportCluster(what as Target, dir, config, deps);
   if (what !== 'tokenizer') {
     const found = what === undefined ? 'nothing to export is named' : `there is no '${what}' to export`;
-    throw new ConfigError(`${found}: wanted tokenizer DIR, config or vllm`);
+    const known = ['tokenizer', 'config', 'vllm', ...Object.keys(TARGETS)];
+    throw new ConfigError(
+      `${found}: wanted tokenizer DIR, config, vllm, or one of ${Object.keys(TARGETS).join(', ')}${didYouMean(what, known)}`,
+    );
   }
   if (dir === undefined)
     throw new ConfigError('export tokenizer has no directory: wanted export tokenizer DIR');
@@ -58,5 +85,36 @@ async function exportVllm(config: RunConfig, deps: CommandContext['deps']): Prom
   const json = `${JSON.stringify(plan, null, 2)}\n`;
   if (typeof config.json === 'string') await deps.writeTextFile(config.json, json);
   deps.stdout.write(config.json === true ? json : vllmText(plan));
+  return EXIT.good;
+}
+
+/** Each from one plan to its own files. */
+const TARGETS = {
+  aibrix: aibrixFiles,
+  'llm-d': llmDFiles,
+  dynamo: dynamoFiles,
+  sglang: sglangFiles,
+} as const;
+type Target = keyof typeof TARGETS;
+
+async function exportCluster(
+  target: Target,
+  dir: string | undefined,
+  config: RunConfig,
+  deps: CommandContext['deps'],
+): Promise<ExitCode> {
+  const architecture = await deps.backend.architecture(config.model);
+  const files = TARGETS[target](clusterPlan(config, clusterOptions(config, architecture, false)));
+  const json = `${JSON.stringify(files, null, 2)}\n`;
+  if (typeof config.json === 'string') await deps.writeTextFile(config.json, json);
+  if (dir === undefined) {
+    deps.stdout.write(config.json === true ? json : allText(files));
+    return EXIT.good;
+  }
+  await deps.makeDirectory(dir);
+  for (const file of files) await deps.writeTextFile(`${dir}/${file.name}`, fileText(file));
+  const names = files.map(({ name }) => name).join(', ');
+  (config.json === true ? deps.stderr : deps.stdout).write(`wrote ${names} to ${dir}\n`);
+  if (config.json === true) deps.stdout.write(json);
   return EXIT.good;
 }

@@ -7,7 +7,15 @@ import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdi
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural } from '../format.ts';
 import { type Printer, printer } from '../table.ts';
-import { routedModes, routingVerdicts, speedTable, WORK_LEGEND, workTable } from './routing-tables.ts';
+import {
+  edgeTable,
+  movingLines,
+  routedModes,
+  routingVerdicts,
+  speedTable,
+  WORK_LEGEND,
+  workTable,
+} from './routing-tables.ts';
 import { costTable, notPulled, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
@@ -48,9 +56,13 @@ const WHAT_DIFFERS =
 
 function workloadLine({ workload, plan }: BenchReport): string {
   const { source, scale, num_clients, conversations, requests, max_active_conversations } = workload;
+  const how =
+    num_clients === 0
+      ? 'sent when the trace says'
+      : `${plural(num_clients, 'client')}, ${max_active_conversations} active`;
   return (
     `Workload: ${source}${scale === '1' ? '' : ` at scale ${scale}`}, ${plural(conversations, 'conversation')}, ` +
-    `${plural(requests, 'request')} a round, ${plural(num_clients, 'client')}, ${max_active_conversations} active; ` +
+    `${plural(requests, 'request')} a round, ${how}; ` +
     `${plural(plan.rounds, 'round')} in ${formatSeconds(plan.spent_ms)}${plan.budget_ms === null ? '' : ` of ${formatSeconds(plan.budget_ms)}`}.`
   );
 }
@@ -82,6 +94,8 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(speedTable(routed, style));
     print(['', ...workTable(routed, style)]);
     say(WORK_LEGEND, c.dim);
+    if (routed.some(({ routing }) => routing.edges.length > 0)) print(['', ...edgeTable(routed, style)]);
+    for (const line of movingLines(experiment)) say(line);
   }
   if (Object.keys(comparisons).length > 0) {
     print(['', c.bold(`against ${comparison!.reference}`)]);
@@ -150,7 +164,10 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     const text = `THE MODES DISAGREE: ${mode}, round ${round}, conversation ${conversation_id}, turn ${turn}, output token ${token_index + 1} differs.`;
     lines.push({ text, tone: 'bad' });
   } else if (compared.length > 0) {
-    lines.push({ text: 'All modes and rounds gave the same tokens to every request.', tone: 'good' });
+    // Of a trace tokens are given: what is compared is digests of logits.
+    const what =
+      report.workload.num_clients === 0 ? 'computed the same logits for' : 'gave the same tokens to';
+    lines.push({ text: `All modes and rounds ${what} every request.`, tone: 'good' });
   }
   if (report.integrity && !report.integrity.ok) {
     const { leftover_blocks, problem } = report.integrity;

@@ -68,6 +68,66 @@ export function workTable(modes: readonly Routed[], style: TableStyle): string[]
 export const WORK_LEGEND =
   "peak: the busiest engine's over the mean (1: all the same), by those computed on P and generated on D. Jain: 1 all the same, 1/n all on one. moved: turns whose conversation was decoded elsewhere before.";
 
+/** Of more edges the ones that most was moved over are shown. */
+const MOST_EDGES = 8;
+
+/** 'prefill-0' as 'P0', 'both-1.2' as 'B1.2'. */
+const shortId = (engineId: string): string => {
+  const [, kind, rest] = /^(prefill|decode|both)-(.+)$/.exec(engineId) ?? [];
+  return kind === undefined ? engineId : `${kind[0]!.toUpperCase()}${rest}`;
+};
+
+/** MB that each policy moved, by who gave and who got. */
+export function edgeTable(modes: readonly Routed[], style: TableStyle): string[] {
+  const sums = new Map<string, { from: string; to: string; bytes: number }>();
+  for (const { routing } of modes)
+    for (const { from, to, bytes } of routing.edges) {
+      const key = `${shortId(from)}→${shortId(to)}`;
+      sums.set(key, { from, to, bytes: (sums.get(key)?.bytes ?? 0) + bytes });
+    }
+  const most = [...sums].toSorted(([, a], [, b]) => b.bytes - a.bytes).slice(0, MOST_EDGES);
+  // P's to D's before D's to P's, each in the engines' order.
+  const shown = most
+    .map(([key]) => key)
+    .toSorted((a, b) => Number(b[0] === 'P') - Number(a[0] === 'P') || (a < b ? -1 : 1));
+  const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
+  const rows = modes.map((mode) => {
+    const { edges } = mode.routing;
+    const over = shown.map((key) =>
+      edges
+        .filter(({ from, to }) => `${shortId(from)}→${shortId(to)}` === key)
+        .reduce((sum, { bytes }) => sum + bytes, 0),
+    );
+    const all = edges.reduce((sum, { bytes }) => sum + bytes, 0);
+    const others = all - over.reduce((sum, bytes) => sum + bytes, 0);
+    return [nameOf(mode), ...over.map(mb), ...(sums.size > MOST_EDGES ? [mb(others)] : [])];
+  });
+  const heads = sums.size > MOST_EDGES ? [...shown, 'others'] : shown;
+  return renderTable([left('MB'), ...packedHeads(heads)], rows, style);
+}
+
+const packedHeads = (heads: readonly string[]) =>
+  right(...heads).map((column) => ({ ...column, before: ' ' }));
+
+/** What it cost a conversation to move; empty where nothing tells. */
+export function movingLines({ moving }: Pick<Experiment, 'moving'>): string[] {
+  if (!moving) return [];
+  const { requests, stayed, moved, ttft_ratio: range } = moving;
+  const mb = (bytes: number): string => `${(bytes / 1e6).toFixed(2)} MB`;
+  const took = `TTFT ${formatMs(moved.ttft_ms)} ms against ${formatMs(stayed.ttft_ms)} ms`;
+  const outcome = range && outcomeOf({ ratio: range.ratio, low: range.low, high: range.high });
+  const sure = !range
+    ? ''
+    : outcome === 'tie'
+      ? `: ${TIE} (${ratio(range.ratio)}, between ${range.low.toFixed(2)} and ${range.high.toFixed(2)})`
+      : `: ${ratio(range.ratio)}, between ${range.low.toFixed(2)} and ${range.high.toFixed(2)}`;
+  return [
+    `What moving costs: ${requests} later turns went to another D under one policy and stayed under another. ` +
+      `Moved: ${took}${sure}; ${mb(moved.bytes_p_to_d)} against ${mb(stayed.bytes_p_to_d)} from P to D a turn, ` +
+      `${mb(moved.bytes_d_to_p)} against ${mb(stayed.bytes_d_to_p)} back to P.`,
+  ];
+}
+
 /** A sentence for each policy against the first, as sure as the interval is. */
 export function routingVerdicts({
   comparisons,

@@ -67,7 +67,7 @@ const interval = ({ ratio: value, low, high }: Ratio): string =>
 export function costTable(modes: Experiment['modes'], style: TableStyle): string[] {
   const columns: Column[] = [
     left(''),
-    ...packed('prompt tokens', 'pulled', 'computed'),
+    ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
     { head: 'tok/s', group: 'D' },
     ...packed('ms between tokens', 'p50', 'p99', 'max'),
     ...packed('blocks held', 'mean', 'peak'),
@@ -75,6 +75,7 @@ export function costTable(modes: Experiment['modes'], style: TableStyle): string
   ];
   const rows = Object.values(modes).map((mode) => [
     shortLabel(mode.label),
+    count(mode.local_hit_tokens),
     count(mode.pulled_tokens),
     count(mode.computed_tokens),
     mode.output_tokens_per_second.toFixed(1),

@@ -74,7 +74,9 @@ async function generated(
     tokens = { kind: 'text', tokenIds, name: files.join(' and ') };
   }
   const scale = scaleDivisor(config.scale)!;
-  const conversations = generateConversations(spec, { scale, seed: config.seed, tokens });
+  // Further ones are drawn too: the same over again would be found in caches.
+  const drawn = { ...spec, num_conversations: config.arrivals ?? spec.num_conversations };
+  const conversations = generateConversations(drawn, { scale, seed: config.seed, tokens });
   const spelled = asText ? conversations.map((each) => asMessages(each, vocabulary)) : conversations;
   return { source, scale: config.scale, conversations: spelled, generation: describeGenerator(spec) };
 }

@@ -3,6 +3,7 @@ import { kvTransferConfigSchema } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset, presetNames } from '../../model/presets.ts';
 
@@ -29,14 +30,16 @@ export function portsOf(config: RunConfig): Record<keyof typeof DEFAULT_PORTS, n
 export const servedNames = (config: RunConfig): string[] =>
   config.servedModelName?.split(',').map((name) => name.trim()) ?? [];
 
-/** vLLM's default for the first, and the next one: P and D may share a host. */
-const SIDE_CHANNEL_PORTS = { prefill: 5600, decode: 5601 } as const;
+/** vLLM's default for the first, and the next ones: engines may share a host. */
+const SIDE_CHANNEL_PORT = 5600;
 
 /** Trained for conversation, of the presets' shapes: vLLM's chat endpoint wants a chat template. */
 const HUGGING_FACE: Readonly<Record<string, string>> = {
   'smollm2-135m': 'HuggingFaceTB/SmolLM2-135M-Instruct',
   'qwen2.5-0.5b': 'Qwen/Qwen2.5-0.5B-Instruct',
   'llama-3.2-1b': 'meta-llama/Llama-3.2-1B-Instruct',
+  'gemma-3-270m': 'google/gemma-3-270m-it',
+  'gemma-3-1b': 'google/gemma-3-1b-it',
 };
 
 /** What vLLM calls the model. Throws ConfigError for a preset that exists here only. */
@@ -53,49 +56,75 @@ export function vllmModel(model: string): string {
 
 export function engineCommands(config: RunConfig, options: ClusterOptions, mode: Mode): VllmCommand[] {
   const model = vllmModel(config.model);
-  const ports = portsOf(config);
   const names = servedNames(config);
-  const serve = (role: 'prefill' | 'decode', port: number, more: readonly string[]) => [
+  const serve = (role: 'prefill' | 'decode', port: number, own: Seat['own'], more: readonly string[]) => [
     ...['vllm', 'serve', model, '--port', String(port)],
     ...(names.length > 0 ? ['--served-model-name', ...names] : []),
     ...sharedOptions(config, options),
-    ...poolOptions(config, options, role),
+    ...poolOptions(config, options, role, own),
     ...more,
   ];
   if (mode === 'monolithic') {
-    const argv = serve('decode', ports.router, []);
+    const argv = serve('decode', portsOf(config).router, {}, []);
     return [{ what: 'the only engine, in the place of the proxy', env: {}, argv }];
   }
-  const disaggregated = (role: 'prefill' | 'decode', gpu: string): VllmCommand => ({
-    what: role === 'prefill' ? 'P, the prefill engine' : 'D, the decode engine',
-    env: {
-      CUDA_VISIBLE_DEVICES: gpu,
-      VLLM_NIXL_SIDE_CHANNEL_HOST: HOST,
-      VLLM_NIXL_SIDE_CHANNEL_PORT: String(SIDE_CHANNEL_PORTS[role]),
-    },
-    argv: serve(role, ports[role], ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))]),
+  const transfer = ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))];
+  const placed = placesOf(config);
+  return placed.map(({ role, own, port }, gpu): VllmCommand => {
+    const alone = placed.filter((other) => other.role === role).length === 1;
+    const number = alone ? '' : ` ${placed.slice(0, gpu).filter((other) => other.role === role).length}`;
+    return {
+      what: role === 'prefill' ? `P${number}, the prefill engine` : `D${number}, the decode engine`,
+      env: {
+        CUDA_VISIBLE_DEVICES: String(gpu),
+        VLLM_NIXL_SIDE_CHANNEL_HOST: HOST,
+        VLLM_NIXL_SIDE_CHANNEL_PORT: String(SIDE_CHANNEL_PORT + gpu),
+      },
+      argv: serve(role, port, own, transfer),
+    };
   });
-  return [disaggregated('prefill', '0'), disaggregated('decode', '1')];
+}
+
+/** Those that prefill or decode, P first, each with its port: the given one, or the next after the role's first. */
+function placesOf(config: RunConfig): { role: 'prefill' | 'decode'; own: Seat['own']; port: number }[] {
+  const first = portsOf(config);
+  const given = { prefill: config.prefillPort, decode: config.decodePort };
+  const count = { prefill: 0, decode: 0 };
+  return fleetOf(config)
+    .seats.filter(({ combined }) => !combined)
+    .map(({ role, own }) => {
+      const i = count[role]++;
+      return { role, own, port: given[role][i] || first[role] + i };
+    });
 }
 
 export function proxyCommand(config: RunConfig): VllmCommand {
-  const ports = portsOf(config);
-  const pair = (role: 'prefiller' | 'decoder', port: number) => [
-    ...[`--${role}-host`, HOST],
-    ...[`--${role}-port`, String(port)],
-  ];
+  const places = placesOf(config);
+  const pairs = (role: 'prefill' | 'decode', option: string) => {
+    const ports = places.filter((place) => place.role === role).map(({ port }) => String(port));
+    const s = ports.length > 1 ? 's' : '';
+    return [`--${option}-host${s}`, ...ports.map(() => HOST), `--${option}-port${s}`, ...ports];
+  };
   return {
     what: "the proxy (vLLM's examples/disaggregated/disaggregated_serving)",
     env: {},
     argv: [
-      ...['python', 'disagg_proxy_multiturn.py', '--host', '0.0.0.0', '--port', String(ports.router)],
-      ...pair('prefiller', ports.prefill),
-      ...pair('decoder', ports.decode),
+      ...[
+        'python',
+        'disagg_proxy_multiturn.py',
+        '--host',
+        '0.0.0.0',
+        '--port',
+        String(portsOf(config).router),
+      ],
+      ...pairs('prefill', 'prefiller'),
+      ...pairs('decode', 'decoder'),
     ],
   };
 }
 
-function sharedOptions(config: RunConfig, options: ClusterOptions): string[] {
+/** Of both roles. */
+export function sharedOptions(config: RunConfig, options: ClusterOptions): string[] {
   const sampling = { temperature: config.temperature, top_p: config.topP, top_k: config.topK };
   const budget = config.maxNumBatchedTokens;
   return [
@@ -110,16 +139,24 @@ function sharedOptions(config: RunConfig, options: ClusterOptions): string[] {
   ];
 }
 
-function poolOptions(config: RunConfig, options: ClusterOptions, role: 'prefill' | 'decode'): string[] {
-  const blocks = role === 'prefill' ? config.pBlocks : config.dBlocks;
+function poolOptions(
+  config: RunConfig,
+  options: ClusterOptions,
+  role: 'prefill' | 'decode',
+  own: Seat['own'],
+): string[] {
+  const blocks = own.numBlocks ?? (role === 'prefill' ? config.pBlocks : config.dBlocks);
   return [
-    options[role].enablePrefixCaching ? '--enable-prefix-caching' : '--no-enable-prefix-caching',
+    (own.enablePrefixCaching ?? options[role].enablePrefixCaching)
+      ? '--enable-prefix-caching'
+      : '--no-enable-prefix-caching',
     ...(blocks === null ? [] : ['--num-gpu-blocks-override', String(blocks)]),
+    ...(config.allFullKv ? ['--disable-hybrid-kv-cache-manager'] : []),
   ];
 }
 
 /** What the user gave as --kv-transfer-config, with the settings in force put in. */
-function transferConfig(config: RunConfig, mode: Mode): Record<string, unknown> {
+export function transferConfig(config: RunConfig, mode: Mode): Record<string, unknown> {
   const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
   const { engine_id: _, kv_connector_extra_config: extra, ...rest } = given;
   return {

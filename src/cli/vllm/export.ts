@@ -33,6 +33,10 @@ const REASONS: Partial<Record<RunKey, string>> = {
   kvDtype: "vLLM keeps KV in the model's dtype, or in fp8",
   layout: "vLLM's attention backend decides it",
   maxQueue: 'vLLM lets any number wait',
+  routing: "vLLM's proxy goes round robin",
+  routingConfig: "vLLM's proxy goes round robin",
+  signalAge: "vLLM's proxy looks at no signals",
+  modeOfFleet: "vLLM's proxy pairs any P with any D",
   adminPort: "vLLM has its metrics and controls on the engines' ports",
   adminHost: "vLLM has its metrics and controls on the engines' ports",
   adminOnClientPorts: 'vLLM has nothing else',
@@ -51,9 +55,18 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'warmupPercentages', 'limitMinTokens', 'limitMaxTokens', 'earlyStop',
   'port', 'prefillPort', 'decodePort', 'host', 'servedModelName', 'apiKey', 'adminKey', 'streamingKvParams',
   'logFormat',
-  'accessLog', 'grace',
+  'accessLog', 'grace', 'prefill', 'decode', 'fleet',
 ]);
-const CARRIED_GROUPS = new Set(['machine', 'cluster', 'sampling', 'modes', 'workload', 'bench', 'serving']);
+const CARRIED_GROUPS = new Set([
+  'machine',
+  'cluster',
+  'sampling',
+  'modes',
+  'workload',
+  'bench',
+  'slo',
+  'serving',
+]);
 
 /** Throws ConfigError. */
 export async function vllmExport(

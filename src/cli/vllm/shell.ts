@@ -8,7 +8,7 @@ export function quote(word: string): string {
 /** A command over several lines, an option with its value on each. */
 export function commandText(env: Readonly<Record<string, string>>, argv: readonly string[]): string {
   const assignments = Object.entries(env).map(([name, value]) => `${name}=${quote(value)}`);
-  const isOption = (word: string): boolean => /^--?[a-z]/i.test(word);
+  const isOption = (word: string): boolean => /^--[a-z]/i.test(word);
   const options = argv.findIndex(isOption);
   const [head, rest] = options < 0 ? [argv, []] : [argv.slice(0, options), argv.slice(options)];
   const lines: string[][] = [[...head.map(quote)]];

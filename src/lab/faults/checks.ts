@@ -2,13 +2,19 @@
 import type { Clock } from '../../engine/types.ts';
 import { messageOf } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
+import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { EngineStats } from '../../host/engine-api.ts';
 import type { ViolationKind } from './types.ts';
 
 export type Found = { kind: ViolationKind; detail: string };
 
+/** What is looked into: a cluster, as far as that takes one. */
+export interface CheckedCluster extends Pick<EngineCluster, 'stats' | 'checkIntegrity'> {
+  engines: readonly Pick<ThreadEngine, 'engineId' | 'started'>[];
+}
+
 /** Waits, at most `limitMs`, until nothing is under way or held; then looks into everything. */
-export async function checkCalm(cluster: EngineCluster, clock: Clock, limitMs: number): Promise<Found[]> {
+export async function checkCalm(cluster: CheckedCluster, clock: Clock, limitMs: number): Promise<Found[]> {
   const until = clock.now() + limitMs;
   let stats = await cluster.stats();
   while (stats.some(isBusy) && clock.now() < until) {
@@ -42,7 +48,7 @@ function leftovers(engine: EngineStats): Found[] {
 }
 
 /** What an engine takes of its device is made at its start; what fills new blocks with NaN is one block, made when first used. */
-function grown({ engineId, memory }: EngineStats, cluster: EngineCluster): Found[] {
+function grown({ engineId, memory }: EngineStats, cluster: CheckedCluster): Found[] {
   const engine = cluster.engines.find((engine) => engine.engineId === engineId);
   if (!engine) return [];
   const { shared = 0, ...onDevice } = engine.started.memory;

@@ -6,7 +6,7 @@ import { KvferryError, messageOf } from '../../errors.ts';
 import { type Fault, type FaultKind, makeSchedule } from '../../faults/schedule.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { PolicyChange } from '../../fleet/types.ts';
-import { checkCalm, type Found } from './checks.ts';
+import { type CheckedCluster, checkCalm, type Found } from './checks.ts';
 import { LONGEST, type Script, type ScriptedTurn } from './script.ts';
 import type { Storm } from './storm.ts';
 import type { TurnOutcome } from './types.ts';
@@ -15,9 +15,13 @@ import { Hangs, within } from './watch.ts';
 const FAULTS_EACH = 4;
 const FILLERS = 3;
 
+/** A cluster, as far as an episode needs one. */
+export type StormyCluster = CheckedCluster &
+  Pick<EngineCluster, 'settings' | 'configure' | 'generate' | 'endConversation'>;
+
 export interface EpisodeDeps {
-  cluster: EngineCluster;
-  storm: Storm;
+  cluster: StormyCluster;
+  storm: Pick<Storm, 'begin' | 'calm' | 'setClocksRight'>;
   scripts: readonly Script[];
   clock: Clock;
   kinds: readonly FaultKind[];
@@ -188,11 +192,11 @@ function differs(given: readonly string[], answer: readonly string[]): string | 
 
 function drawn(
   seed: number,
-  cluster: EngineCluster,
+  { settings }: Pick<EngineCluster, 'settings'>,
 ): { change: PolicyChange; clients: number; failover: boolean } {
   const random = xoroshiro128plus(~seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
-  const { blockSize, prefill, decode } = cluster.settings;
+  const { blockSize, prefill, decode } = settings;
   const least = Math.ceil(LONGEST / blockSize) + 1;
   const pool = (most: number): number => Math.min(most, between(0, 1) ? most : least + between(1, 6));
   const clients = between(2, 4);

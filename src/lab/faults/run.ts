@@ -4,14 +4,15 @@ import { ConfigError } from '../../errors.ts';
 import { describeFault, FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
-import { ATTEMPTS, SILENCE_MS } from '../../transport/deadlines.ts';
+import { ATTEMPTS } from '../../transport/deadlines.ts';
 import { type EpisodeResult, runEpisode } from './episode.ts';
 import { askAlone } from './script.ts';
 import { Storm } from './storm.ts';
 import type { FaultReport, FaultTally, Violation } from './types.ts';
 
-/** Leases are short, so that what a dead reader left is free soon. */
+/** Short, so that what a dead reader left is free soon, and a lost message costs little: the rules are those of longer ones. */
 const LEASE_MS = 2000;
+const SILENCE_MS = 2000;
 /** A READ whose messages were lost is given up last of all, and its blocks are kept until then; the rest is for a busy machine. */
 export const DRAIN_MS = SILENCE_MS * ATTEMPTS + 10_000;
 /** After so many broken episodes the rest would say nothing new. */
@@ -85,6 +86,7 @@ const stormOptions = (options: ClusterOptions): ClusterOptions => ({
   maxModelLen: 512,
   connector: { ...options.connector, nixl: { ...options.connector.nixl, leaseMs: LEASE_MS } },
   checksum: true,
+  silenceMs: SILENCE_MS,
   poison: true,
 });
 

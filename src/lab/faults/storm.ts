@@ -6,7 +6,7 @@ import { type Fault, FaultClock, type FaultKind, type Stage } from '../../faults
 import { FaultyWires } from '../../faults/wire.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ClusterNotice } from '../../fleet/engine-watch.ts';
-import { connect, type ThreadEngine } from '../../fleet/thread-engine.ts';
+import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { ClusterSeams } from '../../fleet/types.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
 
@@ -36,8 +36,6 @@ export class Storm {
   #happened: (fault: Fault) => void = () => {};
   #replacing: Promise<unknown> = Promise.resolve();
   #underWay = new Set<Promise<unknown>>();
-  /** Two engines gave each other up, who both live. */
-  #parted = false;
   /** Clocks that jumped, by engine, milliseconds. */
   readonly #jumped = new Map<ThreadEngine, number>();
   enginesReplaced = 0;
@@ -70,16 +68,13 @@ export class Storm {
     this.#faults = new FaultClock(schedule, (fault) => this.#track(this.#strike(fault)));
   }
 
-  /** Nothing new happens, what is late arrives, every engine lives and is connected with the others. */
+  /** Nothing new happens, what is late arrives, every engine lives. */
   async calm(): Promise<void> {
     this.#faults = null;
     for (const client of this.#clients.values()) client.heal();
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
     this.#wires.heal();
     await this.#replace();
-    const [first, ...others] = this.#cluster!.engines;
-    if (this.#parted) await connect(first!, others, this.#wires.wire);
-    this.#parted = false;
   }
 
   /** Clocks that jumped go back. */
@@ -105,10 +100,7 @@ export class Storm {
       else this.#callers!.fill();
     } else if (!engine.ended) {
       if (isMessageFault(kind)) {
-        this.#wires.arm(engine.engineId, kind, () => {
-          this.#parted ||= kind === 'truncate';
-          happened();
-        });
+        this.#wires.arm(engine.engineId, kind, happened);
         if (kind === 'delay' || kind === 'reorder')
           await this.#clock.sleep(LATE_MS).then(() => this.#wires.heal());
         return;

@@ -8,6 +8,7 @@ import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn, Message } from '../../workload/types.ts';
 import type { Auditor } from '../audit.ts';
+import { measuredRequest } from './measured-request.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
 
 export interface ClientOptions {
@@ -165,7 +166,7 @@ class Round {
 
   /** False when the request failed: its conversation is dropped, as in vLLM. */
   async #serve(open: Open, client: number, signal: AbortSignal): Promise<boolean> {
-    const { auditor, now, onRequest } = this.#options;
+    const { auditor, now, onRequest, round } = this.#options;
     const turn = open.conversation.turns[open.next]!;
     const prompt = promptOf(open, turn);
     const { id } = open.conversation;
@@ -174,8 +175,15 @@ class Round {
     open.next++;
     let answered: AnsweredTurn;
     try {
-      const sent = { conversationId: id, turn: open.next, prompt, ...this.#limits(turn), auditor, signal };
-      answered = await this.#target.send(sent);
+      const limits = this.#limits(turn);
+      answered = await this.#target.send({
+        conversationId: id,
+        turn: open.next,
+        prompt,
+        ...limits,
+        auditor,
+        signal,
+      });
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
       this.errors.set(error.message, (this.errors.get(error.message) ?? 0) + 1);
@@ -184,7 +192,11 @@ class Round {
       this.#endedMs = Math.max(this.#endedMs, now());
     }
     remember(open, prompt, answered);
-    const request = this.#measured(open, client, beganMs - this.#beganMs, answered);
+    const inputTokens = open.conversation.turns
+      .slice(0, open.next)
+      .reduce((sum, each) => sum + each.inputTokens, 0);
+    const sent = { round, conversationId: id, turn: open.next, client, startMs: beganMs - this.#beganMs };
+    const request = measuredRequest({ ...sent, inputTokens }, answered);
     this.requests.push(request);
     onRequest(request);
     return true;
@@ -194,40 +206,6 @@ class Round {
     const { limitTokens } = this.#options;
     const limit = (given: number): number | null => (given > 0 ? given : given < 0 ? null : outputTokens);
     return { minTokens: limit(limitTokens.min), maxTokens: limit(limitTokens.max) };
-  }
-
-  #measured(open: Open, client: number, startMs: number, answered: AnsweredTurn): MeasuredRequest {
-    const { account, chunks, latencyMs, outputTokens, ttftMs } = answered;
-    const inputTokens = open.conversation.turns
-      .slice(0, open.next)
-      .reduce((sum, turn) => sum + turn.inputTokens, 0);
-    return {
-      sample: {
-        round: this.#options.round,
-        conversation_id: open.conversation.id,
-        turn: open.next,
-        client,
-        start_ms: startMs,
-        ttft_ms: ttftMs,
-        // A chunk of a server is taken for a token, unless there are fewer chunks than tokens.
-        tpot_ms: chunks > 1 ? (latencyMs - ttftMs) / (outputTokens - Math.max(1, outputTokens / chunks)) : 0,
-        latency_ms: latencyMs,
-        input_num_turns: 2 * open.next - 1,
-        input_num_tokens: answered.inputTokens ?? inputTokens,
-        output_num_tokens: outputTokens,
-        output_num_chunks: Math.max(0, chunks - 1),
-        local_hit_tokens: account.localHitTokens,
-        pulled_tokens: account.pulledTokens,
-        computed_tokens: account.computedTokens,
-        stages_ms: { ...answered.stagesMs },
-      },
-      gapsMs: answered.gapsMs,
-      output: answered.output,
-      ...(answered.routed ? { routed: answered.routed } : {}),
-      bytesPToD: answered.bytesPToD,
-      bytesDToP: answered.bytesDToP,
-      ...(answered.audit ? { audit: answered.audit } : {}),
-    };
   }
 }
 

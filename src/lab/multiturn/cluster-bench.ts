@@ -21,7 +21,8 @@ export function planBench(
   workload: Workload,
   base: ClusterOptions,
 ): { options: ClusterOptions; plans: readonly ExperimentPlan[] } {
-  const size = sizeOf(workload.conversations, activeOf(config), base.blockSize, config.maxTokens);
+  const groups = base.kvCacheGroups?.length ?? 1;
+  const size = sizeOf(workload.conversations, activeOf(config), base.blockSize, config.maxTokens, groups);
   if (size.longest > base.maxModelLen) {
     throw new ConfigError(
       `the longest conversation has ${size.longest} tokens and the context holds ${base.maxModelLen}: raise --max-model-len, take another --model, or shrink the workload with --scale 1/N`,
@@ -58,7 +59,8 @@ export async function benchCluster(
   const { maxTokens, temperature, topK, topP, seed } = config;
   const target = new ClusterTarget(cluster, { maxTokens, temperature, topK, topP, seed });
   const budget = budgetMs(config);
-  const { blockSize } = cluster.settings;
+  const { blockSize, kvCacheGroups } = cluster.settings;
+  const groups = kvCacheGroups?.length ?? 1;
   const spansBefore = cluster.spanCounts();
   const servedFromMs = now();
   const session = await runSession(
@@ -72,7 +74,7 @@ export async function benchCluster(
       deadlineMs: budget === null ? null : begunMs + budget,
       signal,
       fitPools: (some) =>
-        fitPools(plans, sizeOf(some, activeOf(config), blockSize, maxTokens), config.numClients),
+        fitPools(plans, sizeOf(some, activeOf(config), blockSize, maxTokens, groups), config.numClients),
     },
     watcher,
   );

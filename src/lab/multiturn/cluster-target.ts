@@ -23,6 +23,7 @@ export class ClusterTarget implements BenchTarget {
     prompt,
     minTokens,
     maxTokens,
+    forced,
     auditor,
     signal,
   }: TurnToSend): Promise<AnsweredTurn> {
@@ -33,17 +34,20 @@ export class ClusterTarget implements BenchTarget {
       ...(maxTokens !== null && { maxTokens }),
       ...(minTokens !== null && !exact && { minTokens }),
       ...(exact && { ignoreEos: true }),
+      ...(forced && { forcedTokenIds: forced }),
     };
     const content =
       prompt.kind === 'tokens' ? { promptTokenIds: prompt.tokenIds } : { messages: prompt.messages };
     const request = { conversationId, ...content, sampling, signal };
     const generation = this.#cluster.generate(request);
     const gapsMs: number[] = [];
+    const digests: string[] = [];
     let lastMs: number | null = null;
     let result: TurnResult | null = null;
     for await (const token of untilAborted(generation, signal, (ended) => this.#follow(ended))) {
       if (lastMs !== null) gapsMs.push(token.atMs - lastMs);
       lastMs = token.atMs;
+      if (forced) digests.push(token.logitsDigest);
       if (token.final) result = token.final;
     }
     if (!result)
@@ -57,7 +61,8 @@ export class ClusterTarget implements BenchTarget {
       inputTokens: account.promptTokens,
       outputTokens: outputTokenIds.length,
       chunks: outputTokenIds.length,
-      output: outputTokenIds,
+      // Forced tokens are the same whatever was computed; their logits are not.
+      output: forced ? digests : outputTokenIds,
       answer:
         prompt.kind === 'tokens' ? { kind: 'tokens', tokenIds: outputTokenIds } : { kind: 'text', text },
       account,

@@ -39,6 +39,7 @@ export interface WorkloadSize {
   /** Blocks that all active conversations take together, at their ends. */
   activeBlocks: number;
   longestBlocks: number;
+  numGroups: number;
 }
 
 /** vLLM's default, unscaled. */
@@ -55,6 +56,8 @@ export function sizeOf(
   maxActive: number,
   blockSize: number,
   fallbackOutput: number,
+  /** KV cache groups: each takes blocks of its own, windows not counted. */
+  numGroups: number,
 ): WorkloadSize {
   const lengths = conversations
     .map(({ turns }) =>
@@ -68,11 +71,12 @@ export function sizeOf(
       ),
     )
     .sort((a, b) => b - a);
-  const blocks = lengths.map((tokens) => Math.ceil(tokens / blockSize) + 1);
+  const blocks = lengths.map((tokens) => numGroups * (Math.ceil(tokens / blockSize) + 1));
   return {
     longest: lengths[0]!,
     activeBlocks: blocks.slice(0, maxActive).reduce((sum, n) => sum + n, 0),
     longestBlocks: blocks[0]!,
+    numGroups,
   };
 }
 
@@ -84,7 +88,7 @@ export function planExperiments(
 ): readonly ExperimentPlan[] {
   const names = config.experiments!;
   const clients = config.numClients;
-  const roomy = size.activeBlocks + clients * 2 + 1;
+  const roomy = size.activeBlocks + clients * 2 * size.numGroups + 1;
   const dBlocks = config.dBlocks ?? roomy;
   const pBlocks = config.pBlocks ?? roomy;
   for (const [option, blocks] of [

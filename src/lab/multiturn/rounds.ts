@@ -3,7 +3,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import type { EngineStats } from '../../host/engine-api.ts';
 import type { HeldBlocks, MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { type ClientOptions, serveConversations } from './clients.ts';
+import { type ClientOptions, type ServedRound, serveConversations } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { BenchTarget } from './target.ts';
 
@@ -70,6 +70,24 @@ export async function runArm(
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
+  return measured(cluster, target, experiment, arm, options.round, () =>
+    serveConversations(target, conversations, {
+      ...options,
+      auditor: arm.audited ? options.auditor : null,
+      maxActive: Math.min(options.maxActive, conversations.length),
+    }),
+  );
+}
+
+/** One arm, whatever serves it: from empty caches, with what the engines counted meanwhile. */
+export async function measured(
+  cluster: Cluster,
+  target: BenchTarget,
+  experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'routing'>,
+  round: number,
+  serve: () => Promise<ServedRound>,
+): Promise<ArmRound> {
   await target.settled();
   await cluster.configure({
     mode: arm.mode,
@@ -80,13 +98,9 @@ export async function runArm(
     ...(arm.routing ? { routing: arm.routing } : {}),
   });
   const before = await cluster.stats();
-  const served = await serveConversations(target, conversations, {
-    ...options,
-    auditor: arm.audited ? options.auditor : null,
-    maxActive: Math.min(options.maxActive, conversations.length),
-  });
+  const served = await serve();
   const counters = counted(before, await cluster.stats());
-  return { round: options.round, ...served, counters };
+  return { round, ...served, counters };
 }
 
 /** Hold meters begin anew with configure(); the other counters may go on. */

@@ -3,7 +3,8 @@ import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { auditTotals } from '../../measure/audit.ts';
-import { type BootstrapOptions, comparePair, compareTokens } from '../../measure/bench-comparison.ts';
+import { type BootstrapOptions, comparePair, compareTokens, ratios } from '../../measure/bench-comparison.ts';
+import { movingOf } from '../../measure/bench-moving.ts';
 import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
 import { routingOf } from '../../measure/bench-routing.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
@@ -55,6 +56,17 @@ export function summariseExperiment(
     const pair = reference && comparePair(reference, other, bootstrap(config.seed));
     return pair ? [[other.mode, pair]] : [];
   });
+  const routed = plan.arms.some(({ routing }) => routing);
+  const moving =
+    routed &&
+    movingOf(
+      answered.map(({ requests }) => requests),
+      (pairs) =>
+        ratios(
+          pairs.map((pair) => [pair]),
+          bootstrap(config.seed),
+        ).mean,
+    );
   const main = comparisons.find(([key]) => key === 'bidirectional') ?? comparisons[0];
   return {
     title: plan.title,
@@ -65,6 +77,7 @@ export function summariseExperiment(
     modes: Object.fromEntries(modes),
     comparison: main ? { ...main[1], ...compareTokens(requestsOf(all)) } : null,
     comparisons: Object.fromEntries(comparisons),
+    ...(moving && { moving }),
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },
   };

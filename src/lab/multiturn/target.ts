@@ -14,6 +14,8 @@ export interface TurnToSend {
   /** Of the answer; null is no limit. */
   minTokens: number | null;
   maxTokens: number | null;
+  /** What the engines are made to generate; left out: what they sample. A server is not told. */
+  forced?: readonly number[];
   /** Serves a sample of turns both ways; null: none. */
   auditor: Auditor | null;
   signal: AbortSignal;
@@ -29,7 +31,7 @@ export interface AnsweredTurn {
   outputTokens: number;
   /** Chunks with text, the first one included. */
   chunks: number;
-  /** Token ids, or the text of a server. */
+  /** What modes are compared by: token ids, digests of logits where tokens were forced, or the text of a server. */
   output: readonly (number | string)[];
   /** What the next turn's history gets. */
   answer: { kind: 'tokens'; tokenIds: readonly number[] } | { kind: 'text'; text: string };

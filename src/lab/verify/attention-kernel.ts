@@ -6,6 +6,7 @@ import {
   ATTENTION_PART,
   type AttentionVariant,
   attentionVariants,
+  contextParts,
   type SplitAttention,
 } from '../../model/kernel-variants.ts';
 import { EVERY_KEY } from '../../model/layer-attention.ts';
@@ -25,6 +26,8 @@ import {
 import { LAYER, LAYERS, pagedStep, placedRows, SEQUENCES } from './paged-step.ts';
 
 const BOUND = 2e-5;
+/** Shorter than a chunk of the step, and no multiple of a block or a tile. */
+const WINDOW = 13;
 
 /** `form`: its kernels of this name, for steps of few and of many rows. */
 export const attention = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
@@ -48,13 +51,12 @@ export const attention = (name: string, kernelName: KernelName, form: AdapterFor
       );
       for (const variant of variants) {
         if (variant.kernel.name !== kernelName) continue;
-        const error = await attentionError(bench, { ...variant, form }, shape, kvDtype, random);
-        const how = variant === split ? ', in parts' : '';
-        findings.push({
-          what: `${kvDtype} KV, ${variant.tileRows} rows a tile${how}, ${shape.name}`,
-          error,
-          bound: BOUND,
-        });
+        for (const window of [EVERY_KEY, WINDOW]) {
+          const error = await attentionError(bench, { ...variant, form }, shape, { kvDtype, window }, random);
+          const how = `${variant === split ? ', in parts' : ''}${window === WINDOW ? `, window ${WINDOW}` : ''}`;
+          const what = `${kvDtype} KV, ${variant.tileRows} rows a tile${how}, ${shape.name}`;
+          findings.push({ what, error, bound: BOUND });
+        }
       }
     }
     return findings;
@@ -65,7 +67,7 @@ async function attentionError(
   bench: KernelBench,
   variant: (AttentionVariant | SplitAttention) & { form: AdapterForm },
   shape: KernelShape,
-  kvDtype: WeightDtype,
+  { kvDtype, window }: { kvDtype: WeightDtype; window: number },
   random: RandomNumbers,
 ): Promise<number> {
   const { numHeads, numKvHeads, headDim } = shape.architecture;
@@ -74,16 +76,16 @@ async function attentionError(
   const { piece, at, cacheSize } = pagedStep(shape);
   const rows = placedRows();
   const size = rows.length * numHeads * headDim;
-  const parts = 'combine' in variant ? Math.ceil(piece.longestContext / ATTENTION_PART) : 1;
+  const parts = 'combine' in variant ? contextParts(piece.longestContext, window) : 1;
   const q = random.values(size);
   const unscaled = Float64Array.from(q, (value) => value * Math.sqrt(headDim));
-  // What no sequence has written is NaN: reading it shows.
+  // What no sequence has written is NaN, and what no row of one sees: reading it shows.
   const content = new Float32Array(cacheSize).fill(Number.NaN);
   const heads = SEQUENCES.map(({ start, rows }, sequence) =>
     ([0, 1] as const).map((plane) =>
       Array.from({ length: numKvHeads }, (_, head) => {
         const { values } = stored(random.values((start + rows) * headDim), kvDtype);
-        for (let position = 0; position < start + rows; position++) {
+        for (let position = Math.max(0, start + 1 - window); position < start + rows; position++) {
           const one = values.subarray(position * headDim, (position + 1) * headDim);
           content.set(one, at(sequence, plane, head, position));
         }
@@ -108,14 +110,14 @@ async function attentionError(
         group,
         dims4: headDim / 4,
         lanes: form.subgroup ?? 1,
-        window: EVERY_KEY,
+        window,
       }),
     ],
     [tiles.length / 4, numKvHeads, parts],
   );
   const out =
     'combine' in variant
-      ? await combined(bench, variant, { written: written!, piece, heads: numHeads, headDim })
+      ? await combined(bench, variant, { written: written!, piece, heads: numHeads, headDim, window })
       : written!;
   const expected = new Float64Array(size);
   rows.forEach(({ sequence, position }, row) => {
@@ -123,7 +125,7 @@ async function attentionError(
       const from = (row * numHeads + head) * headDim;
       const [keys, values] = heads[sequence]!.map((plane) => plane[Math.floor(head / group)]!);
       const result = expected.subarray(from, from + headDim);
-      attend(unscaled.subarray(from, from + headDim), keys!, values!, position + 1, result);
+      attend(unscaled.subarray(from, from + headDim), keys!, values!, position + 1, result, { window });
     }
   });
   return largestError(new Float32Array(out, 0, size), expected);
@@ -132,9 +134,9 @@ async function attentionError(
 async function combined(
   bench: KernelBench,
   { combine, form }: SplitAttention & { form: AdapterForm },
-  from: { written: ArrayBuffer; piece: Piece; heads: number; headDim: number },
+  from: { written: ArrayBuffer; piece: Piece; heads: number; headDim: number; window: number },
 ): Promise<ArrayBuffer> {
-  const { written, piece, heads, headDim } = from;
+  const { written, piece, heads, headDim, window } = from;
   const width = (heads * headDim) / 4;
   const [out] = await bench.run(
     combine,
@@ -142,7 +144,7 @@ async function combined(
       new Float32Array(written),
       piece.groups[0].tokens,
       new Float32Array(4 * piece.numRows * width),
-      packUniform('attentionCombine', { heads, dims4: headDim / 4, window: EVERY_KEY }),
+      packUniform('attentionCombine', { heads, dims4: headDim / 4, window }),
       packUniform('step', { rows: piece.numRows, logit_rows: 0 }),
     ],
     [Math.ceil(width / form.workgroup), piece.numRows],

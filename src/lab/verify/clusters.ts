@@ -32,8 +32,8 @@ export async function runTrial(
   say: (what: string) => void,
   signal: AbortSignal,
 ): Promise<TrialResult> {
-  const architecture = await backend.architecture(config.model);
   const settings = { ...config, ...trial.settings };
+  const architecture = await backend.architecture(settings.model);
   const conversations = makeConversations(trial.sizes, architecture.vocabSize, trial.seed);
   signal.throwIfAborted();
   say('starting engines');

@@ -124,7 +124,8 @@ function difference(
     if (!same) return `${what}: logits after token ${position}`;
   }
   const layout = kvLayout(architecture, options.blockSize, options.kvDtype);
-  const kv = firstDifference(layout, a.blocks, single.blocks, length);
+  const all = ({ blocks }: Computed) => ({ blocks, from: new Array<number>(layout.numLayers).fill(0) });
+  const kv = firstDifference(layout, all(a), all(single), length);
   return kv && `${what}: KV of ${kv}`;
 }
 

@@ -2,7 +2,9 @@
  * KV blocks as bytes: where a token's keys and values lie in them, what they are as numbers, and where two copies differ.
  * A block is [layer][K, V][kv head][slot][head dim], halves or floats, little endian. Compares only; moves nothing.
  */
+import { invariant } from '../../errors.ts';
 import { halfTable } from '../../model/half.ts';
+import type { KvGroups } from '../../model/kv-groups.ts';
 import type { Architecture, WeightDtype } from '../../model/types.ts';
 
 export interface KvLayout {
@@ -67,15 +69,52 @@ export function headValues(
   return out;
 }
 
-/** The first place at which two copies of the first `length` positions are not the same bytes; null when there is none. */
+/** A sequence's blocks with all layers in each, of which a layer with a window has nothing before a position. */
+export interface HeldSequence {
+  blocks: SequenceBlocks;
+  /** By layer: the first position that is there. */
+  from: readonly number[];
+}
+
+/**
+ * From the blocks of each KV cache group, of which a windowed one has the sequence's last alone: one with all layers for each
+ * place in the sequence.
+ */
+export function assemble(
+  layout: KvLayout,
+  { groups, layersPerBlock }: KvGroups,
+  byGroup: readonly SequenceBlocks[],
+  length: number,
+): HeldSequence {
+  const count = Math.ceil(length / layout.blockSize);
+  const layerBytes = 2 * layout.numKvHeads * layout.blockSize * headBytes(layout);
+  const blocks = Array.from({ length: count }, () => new Uint8Array(layout.numLayers * layerBytes));
+  const from = new Array<number>(layout.numLayers).fill(0);
+  groups.forEach(({ layers }, group) => {
+    const pages = byGroup[group] ?? [];
+    const first = count - pages.length;
+    layers.forEach((layer, place) => {
+      from[layer] = first * layout.blockSize;
+      pages.forEach((page, i) => {
+        invariant(page.length === layersPerBlock * layerBytes, () => `a block of ${page.length} bytes`);
+        const piece = page.subarray(place * layerBytes, (place + 1) * layerBytes);
+        blocks[first + i]!.set(piece, layer * layerBytes);
+      });
+    });
+  });
+  return { blocks, from };
+}
+
+/** The first place at which two copies of the first `length` positions, as far as both have them, are not the same bytes; null when there is none. */
 export function firstDifference(
   layout: KvLayout,
-  a: SequenceBlocks,
-  b: SequenceBlocks,
+  { blocks: a, from: fromA }: HeldSequence,
+  { blocks: b, from: fromB }: HeldSequence,
   length: number,
 ): string | null {
   for (let position = 0; position < length; position++) {
     for (let layer = 0; layer < layout.numLayers; layer++) {
+      if (position < Math.max(fromA[layer]!, fromB[layer]!)) continue;
       for (const plane of PLANES) {
         for (let head = 0; head < layout.numKvHeads; head++) {
           const there = headAt(layout, b, layer, plane, head, position);

@@ -5,15 +5,15 @@ import { loadOracleWeights, Oracle } from '../../model/oracle.ts';
 import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
 import type { Platform } from '../../platform/types.ts';
 import { largestError } from './kernel-cases.ts';
-import { headValues, type KvLayout, type SequenceBlocks } from './kv-layout.ts';
+import { type HeldSequence, headValues, type KvLayout } from './kv-layout.ts';
 
 export interface KvOracle {
   /** Which layers are compared, in words. */
   layers: string;
   /** The largest difference so far, as a part of the larger of 1 and the value's size. NaN anywhere gives infinity. */
   readonly worst: number;
-  /** Computes the prompt and compares every position. */
-  compare(layout: KvLayout, promptTokenIds: readonly number[], blocks: SequenceBlocks): void;
+  /** Computes the prompt and compares every position that is there. */
+  compare(layout: KvLayout, promptTokenIds: readonly number[], held: HeldSequence): void;
 }
 
 /** Some seconds of float64 on one core. */
@@ -42,7 +42,7 @@ export async function oracleFor(
     get worst() {
       return worst;
     },
-    compare(layout, promptTokenIds, blocks) {
+    compare(layout, promptTokenIds, { blocks, from }) {
       const oracle = new Oracle(oracleWeights, { kvDtype });
       oracle.forward(promptTokenIds, { logits: 'none' });
       for (let layer = 0; layer < numLayers; layer++) {
@@ -52,7 +52,8 @@ export async function oracleFor(
         ] as const) {
           heads.forEach((expected, head) => {
             const found = headValues(layout, blocks, layer, plane, head, promptTokenIds.length);
-            worst = Math.max(worst, largestError(found, expected));
+            const skipped = from[layer]! * layout.headDim;
+            worst = Math.max(worst, largestError(found.subarray(skipped), expected.subarray(skipped)));
           });
         }
       }

@@ -4,26 +4,69 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { KvCacheSpec } from '../../config/engine.ts';
 import { RUN_MODES } from '../../config/modes.ts';
+import { mostBlocksInAll } from '../../engine/kv-cache-spec.ts';
 import { plural } from '../../measure/format.ts';
 import type { Disagreement } from '../../measure/report.ts';
+import { kvCacheSpecs } from '../../model/kv-groups.ts';
 import { type MadeSizes, madeLength } from '../../workload/made.ts';
 import { runTrial, type Trial, type TrialResult } from './clusters.ts';
 import type { Check, CheckEnvironment, CheckResult } from './types.ts';
 
 export async function modeChecks(environment: CheckEnvironment): Promise<readonly Check[]> {
-  return trials(environment.config.seed).map(({ name, trial }) => ({
+  const { backend, config } = environment;
+  const architecture = await backend.architecture(config.model);
+  const list = trials(config.seed, kvCacheSpecs(architecture), architecture.maxModelLen);
+  const own = hybrid(config.seed);
+  return [...list, ...(kvCacheSpecs(architecture).length > 1 ? [] : [own])].map(({ name, trial }) => ({
     group: 'b',
     name,
     run: async (say, signal) => judge(await runTrial(environment, trial, say, signal)),
   }));
 }
 
-/** Blocks for one whole conversation, the null block and `spare` more. */
-const poolFor = (sizes: MadeSizes, blockSize: number, spare: number): number =>
-  Math.ceil(madeLength(sizes) / blockSize) + 1 + spare;
+/** Models whose layers are all alike have it checked too that windows change nothing: with this one. */
+const HYBRID = 'tiny-hybrid';
 
-function trials(seed: number): { name: string; trial: Trial }[] {
+function hybrid(seed: number): NamedTrial {
+  return {
+    name: `${HYBRID}: windows passed many times, P keeps nothing, two at once, chunks of 40`,
+    trial: {
+      seed,
+      modes: RUN_MODES,
+      options: { checksum: true, poison: true },
+      settings: {
+        model: HYBRID,
+        threshold: 0,
+        prefixCaching: false,
+        blockSize: 8,
+        maxNumBatchedTokens: 40,
+        maxNumSeqs: 2,
+      },
+      sizes: { conversations: 2, turns: 3, systemTokens: 150, userTokens: 60, outputTokens: 20 },
+      temperature: 1,
+      concurrency: 2,
+    },
+  };
+}
+
+interface NamedTrial {
+  name: string;
+  trial: Trial;
+}
+
+function trials(seed: number, groups: readonly KvCacheSpec[], longest: number): NamedTrial[] {
+  /** Blocks for one whole conversation, the null block and `spare` more in each group. */
+  const poolFor = (
+    sizes: MadeSizes,
+    settings: { blockSize: number; maxNumBatchedTokens: number },
+    spare: number,
+  ): number => {
+    const scheduler = { ...settings, maxModelLen: longest };
+    const cache = { blockSize: settings.blockSize, groups };
+    return mostBlocksInAll(madeLength(sizes), { cache, scheduler }) + 1 + spare * groups.length;
+  };
   const random = xoroshiro128plus(seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
   const sizes = (conversations: number, turns: number): MadeSizes => ({
@@ -57,7 +100,7 @@ function trials(seed: number): { name: string; trial: Trial }[] {
           threshold: 0,
           prefixCaching: false,
           blockSize: 8,
-          dBlocks: poolFor(crowd, 8, between(4, 10)),
+          dBlocks: poolFor(crowd, { blockSize: 8, maxNumBatchedTokens: 48 }, between(4, 10)),
           maxNumBatchedTokens: 48,
           maxNumSeqs: 4,
         },
@@ -74,7 +117,8 @@ function trials(seed: number): { name: string; trial: Trial }[] {
           threshold: 8,
           prefixCaching: true,
           blockSize: 32,
-          pBlocks: poolFor(evicting, 32, between(1, 3)),
+          // Chunks of any length.
+          pBlocks: poolFor(evicting, { blockSize: 32, maxNumBatchedTokens: longest }, between(1, 3)),
         },
         sizes: evicting,
         temperature: 1,

@@ -3,11 +3,20 @@
  * is what the damaged one is held against; check (b) shows that without damage they are equal. The damaged one comes
  * first: a block that is not written would otherwise still hold the same KV from the run before.
  */
+import { messageOf } from '../../errors.ts';
 import type { InjectedFault } from '../../fleet/types.ts';
+import type { Comparison } from '../../measure/report.ts';
+import type { GroupFault } from '../../transport/faults.ts';
 import { runTrial } from './clusters.ts';
 import type { Check, CheckEnvironment } from './types.ts';
 
-const FAULTS: Record<InjectedFault['kind'], string> = {
+const GROUP_FAULTS: Record<GroupFault | 'short-window', string> = {
+  'wrong-group': "a window's block has another group's content",
+  'null-block': 'the null block is read in place of a block',
+  'short-window': 'a window ends one token early',
+};
+
+const FAULTS: Record<Exclude<InjectedFault['kind'], keyof typeof GROUP_FAULTS>, string> = {
   'drop-block': 'one block is not written',
   'swap-blocks': 'two blocks change places',
   'shift-token': 'a block is off by one token',
@@ -18,21 +27,46 @@ const FAULTS: Record<InjectedFault['kind'], string> = {
 const sizes = { conversations: 1, turns: 2, systemTokens: 40, userTokens: 24, outputTokens: 12 };
 
 export async function negativeControls(environment: CheckEnvironment): Promise<readonly Check[]> {
-  const kinds = Object.keys(FAULTS) as InjectedFault['kind'][];
+  return [...controls(environment, FAULTS, null), ...controls(environment, GROUP_FAULTS, HYBRID)];
+}
+
+/** Whose layers have windows, of 128 tokens. */
+const HYBRID = 'tiny-hybrid';
+/** P reads 182 tokens: one less in a window of 128 ends it at a block's start, of 8 tokens. */
+const beyondWindow = { ...sizes, systemTokens: 150, outputTokens: 9 };
+
+/** Who minds a window that is too short before anything is computed from it. */
+const NOTICED_BEFORE = [
+  { message: /computes with block 0/, by: 'the runner misses a block of the window' },
+  { message: /nothing is held that/, by: 'the holder gives nobody less than a window' },
+];
+
+function controls(
+  environment: CheckEnvironment,
+  faults: Partial<Record<InjectedFault['kind'], string>>,
+  model: string | null,
+): Check[] {
+  const kinds = Object.entries(faults) as [InjectedFault['kind'], string][];
   return (['prefill', 'decode'] as const).flatMap((engine) =>
-    kinds.map((kind) => control(environment, { engine, kind })),
+    kinds.map(([kind, what]) => control(environment, { engine, kind }, what, model)),
   );
 }
 
-function control(environment: CheckEnvironment, fault: InjectedFault): Check {
+/** `model`: another than the user's. */
+function control(
+  environment: CheckEnvironment,
+  fault: InjectedFault,
+  what: string,
+  model: string | null,
+): Check {
   const reader = fault.engine === 'prefill' ? 'P reads from D' : 'D reads from P';
   return {
     group: 'd',
-    name: `${reader}: ${FAULTS[fault.kind]}`,
+    name: `${reader}: ${what}`,
     async run(say, signal) {
       const trial = {
-        settings: { threshold: 0, prefixCaching: false, blockSize: 8 },
-        sizes,
+        settings: { threshold: 0, prefixCaching: false, blockSize: 8, ...(model ? { model } : {}) },
+        sizes: model ? beyondWindow : sizes,
         seed: environment.config.seed,
         temperature: 1,
         concurrency: 1,
@@ -40,7 +74,16 @@ function control(environment: CheckEnvironment, fault: InjectedFault): Check {
         // No checksum and no NaN in new blocks: the model alone has to show it.
         options: { checksum: false, poison: false, fault },
       };
-      const { comparison } = await runTrial(environment, trial, say, signal);
+      let comparison: Comparison;
+      try {
+        ({ comparison } = await runTrial(environment, trial, say, signal));
+      } catch (error) {
+        signal.throwIfAborted();
+        if (fault.kind !== 'short-window') throw error;
+        const noticed = NOTICED_BEFORE.find(({ message }) => message.test(messageOf(error)));
+        if (!noticed) throw error;
+        return { ok: true, detail: `noticed before it was computed: ${noticed.by}` };
+      }
       const first = comparison.first_disagreement;
       return first
         ? {

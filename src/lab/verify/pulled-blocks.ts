@@ -9,6 +9,7 @@ import { InternalError } from '../../errors.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { plural } from '../../measure/format.ts';
+import { type KvGroups, kvGroups } from '../../model/kv-groups.ts';
 import type { Platform } from '../../platform/types.ts';
 import { type KvLayout, kvLayout } from './kv-layout.ts';
 import { oracleFor } from './kv-oracle.ts';
@@ -48,6 +49,9 @@ export function pulledBlockChecks(platform: Platform): CheckProvider {
   return async (environment) => TRIALS.map((trial) => check(platform, environment, trial));
 }
 
+/** Tokens. */
+const LONGEST_WINDOW = 1024;
+
 function check(platform: Platform, environment: CheckEnvironment, { name, settings }: Trial): Check {
   const { backend, config, software } = environment;
   return {
@@ -56,7 +60,8 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
     async run(say, signal) {
       const architecture = await backend.architecture(config.model);
       const { blockSize, kvDtype } = settings;
-      const lengths = conversations(blockSize, config.seed);
+      const groups = kvGroups(architecture);
+      const lengths = [...conversations(blockSize, config.seed), ...beyondWindows(groups)];
       const tokens = lengths.map(({ prompt, output, added }) => prompt + output + added);
       say('the oracle');
       const total = tokens.reduce((a, b) => a + b);
@@ -80,7 +85,7 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
           signal.throwIfAborted();
           say(`conversation ${index + 1} of ${lengths.length}`);
           const ids = randomIds(prompt + added, architecture.vocabSize, config.seed + index);
-          const turns = await twoTurns(cluster, layout, {
+          const turns = await twoTurns(cluster, layout, groups, {
             id: `pulled-${index + 1}`,
             promptTokenIds: ids.slice(0, prompt),
             outputTokens: output,
@@ -119,6 +124,13 @@ function conversations(blockSize: number, seed: number): Lengths[] {
     { prompt: 3, output: 3, added: between(1, 3) },
     { prompt: between(1, 40), output: between(2, 20), added: between(1, 40) },
   ];
+}
+
+/** Where layers have windows: longer than the longest that is short enough to be computed in float64. */
+function beyondWindows({ groups }: KvGroups): Lengths[] {
+  const windows = groups.flatMap(({ spec }) => (spec.kind === 'sliding' ? [spec.window] : []));
+  const window = Math.max(0, ...windows.filter((one) => one <= LONGEST_WINDOW));
+  return window === 0 ? [] : [{ prompt: window + 30, output: 20, added: 11 }];
 }
 
 function randomIds(count: number, vocabSize: number, seed: number): number[] {

@@ -199,22 +199,27 @@ export const activation: KernelCheck = {
   name: 'swiglu',
   async measure(bench, shape, random) {
     const WORKGROUP = workgroupOf(bench);
-    const kernel = await bench.library.get('swiglu', { WORKGROUP });
     const { name, architecture } = shape;
     const width = architecture.intermediateSize;
     const width4 = pad4(width) / 4;
     const gateUp = random.values(MOST_ROWS * 2 * width).map((value) => 6 * value);
-    const [out] = await bench.run(
-      kernel,
-      [
-        padded(gateUp, 2 * width),
-        new Float32Array(MOST_ROWS * 4 * width4),
-        packUniform('swiglu', { width, width4, stride4: pad4(2 * width) / 4 }),
-        step(MOST_ROWS),
-      ],
-      [Math.ceil(width4 / WORKGROUP), MOST_ROWS],
-    );
-    const expected = padded(gatedActivation(Float64Array.from(gateUp), MOST_ROWS, width), width);
-    return [{ what: name, error: largestError(new Float32Array(out!), expected), bound: BOUND }];
+    const findings: Finding[] = [];
+    for (const gate of ['silu', 'gelu'] as const) {
+      const kernel = await bench.library.get('swiglu', { WORKGROUP, GELU: Number(gate === 'gelu') });
+      const [out] = await bench.run(
+        kernel,
+        [
+          padded(gateUp, 2 * width),
+          new Float32Array(MOST_ROWS * 4 * width4),
+          packUniform('swiglu', { width, width4, stride4: pad4(2 * width) / 4 }),
+          step(MOST_ROWS),
+        ],
+        [Math.ceil(width4 / WORKGROUP), MOST_ROWS],
+      );
+      const product = gatedActivation(Float64Array.from(gateUp), MOST_ROWS, width, gate);
+      const error = largestError(new Float32Array(out!), padded(product, width));
+      findings.push({ what: `${gate}, ${name}`, error, bound: BOUND });
+    }
+    return findings;
   },
 };

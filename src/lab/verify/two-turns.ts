@@ -3,15 +3,17 @@
  * then the second prompt once more on P, from nothing. Says what differs; decides nothing else.
  */
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
+import { blocksOf } from '../../connector/policy/cost-model.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { RequestOutput } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
+import type { KvGroups } from '../../model/kv-groups.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { type Turn, type TurnOutput, turnOutputs } from '../../router/ways.ts';
 import type { TransferResult } from '../../transport/types.ts';
-import { firstDifference, type KvLayout, type SequenceBlocks } from './kv-layout.ts';
+import { assemble, firstDifference, type HeldSequence, type KvLayout } from './kv-layout.ts';
 
 export interface Conversation {
   /** Request ids begin with it. */
@@ -26,7 +28,7 @@ export interface PulledTurns {
   /** Of the second turn. */
   promptTokenIds: readonly number[];
   /** P's, after the second turn. */
-  pulledBlocks: SequenceBlocks;
+  pulledBlocks: HeldSequence;
   hitTokens: number;
   pulledTokens: number;
   pulledBlockCount: number;
@@ -38,6 +40,7 @@ export interface PulledTurns {
 export async function twoTurns(
   cluster: EngineCluster,
   layout: KvLayout,
+  groups: KvGroups,
   { id, promptTokenIds: first, outputTokens, addedTokenIds }: Conversation,
 ): Promise<PulledTurns> {
   const prefill = cluster.engine('prefill');
@@ -47,14 +50,16 @@ export async function twoTurns(
     return turnOutputs({ way: 'pull', prefill, decode }, { ...turn, ...more });
   };
   const failures: string[] = [];
-  const compare = (what: string, a: SequenceBlocks, b: SequenceBlocks, length: number): void => {
+  const compare = (what: string, a: HeldSequence, b: HeldSequence, length: number): void => {
     const where = firstDifference(layout, a, b, length);
     if (where) failures.push(`${what} differ at ${where}`);
   };
 
   const answer: number[] = [];
-  let computedByP: SequenceBlocks = [];
-  let heldByD: SequenceBlocks = [];
+  const readHeld = (engine: ThreadEngine, output: RequestOutput) => heldBy(engine, output, layout, groups);
+  const none: HeldSequence = { blocks: [], from: new Array<number>(layout.numLayers).fill(Infinity) };
+  let computedByP = none;
+  let heldByD = none;
   let offer: KvTransferParams | null = null;
   for await (const { side, output } of serve('1', first)) {
     // P holds its blocks until D is asked, which is when this loop goes on.
@@ -67,7 +72,7 @@ export async function twoTurns(
   compare("D's blocks and those that P handed over", heldByD, computedByP, first.length);
 
   const second = [...first, ...answer, ...addedTokenIds];
-  const pulling = await prefilled(prefill, serve('2', second, { remote: offer }));
+  const pulling = await prefilled(prefill, serve('2', second, { remote: offer }), readHeld);
   const offered = offer?.remote_num_tokens ?? 0;
   const { localHitTokens, pulledTokens } = pulling.prompt;
   compare("P's blocks after the pull and those that D held", pulling.blocks, heldByD, offered);
@@ -75,11 +80,12 @@ export async function twoTurns(
     failures.push(`${localHitTokens} tokens hit and ${pulledTokens} pulled of the ${offered} that D offered`);
   }
   const { blockSize } = layout;
-  const pulledBlockCount = Math.ceil(offered / blockSize) - Math.floor(localHitTokens / blockSize);
+  const specs = groups.groups.map(({ spec }) => spec);
+  const pulledBlockCount = blocksOf(localHitTokens, offered - localHitTokens, blockSize, specs);
   failures.push(...transferFailures(pulling.transfers, pulledBlockCount * prefill.started.blockBytes));
 
   // Another salt: the prefix cache cannot help.
-  const again = await prefilled(prefill, serve('again', second, { cacheSalt: 'recompute' }));
+  const again = await prefilled(prefill, serve('again', second, { cacheSalt: 'recompute' }), readHeld);
   if (again.prompt.computedTokens !== second.length) {
     failures.push(`the recompute computed ${again.prompt.computedTokens} of ${second.length} tokens`);
   }
@@ -109,7 +115,11 @@ function turnOf(turnId: string, promptTokenIds: readonly number[], maxTokens: nu
 }
 
 /** The turn as far as P's end, with P's blocks as they are then. */
-async function prefilled(prefill: ThreadEngine, outputs: AsyncIterable<TurnOutput>) {
+async function prefilled(
+  prefill: ThreadEngine,
+  outputs: AsyncIterable<TurnOutput>,
+  readHeld: (engine: ThreadEngine, output: RequestOutput) => Promise<HeldSequence>,
+) {
   for await (const { output, transfers } of outputs) {
     if (!output.prompt) break;
     return { prompt: output.prompt, blocks: await readHeld(prefill, output), transfers };
@@ -117,9 +127,18 @@ async function prefilled(prefill: ThreadEngine, outputs: AsyncIterable<TurnOutpu
   throw new InternalError(`${prefill.engineId} ended a prefill without an account of its prompt`);
 }
 
-/** What the engine keeps of an ended request for its reader, in the sequence's order. */
-const readHeld = (engine: ThreadEngine, { finish }: RequestOutput): Promise<SequenceBlocks> =>
-  engine.inspection.readBlocks(finish?.kvTransferParams?.remote_block_ids?.[0] ?? []);
+/** What the engine keeps of an ended request for its reader. */
+async function heldBy(
+  engine: ThreadEngine,
+  { finish }: RequestOutput,
+  layout: KvLayout,
+  groups: KvGroups,
+): Promise<HeldSequence> {
+  const { remote_block_ids: lists, remote_num_tokens: length } = finish?.kvTransferParams ?? {};
+  const byGroup: Uint8Array[][] = [];
+  for (const ids of lists ?? []) byGroup.push(await engine.inspection.readBlocks(ids));
+  return assemble(layout, groups, byGroup, length ?? 0);
+}
 
 /** One transfer, done, of exactly so many bytes. */
 function transferFailures(transfers: readonly TransferResult[], expected: number): string[] {

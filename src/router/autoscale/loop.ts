@@ -101,8 +101,10 @@ export interface AutoscaleDriver {
   signal: AbortSignal;
   views: (nowMs: number) => readonly EngineView[];
   scale: (target: ScaleTarget, why: string) => Promise<unknown>;
-  /** `fails`: what it asked for could not be done, which is no end. */
-  tell: (told: { kind: 'decided'; decision: AutoscaleDecision } | { kind: 'fails'; error: unknown }) => void;
+  /** `acts`: it is done now. `fails`: what it asked for could not be done, which is no end. */
+  tell: (
+    told: { kind: 'decided'; decision: AutoscaleDecision; acts: boolean } | { kind: 'fails'; error: unknown },
+  ) => void;
 }
 
 /** Decides at every interval; what it wants while a change is under way is looked at again afterwards. */
@@ -114,7 +116,8 @@ export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promi
     if (signal.aborted) return;
     const nowMs = clock.now();
     const decision = loop.tick(nowMs, views(nowMs));
-    tell({ kind: 'decided', decision });
+    const acts = decision.target !== null && !changing;
+    tell({ kind: 'decided', decision, acts });
     if (!decision.target || changing) continue;
     changing = true;
     scale(decision.target, reasonOf(decision))

@@ -22,12 +22,14 @@ export interface PolicyDefinition {
   looksAt: readonly ('load' | 'cache')[];
   /** Strict; every field has a default. */
   parameters: z.ZodObject;
-  /** `given` was not checked. Throws ZodError. */
+  /** `given`, which was not checked, with what is left out. Throws ZodError. */
+  read(given: unknown): Readonly<Record<string, unknown>>;
+  /** The same made to a policy. Throws ZodError. */
   create(given: unknown, deps: RoutingDeps): RoutingPolicy;
 }
 
 export function definePolicy<Schema extends z.ZodObject>(
-  definition: Omit<PolicyDefinition, 'create' | 'parameters'> & {
+  definition: Omit<PolicyDefinition, 'create' | 'read' | 'parameters'> & {
     parameters: Schema;
     create(parameters: z.output<Schema>, deps: RoutingDeps): RoutingPolicy;
     /** From the shapes that its source's users write to these parameters; absent: they are written as they are. */
@@ -35,11 +37,8 @@ export function definePolicy<Schema extends z.ZodObject>(
   },
 ): PolicyDefinition {
   const { parameters, create, translate = (given) => given, ...told } = definition;
-  return {
-    ...told,
-    parameters,
-    create: (given, deps) => create(parameters.parse(translate(given)) as z.output<Schema>, deps),
-  };
+  const read = (given: unknown): z.output<Schema> => parameters.parse(translate(given)) as z.output<Schema>;
+  return { ...told, parameters, read, create: (given, deps) => create(read(given), deps) };
 }
 
 /** Draws by turn from one seed. */

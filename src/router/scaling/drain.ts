@@ -53,38 +53,47 @@ export interface DrainReport {
 const LOOK_MS = 20;
 
 export async function drained(leaving: Leaving, rule: DrainRule, deps: DrainDeps): Promise<DrainReport> {
-  const { client } = leaving;
+  const over = new AbortController();
+  const done = new AbortController();
+  void deps.clock
+    .sleep(rule.holdsMs, done.signal)
+    .then(() => over.abort(new RequestError('its time is over')));
+  try {
+    return await drain(leaving, rule, deps, over.signal);
+  } finally {
+    done.abort();
+  }
+}
+
+/** `signal`: aborts when what is held is waited for no longer. */
+async function drain(
+  { client, remaining }: Leaving,
+  rule: DrainRule,
+  deps: DrainDeps,
+  signal: AbortSignal,
+): Promise<DrainReport> {
   const { engineId } = client;
   const { clock, conversations, turns } = deps;
   const begunMs = clock.now();
   const report = { migrated: { holds: 0, tokens: 0 }, lost: { holds: 0, tokens: 0 } };
   const late = () => clock.now() - begunMs >= rule.holdsMs;
-  const over = new AbortController();
-  const done = new AbortController();
-  void clock.sleep(rule.holdsMs, done.signal).then(() => over.abort(new RequestError('its time is over')));
-  const lose = async (held: HeldForNextTurn): Promise<void> => {
-    count(report.lost, held);
-    await held.holder.release(held.params.remote_request_id ? [held.params.remote_request_id] : []);
-  };
   for (;;) {
     const waits = rule.drain === 'wait' && !late() && client.ended === null;
-    const known = waits ? [] : conversations.heldAt(engineId);
-    for (const conversation of known) {
+    for (const conversation of waits ? [] : conversations.heldAt(engineId)) {
       const held = conversation.kv;
       // Others go on while one is moved.
       if (held?.holder.engineId !== engineId) continue;
-      const moved = rule.drain === 'migrate' && !late() && (await takenOver(conversation, deps, over.signal));
-      if (moved) count(report.migrated, held);
-      else if (conversation.kv === held) {
-        conversation.kv = null;
-        await lose(held);
-      } else count(report.lost, held);
+      const moved = rule.drain === 'migrate' && !late() && (await takenOver(conversation, deps, signal));
+      count(moved ? report.migrated : report.lost, held);
+      if (moved || conversation.kv !== held) continue;
+      conversation.kv = null;
+      const { remote_request_id: id } = held.params;
+      await client.release(id ? [id] : []);
     }
-    const left = client.ended ? { requests: 0, holds: 0 } : await leaving.remaining();
+    const left = client.ended ? { requests: 0, holds: 0 } : await remaining();
     const needed = turns.at(engineId) > 0 || conversations.heldAt(engineId).length > 0 || left.requests > 0;
     if (!needed && (left.holds === 0 || late())) {
       report.lost.holds += left.holds;
-      done.abort();
       return { ms: clock.now() - begunMs, ...report };
     }
     await clock.sleep(LOOK_MS);

@@ -30,7 +30,7 @@ export interface ScalePlan {
 }
 
 /** Of one role: each is a thread and a device. */
-export const MOST_OF_A_ROLE = 64;
+const MOST_OF_A_ROLE = 64;
 
 const ROLES = ['prefill', 'decode'] as const;
 

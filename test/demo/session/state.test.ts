@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseRecording, speedFor } from '../../../demo/src/session/replay.ts';
+import { parseRecording } from '../../../demo/src/session/recordings.ts';
 import { clearEngines } from '../../../demo/src/session/state.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 import { RECORDING_VERSION } from '../../../src/recording/events.ts';
@@ -80,9 +80,5 @@ describe('a recording', () => {
     expect(() => parseRecording(old, 'old.json')).toThrow(
       `old.json is no recording of this version of kvferry: ✖ found version 1, wanted ${RECORDING_VERSION}`,
     );
-  });
-
-  it('of a second is slowed down, one that can be followed is not', () => {
-    expect([1000, 2600, 12_000, 600_000].map(speedFor)).toEqual([0.1, 0.25, 1, 1]);
   });
 });

@@ -92,6 +92,17 @@ describe('the verdict', () => {
     expect(verdictOf({ ...race, pull: { ...race.pull, ttftMs: null } })).toBeNull();
   });
 
+  it('claims nothing that the runs do not tell apart', () => {
+    const runs = (pullMs: number[], recomputeMs: number[]): Race => ({
+      ...race,
+      pull: { ...race.pull, ttftMs: pullMs[1]!, runsMs: pullMs },
+      recompute: { ...race.recompute, ttftMs: recomputeMs[1]!, runsMs: recomputeMs },
+    });
+    expect(verdictOf(runs([30, 50, 90], [80, 100, 120]))).toMatchObject({ winner: 'neither' });
+    expect(verdictOf(runs([30, 50, 70], [80, 100, 120]))).toMatchObject({ winner: 'pull', marginMs: 50 });
+    expect(verdictOf(runs([80, 100, 120], [30, 50, 70]))).toMatchObject({ winner: 'recompute' });
+  });
+
   it('compares the answers', () => {
     expect(sameAnswer(race)).toBe(true);
     expect(sameAnswer({ ...race, pull: { ...race.pull, answer: 'A dog came.' } })).toBe(false);

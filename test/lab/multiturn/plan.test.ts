@@ -26,7 +26,7 @@ const config = (change: Record<string, unknown> = {}) =>
     threshold: 4,
     ...change,
   });
-const size = sizeOf(conversations, 24, 16, 128);
+const size = sizeOf(conversations, 24, 16, 128, 1);
 const plans = planExperiments(config(), size, 16);
 const cost = { turnMs: 20, prefillMsPerToken: 1.5, decodeMsPerToken: 12 };
 const options = (leftMs: number) => ({ numClients: 2, rounds: 3, leftMs });
@@ -51,7 +51,7 @@ describe('experiments', () => {
   });
 
   test('with fewer conversations the pool that is to be too small is smaller', () => {
-    const few = sizeOf(conversations.slice(0, 8), 24, 16, 128);
+    const few = sizeOf(conversations.slice(0, 8), 24, 16, 128, 1);
     const fitted = fitPools(plans, few, 2);
     expect(fitted[2]!.pBlocks).toBeLessThan(few.activeBlocks);
     expect(fitted[0]).toBe(plans[0]);

@@ -135,6 +135,7 @@ describe('the driver', () => {
     const stop = new AbortController();
     const asked: [ScaleTarget, string][] = [];
     const told: AutoscaleDecision[] = [];
+    const acts: boolean[] = [];
     const failures: unknown[] = [];
     const ends: { resolve: () => void; reject: (error: Error) => void }[] = [];
     const done = drive(new AutoscaleLoop(choice(), 8), {
@@ -146,7 +147,11 @@ describe('the driver', () => {
           asked.push([target, why]);
           ends.push({ resolve, reject });
         }),
-      tell: (each) => (each.kind === 'decided' ? told.push(each.decision) : failures.push(each.error)),
+      tell(each) {
+        if (each.kind === 'fails') return void failures.push(each.error);
+        told.push(each.decision);
+        acts.push(each.acts);
+      },
     });
     const pass = async (ms: number) => {
       for (let left = ms; left > 0; left -= 1000) {
@@ -154,11 +159,11 @@ describe('the driver', () => {
         await settled();
       }
     };
-    return { asked, told, failures, ends, pass, stop, done };
+    return { asked, told, acts, failures, ends, pass, stop, done };
   };
 
   it('decides every ten seconds, and asks for one change at a time', async () => {
-    const { asked, told, ends, pass, stop, done } = driven(() => 15);
+    const { asked, told, acts, ends, pass, stop, done } = driven(() => 15);
     await pass(9000);
     expect(told).toHaveLength(0);
     await pass(1000);
@@ -167,6 +172,7 @@ describe('the driver', () => {
     ]);
     await pass(20_000);
     expect(told).toHaveLength(3);
+    expect(acts).toEqual([true, false, false]);
     expect(asked).toHaveLength(1);
     ends[0]!.resolve();
     await pass(10_000);

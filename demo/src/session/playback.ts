@@ -1,0 +1,269 @@
+/**
+ * One clock for all that is shown: events become state at its time, and nothing before. Live it is the session's clock;
+ * a slow turn runs behind it, a scrubbed one stands still, and a recording has nothing else.
+ */
+import type { Recording } from '../../../src/recording/events.ts';
+import { Timeline } from './played-events.ts';
+import { SPEEDS } from './settings.ts';
+import { applyEvent, clearState, keepState, type WritableState } from './state.ts';
+import type { SessionEvent, TimeView } from './types.ts';
+
+/** A frame's longest share: after a pause of the browser nothing is skipped unseen. */
+const LONGEST_FRAME_MS = 250;
+/** What happens between turns is not worth a wait. */
+const LONGEST_GAP_MS = 1200;
+/** Places to come back to without playing everything again. */
+const MOST_KEPT = 40;
+
+interface Kept {
+  next: number;
+  atMs: number;
+  restore: () => void;
+}
+
+export class Playback {
+  readonly #state: WritableState;
+  readonly #liveMs: () => number;
+  #events = new Timeline();
+  /** Events before this one are in the state. */
+  #next = 0;
+  #atMs = 0;
+  /** Shows what happens as it happens. */
+  #follows = true;
+  #playing = true;
+  #recording: Recording | null = null;
+  #kept: Kept[] = [];
+  #frame = 0;
+  #lastFrameMs = 0;
+  #waiting: (() => void)[] = [];
+
+  constructor(state: WritableState, liveMs: () => number) {
+    this.#state = state;
+    this.#liveMs = liveMs;
+  }
+
+  /** What is shown happened then. */
+  nowMs(): number {
+    return this.#follows ? this.#liveMs() : this.#atMs;
+  }
+
+  endOf(transfer: { requestId: string; startMs: number }): number | null {
+    return this.#follows ? null : this.#events.endOf(transfer);
+  }
+
+  get recording(): Recording | null {
+    return this.#recording;
+  }
+
+  hear(event: SessionEvent): void {
+    // Of engines that are built, of settings and of a recording's own notes nobody waits to hear.
+    const atOnce = event.kind === 'status' && (event.phase === 'starting' || event.phase === 'failed');
+    if (this.#recording || event.kind === 'settings') {
+      applyEvent(this.#state, event);
+      this.#show();
+      return;
+    }
+    if (atOnce || this.#events.full) this.toNow();
+    const places = this.#events.add(event);
+    if (this.#follows) {
+      if (event.kind === 'turn_started') this.#keep(event.atMs);
+      this.#next = this.#events.length;
+      applyEvent(this.#state, event);
+      if (event.kind === 'turn_started' && this.#chosen !== 1 && this.#events.isShownSlowly(event.turnId))
+        this.#fallBehind(event.atMs);
+    } else {
+      // What is told late, of a time that is shown already, is shown at once.
+      for (const place of places) {
+        if (place >= this.#next) continue;
+        this.#next++;
+        applyEvent(this.#state, this.#events.at(place)!);
+      }
+    }
+    this.#show();
+  }
+
+  /** From now on only this is shown. */
+  load(recording: Recording): void {
+    this.pause();
+    this.#recording = recording;
+    this.#events = new Timeline();
+    for (const event of recording.events) this.#events.add(event);
+    this.#kept = [];
+    this.#next = 0;
+    this.#follows = false;
+    this.#atMs = this.#events.startMs;
+    clearState(this.#state);
+    this.#applyDue();
+    this.#show();
+  }
+
+  play(): void {
+    if (this.#follows || this.#playing) return;
+    if (this.#recording && this.#next >= this.#events.length) this.#goTo(this.#events.startMs);
+    this.#playing = true;
+    this.#run();
+    this.#show();
+  }
+
+  /** Stands still; live, what goes on is kept. */
+  pause(): void {
+    if (this.#follows && !this.#recording) this.#fallBehind(this.#liveMs());
+    this.#playing = false;
+    cancelAnimationFrame(this.#frame);
+    this.#show();
+  }
+
+  /** To what happens now; of a recording, to its end. */
+  toNow(): void {
+    if (this.#follows) return;
+    this.#goTo(Number.POSITIVE_INFINITY);
+    this.#catchUp();
+    this.#show();
+  }
+
+  /** Resolves when all that happened is shown. */
+  async caughtUp(): Promise<void> {
+    if (!this.#follows && !this.#recording) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Milliseconds from the start of what can be searched: the last turn, or a recording. Stands still there. */
+  seek(atMs: number): void {
+    const { startMs, endMs } = this.#range();
+    this.pause();
+    this.#goTo(Math.min(startMs + Math.max(0, atMs), endMs));
+    this.#show();
+  }
+
+  /** To the next stage of the turn that is shown, or of the next one; stands still there. */
+  step(): void {
+    if (this.#follows) {
+      // The last turn once more, from its start.
+      this.seek(0);
+      return;
+    }
+    this.pause();
+    this.#goTo(this.#events.beatAfter(this.#atMs) ?? Number.POSITIVE_INFINITY);
+    if (!this.#recording && this.#next >= this.#events.length) this.#catchUp();
+    this.#show();
+  }
+
+  /** To the end of the turn that is shown, or of the next one. */
+  stepTurn(): void {
+    this.pause();
+    this.#goTo(this.#events.turnEndAfter(this.#atMs) ?? Number.POSITIVE_INFINITY);
+    this.#show();
+  }
+
+  #fallBehind(atMs: number): void {
+    this.#follows = false;
+    this.#playing = true;
+    this.#atMs = atMs;
+    this.#run();
+  }
+
+  #catchUp(): void {
+    if (this.#recording || this.#events.turnUnderWay) return;
+    this.#follows = true;
+    this.#playing = true;
+    cancelAnimationFrame(this.#frame);
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  /** Runs on from where it stands. */
+  #run(): void {
+    this.#lastFrameMs = performance.now();
+    cancelAnimationFrame(this.#frame);
+    this.#frame = requestAnimationFrame(() => this.#tick());
+  }
+
+  #tick(): void {
+    if (!this.#playing || this.#follows) return;
+    const now = performance.now();
+    const elapsedMs = Math.min(now - this.#lastFrameMs, LONGEST_FRAME_MS);
+    this.#lastFrameMs = now;
+    this.#goTo(this.#moved(elapsedMs));
+    if (this.#next >= this.#events.length && !this.#events.turnUnderWay) {
+      if (this.#recording) this.#playing = false;
+      else this.#catchUp();
+    }
+    this.#show();
+    if (this.#playing && !this.#follows) this.#frame = requestAnimationFrame(() => this.#tick());
+  }
+
+  /** Where the clock is after so many milliseconds of the wall's. */
+  #moved(elapsedMs: number): number {
+    const speed = this.#speed();
+    const moved = this.#atMs + elapsedMs * speed;
+    const next = this.#events.at(this.#next);
+    if (!this.#recording && !next) return Math.min(moved, this.#liveMs());
+    const gap = next && !this.#events.turnAt(this.#atMs) ? next.atMs - this.#atMs : 0;
+    return gap > LONGEST_GAP_MS
+      ? next!.atMs - LONGEST_GAP_MS
+      : Math.min(moved, this.#recording ? moved : this.#liveMs());
+  }
+
+  /** null: as slow as it takes to be followed. */
+  get #chosen(): number | null {
+    return SPEEDS[this.#state.settings.peek().speed];
+  }
+
+  /** Of the wall's clock: a number that was chosen, or what lets this part of the turn be followed. */
+  #speed(): number {
+    const turn = this.#events.turnAt(this.#atMs);
+    if (this.#chosen !== null) return this.#chosen;
+    return turn ? this.#events.speedAt(turn, this.#atMs) : 1;
+  }
+
+  #goTo(atMs: number): void {
+    if (atMs < this.#atMs) {
+      const kept = this.#kept.findLast((place) => place.atMs <= atMs);
+      this.#kept = this.#kept.filter((place) => place.atMs <= atMs);
+      if (kept) kept.restore();
+      else clearState(this.#state);
+      this.#next = kept?.next ?? 0;
+    }
+    this.#atMs = Number.isFinite(atMs) ? atMs : this.#events.endMs;
+    this.#applyDue();
+  }
+
+  #applyDue(): void {
+    for (;;) {
+      const event = this.#events.at(this.#next);
+      if (!event || this.#events.shownMs(event) > this.#atMs) return;
+      if (event.kind === 'turn_started') this.#keep(event.atMs);
+      this.#next++;
+      applyEvent(this.#state, event);
+    }
+  }
+
+  /** Before the event that comes next. */
+  #keep(atMs: number): void {
+    this.#kept.push({ next: this.#next, atMs, restore: keepState(this.#state) });
+    if (this.#kept.length > MOST_KEPT) this.#kept.shift();
+  }
+
+  #range(): { startMs: number; endMs: number } {
+    return this.#recording ? this.#events : this.#events.lastTurn;
+  }
+
+  #show(): void {
+    const { startMs, endMs } = this.#range();
+    const time: TimeView = {
+      atMs: Math.min(Math.max(0, (this.#follows ? endMs : this.#atMs) - startMs), endMs - startMs),
+      lengthMs: endMs - startMs,
+      follows: this.#follows,
+      playing: this.#playing && !this.#follows,
+      speed: this.#follows ? 1 : this.#speed(),
+    };
+    this.#state.time.value = time;
+    if (this.#recording) {
+      this.#state.replay.value = { title: this.#recording.title };
+      this.#state.status.value = {
+        phase: 'recorded',
+        message: `Recorded: ${this.#recording.title}`,
+        progress: null,
+      };
+      this.#state.playing.value = this.#playing;
+    }
+  }
+}

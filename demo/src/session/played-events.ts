@@ -1,0 +1,146 @@
+/** The events of a session or of a recording by the time at which they are shown, and what turns there are in them. */
+import type { SessionEvent } from './types.ts';
+
+/** From acceptance to the first token, shown slowly. */
+const FIRST_TOKEN_SHOWN_MS = 4000;
+/** From a token to the next. */
+const TOKEN_SHOWN_MS = 60;
+const SLOWEST = 1 / 100;
+/** An hour of chatting; then nothing more is kept, and what there is stays. */
+const MOST_EVENTS = 200_000;
+
+interface Turn {
+  turnId: string;
+  slow: boolean;
+  startMs: number;
+  firstMs: number | null;
+  lastMs: number;
+  tokens: number;
+  endMs: number | null;
+  /** When a copy of it, or of its time, began or ended. */
+  beats: number[];
+}
+
+export class Timeline {
+  readonly #events: SessionEvent[] = [];
+  readonly #turns: Turn[] = [];
+  /** Of copies. */
+  readonly #ends: { requestId: string; atMs: number }[] = [];
+
+  get length(): number {
+    return this.#events.length;
+  }
+
+  get full(): boolean {
+    return this.#events.length >= MOST_EVENTS;
+  }
+
+  get startMs(): number {
+    return this.#events[0] ? this.shownMs(this.#events[0]) : 0;
+  }
+
+  get endMs(): number {
+    const last = this.#events.at(-1);
+    return last ? this.shownMs(last) : 0;
+  }
+
+  at(index: number): SessionEvent | undefined {
+    return this.#events[index];
+  }
+
+  shownMs(event: SessionEvent): number {
+    return event.kind === 'spans' ? event.spans[0]!.startMs : event.atMs;
+  }
+
+  /** Returns the places of what was put in. Spans are told in bunches, after they ended: each has its own place. */
+  add(event: SessionEvent): number[] {
+    this.#hear(event);
+    if (event.kind !== 'spans') return [this.#insert(event)];
+    return event.spans.map((span) => this.#insert({ ...event, spans: [span] }));
+  }
+
+  #insert(event: SessionEvent): number {
+    const atMs = this.shownMs(event);
+    let place = this.#events.length;
+    while (place > 0 && this.shownMs(this.#events[place - 1]!) > atMs) place--;
+    if (!this.full) this.#events.splice(place, 0, event);
+    return place;
+  }
+
+  /** null while the copy runs. */
+  endOf({ requestId, startMs }: { requestId: string; startMs: number }): number | null {
+    const end = this.#ends.find((one) => one.requestId === requestId && one.atMs >= startMs);
+    return end?.atMs ?? null;
+  }
+
+  isShownSlowly(turnId: string): boolean {
+    return this.#turns.findLast((turn) => turn.turnId === turnId)?.slow ?? false;
+  }
+
+  get turnUnderWay(): boolean {
+    return this.#turns.some(({ endMs }) => endMs === null);
+  }
+
+  get lastTurn(): { startMs: number; endMs: number } {
+    const last = this.#turns.findLast(({ slow }) => slow);
+    return last ? { startMs: last.startMs, endMs: last.endMs ?? last.lastMs } : { startMs: 0, endMs: 0 };
+  }
+
+  /** The turn that runs then. */
+  turnAt(atMs: number): Turn | null {
+    return (
+      this.#turns.findLast(
+        ({ startMs, endMs, slow }) => slow && startMs <= atMs && (endMs ?? Infinity) > atMs,
+      ) ?? null
+    );
+  }
+
+  /** 0 while it is not known how long the first token takes: then nothing moves. */
+  speedAt({ startMs, firstMs, lastMs, tokens, endMs }: Turn, atMs: number): number {
+    const firstOrEnd = firstMs ?? endMs;
+    if (firstOrEnd === null) return 0;
+    const paceOf = (tookMs: number, shownMs: number) => Math.min(1, Math.max(SLOWEST, tookMs / shownMs));
+    if (atMs < firstOrEnd || tokens < 2) return paceOf(firstOrEnd - startMs, FIRST_TOKEN_SHOWN_MS);
+    return paceOf((lastMs - firstOrEnd) / (tokens - 1), TOKEN_SHOWN_MS);
+  }
+
+  /** The next moment worth a look: a turn's beginning, its copies' beginnings and ends, its first token, its end. */
+  beatAfter(atMs: number): number | null {
+    const beats = this.#turns
+      .filter(({ slow }) => slow)
+      .flatMap(({ startMs, firstMs, endMs, beats: copies }) => [startMs, ...copies, firstMs, endMs])
+      .filter((beat): beat is number => beat !== null && beat > atMs + 0.01);
+    return beats.length > 0 ? Math.min(...beats) : null;
+  }
+
+  turnEndAfter(atMs: number): number | null {
+    const ends = this.#turns
+      .map(({ endMs }) => endMs ?? Number.POSITIVE_INFINITY)
+      .filter((endMs) => endMs > atMs);
+    return ends.length > 0 ? Math.min(...ends) : null;
+  }
+
+  #hear(event: SessionEvent): void {
+    if (event.kind === 'turn_started') {
+      const { turnId, conversation, atMs } = event;
+      // Races and sweeps are shown as they happen.
+      const slow = !/^(race|sweep|crossover)/.test(conversation);
+      const none = { firstMs: null, lastMs: atMs, tokens: 0, endMs: null, beats: [] };
+      this.#turns.push({ turnId, slow, startMs: atMs, ...none });
+      return;
+    }
+    if (event.kind === 'transfer_started' || event.kind === 'transfer_ended') {
+      this.turnAt(event.atMs)?.beats.push(event.atMs);
+      if (event.kind === 'transfer_ended') this.#ends.push({ requestId: event.requestId, atMs: event.atMs });
+      return;
+    }
+    if (event.kind !== 'token' && event.kind !== 'turn_ended' && event.kind !== 'turn_failed') return;
+    const turn = this.#turns.findLast(({ turnId }) => turnId === event.turnId);
+    if (!turn) return;
+    turn.lastMs = event.atMs;
+    if (event.kind === 'token') {
+      turn.firstMs ??= event.atMs;
+      turn.tokens++;
+    } else turn.endMs = event.atMs;
+  }
+}

@@ -1,0 +1,181 @@
+/** What bench:serve asks a server, good and bad, and how it starts one. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { Agent, request } from 'node:http';
+import { ServerMemory } from '../server-memory.ts';
+
+const MAX_TOKENS = 8;
+/** Good questions that differ. */
+export const QUESTIONS = 16;
+/** Held blocks are given back by then. */
+export const TTL_SECONDS = 3;
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: string;
+  ms: number;
+  /** The client went before it was whole. */
+  left: boolean;
+}
+
+export const agent = new Agent({ keepAlive: true, maxSockets: 512 });
+
+/** `leaveAfterMs`: hangs up then, if the answer is not whole. */
+export function send(
+  url: string,
+  body: string,
+  { method = 'POST', leaveAfterMs = null }: { method?: string; leaveAfterMs?: number | null } = {},
+): Promise<Answer> {
+  const begun = performance.now();
+  return new Promise((resolve, reject) => {
+    const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
+    const answer: Answer = { status: 0, headers: {}, body: '', ms: 0, left: false };
+    const end = (left: boolean): void => {
+      clearTimeout(timer);
+      resolve({ ...answer, ms: performance.now() - begun, left });
+    };
+    const fail = (error: Error): void => (answer.left ? end(true) : reject(error));
+    const sent = request(url, { method, agent, headers }, (response) => {
+      answer.status = response.statusCode ?? 0;
+      answer.headers = response.headers;
+      response.setEncoding('utf8');
+      response.on('data', (part: string) => {
+        answer.body += part;
+      });
+      response.on('error', fail);
+      response.on('end', () => end(false));
+    });
+    const timer =
+      leaveAfterMs === null
+        ? undefined
+        : setTimeout(() => {
+            answer.left = true;
+            sent.destroy();
+            end(true);
+          }, leaveAfterMs);
+    sent.on('error', fail);
+    sent.end(body);
+  });
+}
+
+export interface Urls {
+  prefill: string;
+  decode: string;
+  router: string;
+}
+
+/** Each with the status that it deserves. */
+export function badRequests(urls: Urls): { url: string; body: string; status: number }[] {
+  const chat = `${urls.router}/v1/chat/completions`;
+  const messages = [{ role: 'user', content: 'hello' }];
+  const json = (body: object): string => JSON.stringify(body);
+  const prompt = Array.from({ length: 40 }, (_, i) => 1 + i);
+  const foreign = {
+    do_remote_prefill: true,
+    remote_engine_id: 'decode-0',
+    remote_request_id: 'nobody',
+    remote_host: 'localhost',
+    remote_port: 5601,
+    remote_block_ids: [[1, 2, 3]],
+    remote_num_tokens: prompt.length,
+    remote_token_ids: prompt,
+  };
+  return [
+    { url: chat, body: '{"messages": [', status: 400 },
+    { url: chat, body: json({ messages: [] }), status: 400 },
+    { url: chat, body: json({ messages, max_tokens: -1 }), status: 400 },
+    { url: chat, body: json({ messages, n: 4 }), status: 400 },
+    { url: chat, body: json({ messages, model: 'other' }), status: 404 },
+    { url: `${urls.router}/v1/completions`, body: json({ prompt: 'x'.repeat(20_000) }), status: 400 },
+    { url: `${urls.router}/v1/completions`, body: json({ prompt: [1e6] }), status: 400 },
+    { url: `${urls.router}/v1/nothing`, body: '{}', status: 404 },
+    {
+      url: `${urls.prefill}/v1/completions`,
+      body: json({ prompt, kv_transfer_params: foreign }),
+      status: 400,
+    },
+  ];
+}
+
+export interface Message {
+  role: 'user' | 'assistant';
+  content: string;
+}
+
+export const chatBody = (messages: readonly Message[], more: object = {}): string =>
+  JSON.stringify({ messages, max_tokens: MAX_TOKENS, ignore_eos: true, ...more });
+
+export const question = (i: number): Message => ({
+  role: 'user',
+  content: `Question ${i % QUESTIONS}: what comes after ${i % QUESTIONS}?`,
+});
+
+export const textOf = (answer: Answer): string => JSON.parse(answer.body).choices[0].message.content;
+
+/** The same of an answer that came in pieces; `error`: what the server said in its place, with its code; null: it just stopped. */
+export function streamedText({ body }: Answer): { text: string } | { error: number | null } {
+  let text = '';
+  for (const line of body.split('\n')) {
+    if (!line.startsWith('data: ')) continue;
+    if (line === 'data: [DONE]') return { text };
+    const { choices, error } = JSON.parse(line.slice(6));
+    if (error) return { error: error.code };
+    text += choices[0]?.delta?.content ?? '';
+  }
+  return { error: null };
+}
+
+/** `entry`: of the process: the program, or something that takes its arguments. */
+export async function startServer(
+  entry: string,
+  { model, adapter }: { model: string; adapter: string },
+): Promise<{ child: ChildProcess; urls: Urls }> {
+  const args = ['serve', '--json', '--model', model, '--adapter', adapter, '--no-access-log'];
+  for (const port of ['port', 'prefill-port', 'decode-port', 'admin-port']) args.push(`--${port}`, '0');
+  args.push('--ttl', String(TTL_SECONDS), '--threshold', '0', '--max-num-seqs', '16', '--max-queue', '16');
+  const child = spawn(process.execPath, [...ServerMemory.preload, entry, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  let errors = '';
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    errors = (errors + text).slice(-2000);
+  });
+  const urls = await new Promise<Urls>((resolve, reject) => {
+    let text = '';
+    child.stdout!.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+      try {
+        resolve(JSON.parse(text).urls);
+      } catch {
+        // Not whole yet.
+      }
+    });
+    child.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${errors}`)));
+  });
+  return { child, urls };
+}
+
+/** A metric of an engine's port, summed over what has these labels. */
+async function metric(url: string, name: string, labels = ''): Promise<number> {
+  const { body } = await send(`${url}/metrics`, '', { method: 'GET' });
+  const lines = body.split('\n').filter((line) => line.startsWith(name) && line.includes(labels));
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+}
+
+export const memoryOf = (child: ChildProcess, urls: Urls): ServerMemory =>
+  new ServerMemory(child, async (kind) => {
+    const bytes = [urls.prefill, urls.decode].map((url) =>
+      metric(url, 'kvferry:memory_bytes', `kind="${kind}"`),
+    );
+    return (await Promise.all(bytes)).reduce((sum, each) => sum + each, 0);
+  });
+
+/** What is still in use, a sentence each, once what was held has had its time. */
+export async function stillUsed({ prefill, decode }: Urls): Promise<string[]> {
+  const found: string[] = [];
+  for (const [name, url] of Object.entries({ prefill, decode })) {
+    const used = await metric(url, 'vllm:kv_cache_usage_perc');
+    if (used !== 0) found.push(`${name} still uses ${(100 * used).toFixed(1)} % of its blocks`);
+  }
+  return found;
+}

@@ -1,0 +1,192 @@
+/** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
+import type { RunConfig } from '../../config/run.ts';
+import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import type { Architecture } from '../../model/types.ts';
+import { linearCosts } from '../../simulate/costs/linear.ts';
+import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
+import type { CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { formatSeconds, plural } from '../format.ts';
+import { textOutput, writeJson } from '../json-option.ts';
+import { benchDefaults, checkBench, checkCounts } from '../multiturn/settings.ts';
+import { loadWorkload } from '../multiturn/workload.ts';
+import { checkFiles, writePages } from '../outputs.ts';
+import { createProgress } from '../progress.ts';
+import { simulationDocument } from '../simulate/document.ts';
+import { printSimulation } from '../simulate/output.ts';
+import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
+import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
+import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
+
+export const simulateSpec: CommandSpec = {
+  usage: 'simulate [file]',
+  run: simulate,
+  description:
+    'Serve a workload by a fleet that is not there: the same scheduler, connectors, router and policies on a virtual clock, in one thread. Only how long steps and copies take is a model, and each report says whose.',
+  groups: [
+    'simulation',
+    'trace',
+    'pacing',
+    'measuring',
+    'bench',
+    'slo',
+    'modes',
+    'fleet',
+    'cluster',
+    'routing',
+    'machine',
+    'pages',
+    'general',
+  ],
+  argument: 'inputFile',
+  defaults(given) {
+    const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults(given);
+    return { ...rest, experiments: ['prefix-caching'] };
+  },
+  defaultNotes: {
+    model: 'tiny',
+    mode: 'unidirectional, bidirectional, decode-local',
+    experiments: 'prefix-caching',
+    pBlocks: 'room for all active conversations; 16384 with --arrival-rate',
+    dBlocks: 'room for all active conversations; 16384 with --arrival-rate',
+    threshold: '64, divided as --scale says',
+  },
+  examples: [
+    'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',
+    'kvferry simulate --routing round-robin,least-request,prefix-cache --decode 4',
+    'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
+    'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4',
+    'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
+  ],
+};
+
+async function simulate(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+  const { deps, signal } = context;
+  checkBench(config);
+  checkSimulation(config);
+  await checkFiles({ ...config, junit: null }, deps);
+  const costs = await readCosts(config.costs, deps);
+  const architecture = await deps.backend.architecture(config.model);
+  const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
+  const { planned, workload } =
+    config.trace === null
+      ? await planWorkload(config, costs, architecture, adapter, deps)
+      : await planTrace(config, costs, architecture, deps);
+  if (adapter) return againstReal(config, planned, adapter.name, context);
+
+  const progress = createProgress(deps);
+  const begunMs = deps.now();
+  const arms: SimulatedArm[] = [];
+  for (const arm of planned.arms) {
+    progress.begin(arm.label, workload.turns);
+    const world = worldOf(config, planned, signal);
+    arms.push(
+      await simulateArm(arm, {
+        ...world,
+        onProgress: (done, ms) => progress.update(done, formatSeconds(ms)),
+      }),
+    );
+    progress.end();
+  }
+  const report: SimulationReport = {
+    kvferry: deps.version,
+    kind: 'simulate',
+    schema_version: 1,
+    simulated: true,
+    costs: { name: costs.name, source: costs.source, about: costs.about },
+    model: config.model,
+    fleet: planned.fleet,
+    block_bytes: planned.blockBytes,
+    workload: {
+      source: workload.source,
+      scale: workload.scale,
+      conversations: workload.conversations,
+      turns: workload.turns,
+      asked: planned.asked,
+    },
+    seed: config.seed,
+    arms,
+  };
+  printSimulation(report, textOutput(config, deps), deps.color);
+  tellSpeed(arms, deps.now() - begunMs, deps);
+  await writeJson(report, config, deps);
+  await writePages(simulationDocument(report), config, deps);
+  return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
+}
+
+async function planWorkload(
+  config: RunConfig,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  adapter: { software: boolean } | null,
+  deps: CommandContext['deps'],
+): Promise<SimulatedTrace> {
+  const vocabulary = await deps.backend.tokenizer(config.model);
+  const workload = await loadWorkload(config, deps, vocabulary, false);
+  const { source, scale, conversations } = workload;
+  checkCounts(config, conversations, source);
+  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  return {
+    planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),
+    workload: { source, scale, conversations: conversations.length, turns },
+  };
+}
+
+async function againstReal(
+  config: RunConfig,
+  planned: PlannedSimulation,
+  adapter: string,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { deps, signal } = context;
+  const out = textOutput(config, deps);
+  const progress = createProgress(deps);
+  progress.line(`starting ${planned.fleet} with ${config.model} on ${adapter}`);
+  const cluster = await deps.backend.startCluster(planned.options);
+  try {
+    const meter = new CostMeter(cluster, { seed: config.seed, signal });
+    // The first is warming up.
+    for (let round = 0; round < 2; round++) await meter.round();
+    // Measured in between too: by turns that are in no comparison, on a machine in the same state.
+    let measured: MeasuredCosts | null = null;
+    const world = (): SimulationWorld => {
+      measured ??= meter.costs();
+      return { ...worldOf(config, planned, signal), costs: linearCosts(measured.file), onProgress() {} };
+    };
+    const between = () => meter.round();
+    const validation = await validateArms(cluster, planned.arms, world, between, config, context);
+    const costs = meter.costs();
+    printMeasured(costs, out, deps.color);
+    printValidation(validation, out, deps.color);
+    await writeJson({ costs: costs.file, fit_worst: costs.worst, ...validation }, config, deps);
+    return validated(validation) ? EXIT.good : EXIT.failed;
+  } finally {
+    progress.end();
+    await cluster.close();
+  }
+}
+
+function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSignal) {
+  const { costs, groups, blockBytes, kvBytesPerToken, tokenIds } = planned;
+  return {
+    ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
+    sharing: config.linkSharing,
+    check: config.invariants,
+    nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),
+    seed: config.seed,
+    seeds: config.seeds,
+    slo: { ttftMs: config.sloTtft, tpotMs: config.sloTpot },
+  };
+}
+
+/** On stderr, since it is of this machine and no report has it. */
+function tellSpeed(arms: readonly SimulatedArm[], ms: number, { stderr }: CommandContext['deps']): void {
+  const requests = arms.reduce((sum, arm) => sum + arm.requests, 0);
+  const simulatedMs = arms.reduce((sum, arm) => sum + arm.simulated_ms, 0);
+  const times = ms > 0 ? Math.round(simulatedMs / ms) : 0;
+  stderr.write(
+    `${plural(requests, 'request')} simulated in ${formatSeconds(ms)}: ${Math.round((1000 * requests) / Math.max(ms, 1))} a second, ${times} times real time\n`,
+  );
+}

@@ -1,0 +1,103 @@
+/** `kvferry trace`: what a trace is like, and the same trace in Mooncake's format. */
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { describeScale } from '../../workload/traces/scale.ts';
+import { TraceMeter } from '../../workload/traces/summary.ts';
+import { TurnMaker } from '../../workload/traces/turns.ts';
+import { MooncakeWriter } from '../../workload/traces/write.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { plural } from '../format.ts';
+import { textOutput, writeJson } from '../json-option.ts';
+import { printer } from '../table.ts';
+import { openNamedTrace } from '../trace/open.ts';
+import { lengthTable, traceSentences } from '../trace/table.ts';
+
+export const traceSpec: CommandSpec = {
+  usage: 'trace <what> <file> [out]',
+  run: trace,
+  description:
+    "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
+  groups: ['trace', 'pacing', 'general'],
+  examples: [
+    'kvferry trace info conversation_trace.jsonl',
+    'kvferry trace convert AzureLLMInferenceTrace_conv.csv azure.jsonl --limit 1000',
+    'kvferry trace convert sharegpt.json sharegpt.jsonl --conversation-rate 0.5 --think-time 10s',
+  ],
+};
+
+async function trace(config: RunConfig, context: CommandContext, { args }: Asked): Promise<ExitCode> {
+  const [what, file, out] = args;
+  if (what !== 'info' && what !== 'convert')
+    throw new ConfigError(
+      `there is no 'trace ${what ?? ''}': wanted trace info FILE or trace convert FILE OUT`,
+    );
+  if (file === undefined) throw new ConfigError(`no trace is named: wanted kvferry trace ${what} FILE`);
+  const named = { ...config, trace: file };
+  if (what === 'info') {
+    if (out !== undefined) throw new ConfigError(`trace info writes no file: leave '${out}' out`);
+    return info(named, context);
+  }
+  if (out === undefined)
+    throw new ConfigError('trace convert has no file to write: wanted trace convert FILE OUT');
+  return convert(named, out, context);
+}
+
+async function info(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+  const { format, requests, scale, bad, source } = await openNamedTrace(config, deps);
+  const maker = new TurnMaker({ scale, maxModelLen: null, bad });
+  const meter = new TraceMeter();
+  for await (const request of requests) {
+    signal.throwIfAborted();
+    const turn = maker.next(request);
+    if (turn) meter.add(turn, request);
+  }
+  if (meter.requests === 0) throw new ConfigError(`${source} has no request that can be used`);
+  const summary = meter.summary();
+  const { print, say, style } = printer(textOutput(config, deps), deps.color);
+  say(`${source}: ${format}, ${scale.traceBlockSize} tokens a block.`);
+  print(['', ...lengthTable(summary, style), '']);
+  for (const sentence of traceSentences(summary)) say(sentence);
+  const passedOver = bad.describe();
+  if (passedOver) say(passedOver);
+  const head = { format, trace_block_size: scale.traceBlockSize, bad_lines: bad.count };
+  await writeJson({ source, ...head, ...summary }, config, deps);
+  return EXIT.good;
+}
+
+async function convert(config: RunConfig, out: string, { deps, signal }: CommandContext): Promise<ExitCode> {
+  await deps.checkWritable(out);
+  const { requests, scale, bad, source } = await openNamedTrace(config, deps);
+  const maker = new TurnMaker({ scale, maxModelLen: null, bad });
+  const writer = new MooncakeWriter(scale);
+  const file = await deps.createTextFile(out);
+  let written = 0;
+  let hashed = false;
+  try {
+    for await (const request of requests) {
+      signal.throwIfAborted();
+      const turn = maker.next(request);
+      if (!turn) continue;
+      hashed = request.hashIds !== null;
+      file.write(writer.line(turn, request));
+      await file.drained();
+      written++;
+    }
+  } finally {
+    await file.close();
+  }
+  if (written === 0) throw new ConfigError(`${source} has no request that can be used`);
+  const { say } = printer(textOutput(config, deps), deps.color);
+  const blockSize = writer.blockSize(hashed);
+  say(
+    `wrote ${plural(written, 'request')} to ${out}; an id stands for ${blockSize} tokens. ${describeScale(scale)}`,
+  );
+  const passedOver = bad.describe();
+  if (passedOver) say(passedOver);
+  await writeJson(
+    { source, out, requests: written, trace_block_size: blockSize, bad_lines: bad.count },
+    config,
+    deps,
+  );
+  return EXIT.good;
+}

@@ -1,0 +1,269 @@
+/**
+ * AIBrix: a StormService for each kind of roleset (pooled: one, whose roles scale by themselves; replica: as many replicas as
+ * rolesets), a PodAutoscaler for what scales, and the gateway's choice as annotations of the pods.
+ */
+import { ConfigError } from '../../errors.ts';
+import type { AibrixPdParameters } from '../../router/policies/aibrix-pd/config.ts';
+import {
+  ENGINE_IMAGE,
+  ENGINE_PORT,
+  IMAGES_REMARK,
+  nixlEnvironment,
+  oneGpu,
+  SIDE_CHANNEL_PORT,
+  serveCommand,
+} from './containers.ts';
+import type { ExportFile } from './files.ts';
+import {
+  type ClusterPlan,
+  PLAN_ROLES,
+  type PlannedRole,
+  type PlannedRoleset,
+  type PlanRole,
+  pooled,
+  roleOptions,
+  transferOption,
+} from './plan.ts';
+
+/** What AIBrix's own samples scale by. */
+const METRICS = {
+  prefill: { targetMetric: 'prefill_queue_length', targetValue: '10' },
+  decode: { targetMetric: 'decode_batch_utilization', targetValue: '70' },
+} as const;
+/** Dynamo's planner is none of AIBrix's: its nearest is by use and target. */
+const STRATEGIES = {
+  'aibrix-apa': 'APA',
+  'aibrix-kpa': 'KPA',
+  'k8s-hpa': 'HPA',
+  'dynamo-sla': 'APA',
+} as const;
+/** Of what the fleet has: the most that an autoscaler makes of it. */
+const MOST_TIMES = 2;
+
+interface Storm {
+  name: string;
+  roleset: PlannedRoleset;
+  replicas: number;
+}
+
+const LABEL = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+
+/** Throws ConfigError for a name that no label can have. */
+export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
+  if (!LABEL.test(plan.servedName))
+    throw new ConfigError(
+      `AIBrix finds a model by a label, and '${plan.servedName}' cannot be one: give --served-model-name letters, digits, '-', '_' and '.', 63 at most`,
+    );
+  const storms = stormsOf(plan);
+  const remarks = [
+    'For AIBrix of August 2026: kubectl apply -f each file.',
+    IMAGES_REMARK,
+    ...plan.notes,
+    ...routingRemarks(plan),
+    ...poolingRemarks(plan),
+  ];
+  return [
+    {
+      name: 'stormservice.yaml',
+      remarks,
+      content: { kind: 'yaml', documents: storms.map((storm) => stormService(plan, storm)) },
+    },
+    {
+      name: 'podautoscaler.yaml',
+      remarks: [
+        plan.autoscale && !plan.replicaMode
+          ? `Metrics and targets are those of AIBrix's samples; bounds are those of --autoscale ${plan.autoscale.rule}, which is ${STRATEGIES[plan.autoscale.rule]} here.`
+          : `Metrics and targets are those of AIBrix's samples; from as many as the fleet has to ${MOST_TIMES} times as many.`,
+        'AIBrix takes the least of the last recommendations before it scales down: a longer window makes it more eager, not calmer.',
+      ],
+      content: { kind: 'yaml', documents: storms.flatMap((storm) => autoscalers(plan, storm)) },
+    },
+  ];
+}
+
+/** In AIBrix P and D of a turn are always of one roleset. */
+function stormsOf({ name, rolesets, replicaMode }: ClusterPlan): Storm[] {
+  if (!replicaMode) return [{ name, roleset: pooled(rolesets), replicas: 1 }];
+  const kinds = new Map<string, PlannedRoleset[]>();
+  for (const roleset of rolesets) {
+    const kind = JSON.stringify([roleset.roles, roleset.promptTokens]);
+    kinds.set(kind, [...(kinds.get(kind) ?? []), roleset]);
+  }
+  return [...kinds.values()].map((alike, i) => ({
+    name: kinds.size === 1 ? name : `${name}-${i}`,
+    roleset: alike[0]!,
+    replicas: alike.length,
+  }));
+}
+
+function stormService(plan: ClusterPlan, { name, roleset, replicas }: Storm): object {
+  const labels = { app: name };
+  return {
+    apiVersion: 'orchestration.aibrix.ai/v1alpha1',
+    kind: 'StormService',
+    metadata: { name },
+    spec: {
+      replicas,
+      updateStrategy: { type: plan.replicaMode ? 'RollingUpdate' : 'InPlaceUpdate' },
+      stateful: true,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          roles: PLAN_ROLES.flatMap((role) => {
+            const planned = roleset.roles[role];
+            return planned ? [roleOf(plan, roleset, role, planned)] : [];
+          }),
+        },
+      },
+    },
+  };
+}
+
+function roleOf(plan: ClusterPlan, roleset: PlannedRoleset, role: PlanRole, planned: PlannedRole): object {
+  // Any other name than prefill and decode is a pod that does both.
+  const name = role === 'both' ? 'combined' : role;
+  const options = ['--served-model-name', plan.servedName, ...roleOptions(plan, planned)];
+  const serving = role === 'both' ? options : [...options, ...transferOption(plan)];
+  return {
+    name,
+    replicas: planned.replicas,
+    stateful: true,
+    template: {
+      metadata: {
+        labels: {
+          'model.aibrix.ai/name': plan.servedName,
+          'model.aibrix.ai/port': String(ENGINE_PORT),
+          'model.aibrix.ai/engine': 'vllm',
+          // The agent that hands on what a vLLM with NixlConnector returns; the one called nixl is Neuron's.
+          'model.aibrix.ai/kv-connector-type': 'shfs',
+        },
+        annotations: { 'model.aibrix.ai/config': JSON.stringify(gatewayConfig(plan, roleset, role)) },
+      },
+      spec: {
+        containers: [
+          {
+            name,
+            image: ENGINE_IMAGE,
+            command: ['sh', '-c'],
+            args: [`exec ${serveCommand(plan.model, ENGINE_PORT, serving)}\n`],
+            env: nixlEnvironment(),
+            ports: [
+              { containerPort: ENGINE_PORT, name: 'metrics' },
+              { containerPort: SIDE_CHANNEL_PORT, name: 'nixl' },
+            ],
+            resources: oneGpu(),
+          },
+        ],
+      },
+    },
+  };
+}
+
+/** The pd router's profile, as a pod says it. */
+function gatewayConfig(plan: ClusterPlan, { promptTokens, roles }: PlannedRoleset, role: PlanRole): object {
+  const { prefillScorePolicy, decodeScorePolicy } = scorePolicies(plan);
+  const bounded = promptTokens.min > 0 || promptTokens.max !== null;
+  const routingConfig = {
+    ...(bounded && {
+      promptLenBucketMinLength: promptTokens.min,
+      // 0 is without a bound.
+      promptLenBucketMaxLength: promptTokens.max ?? 0,
+    }),
+    ...(roles.both && { combined: role === 'both' }),
+    prefillScorePolicy,
+    decodeScorePolicy,
+  };
+  return { defaultProfile: 'pd', profiles: { pd: { routingStrategy: 'pd', routingConfig } } };
+}
+
+function scorePolicies(
+  plan: ClusterPlan,
+): Pick<AibrixPdParameters, 'prefillScorePolicy' | 'decodeScorePolicy'> {
+  const parameters = plan.parameters<AibrixPdParameters>('aibrix-pd');
+  if (plan.routing.name === 'least-request')
+    return { prefillScorePolicy: 'least_request', decodeScorePolicy: 'least_request' };
+  return parameters;
+}
+
+/** Parameters that AIBrix reads from its gateway's environment. */
+const ENVIRONMENT: Partial<Record<keyof AibrixPdParameters, string>> = {
+  prefillLoadImbalanceMinSpread: 'AIBRIX_PREFILL_LOAD_IMBALANCE_MIN_SPREAD',
+  decodeLoadImbalanceMinSpread: 'AIBRIX_DECODE_LOAD_IMBALANCE_MIN_SPREAD',
+  decodeThroughputImbalanceMinSpread: 'AIBRIX_DECODE_THROUGHPUT_IMBALANCE_MIN_SPREAD',
+  decodeScoreRatioThreshold: 'AIBRIX_DECODE_SCORE_RATIO_THRESHOLD',
+  decodeLbWeightRunning: 'AIBRIX_DECODE_LB_WEIGHT_RUNNING',
+  decodeLbWeightThroughput: 'AIBRIX_DECODE_LB_WEIGHT_THROUGHPUT',
+  prefixCacheStandardDeviationFactor: 'AIBRIX_PREFIX_CACHE_STANDARD_DEVIATION_FACTOR',
+  prefixCacheBlockSize: 'AIBRIX_PREFIX_CACHE_BLOCK_SIZE',
+  prefixCacheBlockNumber: 'AIBRIX_PREFIX_CACHE_BLOCK_NUMBER',
+  prefixCacheEvictionDurationMins: 'AIBRIX_PREFIX_CACHE_EVICTION_DURATION_MINS',
+};
+
+/** AIBrix' bucketing has to be switched on where there are bounds. */
+const BUCKETING = 'AIBRIX_PROMPT_LENGTH_BUCKETING=true';
+
+function routingRemarks(plan: ClusterPlan): string[] {
+  const { name } = plan.routing;
+  const given = plan.parameters<AibrixPdParameters>('aibrix-pd');
+  const environment = Object.entries(ENVIRONMENT).map(
+    ([key, variable]) => `${variable}=${given[key as keyof AibrixPdParameters]}`,
+  );
+  const bounded =
+    plan.replicaMode && plan.rolesets.some(({ promptTokens: { min, max } }) => min > 0 || max !== null);
+  return [
+    ...(name === 'aibrix-pd' || name === 'least-request'
+      ? []
+      : [`Routing policy ${name}: AIBrix's pd router has other rules; it runs with its own here.`]),
+    `Environment of the gateway for these parameters: ${[...environment, ...(bounded ? [BUCKETING] : [])].join(', ')}.`,
+    ...(given.prefixIndex === 'kv-events'
+      ? ['prefixIndex kv-events: AIBrix keeps an index of its own.']
+      : []),
+  ];
+}
+
+function poolingRemarks({ replicaMode, rolesets }: ClusterPlan): string[] {
+  if (replicaMode || rolesets.length === 1) return [];
+  return [
+    "Pooled: AIBrix pairs P and D within a roleset only, so all engines are one roleset's; bounds of prompt lengths by roleset are left out. --mode-of-fleet replica keeps them apart.",
+  ];
+}
+
+function autoscalers(plan: ClusterPlan, { name, roleset, replicas }: Storm): object[] {
+  const scaler = (
+    role: 'prefill' | 'decode',
+    mode: 'pool' | 'replica',
+    own: string,
+    [least, most]: readonly [number, number],
+  ) => ({
+    apiVersion: 'autoscaling.aibrix.ai/v1alpha1',
+    kind: 'PodAutoscaler',
+    metadata: { name: own, annotations: { 'autoscaling.aibrix.ai/storm-service-mode': mode } },
+    spec: {
+      scaleTargetRef: { apiVersion: 'orchestration.aibrix.ai/v1alpha1', kind: 'StormService', name },
+      subTargetSelector: { roleName: role },
+      minReplicas: least,
+      maxReplicas: most,
+      scalingStrategy: STRATEGIES[plan.autoscale?.rule ?? 'aibrix-apa'],
+      metricsSources: [
+        {
+          metricSourceType: 'pod',
+          protocolType: 'http',
+          port: String(ENGINE_PORT),
+          path: '/metrics',
+          ...METRICS[role],
+        },
+      ],
+    },
+  });
+  if (plan.replicaMode)
+    return roleset.roles.prefill
+      ? [scaler('prefill', 'replica', name, [replicas, MOST_TIMES * replicas])]
+      : [];
+  return (['prefill', 'decode'] as const).flatMap((role) => {
+    const planned = roleset.roles[role];
+    const { replicas: now } = planned ?? { replicas: 0 };
+    const bounds = plan.autoscale?.bounds[role] ?? ([now, MOST_TIMES * now] as const);
+    return planned ? [scaler(role, 'pool', `${name}-${role}`, bounds)] : [];
+  });
+}

@@ -1,0 +1,33 @@
+/** What an export consists of: files with remarks on top, printed one after the other or written to a directory. */
+import { stringify } from 'yaml';
+import { wrap } from '../format.ts';
+
+export interface ExportFile {
+  name: string;
+  /** Remarks, a sentence each: what to know, and what could not be said. */
+  remarks: readonly string[];
+  content: { kind: 'yaml'; documents: readonly object[] } | { kind: 'shell'; lines: readonly string[] };
+}
+
+const COLUMNS = 100;
+
+export function fileText({ remarks, content }: ExportFile): string {
+  const comments = remarks.flatMap((remark) => {
+    const [first, ...rest] = wrap(remark, COLUMNS - 4);
+    return [`# - ${first}`, ...rest.map((line) => `#   ${line}`)];
+  });
+  if (content.kind === 'shell') return `${['#!/bin/sh', ...comments, '', ...content.lines].join('\n')}\n`;
+  const documents = content.documents.map((each) =>
+    stringify(each, { lineWidth: 0, aliasDuplicateObjects: false }),
+  );
+  return `${comments.join('\n')}${comments.length > 0 ? '\n' : ''}${documents.join('---\n')}`;
+}
+
+/** All of them as one stream of YAML, or one after the other. */
+export const allText = (files: readonly ExportFile[]): string =>
+  files
+    .map(
+      (file, i) =>
+        `${i > 0 && file.content.kind === 'yaml' ? '---\n' : ''}# ==== ${file.name}\n${fileText(file)}`,
+    )
+    .join('\n');

@@ -1,0 +1,135 @@
+/** SGLang: a line to launch each engine, and one for its gateway; rolesets that stay apart have a gateway each. */
+import { commandText } from '../vllm/shell.ts';
+import type { ExportFile } from './files.ts';
+import { type ClusterPlan, lostByPooling, type PlannedRole, type PlannedRoleset, pooled } from './plan.ts';
+
+const GATEWAY_PORT = 30_000;
+const FIRST_ENGINE_PORT = 30_100;
+const FIRST_BOOTSTRAP_PORT = 8998;
+
+/** Of src/router/policies/sglang. */
+interface SglangParameters {
+  prefillPolicy: string;
+  decodePolicy: string;
+  cacheThreshold: number;
+  balanceAbsThreshold: number;
+  balanceRelThreshold: number;
+  evictionIntervalSecs: number;
+  maxTreeSize: number;
+  bucketAdjustIntervalSecs: number;
+}
+
+/** Policies that its gateway has too, by its names. */
+const SAME: Readonly<Record<string, string>> = {
+  'round-robin': 'round_robin',
+  random: 'random',
+  'power-of-two': 'power_of_two',
+};
+
+export function sglangFiles(plan: ClusterPlan): ExportFile[] {
+  const groups = plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)];
+  const launched = { engines: 0 };
+  const lines = groups.flatMap((roleset, i) => groupLines(plan, roleset, GATEWAY_PORT + i, launched));
+  const known = plan.routing.name === 'sglang' || plan.routing.name in SAME;
+  const remarks = [
+    "For SGLang and its gateway (pip install sglang sglang-router), on one machine: one terminal each. On several put each engine's address in the place of localhost.",
+    ...plan.notes.filter((note) => !note.includes('bidirectional_kv_xfer')),
+    ...(plan.notes.some((note) => note.includes('bidirectional_kv_xfer'))
+      ? ["Pulling D's KV back: SGLang hands KV from P to D only."]
+      : []),
+    'kv_recompute_threshold, leases and TTLs are of vLLM: SGLang hands over by its bootstrap server.',
+    ...(plan.replicaMode
+      ? groups.length > 1
+        ? [
+            'A gateway for each roleset: what is before them shares requests out; bounds of prompt lengths are not said here.',
+          ]
+        : []
+      : lostByPooling(plan, 'SGLang')),
+    ...(groups.some(({ roles }) => roles.both)
+      ? ['Engines that do both: a gateway with --pd-disaggregation knows P and D only; they are left out.']
+      : []),
+    ...(known
+      ? []
+      : [`Routing policy ${plan.routing.name}: the gateway has other rules; it runs with its own here.`]),
+  ];
+  return [{ name: 'sglang.sh', remarks, content: { kind: 'shell', lines } }];
+}
+
+function groupLines(
+  plan: ClusterPlan,
+  { name, roles }: PlannedRoleset,
+  gatewayPort: number,
+  launched: { engines: number },
+): string[] {
+  const urls: Record<'prefill' | 'decode', { url: string; bootstrap: number }[]> = {
+    prefill: [],
+    decode: [],
+  };
+  const engines = (['prefill', 'decode'] as const).flatMap((role) =>
+    Array.from({ length: roles[role]?.replicas ?? 0 }, (_, i) => {
+      const place = launched.engines++;
+      const port = FIRST_ENGINE_PORT + place;
+      const bootstrap = FIRST_BOOTSTRAP_PORT + place;
+      urls[role].push({ url: `http://localhost:${port}`, bootstrap });
+      const argv = engineCommand(plan, role, roles[role]!, port, bootstrap);
+      return [`# ${role}-${i} of ${name}`, commandText({ CUDA_VISIBLE_DEVICES: String(place) }, argv), ''];
+    }),
+  );
+  return [
+    ...engines.flat(),
+    `# the gateway of ${name}`,
+    commandText({}, gatewayCommand(plan, urls, gatewayPort)),
+    '',
+  ];
+}
+
+function engineCommand(
+  plan: ClusterPlan,
+  role: 'prefill' | 'decode',
+  { blocks, prefixCaching }: PlannedRole,
+  port: number,
+  bootstrap: number,
+): string[] {
+  return [
+    ...['python', '-m', 'sglang.launch_server', '--model-path', plan.model],
+    ...['--served-model-name', plan.servedName, '--host', '0.0.0.0', '--port', String(port)],
+    ...['--disaggregation-mode', role, '--disaggregation-transfer-backend', 'nixl'],
+    ...(role === 'prefill' ? ['--disaggregation-bootstrap-port', String(bootstrap)] : []),
+    ...['--page-size', String(plan.blockSize), '--context-length', String(plan.maxModelLen)],
+    ...['--max-running-requests', String(plan.maxNumSeqs), '--dtype', plan.dtype],
+    ...['--random-seed', String(plan.seed)],
+    ...(plan.maxNumBatchedTokens === null
+      ? []
+      : ['--chunked-prefill-size', String(plan.maxNumBatchedTokens)]),
+    ...(blocks === null ? [] : ['--max-total-tokens', String(blocks * plan.blockSize)]),
+    ...(prefixCaching ? [] : ['--disable-radix-cache']),
+  ];
+}
+
+function gatewayCommand(
+  plan: ClusterPlan,
+  urls: Readonly<Record<'prefill' | 'decode', readonly { url: string; bootstrap: number }[]>>,
+  port: number,
+): string[] {
+  const own = plan.parameters<SglangParameters>('sglang');
+  const same = SAME[plan.routing.name];
+  const prefillPolicy = same ?? own.prefillPolicy;
+  const decodePolicy = same ?? own.decodePolicy;
+  const cacheAware = [
+    ...['--cache-threshold', String(own.cacheThreshold)],
+    ...['--balance-abs-threshold', String(own.balanceAbsThreshold)],
+    ...['--balance-rel-threshold', String(own.balanceRelThreshold)],
+    ...['--eviction-interval-secs', String(own.evictionIntervalSecs)],
+    ...['--max-tree-size', String(own.maxTreeSize)],
+  ];
+  return [
+    ...['python', '-m', 'sglang_router.launch_router', '--pd-disaggregation', '--port', String(port)],
+    ...urls.prefill.flatMap(({ url, bootstrap }) => ['--prefill', url, String(bootstrap)]),
+    ...urls.decode.flatMap(({ url }) => ['--decode', url]),
+    ...['--prefill-policy', prefillPolicy, '--decode-policy', decodePolicy],
+    ...(prefillPolicy === 'cache_aware' ? cacheAware : []),
+    ...(prefillPolicy === 'bucket'
+      ? ['--bucket-adjust-interval-secs', String(own.bucketAdjustIntervalSecs)]
+      : []),
+  ];
+}

@@ -1,0 +1,116 @@
+/** A simulation as a page or Markdown: TTFT by arm, load over time, engines. */
+import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
+import { formatCount, formatMs, plural } from '../format.ts';
+import { left, right, under } from '../table.ts';
+import { verdictLine } from './output.ts';
+
+export function simulationDocument(report: SimulationReport): ReportDocument {
+  const { arms, costs, workload } = report;
+  return {
+    command: 'kvferry simulate',
+    headline: `${report.fleet}, simulated`,
+    subtitle: `${plural(workload.conversations, 'conversation')} of ${workload.source}, ${workload.asked}`,
+    verdicts: [
+      {
+        tone: 'plain',
+        text: `Simulated. Times ${costs.source}: ${costs.name}${costs.about ? ` (${costs.about})` : ''}`,
+      },
+      ...arms.map((arm) => ({
+        tone: arm.verdict.word === 'STABLE' ? ('good' as const) : ('bad' as const),
+        text: `${arm.label}: ${verdictLine(arm)}`,
+      })),
+    ],
+    sections: [speedSection(arms), ...arms.map(loadSection)],
+    footer: `kvferry ${report.kvferry} simulate, seed ${report.seed}. No engine ran: who did what when is the real policy's, how long it took is the model's.`,
+  };
+}
+
+function speedSection(arms: readonly SimulatedArm[]): Section {
+  const rows = arms.map(({ label, ttft_ms: ttft, tpot_ms: tpot, ...arm }) => [
+    { text: label, strong: true },
+    ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
+    arm.requests_per_second.toFixed(2),
+    ...[arm.local_hit_tokens, arm.pulled_tokens, arm.computed_tokens].map(formatCount),
+  ]);
+  return {
+    title: 'How fast',
+    pieces: [
+      quantiles(arms),
+      {
+        kind: 'table',
+        title: 'Side by side',
+        columns: [
+          left(''),
+          ...under('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
+          ...under('TPOT, ms', 'p50', 'p90'),
+          ...right('requests/s'),
+          ...under('prompt tokens', 'hit', 'pulled', 'computed'),
+        ],
+        rows,
+      },
+    ],
+  };
+}
+
+/** The distribution by its known quantiles: samples themselves may be millions. */
+function quantiles(arms: readonly SimulatedArm[]): CurvePiece {
+  return {
+    kind: 'curve',
+    title: 'TTFT by the share of requests that were no slower',
+    x: { label: 'share of requests, %' },
+    y: { label: 'TTFT, ms' },
+    series: arms.flatMap(({ label, ttft_ms: ttft }) => {
+      if (!ttft) return [];
+      const { min, p25, p50, p75, p90, p99 } = ttft;
+      const known = [
+        [0, min],
+        [25, p25],
+        [50, p50],
+        [75, p75],
+        [90, p90],
+        [99, p99],
+      ] as const;
+      return [{ name: label, points: known.flatMap(([x, y]) => (y === null ? [] : [{ x, y }])) }];
+    }),
+  };
+}
+
+function loadSection(arm: SimulatedArm): Section {
+  const over = (
+    title: string,
+    unit: string,
+    value: (slice: SimulatedArm['engines'][number]['load'][number]) => number,
+  ): Piece => ({
+    kind: 'curve',
+    title,
+    x: { label: 'simulated seconds' },
+    y: { label: unit },
+    series: arm.engines.slice(0, 8).map(({ engine_id, load }) => ({
+      name: engine_id,
+      points: load.map((slice) => ({ x: (slice.start_ms + slice.end_ms) / 2000, y: value(slice) })),
+    })),
+  });
+  return {
+    title: `${arm.label}: load over time`,
+    pieces: [
+      over('Time in steps', '% of the time', ({ busy }) => 100 * busy),
+      over('Requests that wait', 'requests', ({ waiting }) => waiting),
+      over('KV in use', '% of the pool', ({ kv_used }) => 100 * kv_used),
+      {
+        kind: 'table',
+        title: 'Engines',
+        columns: [left('engine'), ...right('busy, %', 'running', 'waiting', 'KV, %', 'steps', 'preempted')],
+        rows: arm.engines.map((engine) => [
+          engine.engine_id,
+          (100 * engine.busy).toFixed(1),
+          engine.running.toFixed(2),
+          engine.waiting.toFixed(2),
+          (100 * engine.kv_used).toFixed(1),
+          formatCount(engine.steps),
+          formatCount(engine.preemptions),
+        ]),
+      },
+    ],
+  };
+}

@@ -1,0 +1,130 @@
+/** What `kvferry simulate` prints: arms side by side, where the time of engines went, and whether they keep up. */
+import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import type { Output } from '../deps.ts';
+import { clip, formatCount, formatMs, formatSeconds, plural } from '../format.ts';
+import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
+
+const LONGEST_LABEL = 22;
+
+export function printSimulation(report: SimulationReport, out: Output, color: boolean): void {
+  const { print, say, c, style } = printer(out, color);
+  const { workload, costs, arms } = report;
+  print(['']);
+  say(`kvferry ${report.kvferry} simulate: ${report.fleet}, KV of ${report.model}`, c.bold);
+  say(
+    `Times ${costs.source}: ${costs.name}${costs.about ? ` (${costs.about})` : ''}. Nothing was computed.`,
+    c.yellow,
+  );
+  say(
+    `${plural(workload.conversations, 'conversation')} of ${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}, ${plural(workload.turns, 'turn')}; ${workload.asked}`,
+  );
+  print(['']);
+  print(speedTable(arms, style));
+  print(['']);
+  print(workTable(arms, style));
+  for (const arm of arms) {
+    print(['']);
+    if (arms.length > 1) say(arm.label, c.bold);
+    print(engineTable(arm, style));
+  }
+  print(['']);
+  for (const arm of arms) {
+    const { word } = arm.verdict;
+    say(
+      `${arms.length > 1 ? `${arm.label}: ` : ''}${verdictLine(arm)}`,
+      word === 'STABLE' ? c.green : word === 'BACKLOGGED' ? c.yellow : c.red,
+    );
+    for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
+  }
+}
+
+export function verdictLine({ verdict, simulated_ms, requests, engine_hours }: SimulatedArm): string {
+  const why = {
+    STABLE: 'what is under way does not grow',
+    BACKLOGGED: 'more comes than is served',
+    OVERLOADED: 'far more comes than is served',
+  }[verdict.word];
+  return `${verdict.word}: ${why}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
+}
+
+function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
+  const good = arms.some(({ goodput }) => goodput);
+  const columns = [
+    left(''),
+    ...packed('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
+    ...packed('TPOT, ms', 'p50', 'p90'),
+    ...right('req/s', ...(good ? ['good/s', 'good'] : [])),
+  ];
+  const rows = arms.map(({ label, ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }) => [
+    clip(label, LONGEST_LABEL),
+    ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
+    arm.requests_per_second.toFixed(2),
+    ...(goodput ? [goodput.requests_per_second.toFixed(2), `${Math.round(100 * goodput.share)}%`] : []),
+  ]);
+  return renderTable(columns, rows, style);
+}
+
+function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
+  const columns = [
+    left(''),
+    ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
+    ...packed('MB', 'P→D', 'D→P'),
+    ...right('READs', 'preempted'),
+  ];
+  const rows = arms.map((arm) => [
+    clip(arm.label, LONGEST_LABEL),
+    formatCount(arm.local_hit_tokens),
+    formatCount(arm.pulled_tokens),
+    formatCount(arm.computed_tokens),
+    (arm.bytes_p_to_d / 1e6).toFixed(1),
+    (arm.bytes_d_to_p / 1e6).toFixed(1),
+    formatCount(Object.values(arm.transfers).reduce((sum, n) => sum + n, 0)),
+    formatCount(arm.engines.reduce((sum, { preemptions }) => sum + preemptions, 0)),
+  ]);
+  return renderTable(columns, rows, style);
+}
+
+/** Beyond these, engines are left to the JSON. */
+const MOST_ENGINES = 16;
+
+function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
+  const columns = [
+    left('engine'),
+    ...right('busy'),
+    ...packed('requests', 'run', 'wait'),
+    ...right('KV', 'steps'),
+    left('busy over time'),
+  ];
+  const rows = engines
+    .slice(0, MOST_ENGINES)
+    .map((engine) => [
+      engine.engine_id,
+      percent(engine.busy),
+      engine.running.toFixed(1),
+      engine.waiting.toFixed(1),
+      percent(engine.kv_used),
+      formatCount(engine.steps),
+      sparkline(engine.load.map(({ busy }) => busy)),
+    ]);
+  const more = engines.length - MOST_ENGINES;
+  const lines = renderTable(columns, rows, style);
+  return more > 0 ? [...lines, style.dim(`and ${plural(more, 'engine')} more: see --json`)] : lines;
+}
+
+const percent = (share: number): string => `${Math.round(100 * share)}%`;
+
+const BARS = '▁▂▃▄▅▆▇█';
+const SPARK_WIDTH = 24;
+
+/** Shares from 0 to 1, averaged into so many characters. */
+function sparkline(shares: readonly number[]): string {
+  const width = Math.min(SPARK_WIDTH, shares.length);
+  return Array.from({ length: width }, (_, i) => {
+    const part = shares.slice(
+      Math.floor((i * shares.length) / width),
+      Math.ceil(((i + 1) * shares.length) / width),
+    );
+    const mean = part.reduce((sum, share) => sum + share, 0) / part.length;
+    return BARS[Math.min(BARS.length - 1, Math.floor(mean * BARS.length))];
+  }).join('');
+}

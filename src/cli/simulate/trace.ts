@@ -1,0 +1,76 @@
+/** A trace in place of a workload: its turns in memory, and a fleet whose context holds them. */
+import type { RunConfig } from '../../config/run.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import { countEngines } from '../../fleet/options.ts';
+import type { Workload } from '../../lab/multiturn/report.ts';
+import { lookThrough, planReplay } from '../../lab/replay/replay.ts';
+import { type Architecture, kvBlockBytes } from '../../model/types.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
+import { describeScale } from '../../workload/traces/scale.ts';
+import { TraceTokens } from '../../workload/traces/tokens.ts';
+import { traceTurns } from '../../workload/traces/turns.ts';
+import type { TraceTurn } from '../../workload/traces/types.ts';
+import type { CliDeps } from '../deps.ts';
+import { openNamedTrace } from '../trace/open.ts';
+import { DEFAULT_BLOCKS, inArm, kvOf, type PlannedSimulation } from './plan.ts';
+
+export interface SimulatedTrace {
+  planned: PlannedSimulation;
+  /** For the report, which counts conversations and turns only. */
+  workload: Pick<Workload, 'source' | 'scale'> & { conversations: number; turns: number };
+}
+
+/** Throws ConfigError for a trace that cannot be served by this fleet. */
+export async function planTrace(
+  config: RunConfig,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  deps: Pick<CliDeps, 'readTextPieces'>,
+): Promise<SimulatedTrace> {
+  const { source, scale, requests, bad } = await openNamedTrace(config, deps);
+  const turns: TraceTurn[] = [];
+  for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
+    turns.push(turn);
+  const totals = await lookThrough({ source, scale, open: async () => inMemory(turns) });
+  // Where nothing is computed a context may be longer than the model's.
+  const longest = config.maxModelLen ?? Math.max(architecture.maxModelLen, totals.longest);
+  const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
+  const options = clusterOptions(
+    { ...config, ...blocks, maxModelLen: longest },
+    { ...architecture, maxModelLen: longest },
+    false,
+  );
+  const plan = planReplay(config, options, totals);
+  const load = {
+    kind: 'trace',
+    turns,
+    tokens: new TraceTokens(architecture.vocabSize, config.seed),
+  } as const;
+  const passedOver = bad.describe();
+  return {
+    planned: {
+      options,
+      arms: plan.arms.map((arm) => ({ label: arm.label, options: inArm(options, plan, arm), load })),
+      costs,
+      fleet: countEngines(options),
+      ...kvOf(config, architecture),
+      kvBytesPerToken: config.kvBytesPerToken ?? kvBlockBytes(architecture, 1, config.kvDtype),
+      tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
+      asked: `when the trace says. ${describeScale(scale)}${passedOver ? ` ${passedOver}` : ''}`.replace(
+        /\.$/,
+        '',
+      ),
+    },
+    workload: {
+      source,
+      scale: scale.lengthDivisor === 1 ? '1' : `1/${scale.lengthDivisor}`,
+      conversations: totals.conversations,
+      turns: totals.requests,
+    },
+  };
+}
+
+async function* inMemory(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> {
+  yield* turns;
+}

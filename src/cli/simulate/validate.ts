@@ -1,0 +1,104 @@
+/** `kvferry simulate --validate`: the simulation beside real engines on this machine, and its errors beside their spread. */
+import type { RunConfig } from '../../config/run.ts';
+import type { MeasuredCosts } from '../../simulate/costs/measure.ts';
+import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
+import { type ComparedFigure, ranking, type ValidatedArm, validate } from '../../simulate/validate.ts';
+import type { CommandContext, Output } from '../deps.ts';
+import { formatCount, formatMs } from '../format.ts';
+import { createProgress } from '../progress.ts';
+import { left, printer, renderTable, right, type TableStyle } from '../table.ts';
+
+export interface Validation {
+  arms: ValidatedArm[];
+  ranking: { pairs: number; alike: number };
+}
+
+/** Every figure of every arm is within the goal. */
+export const validated = ({ arms }: Validation): boolean =>
+  arms.every(({ figures, failed }) => failed === 0 && figures.every(({ met }) => met));
+
+export async function validateArms(
+  cluster: Parameters<typeof validate>[0],
+  plans: readonly SimulatedArmPlan[],
+  world: () => SimulationWorld,
+  between: () => Promise<void>,
+  config: RunConfig,
+  { deps, signal }: CommandContext,
+): Promise<Validation> {
+  const runs = config.rounds ?? LEAST_RUNS;
+  const progress = createProgress(deps);
+  const total = (runs + 1) * plans.length;
+  let done = 0;
+  progress.begin('real runs', total);
+  const arms = await validate(cluster, plans, world, {
+    ...{ runs, seed: config.seed, signal, between },
+    clock: { now: deps.now, sleep: (ms) => deps.sleep(ms) },
+    onRun: (label, run) => progress.update(done++, `${label}, ${run === 0 ? 'warming up' : `run ${run}`}`),
+  });
+  progress.end();
+  return { arms, ranking: ranking(arms) };
+}
+
+const LEAST_RUNS = 5;
+
+export function printMeasured(
+  { points, medianError, worst, file }: MeasuredCosts,
+  out: Output,
+  color: boolean,
+): void {
+  const { say } = printer(out, color);
+  const { step, read, speeds } = file;
+  const share = (value: number): string => `${(100 * value).toFixed(1)}%`;
+  say(
+    `Measured here: a step ${formatMs(step.fixed_ms)} ms + ${step.ms_per_prefill_token.toFixed(4)} a prompt token + ${step.ms_per_decode.toFixed(3)} a decoding request; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB; speed of each while 1, 2, … compute: ${(speeds ?? [1]).map((speed) => speed.toFixed(2)).join(', ')}.`,
+  );
+  say(
+    `${points} points; the fit is off by ${share(medianError)} in the median, and by ${share(worst.error)} at its worst (${worst.what}).`,
+  );
+}
+
+export function printValidation(
+  { arms, ranking: { pairs, alike } }: Validation,
+  out: Output,
+  color: boolean,
+): void {
+  const { print, say, c, style } = printer(out, color);
+  for (const arm of arms) {
+    print(['']);
+    say(`${arm.label}: ${arm.requests} requests, ${arm.runs} real runs`, c.bold);
+    print(table(arm.figures, style));
+    const { mape, r } = arm.perRequest;
+    say(
+      `TTFT request by request: ${percent(mape)} off on average${r === null ? '' : `, r ${r.toFixed(2)}`}.`,
+    );
+    if (arm.failed > 0) say(`${arm.failed} requests failed.`, c.red);
+  }
+  print(['']);
+  if (pairs > 0)
+    say(`${alike} of ${pairs} pairs of arms that differ by more than 20% are in the same order.`);
+  const missed = arms.flatMap(({ label, figures }) =>
+    figures.filter(({ met }) => !met).map(({ name }) => `${label}: ${name}`),
+  );
+  if (missed.length === 0) say('Every figure is within 10%, or twice the spread of the real runs.', c.green);
+  else say(`Missed (10%, or twice the real spread): ${missed.join('; ')}.`, c.red);
+}
+
+function table(figures: readonly ComparedFigure[], style: TableStyle): string[] {
+  const columns = [left(''), ...right('real', '±', 'simulated', 'error'), left('')];
+  const rows = figures.map(({ name, unit, real, spread, simulated, error, met, exact }) => [
+    unit === '' ? name : `${name}, ${unit}`,
+    number(real, unit),
+    percent(spread),
+    number(simulated, unit),
+    exact && error === 0 ? 'exact' : `${error >= 0 ? '+' : '−'}${percent(Math.abs(error))}`,
+    met ? '' : 'missed',
+  ]);
+  return renderTable(columns, rows, style);
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+
+function number(value: number, unit: ComparedFigure['unit']): string {
+  if (unit === 'ms') return formatMs(value);
+  return unit === '' ? formatCount(Math.round(value)) : value.toFixed(2);
+}

@@ -1,0 +1,55 @@
+/** What a trace is like, as a table and sentences. */
+import type { Spread, TraceSummary } from '../../workload/traces/summary.ts';
+import { formatCount, plural } from '../format.ts';
+import { left, renderTable, right, type TableStyle } from '../table.ts';
+
+export function lengthTable({ input_tokens, output_tokens }: TraceSummary, style: TableStyle): string[] {
+  const row = (name: string, { mean, p50, p90, p99, max }: Spread): string[] => [
+    name,
+    ...[mean, p50, p90, p99, max].map((n) => formatCount(Math.round(n))),
+  ];
+  return renderTable(
+    [left('tokens'), ...right('mean', 'p50', 'p90', 'p99', 'longest')],
+    [row('prompts', input_tokens), row('answers', output_tokens)],
+    style,
+  );
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+
+export function traceSentences(summary: TraceSummary): string[] {
+  const { requests, conversations, follow_ups, follow_up, reuse_bound, blocks } = summary;
+  const { duration_s, requests_per_second, requests_per_timestamp } = summary;
+  const times =
+    duration_s === null
+      ? 'No times.'
+      : `Over ${formatCount(Math.round(duration_s))} s${requests_per_second === null ? '' : `, ${requests_per_second.toFixed(2)} a second`}.`;
+  const bursts =
+    requests_per_timestamp !== null && requests_per_timestamp > 2
+      ? ` They come in bursts: ${requests_per_timestamp.toFixed(1)} at each time that the trace knows.`
+      : '';
+  const follows =
+    follow_ups === 0
+      ? 'No request goes on after another one.'
+      : `${plural(follow_ups, 'turn')} (${percent(follow_ups / requests)}) go on after another one, up to turn ${summary.deepest_turn}.`;
+  const found = [
+    `${plural(requests, 'request')} in ${plural(conversations, 'conversation')}: ${follows}`,
+    times + bursts,
+  ];
+  if (follow_up) {
+    const gap = follow_up.gap_s
+      ? ` They come ${Math.round(follow_up.gap_s.p50)} s after it in the median, ${Math.round(follow_up.gap_s.p90)} s at p90.`
+      : '';
+    found.push(
+      `Such a turn holds ${Math.round(follow_up.generated_tokens)} tokens that D generated and ${Math.round(follow_up.new_tokens)} new ones (means): of what P lacks, ${percent(follow_up.generated_share)} is on D (median).${gap}`,
+    );
+  }
+  if (blocks)
+    found.push(
+      `${plural(blocks.in_prompts, 'block')} in prompts, ${formatCount(blocks.different)} different.`,
+    );
+  found.push(
+    `If nothing were ever evicted: ${percent(reuse_bound.from_prompts)} of all prompt tokens stood in prompts before, and ${percent(reuse_bound.from_answers)} more were generated.`,
+  );
+  return found;
+}

@@ -1,0 +1,46 @@
+/** An answered turn as a benchmark counts it. */
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { AnsweredTurn } from './target.ts';
+
+export interface SentTurn {
+  round: number;
+  conversationId: string;
+  /** From 1 on. */
+  turn: number;
+  client: number;
+  /** Since the round's first request. */
+  startMs: number;
+  /** Of the whole prompt, where the answer does not say. */
+  inputTokens: number;
+}
+
+export function measuredRequest(sent: SentTurn, answered: AnsweredTurn): MeasuredRequest {
+  const { account, chunks, latencyMs, outputTokens, ttftMs } = answered;
+  return {
+    sample: {
+      round: sent.round,
+      conversation_id: sent.conversationId,
+      turn: sent.turn,
+      client: sent.client,
+      start_ms: sent.startMs,
+      ttft_ms: ttftMs,
+      // A chunk of a server is taken for a token, unless there are fewer chunks than tokens.
+      tpot_ms: chunks > 1 ? (latencyMs - ttftMs) / (outputTokens - Math.max(1, outputTokens / chunks)) : 0,
+      latency_ms: latencyMs,
+      input_num_turns: 2 * sent.turn - 1,
+      input_num_tokens: answered.inputTokens ?? sent.inputTokens,
+      output_num_tokens: outputTokens,
+      output_num_chunks: Math.max(0, chunks - 1),
+      local_hit_tokens: account.localHitTokens,
+      pulled_tokens: account.pulledTokens,
+      computed_tokens: account.computedTokens,
+      stages_ms: { ...answered.stagesMs },
+    },
+    gapsMs: answered.gapsMs,
+    output: answered.output,
+    ...(answered.routed ? { routed: answered.routed } : {}),
+    bytesPToD: answered.bytesPToD,
+    bytesDToP: answered.bytesDToP,
+    ...(answered.audit ? { audit: answered.audit } : {}),
+  };
+}

@@ -1,0 +1,223 @@
+/** A trace on real engines, in each mode or by each policy: looked through before they start, then served and reported. */
+
+import { type RunConfig, reportedSettings } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { routingChoice } from '../../fleet/from-config.ts';
+import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
+import type { BenchReport } from '../../measure/bench-report.ts';
+import { countsSince, spanCost } from '../../measure/span-cost.ts';
+import { TraceFeed } from '../../workload/traces/feed.ts';
+import { describeScale } from '../../workload/traces/scale.ts';
+import { TraceTokens } from '../../workload/traces/tokens.ts';
+import type { TraceScale, TraceTurn } from '../../workload/traces/types.ts';
+import { finalIntegrity } from '../integrity.ts';
+import { ClusterTarget } from '../multiturn/cluster-target.ts';
+import type { Arm, ExperimentPlan } from '../multiturn/experiments.ts';
+import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
+import type { SessionWatcher } from '../multiturn/session.ts';
+import { summariseExperiment } from '../multiturn/summary.ts';
+import { makeHead, type ReportSource } from '../run-report.ts';
+import { serveTrace, type TraceServing } from './serve-trace.ts';
+
+/** A trace that can be read as often as it is served. */
+export interface ReplayedTrace {
+  source: string;
+  scale: TraceScale;
+  open(): Promise<AsyncIterable<TraceTurn>>;
+}
+
+/** What a trace comes to when it is looked through. */
+export interface TraceTotals {
+  requests: number;
+  conversations: number;
+  promptTokens: number;
+  outputTokens: number;
+  /** Prompt and answer of the longest. */
+  longest: number;
+  /** Milliseconds until the last turn that has a time of its own. */
+  lastMs: number;
+}
+
+/** Throws what reading throws: bad lines, lengths beyond the context. */
+export async function lookThrough(trace: ReplayedTrace): Promise<TraceTotals> {
+  const totals = { requests: 0, conversations: 0, promptTokens: 0, outputTokens: 0, longest: 0, lastMs: 0 };
+  for await (const { arrival, inputTokens, outputTokens } of await trace.open()) {
+    totals.requests++;
+    totals.promptTokens += inputTokens;
+    totals.outputTokens += outputTokens;
+    totals.longest = Math.max(totals.longest, inputTokens + outputTokens);
+    if (arrival.kind === 'after') continue;
+    totals.conversations++;
+    totals.lastMs = Math.max(totals.lastMs, arrival.ms);
+  }
+  return totals;
+}
+
+/** Modes side by side; of several policies each, in the first mode. Throws ConfigError for pools that are too small. */
+export function planReplay(
+  config: RunConfig,
+  options: ClusterOptions,
+  { longest }: TraceTotals,
+): ExperimentPlan {
+  const needed = Math.ceil(longest / options.blockSize) + 1;
+  for (const [option, { numBlocks }] of [
+    ['--p-blocks', options.prefill],
+    ['--d-blocks', options.decode],
+  ] as const) {
+    if (numBlocks >= needed) continue;
+    throw new ConfigError(
+      `${option} is ${numBlocks} and the longest request takes ${needed - 1} blocks of ${options.blockSize} tokens, besides the null block: give ${needed} or more`,
+    );
+  }
+  const { mode: modes, routing, threshold } = config;
+  const arms = modes.flatMap((mode) =>
+    routing.map((name): Arm => {
+      const words = [
+        ...(modes.length > 1 || routing.length === 1 ? [mode] : []),
+        ...(routing.length > 1 ? [name] : []),
+      ];
+      const label = words.join(', ');
+      const choice = routing.length > 1 ? { routing: routingChoice(config, name) } : {};
+      return { key: label.replace(/[^a-z0-9]+/g, '_'), label, mode, threshold, ...choice };
+    }),
+  );
+  return {
+    // Of a benchmark's names the one that fits: P's cache as the settings say.
+    name: options.prefill.enablePrefixCaching ? 'prefix-caching' : 'no-prefix-caching',
+    key: 'replay',
+    title: options.prefill.enablePrefixCaching
+      ? 'P keeps its KV between turns'
+      : 'P keeps nothing between turns',
+    prefixCaching: options.prefill.enablePrefixCaching,
+    pBlocks: options.prefill.numBlocks,
+    dBlocks: options.decode.numBlocks,
+    arms,
+    published: null,
+  };
+}
+
+export interface Replay {
+  config: RunConfig;
+  trace: ReplayedTrace;
+  totals: TraceTotals;
+  plan: ExperimentPlan;
+  /** When the command's time began. */
+  begunMs: number;
+  signal: AbortSignal;
+}
+
+/** On a cluster that was started as planned. When the signal aborts, the report has what was served. */
+export async function replayTrace(
+  cluster: Cluster,
+  { config, trace, totals, plan, begunMs, signal }: Replay,
+  world: ReportSource & Pick<TraceServing, 'now' | 'sleep'>,
+  watcher: Pick<SessionWatcher, 'planned' | keyof RoundWatcher>,
+): Promise<BenchReport> {
+  const { now, sleep } = world;
+  const { temperature, topK, topP, seed } = config;
+  const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
+  const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
+  const results = new Map<Arm, ArmRound[]>(plan.arms.map((arm) => [arm, []]));
+  const notes = [describeScale(trace.scale)];
+  const rounds = config.rounds ?? 1;
+  watcher.planned(rounds, null);
+  await warmUp(cluster, target, plan, trace, { round: 0, tokens, signal, now, sleep, onRequest: () => {} });
+  const spansBefore = cluster.spanCounts();
+  const servedFromMs = now();
+  let incompleteReason: string | null = null;
+  for (let round = 1; round <= rounds && incompleteReason === null; round++) {
+    for (const arm of round % 2 === 0 ? plan.arms.toReversed() : plan.arms) {
+      watcher.armBegins(plan, arm, round, totals.requests);
+      const serving = { round, tokens, signal, now, sleep, onRequest: watcher.requestDone };
+      try {
+        const done = await measured(cluster, target, plan, arm, round, async () =>
+          serveTrace(target, new TraceFeed(await trace.open()), serving),
+        );
+        results.get(arm)!.push(done);
+        watcher.armEnds(plan, arm, done);
+        const behind = behindBy(done, totals);
+        if (behind) notes.push(`${arm.label}, round ${round}: ${behind}`);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+        incompleteReason = 'interrupted';
+        break;
+      }
+    }
+  }
+  await target.settled();
+  const recorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), now() - servedFromMs, now);
+  const integrity = signal.aborted ? null : await finalIntegrity(cluster);
+  const { adapter, model, link } = cluster.info;
+  const experiment = summariseExperiment(plan, results, config, model.blockBytes, cluster.info.engines);
+  const { lengthDivisor } = trace.scale;
+  const modes = Object.entries(experiment.modes).map(
+    ([key, { samples: _, ...rest }]) => [key, rest] as const,
+  );
+  return {
+    ...makeHead('bench', world, adapter),
+    complete: incompleteReason === null,
+    incomplete_reason: incompleteReason,
+    target: {
+      kind: 'cluster',
+      url: null,
+      model: model.name,
+      block_bytes: model.blockBytes,
+      kv_bytes_per_token: model.kvBytesPerToken,
+      parameters: model.parameters,
+      link: link?.name ?? null,
+    },
+    config: { ...reportedSettings(config) },
+    workload: {
+      source: trace.source,
+      scale: lengthDivisor === 1 ? '1' : `1/${lengthDivisor}`,
+      seed,
+      num_clients: 0,
+      max_active_conversations: 0,
+      conversations: totals.conversations,
+      requests: totals.requests,
+      prompt_tokens: totals.promptTokens,
+      output_tokens: totals.outputTokens,
+      generation: {},
+    },
+    plan: { budget_ms: null, spent_ms: now() - begunMs, rounds: experiment.rounds, notes },
+    recorder_overhead_percent: 100 * recorder.share,
+    experiments: { [plan.key]: experiment },
+    modes: Object.fromEntries(modes),
+    comparison: experiment.comparison,
+    integrity,
+  };
+}
+
+/** Requests that are served before all else and not counted: what a first step or transfer sets up. */
+const WARM_UP_REQUESTS = 4;
+
+async function warmUp(
+  cluster: Cluster,
+  target: ClusterTarget,
+  plan: ExperimentPlan,
+  trace: ReplayedTrace,
+  serving: TraceServing,
+): Promise<void> {
+  async function* first(): AsyncGenerator<TraceTurn> {
+    let left = WARM_UP_REQUESTS;
+    for await (const turn of await trace.open()) {
+      yield { ...turn, arrival: { kind: 'at', ms: 0 } };
+      if (--left === 0) return;
+    }
+  }
+  try {
+    await measured(cluster, target, plan, plan.arms.at(-1)!, 0, () =>
+      serveTrace(target, new TraceFeed(first()), serving),
+    );
+  } catch (error) {
+    // Nothing is lost: what follows finds the same.
+    if (!serving.signal.aborted) throw error;
+  }
+}
+
+/** Latencies of an overloaded fleet tell how long the trace was, not how good the fleet is. */
+function behindBy({ requests, runtimeMs }: ArmRound, { lastMs }: TraceTotals): string | null {
+  const slowest = Math.max(0, ...requests.map(({ sample }) => sample.ttft_ms));
+  if (slowest < 10_000 || runtimeMs < 1.2 * lastMs) return null;
+  return `the engines could not keep up: the last answer came ${Math.round((runtimeMs - lastMs) / 1000)} s after the last conversation had begun. Latencies are those of a growing queue; slow the trace down (--speed-up)`;
+}

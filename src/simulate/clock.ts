@@ -1,0 +1,98 @@
+/**
+ * Time that passes only from one event to the next: a Clock for all that policy is, and the queue of what is to come. Events
+ * of one moment happen in the order in which they were asked for, so that a run repeats to the bit.
+ */
+import type { Clock } from '../engine/types.ts';
+import { invariant } from '../errors.ts';
+
+/** Something that will happen, unless it is cancelled. */
+export interface Timer {
+  atMs: number;
+  /** Asked for as the so-manieth. */
+  order: number;
+  /** null: it happened, or was cancelled. */
+  run: (() => void) | null;
+}
+
+export class VirtualClock implements Clock {
+  /** A binary heap: the next one first. */
+  readonly #heap: Timer[] = [];
+  #nowMs = 0;
+  #asked = 0;
+  /** Told of whatever lets promises run on. */
+  onStir: () => void = () => {};
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  /** Not before now. */
+  at(atMs: number, run: () => void): Timer {
+    const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), order: this.#asked++, run };
+    this.#push(timer);
+    return timer;
+  }
+
+  after(ms: number, run: () => void): Timer {
+    return this.at(this.#nowMs + ms, run);
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (ms <= 0 || signal?.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        timer.run = null;
+        signal?.removeEventListener('abort', wake);
+        this.onStir();
+        resolve();
+      };
+      const timer = this.after(ms, wake);
+      signal?.addEventListener('abort', wake);
+    });
+  }
+
+  /** Moves to the next event and lets it happen; false when there is none. */
+  next(): boolean {
+    for (let timer = this.#pop(); timer; timer = this.#pop()) {
+      const { run, atMs } = timer;
+      if (!run) continue;
+      invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
+      this.#nowMs = atMs;
+      timer.run = null;
+      run();
+      return true;
+    }
+    return false;
+  }
+
+  #push(timer: Timer): void {
+    const heap = this.#heap;
+    let index = heap.push(timer) - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (isBefore(heap[parent]!, timer)) break;
+      heap[index] = heap[parent]!;
+      index = parent;
+    }
+    heap[index] = timer;
+  }
+
+  #pop(): Timer | null {
+    const heap = this.#heap;
+    const first = heap[0];
+    if (!first) return null;
+    const last = heap.pop()!;
+    if (heap.length === 0) return first;
+    let index = 0;
+    for (let child = 1; child < heap.length; child = 2 * index + 1) {
+      if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++;
+      if (isBefore(last, heap[child]!)) break;
+      heap[index] = heap[child]!;
+      index = child;
+    }
+    heap[index] = last;
+    return first;
+  }
+}
+
+const isBefore = (a: Timer, b: Timer): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);

@@ -1,0 +1,211 @@
+/**
+ * A fleet on a virtual clock: the real router and policies over simulated engines. Serves turns as a cluster of threads
+ * does; run() lets time pass until what it is given is over.
+ */
+import type { KvCacheSpec } from '../config/engine.ts';
+import { DEFAULT_ROUTING } from '../config/routing.ts';
+import { type BlockHasher, createBlockHasher } from '../engine/block-hash.ts';
+import { InternalError, invariant } from '../errors.ts';
+import { engineCore, engineSpecs, fleetIn, HASH_SEED } from '../fleet/options.ts';
+import type { Seat } from '../fleet/seats.ts';
+import type { ClusterOptions } from '../fleet/types.ts';
+import { ConversationCache } from '../router/conversations.ts';
+import type { RoutingPolicy } from '../router/plan.ts';
+import { seededDraws } from '../router/policies/definition.ts';
+import { looksAt, makePolicy } from '../router/policies/registry.ts';
+import { PrefixIndex } from '../router/prefix-index.ts';
+import { PromptBuilder } from '../router/prompts.ts';
+import { Router } from '../router/router.ts';
+import { TurnSpans } from '../router/turn-spans.ts';
+import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
+import { EngineViews } from '../router/views.ts';
+import type { TransferResult } from '../transport/types.ts';
+import type { Answers } from './answers.ts';
+import { VirtualClock } from './clock.ts';
+import type { SimulationCosts } from './costs/types.ts';
+import { SimulatedEngine } from './engine.ts';
+import { checkEngines } from './invariants.ts';
+import { type LinkSharing, LinkTable } from './links.ts';
+import { SharedResource } from './resources.ts';
+import { tokensOnly } from './text.ts';
+import { SimulatedNet } from './transport.ts';
+
+export interface SimulationSettings {
+  /** What a cluster of threads would be built from; what is of kernels and devices alone is of no effect. */
+  options: ClusterOptions;
+  costs: SimulationCosts;
+  answers: Answers;
+  /** What the model's KV cache groups keep. */
+  groups: readonly KvCacheSpec[];
+  /** Bytes of a KV block, whichever group has it, and of a token's KV in all. */
+  blockBytes: number;
+  kvBytesPerToken: number;
+  sharing: LinkSharing;
+  /** Checks every invariant after every event. */
+  check: boolean;
+  /** Lets promises that were resolved run on: the event loop's next task. */
+  nextTask: () => Promise<void>;
+  /** Left out: the real one. */
+  hasher?: BlockHasher;
+}
+
+/** Events between two calls of `onProgress`. */
+const PROGRESS_EVENTS = 4096;
+
+export class SimulatedCluster {
+  readonly clock = new VirtualClock();
+  readonly net: SimulatedNet;
+  readonly links: LinkTable;
+  /** In the order of their seats, ended ones included. */
+  readonly engines: SimulatedEngine[];
+  readonly #byId = new Map<string, SimulatedEngine>();
+  readonly #settings: SimulationSettings;
+  readonly #conversations: ConversationCache;
+  readonly #router: Router;
+  readonly #views: EngineViews;
+  readonly #policy: { name: string; policy: RoutingPolicy; looksAt: { load: boolean; cache: boolean } };
+  readonly #hasher: BlockHasher;
+  readonly #machine: SharedResource | null;
+  /** Engines to look after, in the order in which something happened to them. */
+  readonly #touched = new Set<string>();
+  #stirred = false;
+  /** READs by how they ended. */
+  readonly transfers: Record<TransferResult['outcome'], number> = {
+    done: 0,
+    declined: 0,
+    expired: 0,
+    refused: 0,
+    failed: 0,
+    dead: 0,
+  };
+  events = 0;
+
+  constructor(settings: SimulationSettings) {
+    const { options, costs, kvBytesPerToken } = settings;
+    const { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0, mode, handover } = options;
+    this.#settings = settings;
+    this.clock.onStir = () => {
+      this.#stirred = true;
+    };
+    this.#hasher = settings.hasher ?? createBlockHasher(HASH_SEED);
+    this.links = new LinkTable(this.clock, options, settings.sharing);
+    const { speeds } = costs;
+    this.#machine =
+      speeds && new SharedResource(this.clock, (steps) => speeds[Math.min(steps, speeds.length) - 1]!);
+    this.net = new SimulatedNet({
+      ...{ clock: this.clock, costs },
+      link: (from, to) => this.links.between(this.#seatOf(from), this.#seatOf(to)),
+      touch: (engineId) => this.#touched.add(engineId),
+    });
+    const draws = seededDraws(weightSeed);
+    const policy = makePolicy(routing, { draws, blockSize, kvBytesPerToken });
+    this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
+    const index = new PrefixIndex({ hasher: this.#hasher, blockSize });
+    this.#views = new EngineViews(index, () => signalAgeMs);
+    this.engines = engineSpecs(options).map((seat) => this.#start(seat));
+    this.#conversations = new ConversationCache(this.clock);
+    const throttled = options.link !== null || fleetIn(options).links.length > 0;
+    this.#router = new Router({
+      text: tokensOnly,
+      prompts: new PromptBuilder(tokensOnly),
+      conversations: this.#conversations,
+      clock: this.clock,
+      routing: () => ({ ...this.#policy, views: this.#views }),
+      placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
+      settings: () => ({ mode, handover, throttled }),
+      engines: () => this.engines,
+      onTurn() {},
+      onRequest() {},
+      newId: (name) => name,
+      spans: new TurnSpans(),
+    });
+  }
+
+  generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
+    return this.#router.serve(request);
+  }
+
+  async endConversation(conversationId: string): Promise<void> {
+    this.#conversations.forget(conversationId);
+  }
+
+  /**
+   * Lets time pass until the work is over, whose promises wait for nothing but this clock; rejects with what it rejects
+   * with. Throws InternalError when nothing is left to happen before that.
+   */
+  async run<T>(work: Promise<T>, onProgress?: (nowMs: number) => Promise<void> | void): Promise<T> {
+    const ended: { value?: T; error?: unknown; over: boolean } = { over: false };
+    work.then(
+      (value) => Object.assign(ended, { value, over: true }),
+      (error: unknown) => Object.assign(ended, { error, over: true }),
+    );
+    this.#stirred = true;
+    for (;;) {
+      await this.#settle();
+      if (ended.over) break;
+      if (!this.clock.next()) this.#stuck();
+      if (++this.events % PROGRESS_EVENTS === 0) await onProgress?.(this.clock.now());
+    }
+    if ('error' in ended) throw ended.error;
+    return ended.value as T;
+  }
+
+  /** All that may happen without time passing. */
+  async #settle(): Promise<void> {
+    while (this.#stirred || this.#touched.size > 0) {
+      if (this.#stirred) {
+        this.#stirred = false;
+        await this.#settings.nextTask();
+      }
+      const touched = [...this.#touched];
+      this.#touched.clear();
+      for (const id of touched) {
+        const engine = this.#byId.get(id)!;
+        engine.look();
+        engine.meter.look();
+      }
+    }
+    if (this.#settings.check) checkEngines(this.engines);
+  }
+
+  #start(seat: Seat): SimulatedEngine {
+    const { options, costs, answers, blockBytes, groups } = this.#settings;
+    const { load, cache } = this.#policy.looksAt;
+    const core = engineCore(options, seat, seat.name, options.mode);
+    const config = { ...core, cache: { ...core.cache, groups } };
+    const { name: engineId } = seat;
+    const engine = new SimulatedEngine(config, seat, {
+      ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: this.#hasher },
+      ...{ answers, blockBytes },
+      touch: (id) => this.#touched.add(id),
+      onLoad: load ? (told) => this.#views.load(engineId, told) : null,
+      onCache: cache ? (events, atMs) => this.#views.cached({ engineId, events, atMs }) : null,
+      onTransfer: (_requestId, { outcome }) => {
+        this.transfers[outcome]++;
+      },
+    });
+    this.#byId.set(engineId, engine);
+    this.#touched.add(engineId);
+    return engine;
+  }
+
+  #seatOf(engineId: string): string {
+    const engine = this.#byId.get(engineId);
+    invariant(engine, () => `there is no engine ${engineId}`);
+    return engineId.replace(/\.\d+$/, '');
+  }
+
+  #stuck(): never {
+    checkEngines(this.engines);
+    const waiting = this.engines.flatMap(({ engineId, load, core }) => {
+      if (load.inFlight === 0) return [];
+      const { running, waiting, waitingForRemote } = core.inspect.load();
+      return [
+        `${engineId} has ${load.inFlight} requests: ${running} run, ${waiting} wait, ${waitingForRemote} wait for KV`,
+      ];
+    });
+    throw new InternalError(
+      `the simulation stands still at ${this.clock.now()} ms and nothing is to come: ${waiting.join('; ') || 'no engine has a request'}`,
+    );
+  }
+}

@@ -1,0 +1,120 @@
+/** What came of requests, kept in columns: a hundred bytes a request, however many there are. */
+import type { TurnResult } from '../router/turn-types.ts';
+
+/** One request that ended well. */
+export interface ServedRequest {
+  /** When it came, on the virtual clock. */
+  startMs: number;
+  ttftMs: number;
+  latencyMs: number;
+  promptTokens: number;
+  outputTokens: number;
+  localHitTokens: number;
+  pulledTokens: number;
+  bytesPToD: number;
+  bytesDToP: number;
+}
+
+const COLUMNS = [
+  'startMs',
+  'ttftMs',
+  'latencyMs',
+  'promptTokens',
+  'outputTokens',
+  'localHitTokens',
+  'pulledTokens',
+  'bytesPToD',
+  'bytesDToP',
+] as const satisfies readonly (keyof ServedRequest)[];
+
+const FIRST_ROOM = 1024;
+
+export class Collector {
+  count = 0;
+  /** Requests that came, whatever became of them. */
+  arrived = 0;
+  lastEndMs = 0;
+  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then. */
+  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0 };
+  /** Failed requests by message. */
+  readonly errors = new Map<string, number>();
+  /** Of the engines that served, by role. */
+  readonly byEngine = new Map<string, number>();
+  /** Which turn each is, where that is asked for. */
+  readonly keys: string[] | null;
+  #columns: Record<keyof ServedRequest, Float64Array>;
+  #failed = 0;
+
+  constructor({ keyed = false }: { keyed?: boolean } = {}) {
+    this.keys = keyed ? [] : null;
+    const columns = COLUMNS.map((key) => [key, new Float64Array(FIRST_ROOM)]);
+    this.#columns = Object.fromEntries(columns) as Record<keyof ServedRequest, Float64Array>;
+  }
+
+  get open(): number {
+    return this.arrived - this.count - this.#failed;
+  }
+
+  get failed(): number {
+    return this.#failed;
+  }
+
+  arrives(): void {
+    this.arrived++;
+  }
+
+  conversationComes(atMs: number): void {
+    const { conversations } = this;
+    conversations.openAtLast = conversations.came++ - conversations.over;
+    conversations.lastMs = atMs;
+  }
+
+  conversationEnds(): void {
+    this.conversations.over++;
+  }
+
+  fails(message: string, atMs: number): void {
+    this.#failed++;
+    this.lastEndMs = Math.max(this.lastEndMs, atMs);
+    this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
+  }
+
+  /** `startMs`: when the turn was asked for. */
+  ends(startMs: number, result: TurnResult): void {
+    const { ttftMs, latencyMs, prompt, outputTokenIds, transfer, routed } = result;
+    this.keys?.push(`${result.conversationId}#${result.turn}`);
+    const { promptTokens, localHitTokens, pulledTokens } = prompt;
+    const bytesPToD = transfer.pToD?.bytes ?? 0;
+    const bytesDToP = transfer.dToP?.bytes ?? 0;
+    const outputTokens = outputTokenIds.length;
+    const served = { startMs, ttftMs, latencyMs, promptTokens, outputTokens };
+    this.#add({ ...served, localHitTokens, pulledTokens, bytesPToD, bytesDToP });
+    this.lastEndMs = Math.max(this.lastEndMs, startMs + latencyMs);
+    for (const engineId of [routed?.prefill, routed?.decode])
+      if (engineId) this.byEngine.set(engineId, (this.byEngine.get(engineId) ?? 0) + 1);
+  }
+
+  /** One value of every request, in the order in which they ended. */
+  column(key: keyof ServedRequest): Float64Array {
+    return this.#columns[key].subarray(0, this.count);
+  }
+
+  /** Of the request that ended as the so-manieth; null for a single token. */
+  tpotMs(index: number): number | null {
+    const { ttftMs, latencyMs, outputTokens } = this.#columns;
+    const tokens = outputTokens[index]!;
+    return tokens > 1 ? (latencyMs[index]! - ttftMs[index]!) / (tokens - 1) : null;
+  }
+
+  #add(served: ServedRequest): void {
+    if (this.count === this.#columns.startMs.length) {
+      for (const key of COLUMNS) {
+        const longer = new Float64Array(2 * this.count);
+        longer.set(this.#columns[key]);
+        this.#columns[key] = longer;
+      }
+    }
+    for (const key of COLUMNS) this.#columns[key][this.count] = served[key];
+    this.count++;
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * Costs fitted to what a benchmark saw from outside, of a server or of engines here: a request's TTFT over what had to be
+ * computed, its time a token over who decoded beside it. Steps are not seen, so this knows less than measuring does.
+ */
+import { tokenContext } from '../../connector/policy/cost-model.ts';
+import { ConfigError } from '../../errors.ts';
+import type { BenchReport, BenchSample } from '../../measure/bench-report.ts';
+import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
+import type { SimulationCostsFile } from './linear.ts';
+
+export interface FittedReport {
+  file: SimulationCostsFile;
+  /** Requests whose TTFT was fitted, and those whose time a token was. */
+  requests: { ttft: number; tpot: number };
+  /** Medians of |measured - fitted| / measured. */
+  medianError: { ttft: number; tpot: number };
+  worst: { what: string; error: number };
+  /** What could not be told, a sentence each. */
+  notes: string[];
+}
+
+/** Less than that apart, all are alike: no slope follows. */
+const LEAST_SPREAD = 1.25;
+const LEAST_REQUESTS = 8;
+
+/** `decodeEngines`: D engines that shared the requests. Throws ConfigError for a report that tells too little. */
+export function fitReport(report: BenchReport, source: string, decodeEngines: number): FittedReport {
+  const notes: string[] = [];
+  const samples = plainSamples(report);
+  if (samples.length < LEAST_REQUESTS)
+    throw new ConfigError(
+      `${source} has ${samples.length} requests that pulled nothing: wanted ${LEAST_REQUESTS} at least; run a longer benchmark`,
+    );
+  const beside = neighbours(samples);
+  const prefill = fitPrefill(samples, beside, source, notes);
+  const decode = fitDecode(samples, beside, decodeEngines, notes);
+  const { step } = decode;
+  // Of a hand-over two engines step, and D's one computes the last token of the prompt.
+  const restMs = Math.max(0, prefill.constantMs - 2 * step.fixed_ms - step.ms_per_decode);
+  const { target } = report;
+  return {
+    file: {
+      kvferry_simulation_costs: 1,
+      name: `${target.model}, as ${source} saw it`,
+      source: 'fitted',
+      about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; what a hand-over takes is within ms_per_prefill_token and reply_ms`,
+      step: { ...step, ...prefill.step },
+      read: { fixed_ms: 0, ms_per_byte: 0 },
+      submit_ms: 0,
+      reply_ms: restMs,
+      message_ms: 0,
+      start_ms: 0,
+      speeds: null,
+    },
+    requests: { ttft: prefill.fitted, tpot: decode.fitted },
+    medianError: { ttft: prefill.medianError, tpot: decode.medianError },
+    worst: prefill.worst,
+    notes,
+  };
+}
+
+/** Of every mode of the first experiment, those whose KV was not fetched from elsewhere. */
+function plainSamples({ experiments }: BenchReport): BenchSample[] {
+  const [first] = Object.values(experiments);
+  const modes = Object.values(first?.modes ?? {});
+  // Modes ran one after the other: their clocks are kept apart by their place.
+  return modes.flatMap(({ samples }, mode) =>
+    samples
+      .filter(({ pulled_tokens }) => (pulled_tokens ?? 0) === 0)
+      .map((sample) => ({ ...sample, round: sample.round + 10_000 * mode })),
+  );
+}
+
+interface Beside {
+  /** Prompt tokens to compute of those that came before and had no token yet. */
+  ahead: number;
+  /** Requests that decoded while it did, itself included, on average; and their tokens. */
+  decoding: number;
+  context: number;
+}
+
+/** Each request against all others of its round. */
+function neighbours(samples: readonly BenchSample[]): Beside[] {
+  const rounds = new Map<number, BenchSample[]>();
+  for (const sample of samples) {
+    const same = rounds.get(sample.round);
+    if (same) same.push(sample);
+    else rounds.set(sample.round, [sample]);
+  }
+  return samples.map((one) => {
+    const from = one.start_ms + one.ttft_ms;
+    const end = one.start_ms + one.latency_ms;
+    const beside = { ahead: 0, decoding: 0, context: 0 };
+    for (const other of rounds.get(one.round)!) {
+      const otherFrom = other.start_ms + other.ttft_ms;
+      const otherEnd = other.start_ms + other.latency_ms;
+      const isSelf = other === one;
+      if (!isSelf && other.start_ms <= one.start_ms && otherFrom > one.start_ms)
+        beside.ahead += computedOf(other);
+      const overlap = Math.max(0, Math.min(end, otherEnd) - Math.max(from, otherFrom));
+      const share = isSelf ? 1 : end > from ? overlap / (end - from) : 0;
+      beside.decoding += share;
+      beside.context += share * contextOf(other);
+    }
+    return beside;
+  });
+}
+
+const computedOf = ({ computed_tokens, input_num_tokens }: BenchSample): number =>
+  computed_tokens ?? input_num_tokens;
+
+/** Tokens before those that it generated, on average. */
+const contextOf = ({ input_num_tokens, output_num_tokens }: BenchSample): number =>
+  input_num_tokens + output_num_tokens / 2;
+
+const apart = (values: readonly number[]): boolean =>
+  Math.max(...values) > LEAST_SPREAD * Math.max(1e-9, Math.min(...values));
+
+interface FittedPrefill {
+  step: Pick<
+    SimulationCostsFile['step'],
+    'ms_per_prefill' | 'ms_per_prefill_token' | 'ms_per_prefill_context'
+  >;
+  constantMs: number;
+  fitted: number;
+  medianError: number;
+  worst: FittedReport['worst'];
+}
+
+function fitPrefill(
+  all: readonly BenchSample[],
+  beside: readonly Beside[],
+  source: string,
+  notes: string[],
+): FittedPrefill {
+  const told = all.every(({ computed_tokens }) => computed_tokens !== null);
+  // A server that does not say what it found in its cache computed all of a first turn.
+  const chosen = all.flatMap((sample, i) =>
+    told || sample.turn === 1 ? [{ sample, beside: beside[i]! }] : [],
+  );
+  if (!told) notes.push('The server does not say what its cache held: TTFT is fitted to first turns alone.');
+  const computed = chosen.map(({ sample }) => computedOf(sample));
+  if (chosen.length < LEAST_REQUESTS || !apart(computed))
+    throw new ConfigError(
+      `${source} has ${chosen.length} prompts of nearly one length to fit: wanted ${LEAST_REQUESTS} at least, of different lengths`,
+    );
+  const rows = chosen.map(({ sample, beside: { ahead } }, i) => [
+    1,
+    computed[i]!,
+    tokenContext(sample.input_num_tokens - computed[i]!, computed[i]!),
+    ahead,
+  ]);
+  const values = chosen.map(({ sample }) => Math.max(1e-3, sample.ttft_ms));
+  const used = rows.some((row) => row[3]! > 0) ? rows : rows.map((row) => row.slice(0, 3));
+  const fit = fitNonNegative(used, values);
+  const [constantMs, perToken, perContext, perAhead = 0] = fit.coefficients as [
+    number,
+    number,
+    number,
+    number?,
+  ];
+  if (perAhead > 0)
+    notes.push(
+      `Each prompt token ahead of a request adds ${perAhead.toPrecision(3)} ms to its TTFT here: queueing, which the simulation has of itself.`,
+    );
+  return {
+    step: { ms_per_prefill: 0, ms_per_prefill_token: perToken, ms_per_prefill_context: perContext },
+    constantMs,
+    fitted: chosen.length,
+    medianError: fit.medianError,
+    worst: worstOf(fit, used, values, (i) => `a TTFT with ${computed[i]} computed tokens`),
+  };
+}
+
+function fitDecode(
+  all: readonly BenchSample[],
+  beside: readonly Beside[],
+  engines: number,
+  notes: string[],
+): {
+  step: Pick<SimulationCostsFile['step'], 'fixed_ms' | 'ms_per_decode' | 'ms_per_decode_context'>;
+  fitted: number;
+  medianError: number;
+} {
+  const chosen = all.flatMap((sample, i) =>
+    sample.tpot_ms > 0 && sample.output_num_tokens > 2 ? [{ sample, beside: beside[i]! }] : [],
+  );
+  const nothing = { fixed_ms: 0, ms_per_decode: 0, ms_per_decode_context: 0 };
+  if (chosen.length < LEAST_REQUESTS) {
+    notes.push('Too few answers of several tokens: decode steps take no time.');
+    return { step: nothing, fitted: 0, medianError: 0 };
+  }
+  // One of so many engines has its share of the others, and the request itself.
+  const shared = (total: number, own: number): number => own + (total - own) / engines;
+  const decoding = chosen.map(({ beside: { decoding: n } }) => shared(n, 1));
+  const context = chosen.map(({ sample, beside: { context: c } }) => shared(c, contextOf(sample)));
+  const byCount = apart(decoding);
+  const byContext = apart(context);
+  if (!byCount)
+    notes.push(
+      'About as many requests decoded at all times: what another one adds to a step cannot be told.',
+    );
+  const rows = decoding.map((n, i) => [1, ...(byCount ? [n] : []), ...(byContext ? [context[i]!] : [])]);
+  const fit = fitNonNegative(
+    rows,
+    chosen.map(({ sample }) => sample.tpot_ms),
+  );
+  const [fixed, ...slopes] = fit.coefficients as [number, ...number[]];
+  return {
+    step: {
+      fixed_ms: fixed,
+      ms_per_decode: byCount ? slopes.shift()! : 0,
+      ms_per_decode_context: byContext ? slopes.shift()! : 0,
+    },
+    fitted: chosen.length,
+    medianError: fit.medianError,
+  };
+}
+
+function worstOf(
+  { coefficients }: Fit,
+  rows: readonly (readonly number[])[],
+  values: readonly number[],
+  name: (i: number) => string,
+): FittedReport['worst'] {
+  const errors = rows.map(
+    (row, i) => row.reduce((sum, value, j) => sum + value * coefficients[j]!, 0) / values[i]! - 1,
+  );
+  const i = errors.reduce((worst, error, at) => (Math.abs(error) > Math.abs(errors[worst]!) ? at : worst), 0);
+  return { what: name(i), error: errors[i]! };
+}

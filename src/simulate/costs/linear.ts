@@ -1,0 +1,76 @@
+/** Costs as a file has them: linear in what a step computes and reads. What calibration writes, and users may write. */
+import { z } from 'zod';
+import { parseJson } from '../../config/fields.ts';
+import { ConfigError } from '../../errors.ts';
+import { type SimulationCosts, SOURCES } from './types.ts';
+
+const ms = z.number().nonnegative();
+
+export const simulationCostsSchema = z.strictObject({
+  kvferry_simulation_costs: z.literal(1).describe('Version of this format.'),
+  name: z.string().min(1),
+  source: z.enum(SOURCES).describe('Where the times come from.'),
+  about: z.string().default('').describe('Whose times, of what, in a sentence.'),
+  step: z
+    .strictObject({
+      fixed_ms: ms.default(0).describe('Of every step.'),
+      ms_per_prefill: ms.default(0).describe('For each request with several rows.'),
+      ms_per_prefill_token: ms.default(0),
+      ms_per_prefill_context: ms.default(0).describe('For each of these rows and each token before it.'),
+      ms_per_decode: ms.default(0).describe('For each request with one row.'),
+      ms_per_decode_context: ms.default(0).describe('For each token before such a row.'),
+    })
+    .describe("From a step's plan to its outputs, milliseconds, on a machine of its own."),
+  read: z
+    .strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) })
+    .prefault({})
+    .describe('A READ, beside what a modelled link takes.'),
+  submit_ms: ms.default(0).describe('From the router to an engine.'),
+  reply_ms: ms.default(0).describe("From an engine's step to the router, beside what the token's time says."),
+  message_ms: ms.default(0).describe('Between engines.'),
+  start_ms: ms.default(0).describe('Until a new engine serves.'),
+  speeds: z
+    .array(z.number().positive().max(1))
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('Speed of each engine while 1, 2, … compute at once; null: each has its own machine.'),
+});
+
+export type SimulationCostsFile = z.infer<typeof simulationCostsSchema>;
+
+/** Throws ConfigError that names `file`. */
+export function parseSimulationCosts(text: string, file: string): SimulationCosts {
+  const wanted =
+    'wanted costs, such as {"kvferry_simulation_costs":1,"name":"mine","source":"assumed","step":{"fixed_ms":5}}';
+  const result = simulationCostsSchema.safeParse(parseJson(text, file, wanted));
+  if (result.success) return linearCosts(result.data);
+  const { path, message } = result.error.issues[0]!;
+  throw new ConfigError(`${file} holds no costs: ${path.join('.') || 'it'}: ${message}; ${wanted}`);
+}
+
+export function linearCosts({
+  name,
+  source,
+  about,
+  step,
+  read,
+  ...file
+}: SimulationCostsFile): SimulationCosts {
+  return {
+    ...{ name, source, about },
+    stepMs: ({ decodes, decodeContext, prefills, prefillTokens, prefillContext }) =>
+      step.fixed_ms +
+      step.ms_per_prefill * prefills +
+      step.ms_per_prefill_token * prefillTokens +
+      step.ms_per_prefill_context * prefillContext +
+      step.ms_per_decode * decodes +
+      step.ms_per_decode_context * decodeContext,
+    readMs: (bytes) => (bytes > 0 ? read.fixed_ms + read.ms_per_byte * bytes : 0),
+    submitMs: file.submit_ms,
+    replyMs: file.reply_ms,
+    messageMs: file.message_ms,
+    startMs: file.start_ms,
+    speeds: file.speeds,
+  };
+}

@@ -1,0 +1,66 @@
+/** Models of engines that others published, with their defaults. What they say nothing of takes no time. */
+import type { SimulationCosts } from './types.ts';
+
+/** Nothing takes any time: what is left is who decides what. */
+export const noCosts: SimulationCosts = {
+  name: 'zero',
+  source: 'assumed',
+  about: 'nothing takes any time: decisions alone',
+  stepMs: () => 0,
+  readMs: () => 0,
+  submitMs: 0,
+  replyMs: 0,
+  messageMs: 0,
+  startMs: 0,
+  speeds: null,
+};
+
+/** 64 GB/s, 10^9. */
+const MOCKER_BYTES_PER_MS = 64e6;
+
+/**
+ * The polynomials of Dynamo's mocker (PerfModel::Polynomial), prefill by new tokens and decode by the share of the pool in
+ * use, with its floor of 1 ms and its line rate. A step with both takes both.
+ */
+const dynamoMocker: SimulationCosts = {
+  ...noCosts,
+  name: 'dynamo-mocker',
+  source: 'published',
+  about: "Dynamo mocker's default polynomials and 64 GB/s between workers",
+  stepMs({ prefillTokens: n, decodes, decodeContext }, { poolTokens }) {
+    const prefillMs = n > 0 ? Math.max(0, 4.209989e-7 * n * n + 1.518344e-2 * n + 16.50142) : 0;
+    if (decodes === 0) return prefillMs;
+    const used = Math.min(1, decodeContext / poolTokens);
+    return prefillMs + Math.max(1, -25.74 * used * used + 54.01 * used + 5.74);
+  },
+  readMs: (bytes) => bytes / MOCKER_BYTES_PER_MS,
+};
+
+/**
+ * Of the constants of llm-d's inference simulator its documentation's example values: prefill by tokens that are not
+ * cached, hand-over by the whole prompt whatever D has, a constant time a decode step.
+ */
+const llmDInferenceSim: SimulationCosts = {
+  ...noCosts,
+  name: 'llm-d-inference-sim',
+  source: 'published',
+  about:
+    "llm-d-inference-sim's formulas: 10 ms + 0.1 ms a token to prefill, 0.05 ms a token to hand over, 20 ms a step to decode",
+  stepMs: ({ prefillTokens, decodes }) =>
+    (prefillTokens > 0 ? 10 + 0.1 * prefillTokens : 0) + (decodes > 0 ? 20 : 0),
+  readMs: (_bytes, promptTokens) => 0.05 * promptTokens,
+};
+
+const BLIS_BYTES_PER_MS = 25e6;
+
+/** BLIS's transfer between prefill and decode instances: 0.05 ms and 25 GB/s. Its engines are others: here Dynamo's. */
+const blisTransfer: SimulationCosts = {
+  ...dynamoMocker,
+  name: 'blis-transfer',
+  about: "BLIS's transfer (0.05 ms, 25 GB/s) between engines with Dynamo mocker's polynomials",
+  readMs: (bytes) => 0.05 + bytes / BLIS_BYTES_PER_MS,
+};
+
+export const NAMED_COSTS: Readonly<Record<string, SimulationCosts>> = Object.fromEntries(
+  [noCosts, dynamoMocker, llmDInferenceSim, blisTransfer].map((costs) => [costs.name, costs]),
+);

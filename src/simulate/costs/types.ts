@@ -1,0 +1,66 @@
+/** How long things take in a simulation. Only these times are a model; what is done when, and by whom, is the real policy. */
+import { tokenContext } from '../../connector/policy/cost-model.ts';
+import type { ScheduledBatch } from '../../engine/types.ts';
+
+/** Of a step's batch, what its time hangs on. */
+export interface StepShape {
+  /** Requests with one row: they decode, or compute the last token of what they pulled. */
+  decodes: number;
+  /** Tokens before their rows, over all of them. */
+  decodeContext: number;
+  /** Requests with several rows, and those rows. */
+  prefills: number;
+  prefillTokens: number;
+  /** Tokens before each of those rows, over all of them. */
+  prefillContext: number;
+}
+
+/** The engine that steps. */
+export interface StepPlace {
+  /** Tokens that its pool holds. */
+  poolTokens: number;
+  maxNumSeqs: number;
+}
+
+/**
+ * measured: on this machine, in this program. fitted: to runs of something else. published: by others, for their
+ * engines. assumed: by whoever wrote it.
+ */
+export const SOURCES = ['measured', 'fitted', 'published', 'assumed'] as const;
+export type CostSource = (typeof SOURCES)[number];
+
+export interface SimulationCosts {
+  name: string;
+  source: CostSource;
+  /** For people: whose times, of what. */
+  about: string;
+  /** From a step's plan to its outputs, milliseconds, on an engine that has its machine to itself. */
+  stepMs(shape: StepShape, place: StepPlace): number;
+  /** A READ, beside what a modelled link takes, milliseconds. `promptTokens`: of the reader's whole prompt. */
+  readMs(bytes: number, promptTokens: number): number;
+  /** From the router to an engine, milliseconds. */
+  submitMs: number;
+  /** From an engine's step to the router; a token's own time is its step's end. */
+  replyMs: number;
+  /** Between engines, outside of READs. */
+  messageMs: number;
+  /** Until a new engine serves. */
+  startMs: number;
+  /** How fast each engine computes while so many do at once, as a share of one alone; null: each has its own machine. */
+  speeds: readonly number[] | null;
+}
+
+export function shapeOf({ requests }: ScheduledBatch): StepShape {
+  const shape = { decodes: 0, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
+  for (const { tokenIds, startPosition } of requests) {
+    if (tokenIds.length === 1) {
+      shape.decodes++;
+      shape.decodeContext += startPosition;
+    } else {
+      shape.prefills++;
+      shape.prefillTokens += tokenIds.length;
+      shape.prefillContext += tokenContext(startPosition, tokenIds.length);
+    }
+  }
+  return shape;
+}

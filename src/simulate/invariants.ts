@@ -1,0 +1,17 @@
+/** What must hold of simulated engines whatever happens: of the real policy under it, and of the simulation itself. */
+import { invariant } from '../errors.ts';
+import type { SimulatedEngine } from './engine.ts';
+
+/** Valid once all that happens at a moment has happened. Throws InternalError. */
+export function checkEngines(engines: readonly SimulatedEngine[]): void {
+  for (const { engineId, core, ended, busy } of engines) {
+    if (ended) continue;
+    core.inspect.checkIntegrity();
+    const { freeBlocks, usedBlocks, numBlocks } = core.inspect.stats();
+    invariant(
+      freeBlocks + usedBlocks === numBlocks - 1,
+      () => `${engineId}: ${freeBlocks} free and ${usedBlocks} used blocks are not ${numBlocks - 1}`,
+    );
+    invariant(busy || !core.poll(), () => `${engineId} stands still, and a step would do something`);
+  }
+}

@@ -1,0 +1,56 @@
+/** The links between engines, each direction of a pair its own, made when the first bytes go over it. */
+import { fleetIn } from '../fleet/options.ts';
+import type { ClusterOptions } from '../fleet/types.ts';
+import type { LinkSpec } from '../transport/link.ts';
+import type { VirtualClock } from './clock.ts';
+import { QueuedResource, type Resource, SharedResource } from './resources.ts';
+import type { SimulatedLink } from './transport.ts';
+
+/** How READs at the same time share a link: first come, first served, as the real transport's; or all at once. */
+export const LINK_SHARINGS = ['fcfs', 'fair'] as const;
+export type LinkSharing = (typeof LINK_SHARINGS)[number];
+
+export class LinkTable {
+  readonly #clock: VirtualClock;
+  readonly #options: Pick<ClusterOptions, 'link' | 'fleet' | 'prefill' | 'decode'>;
+  readonly #sharing: LinkSharing;
+  readonly #made = new Map<string, SimulatedLink & { from: string; to: string }>();
+
+  constructor(clock: VirtualClock, options: ClusterOptions, sharing: LinkSharing) {
+    this.#clock = clock;
+    this.#options = options;
+    this.#sharing = sharing;
+  }
+
+  /** By seats' names; null: none is modelled between the two. */
+  between(from: string, to: string): SimulatedLink | null {
+    const key = `${from} ${to}`;
+    const known = this.#made.get(key);
+    if (known) return known;
+    const spec = this.#specOf(from, to);
+    if (!spec) return null;
+    const made = { from, to, resource: this.#resource(spec), latencyMs: spec.latencyMs };
+    this.#made.set(key, made);
+    return made;
+  }
+
+  /** What each link did so far. */
+  use(): { from: string; to: string; bytes: number; busyMs: number }[] {
+    return [...this.#made.values()].map(({ from, to, resource }) => {
+      return { from, to, bytes: resource.done, busyMs: resource.busyMs };
+    });
+  }
+
+  #specOf(from: string, to: string): LinkSpec | null {
+    const own = fleetIn(this.#options).links.find(
+      ({ between: [a, b] }) => (a === from && b === to) || (a === to && b === from),
+    );
+    return own?.link ?? this.#options.link;
+  }
+
+  #resource({ bytesPerSecond }: LinkSpec): Resource {
+    const bytesPerMs = bytesPerSecond / 1000;
+    if (this.#sharing === 'fcfs') return new QueuedResource(this.#clock, bytesPerMs);
+    return new SharedResource(this.#clock, (flows) => bytesPerMs / flows);
+  }
+}

@@ -1,0 +1,182 @@
+/**
+ * Who asks a fleet, simulated or real, for turns: clients of the benchmark, who wait for each answer, or conversations that come when
+ * they come. A conversation's next turn waits for the last token of the one before, and a think time.
+ */
+import type { Clock } from '../engine/types.ts';
+import { EngineDeadError, KvferryError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
+import type { AnsweredTurn, BenchTarget, TurnToSend } from '../lab/multiturn/target.ts';
+import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
+import { Random } from '../workload/random.ts';
+import type { BenchConversation } from '../workload/types.ts';
+import type { Answers } from './answers.ts';
+import type { Collector } from './collector.ts';
+
+/** Where nobody said how long an answer is. */
+export const FALLBACK_OUTPUT = 128;
+
+/** A fleet, simulated or not, and its time. */
+export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
+  clock: Pick<Clock, 'now' | 'sleep'>;
+}
+
+/** To its end; what is wrong with it alone is counted, and gives null. */
+async function serveTurn(
+  cluster: Served,
+  request: GenerateRequest,
+  collector: Collector,
+): Promise<TurnResult | null> {
+  const startMs = cluster.clock.now();
+  collector.arrives();
+  try {
+    for await (const { final } of cluster.generate(request)) {
+      if (!final) continue;
+      collector.ends(startMs, final);
+      return final;
+    }
+    throw new EngineDeadError('a turn ended without a result');
+  } catch (error) {
+    if (!(error instanceof KvferryError) || error.code === 'internal') throw error;
+    collector.fails(error.message, cluster.clock.now());
+    return null;
+  }
+}
+
+/** A conversation that comes by itself. */
+export interface Arriving {
+  atMs: number;
+  conversation: BenchConversation;
+}
+
+/** Conversations, round and round if need be, with exponential gaps between them. */
+export function* poissonArrivals(
+  conversations: readonly BenchConversation[],
+  { perSecond, count, seed }: { perSecond: number; count: number; seed: number },
+): Generator<Arriving> {
+  // Neighbouring seeds, and 0, begin alike: scattered, they do not.
+  const random = new Random(Math.imul(seed + 1, 0x9e3779b1));
+  let atMs = 0;
+  for (let i = 0; i < count; i++) {
+    atMs += random.exponential(1000 / perSecond);
+    const conversation = conversations[i % conversations.length]!;
+    const id =
+      i < conversations.length
+        ? conversation.id
+        : `${conversation.id}+${Math.floor(i / conversations.length)}`;
+    yield { atMs, conversation: { ...conversation, id } };
+  }
+}
+
+export interface ArrivalOptions {
+  /** Between the last token of an answer and the next turn, milliseconds. */
+  thinkMs: number;
+  failover: boolean;
+}
+
+/** Resolves when the last answer ended. Call inside run(). */
+export async function serveArrivals(
+  cluster: Served,
+  arrivals: Iterable<Arriving>,
+  collector: Collector,
+  options: ArrivalOptions,
+): Promise<void> {
+  const underWay = new Set<Promise<void>>();
+  let failure: unknown = null;
+  for (const { atMs, conversation } of arrivals) {
+    await cluster.clock.sleep(atMs - cluster.clock.now());
+    collector.conversationComes(cluster.clock.now());
+    const served = converse(cluster, conversation, collector, options).catch((error: unknown) => {
+      failure ??= error;
+    });
+    underWay.add(served);
+    void served.then(() => underWay.delete(served));
+    if (failure) break;
+  }
+  await Promise.all(underWay);
+  if (failure) throw failure;
+}
+
+async function converse(
+  cluster: Served,
+  { id, turns }: BenchConversation,
+  collector: Collector,
+  { thinkMs, failover }: ArrivalOptions,
+): Promise<void> {
+  let history: readonly number[] = [];
+  for (const [index, { content, outputTokens }] of turns.entries()) {
+    if (index > 0) await cluster.clock.sleep(thinkMs);
+    const promptTokenIds = [...history, ...tokenIdsOf(content)];
+    const request = { conversationId: id, promptTokenIds, sampling: exactly(outputTokens), failover };
+    const result = await serveTurn(cluster, request, collector);
+    if (!result) break;
+    history = [...promptTokenIds, ...result.outputTokenIds];
+  }
+  collector.conversationEnds();
+  await cluster.endConversation(id);
+}
+
+const exactly = (outputTokens: number | null) => ({
+  maxTokens: outputTokens ?? FALLBACK_OUTPUT,
+  ignoreEos: true,
+});
+
+function tokenIdsOf(content: BenchConversation['turns'][number]['content']): readonly number[] {
+  if (content.kind === 'tokens') return content.tokenIds;
+  throw new TypeError('a simulated turn is token ids');
+}
+
+/** The fleet as the benchmark's clients see it. */
+export class LoadTarget implements BenchTarget {
+  readonly #cluster: Served;
+  readonly #collector: Collector;
+  readonly #answers: Answers | null;
+
+  /** `answers`: of simulated engines; null: they are real. */
+  constructor(cluster: Served, collector: Collector, answers: Answers | null = null) {
+    this.#cluster = cluster;
+    this.#collector = collector;
+    this.#answers = answers;
+  }
+
+  async send({ conversationId, prompt, maxTokens, forced, signal }: TurnToSend): Promise<AnsweredTurn> {
+    if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn is token ids');
+    const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
+    if (forced) this.#answers?.force(prompt.tokenIds, forced);
+    const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
+    const { clock } = this.#cluster;
+    const startMs = clock.now();
+    this.#collector.arrives();
+    const gapsMs: number[] = [];
+    let lastMs: number | null = null;
+    for await (const { atMs, final } of this.#cluster.generate(request)) {
+      if (lastMs !== null) gapsMs.push(atMs - lastMs);
+      lastMs = atMs;
+      if (!final) continue;
+      this.#collector.ends(startMs, final);
+      return answered(final, gapsMs);
+    }
+    throw new EngineDeadError(`a turn of ${conversationId} ended without a result`);
+  }
+
+  endConversation(conversationId: string): Promise<void> {
+    return this.#cluster.endConversation(conversationId);
+  }
+
+  async settled(): Promise<void> {}
+}
+
+function answered(result: TurnResult, gapsMs: readonly number[]): AnsweredTurn {
+  const { ttftMs, latencyMs, prompt, outputTokenIds, transfer, stagesMs, routed } = result;
+  return {
+    ...{ ttftMs, latencyMs, gapsMs, stagesMs },
+    inputTokens: prompt.promptTokens,
+    outputTokens: outputTokenIds.length,
+    chunks: outputTokenIds.length,
+    output: outputTokenIds,
+    answer: { kind: 'tokens', tokenIds: outputTokenIds },
+    account: prompt,
+    bytesPToD: transfer.pToD?.bytes ?? 0,
+    bytesDToP: transfer.dToP?.bytes ?? 0,
+    ...(routed ? { routed } : {}),
+  };
+}

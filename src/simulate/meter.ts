@@ -1,0 +1,146 @@
+/** What an engine did over simulated time: how long it computed, how full and how asked for it was. Decides nothing. */
+import type { EngineQueues } from '../engine/inspect/engine-load.ts';
+import type { RequestOutput } from '../engine/types.ts';
+import type { VirtualClock } from './clock.ts';
+import type { StepShape } from './costs/types.ts';
+
+/** A stretch of time, averages over it. */
+export interface LoadSlice {
+  startMs: number;
+  endMs: number;
+  running: number;
+  /** For a step, and for KV on its way. */
+  waiting: number;
+  /** 0 to 1 of the pool. */
+  kvUsed: number;
+  /** 0 to 1 of the time. */
+  busy: number;
+}
+
+/** Slices are joined in pairs beyond these. */
+const MOST_SLICES = 240;
+const FIRST_SLICE_MS = 1;
+
+interface Sums {
+  runningMs: number;
+  waitingMs: number;
+  kvMs: number;
+  busyMs: number;
+}
+
+const noSums = (): Sums => ({ runningMs: 0, waitingMs: 0, kvMs: 0, busyMs: 0 });
+
+export class EngineMeter {
+  readonly engineId: string;
+  steps = 0;
+  prefillTokens = 0;
+  decodeTokens = 0;
+  busyMs = 0;
+  preemptions = 0;
+  readonly startedMs: number;
+  endedMs: number | null = null;
+  readonly #clock: VirtualClock;
+  readonly #queues: () => EngineQueues;
+  #sums = noSums();
+  #slices: Sums[] = [];
+  #sliceMs = FIRST_SLICE_MS;
+  #seen: EngineQueues;
+  #seenMs: number;
+  #stepping = false;
+
+  constructor(engineId: string, clock: VirtualClock, queues: () => EngineQueues) {
+    this.engineId = engineId;
+    this.#clock = clock;
+    this.#queues = queues;
+    this.startedMs = clock.now();
+    this.#seenMs = this.startedMs;
+    this.#seen = queues();
+  }
+
+  stepBegins({ prefillTokens, decodes }: StepShape): void {
+    this.look();
+    this.#stepping = true;
+    this.steps++;
+    this.prefillTokens += prefillTokens;
+    this.decodeTokens += decodes;
+  }
+
+  stepEnds(outputs: readonly RequestOutput[]): void {
+    this.look();
+    this.#stepping = false;
+    for (const { finish } of outputs) this.preemptions += finish?.numPreemptions ?? 0;
+  }
+
+  ends(): void {
+    this.look();
+    this.#stepping = false;
+    this.endedMs = this.#clock.now();
+  }
+
+  /** Call when something may have changed: what was there last is taken to have lasted until now. */
+  look(): void {
+    const now = this.#clock.now();
+    for (let from = this.#seenMs; from < now; ) {
+      const index = Math.floor((from - this.startedMs) / this.#sliceMs);
+      const until = Math.min(now, this.startedMs + (index + 1) * this.#sliceMs);
+      if (index >= MOST_SLICES) {
+        this.#join();
+        continue;
+      }
+      // Rounding may put a slice's end at its start: the next one takes it all.
+      this.#add(index, Math.max(0, until - from));
+      from = until > from ? until : now;
+    }
+    this.#seenMs = now;
+    this.#seen = this.#queues();
+  }
+
+  slices(): LoadSlice[] {
+    this.look();
+    return this.#slices.map((sums, index) => {
+      const startMs = this.startedMs + index * this.#sliceMs;
+      const endMs = Math.min(startMs + this.#sliceMs, this.#seenMs);
+      const ms = Math.max(endMs - startMs, Number.MIN_VALUE);
+      return {
+        startMs,
+        endMs,
+        running: sums.runningMs / ms,
+        waiting: sums.waitingMs / ms,
+        kvUsed: sums.kvMs / ms,
+        busy: Math.min(1, sums.busyMs / ms),
+      };
+    });
+  }
+
+  /** Averages over the engine's life so far; null before any time has passed. */
+  mean(): Omit<LoadSlice, 'startMs' | 'endMs'> | null {
+    this.look();
+    const ms = this.#seenMs - this.startedMs;
+    if (ms <= 0) return null;
+    const { runningMs, waitingMs, kvMs, busyMs } = this.#sums;
+    return { running: runningMs / ms, waiting: waitingMs / ms, kvUsed: kvMs / ms, busy: busyMs / ms };
+  }
+
+  #add(index: number, ms: number): void {
+    while (this.#slices.length <= index) this.#slices.push(noSums());
+    const { running, waiting, waitingForRemote, freeBlocks, numBlocks } = this.#seen;
+    for (const sums of [this.#slices[index]!, this.#sums]) {
+      sums.runningMs += running * ms;
+      sums.waitingMs += (waiting + waitingForRemote) * ms;
+      sums.kvMs += (1 - freeBlocks / numBlocks) * ms;
+      if (this.#stepping) sums.busyMs += ms;
+    }
+    if (this.#stepping) this.busyMs += ms;
+  }
+
+  #join(): void {
+    const joined: Sums[] = [];
+    this.#slices.forEach((sums, index) => {
+      const into = joined[index >> 1] ?? noSums();
+      joined[index >> 1] = into;
+      for (const key of Object.keys(sums) as (keyof Sums)[]) into[key] += sums[key];
+    });
+    this.#slices = joined;
+    this.#sliceMs *= 2;
+  }
+}

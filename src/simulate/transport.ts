@@ -1,0 +1,238 @@
+/**
+ * What lies between simulated engines: notifications and READs that take time and move no bytes. Everything that decides
+ * (gates, holds, streams, claims) is the real connector's. An engine that ends takes its READs with it.
+ */
+
+import { emptyResult } from '../transport/transfer.ts';
+import type {
+  BlockPair,
+  EngineIdentity,
+  PeerNotification,
+  ReadRequest,
+  RemoteAddress,
+  ServingTransport,
+  TransferResult,
+  TransportHandlers,
+} from '../transport/types.ts';
+import type { VirtualClock } from './clock.ts';
+import type { SimulationCosts } from './costs/types.ts';
+import type { Resource } from './resources.ts';
+
+/** The way from one engine to another: null takes no more than the engines' own copies. */
+export interface SimulatedLink {
+  resource: Resource;
+  latencyMs: number;
+}
+
+export interface NetDeps {
+  clock: VirtualClock;
+  costs: Pick<SimulationCosts, 'readMs' | 'messageMs'>;
+  /** The link in force from one engine to another, by their ids. */
+  link: (from: string, to: string) => SimulatedLink | null;
+  /** Something happened to an engine that may let it step. */
+  touch: (engineId: string) => void;
+}
+
+export interface NetCounts {
+  started: number;
+  /** However. */
+  ended: number;
+  bytes: number;
+}
+
+export class SimulatedNet {
+  readonly deps: NetDeps;
+  readonly counts: NetCounts = { started: 0, ended: 0, bytes: 0 };
+  readonly #nodes = new Map<string, SimulatedTransport>();
+
+  constructor(deps: NetDeps) {
+    this.deps = deps;
+  }
+
+  join(transport: SimulatedTransport): void {
+    this.#nodes.set(transport.identity.engineId, transport);
+  }
+
+  /** The engine ended: whoever reads from it hears of it, and it reads no more. */
+  leave(engineId: string): void {
+    this.#nodes.get(engineId)?.end();
+    this.#nodes.delete(engineId);
+    for (const { handlers, identity } of this.#nodes.values()) {
+      handlers.onPeerGone?.(engineId);
+      this.deps.touch(identity.engineId);
+    }
+  }
+
+  node({ engineId }: RemoteAddress): SimulatedTransport | undefined {
+    return this.#nodes.get(engineId);
+  }
+}
+
+export class SimulatedTransport implements ServingTransport {
+  readonly identity: EngineIdentity;
+  handlers: Partial<TransportHandlers> = {};
+  /** Resolves with false when its engine ends. */
+  readonly ended: Promise<false>;
+  readonly #net: SimulatedNet;
+  readonly #over = new AbortController();
+
+  constructor(identity: EngineIdentity, net: SimulatedNet) {
+    this.identity = identity;
+    this.ended = new Promise((resolve) => this.#over.signal.addEventListener('abort', () => resolve(false)));
+    this.#net = net;
+    net.join(this);
+  }
+
+  setHandlers(handlers: Partial<TransportHandlers>): void {
+    this.handlers = { ...this.handlers, ...handlers };
+  }
+
+  end(): void {
+    this.#over.abort();
+    this.#net.deps.clock.onStir();
+  }
+
+  async clockOffsetSeconds(): Promise<number> {
+    this.#net.deps.clock.onStir();
+    return 0;
+  }
+
+  notify(remote: RemoteAddress, notification: PeerNotification): void {
+    const { clock, costs, touch } = this.#net.deps;
+    const from = this.identity.engineId;
+    clock.after(costs.messageMs, () => {
+      const node = this.#net.node(remote);
+      node?.handlers.onNotification?.(from, notification);
+      if (node) touch(remote.engineId);
+    });
+  }
+
+  async read(request: ReadRequest): Promise<TransferResult> {
+    const { counts, deps } = this.#net;
+    deps.clock.onStir();
+    counts.started++;
+    const result = await (request.streamed ? this.#readStream(request) : this.#readHeld(request));
+    counts.ended++;
+    counts.bytes += result.bytes;
+    deps.touch(this.identity.engineId);
+    return result;
+  }
+
+  async #readHeld({ remote, remoteRequestId, claim, pairs }: ReadRequest): Promise<TransferResult> {
+    const { clock, costs, touch } = this.#net.deps;
+    const begunMs = clock.now();
+    await this.#pause(costs.messageMs);
+    const holder = this.#net.node(remote);
+    if (!holder) return emptyResult('dead', 'nobody is there', clock.now() - begunMs);
+    const blocks = pairs.map(({ group, remote: blockId }) => ({ group, blockId }));
+    const gate = holder.handlers.gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
+    touch(remote.engineId);
+    if (!gate?.allow) {
+      const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
+      return emptyResult(outcome, message, clock.now() - begunMs);
+    }
+    const arrived = await this.#move(holder, pairs, claim.prompt.numTokens);
+    gate.finished();
+    touch(remote.engineId);
+    if (!arrived) return emptyResult('dead', 'the holder ended', clock.now() - begunMs);
+    return this.#done(pairs, 1, clock.now() - begunMs, null);
+  }
+
+  async #readStream(request: ReadRequest): Promise<TransferResult> {
+    const { remote, remoteRequestId, claim, pairs, onChunk } = request;
+    const signal = request.signal!;
+    const { clock, costs, touch } = this.#net.deps;
+    const begunMs = clock.now();
+    const wall = () => clock.now() - begunMs;
+    await this.#pause(costs.messageMs);
+    const holder = this.#net.node(remote);
+    if (!holder) return emptyResult('dead', 'nobody is there', wall());
+    const stream = holder.handlers.streamGate!(remoteRequestId, claim, this.identity.engineId);
+    touch(remote.engineId);
+    let chunks = 0;
+    let movingMs = 0;
+    try {
+      for (let next = 0; next < pairs.length; chunks++) {
+        const stop = AbortSignal.any([signal, holder.#over.signal]);
+        const ready = await stream.ready(pairs[next]!.remote, stop);
+        if (holder.#over.signal.aborted) return emptyResult('dead', 'the holder ended', wall());
+        if (ready === null) return emptyResult('failed', 'nobody wants it', wall());
+        if ('outcome' in ready) return emptyResult(ready.outcome, ready.message, wall());
+        const batch = pairs.slice(next).filter((pair) => pair.remote < ready.numBlocks);
+        onChunk?.(batch.map((pair) => ({ ...pair, remote: ready.blockIds[pair.group]![pair.remote]! })));
+        const fromMs = clock.now();
+        if (!(await this.#move(holder, batch, claim.prompt.numTokens)))
+          return emptyResult('dead', 'the holder ended', wall());
+        if (ready.revoked.aborted || signal.aborted) continue;
+        movingMs += clock.now() - fromMs;
+        next += batch.length;
+      }
+      return this.#done(pairs, chunks, wall(), movingMs);
+    } finally {
+      stream.finished();
+      touch(remote.engineId);
+    }
+  }
+
+  /** False: the holder or the reader ended before all was here. */
+  async #move(
+    holder: SimulatedTransport,
+    pairs: readonly BlockPair[],
+    promptTokens: number,
+  ): Promise<boolean> {
+    const { costs, link } = this.#net.deps;
+    const bytes = this.#bytesOf(pairs);
+    const way = link(holder.identity.engineId, this.identity.engineId);
+    const arrive = async (): Promise<true> => {
+      // The engines' copies and the link work on the bytes at the same time, chunk by chunk: the slower of the two counts.
+      const linked = way && this.#onLink(way, bytes);
+      await this.#pause(costs.readMs(bytes, promptTokens));
+      await linked;
+      if (way && way.latencyMs > 0) await this.#pause(way.latencyMs);
+      return true;
+    };
+    return Promise.race([arrive(), holder.ended, this.ended]);
+  }
+
+  #onLink({ resource }: SimulatedLink, bytes: number): Promise<void> {
+    return new Promise((resolve) => {
+      resource.begin(bytes, () => {
+        this.#net.deps.clock.onStir();
+        resolve();
+      });
+    });
+  }
+
+  /** Always over an event, so that what happens at one moment keeps its order. */
+  #pause(ms: number): Promise<void> {
+    const { clock } = this.#net.deps;
+    return new Promise((resolve) => {
+      clock.after(ms, () => {
+        clock.onStir();
+        resolve();
+      });
+    });
+  }
+
+  #bytesOf(pairs: readonly BlockPair[]): number {
+    let bytes = 0;
+    for (const { group } of pairs) bytes += this.identity.blockBytes[group]!;
+    return bytes;
+  }
+
+  #done(
+    pairs: readonly BlockPair[],
+    chunks: number,
+    wallMs: number,
+    movingMs: number | null,
+  ): TransferResult {
+    return {
+      ...emptyResult('done', '', wallMs),
+      bytes: this.#bytesOf(pairs),
+      blocks: pairs.length,
+      chunks,
+      descriptors: pairs.length,
+      movingMs,
+    };
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * How wrong a simulation is: the same load on real engines, several times, and once simulated, compared figure by figure
+ * beside the spread of the real runs among themselves. Nothing is fitted here.
+ */
+
+import type { Clock } from '../engine/types.ts';
+import type { Cluster } from '../fleet/types.ts';
+import { quantile } from '../measure/statistics.ts';
+import { Collector } from './collector.ts';
+import { type SimulatedArmPlan, type SimulationWorld, serveLoad, simulateOnce } from './run.ts';
+
+export interface ComparedFigure {
+  name: string;
+  unit: 'ms' | '/s' | '%' | '';
+  /** Mean over the real runs. */
+  real: number;
+  /** Half the distance from the least to the most of the real runs, as a share of their mean. */
+  spread: number;
+  simulated: number;
+  /** simulated / real - 1. */
+  error: number;
+  /** Within 10%, or twice the spread where that is more; of what must be exact: the same. */
+  met: boolean;
+  exact: boolean;
+}
+
+export interface ValidatedArm {
+  label: string;
+  runs: number;
+  requests: number;
+  figures: ComparedFigure[];
+  /** Of each request's TTFT, against its mean over the real runs. */
+  perRequest: { mape: number; r: number | null };
+  failed: number;
+}
+
+const GOAL = 0.1;
+
+export interface ValidationOptions {
+  runs: number;
+  seed: number;
+  signal: AbortSignal;
+  clock: Pick<Clock, 'now' | 'sleep'>;
+  onRun: (label: string, run: number) => void;
+  /** Before the arms' next runs. */
+  between: () => Promise<void>;
+}
+
+/** Arms in turn, so that what drifts is shared. The first run of each is not counted. */
+export async function validate(
+  cluster: Cluster,
+  plans: readonly SimulatedArmPlan[],
+  /** Asked for when all was served. */
+  world: () => SimulationWorld,
+  options: ValidationOptions,
+): Promise<ValidatedArm[]> {
+  const real = plans.map(() => [] as Collector[]);
+  for (let run = 0; run <= options.runs; run++) {
+    await options.between();
+    for (const [i, plan] of plans.entries()) {
+      options.onRun(plan.label, run);
+      const served = await serveReal(cluster, plan, options);
+      if (run > 0) real[i]!.push(served);
+    }
+  }
+  const arms: ValidatedArm[] = [];
+  for (const [i, plan] of plans.entries()) {
+    const collector = new Collector({ keyed: true });
+    await simulateOnce(plan, world(), options.seed, collector);
+    arms.push(compared(plan.label, real[i]!, collector));
+  }
+  return arms;
+}
+
+async function serveReal(
+  cluster: Cluster,
+  { options: arm, load }: SimulatedArmPlan,
+  { clock, seed, signal }: ValidationOptions,
+): Promise<Collector> {
+  const { nixl } = arm.connector;
+  await cluster.configure({
+    mode: arm.mode,
+    recomputeThreshold: nixl.recomputeThreshold,
+    prefixCaching: arm.prefill.enablePrefixCaching,
+    prefillBlocks: arm.prefill.numBlocks,
+    decodeBlocks: arm.decode.numBlocks,
+    ...(arm.routing ? { routing: arm.routing } : {}),
+  });
+  const collector = new Collector({ keyed: true });
+  const begunMs = clock.now();
+  const fleet = {
+    generate: (request: Parameters<Cluster['generate']>[0]) => cluster.generate(request),
+    endConversation: (id: string) => cluster.endConversation(id),
+    clock: { now: () => clock.now() - begunMs, sleep: clock.sleep },
+  };
+  await serveLoad(fleet, load, collector, { seed, signal });
+  return collector;
+}
+
+const sum = (values: ArrayLike<number>): number =>
+  Array.from(values).reduce((total, value) => total + value, 0);
+
+/** What is compared, of one run. */
+function figuresOf(
+  collector: Collector,
+): Map<string, { unit: ComparedFigure['unit']; value: number; exact?: true }> {
+  const figures = new Map<string, { unit: ComparedFigure['unit']; value: number; exact?: true }>();
+  const tpots = Array.from({ length: collector.count }, (_, i) => collector.tpotMs(i)).filter(
+    (ms) => ms !== null,
+  );
+  for (const [name, samples] of [
+    ['TTFT', [...collector.column('ttftMs')]],
+    ['TPOT', tpots],
+    ['latency', [...collector.column('latencyMs')]],
+  ] as const) {
+    if (samples.length === 0) continue;
+    figures.set(`${name} mean`, { unit: 'ms', value: sum(samples) / samples.length });
+    for (const q of [50, 90, 99])
+      figures.set(`${name} p${q}`, { unit: 'ms', value: quantile(samples, q / 100) });
+  }
+  const seconds = collector.lastEndMs / 1000;
+  figures.set('requests', { unit: '/s', value: collector.count / seconds });
+  const prompt = sum(collector.column('promptTokens'));
+  figures.set('hit share', { unit: '%', value: (100 * sum(collector.column('localHitTokens'))) / prompt });
+  figures.set('pulled tokens', { unit: '', value: sum(collector.column('pulledTokens')), exact: true });
+  figures.set('bytes P to D', { unit: '', value: sum(collector.column('bytesPToD')), exact: true });
+  figures.set('bytes D to P', { unit: '', value: sum(collector.column('bytesDToP')), exact: true });
+  figures.set('output tokens', { unit: '', value: sum(collector.column('outputTokens')), exact: true });
+  return figures;
+}
+
+export function compared(label: string, real: readonly Collector[], simulated: Collector): ValidatedArm {
+  const runs = real.map(figuresOf);
+  const figures = [...figuresOf(simulated)].map(([name, { unit, value, exact = false }]): ComparedFigure => {
+    const values = runs.flatMap((figures) => figures.get(name)?.value ?? []);
+    const mean = sum(values) / values.length;
+    const spread = mean === 0 ? 0 : (Math.max(...values) - Math.min(...values)) / 2 / mean;
+    const error = mean === value ? 0 : value / mean - 1;
+    // Where real runs differ among themselves, none of them is what must be met exactly.
+    const same = value >= Math.min(...values) && value <= Math.max(...values);
+    const met = exact && spread === 0 ? same : Math.abs(error) <= Math.max(GOAL, 2 * spread);
+    return { name, unit, real: mean, spread, simulated: value, error, met, exact };
+  });
+  return {
+    label,
+    runs: real.length,
+    requests: simulated.count,
+    figures,
+    perRequest: perRequest(real, simulated),
+    failed: real.reduce((n, { failed }) => n + failed, simulated.failed),
+  };
+}
+
+function perRequest(real: readonly Collector[], simulated: Collector): ValidatedArm['perRequest'] {
+  const means = new Map<string, number>();
+  for (const collector of real) {
+    const ttfts = collector.column('ttftMs');
+    for (const [i, key] of collector.keys!.entries())
+      means.set(key, (means.get(key) ?? 0) + ttfts[i]! / real.length);
+  }
+  const ttfts = simulated.column('ttftMs');
+  const pairs = simulated.keys!.flatMap((key, i) => {
+    const mean = means.get(key);
+    return mean === undefined ? [] : [[mean, ttfts[i]!] as const];
+  });
+  if (pairs.length === 0) return { mape: 0, r: null };
+  const mape = pairs.reduce((total, [a, b]) => total + Math.abs(b / a - 1), 0) / pairs.length;
+  return { mape, r: correlation(pairs) };
+}
+
+/** Pearson's; null where one side does not vary. */
+function correlation(pairs: readonly (readonly [number, number])[]): number | null {
+  const n = pairs.length;
+  const meanA = pairs.reduce((total, [a]) => total + a, 0) / n;
+  const meanB = pairs.reduce((total, [, b]) => total + b, 0) / n;
+  let [ab, aa, bb] = [0, 0, 0];
+  for (const [a, b] of pairs) {
+    ab += (a - meanA) * (b - meanB);
+    aa += (a - meanA) ** 2;
+    bb += (b - meanB) ** 2;
+  }
+  return aa > 0 && bb > 0 ? ab / Math.sqrt(aa * bb) : null;
+}
+
+/** Pairs of arms whose mean TTFTs differ by more than 20% in the real runs, and how many of them the simulation orders alike. */
+export function ranking(arms: readonly ValidatedArm[]): { pairs: number; alike: number } {
+  const found = { pairs: 0, alike: 0 };
+  const ttft = (arm: ValidatedArm) => arm.figures.find(({ name }) => name === 'TTFT mean')!;
+  arms.forEach((arm, i) => {
+    for (const other of arms.slice(i + 1)) {
+      const [a, b] = [ttft(arm), ttft(other)];
+      if (Math.abs(a.real - b.real) / Math.min(a.real, b.real) <= 0.2) continue;
+      found.pairs++;
+      if (a.real < b.real === a.simulated < b.simulated) found.alike++;
+    }
+  });
+  return found;
+}

@@ -1,0 +1,37 @@
+/** Lines of a trace that cannot be used: the first ends the reading, or all are passed over, counted and named. */
+import { ConfigError } from '../../errors.ts';
+
+const MOST_NAMED = 5;
+
+export class BadLines {
+  readonly #source: string;
+  readonly #skip: boolean;
+  readonly #named: string[] = [];
+  #count = 0;
+
+  constructor(source: string, skip: boolean) {
+    this.#source = source;
+    this.#skip = skip;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Throws ConfigError unless bad lines are passed over. */
+  refuse(line: number, what: string): void {
+    if (!this.#skip)
+      throw new ConfigError(`${this.#source}, line ${line}: ${what}; --skip-bad passes over such lines`);
+    this.#count++;
+    if (this.#named.length < MOST_NAMED) this.#named.push(`line ${line}: ${what}`);
+  }
+
+  /** For reports; null: there were none. */
+  describe(): string | null {
+    if (this.#count === 0) return null;
+    const more = this.#count - this.#named.length;
+    const rest = more > 0 ? `; and ${more} more` : '';
+    const lines = this.#count === 1 ? '1 bad line' : `${this.#count} bad lines`;
+    return `${lines} passed over: ${this.#named.join('; ')}${rest}.`;
+  }
+}

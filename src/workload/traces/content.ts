@@ -1,0 +1,113 @@
+/**
+ * What the prompts of a trace hold. A hash id is a content of its own, but for the first blocks after what another prompt
+ * filled: those hold that prompt's last part and the answer to it, so that what was generated is found again.
+ */
+import { scaledBlock } from './scale.ts';
+import { sliceSegments } from './tokens.ts';
+import type { Segment, TraceRequest, TraceScale } from './types.ts';
+
+/** What a later prompt can go on with. */
+export interface Held {
+  inputTokens: number;
+  outputTokens: number;
+  /** Blocks of the trace that the prompt fills. */
+  fullBlocks: number;
+  /** The prompt from its first block that is not full on; all of it where there are no hash ids. */
+  tail: readonly Segment[];
+  answer: readonly Segment[];
+}
+
+/** Three kinds of contents, each with numbers of its own. */
+const key = {
+  block: (id: number) => 4 * id,
+  answer: (index: number) => 4 * index + 1,
+  prompt: (index: number) => 4 * index + 2,
+};
+
+const KINDS = ['block', 'answer', 'prompt'] as const;
+export const contentKind = ({ key }: Segment): (typeof KINDS)[number] => KINDS[key % 4]!;
+
+export const answerTo = (index: number, length: number): Segment[] => [
+  { key: key.answer(index), from: 0, length },
+];
+
+/** Without hash ids: what was said before, if it fits, and something new. `inputTokens`: scaled, as all of `before`. */
+export function freshPrompt(index: number, inputTokens: number, before: Held | null): Segment[] {
+  // A prompt ends with something new.
+  const history = before ? Math.min(before.inputTokens + before.outputTokens, inputTokens - 1) : 0;
+  const known = before ? sliceSegments([...before.tail, ...before.answer], 0, history) : [];
+  return [...known, { key: key.prompt(index), from: 0, length: inputTokens - history }];
+}
+
+export class HashedContent {
+  /** Of blocks that hold (part of) an answer, each a whole block. */
+  readonly #special = new Map<number, readonly Segment[]>();
+  readonly #seen = new SeenIds();
+  readonly #blockSize: number;
+
+  constructor(scale: TraceScale) {
+    this.#blockSize = scaledBlock(scale);
+  }
+
+  /** `before`: that whose full blocks this prompt begins with; null: it follows nothing. */
+  prompt(
+    hashIds: NonNullable<TraceRequest['hashIds']>,
+    inputTokens: number,
+    before: Held | null,
+  ): readonly Segment[][] {
+    if (before) this.#goOn(hashIds, before);
+    const size = this.#blockSize;
+    return hashIds.map((id, block) => {
+      this.#seen.add(id);
+      const length = Math.min(size, inputTokens - block * size);
+      const special = this.#special.get(id);
+      return special ? sliceSegments(special, 0, length) : [{ key: key.block(id), from: 0, length }];
+    });
+  }
+
+  /** The ids that nobody had yet get what `before` ended with. */
+  #goOn(hashIds: readonly number[], { fullBlocks, tail, answer, inputTokens, outputTokens }: Held): void {
+    const size = this.#blockSize;
+    const known = [...tail, ...answer];
+    const knownEnd = inputTokens + outputTokens;
+    for (let block = fullBlocks; block < hashIds.length && block * size < knownEnd; block++) {
+      const id = hashIds[block]!;
+      // What has a content already keeps it.
+      if (this.#seen.has(id)) return;
+      const start = block * size;
+      const end = Math.min(start + size, knownEnd);
+      const offset = fullBlocks * size;
+      const held = sliceSegments(known, start - offset, end - offset);
+      const rest = { key: key.block(id), from: end - start, length: start + size - end };
+      this.#special.set(id, rest.length > 0 ? [...held, rest] : held);
+    }
+  }
+}
+
+/** Ids below this are bits: most traces number them from 0 on. */
+const DENSE = 1 << 28;
+
+/** A set of numbers, small where they are. */
+export class SeenIds {
+  #bits = new Uint8Array(1 << 12);
+  readonly #others = new Set<number>();
+
+  has(id: number): boolean {
+    if (id >= DENSE) return this.#others.has(id);
+    return ((this.#bits[id >>> 3] ?? 0) & (1 << (id & 7))) !== 0;
+  }
+
+  add(id: number): void {
+    if (id >= DENSE) {
+      this.#others.add(id);
+      return;
+    }
+    const byte = id >>> 3;
+    if (byte >= this.#bits.length) {
+      const grown = new Uint8Array(2 ** Math.ceil(Math.log2(byte + 1)));
+      grown.set(this.#bits);
+      this.#bits = grown;
+    }
+    this.#bits[byte]! |= 1 << (id & 7);
+  }
+}

@@ -1,0 +1,32 @@
+/** Azure's LLM inference traces, 2023 and 2024: TIMESTAMP, ContextTokens, GeneratedTokens. Nothing says what prompts hold. */
+import { cells, type FormatReader, tokensIn } from './format.ts';
+
+const HEADINGS = ['TIMESTAMP', 'ContextTokens', 'GeneratedTokens'];
+const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|\+00:00)?$/;
+
+export const azure: FormatReader = {
+  name: 'azure',
+  traceBlockSize: 16,
+  unit: 'line',
+  parse(text) {
+    if (text.startsWith(HEADINGS[0]!)) return [];
+    const row = cells(text, HEADINGS);
+    if ('bad' in row) return { bad: row.bad! };
+    const timeMs = timeOf(row.TIMESTAMP!);
+    if (timeMs === null)
+      return { bad: `TIMESTAMP is ${row.TIMESTAMP}: wanted a time such as 2023-11-16 18:15:46.6805900` };
+    const inputTokens = tokensIn(row.ContextTokens, 'ContextTokens');
+    if (typeof inputTokens === 'object') return inputTokens;
+    const outputTokens = tokensIn(row.GeneratedTokens, 'GeneratedTokens');
+    if (typeof outputTokens === 'object') return outputTokens;
+    return [{ timeMs, inputTokens, outputTokens, hashIds: null, origin: { kind: 'unsaid' } }];
+  },
+};
+
+/** Milliseconds, with what stands behind them; null for anything else. */
+function timeOf(text: string): number | null {
+  const found = TIMESTAMP.exec(text);
+  if (!found) return null;
+  const [year, month, day, hour, minute, second] = found.slice(1, 7).map(Number);
+  return Date.UTC(year!, month! - 1, day, hour, minute, second) + 1000 * Number(found[7] ?? 0);
+}

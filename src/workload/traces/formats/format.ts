@@ -1,0 +1,90 @@
+/** What a format of traces is to the reader, and what several of them share. */
+import { z } from 'zod';
+import type { TraceFormat } from '../../../config/trace-formats.ts';
+import { messageOf } from '../../../errors.ts';
+import type { TraceRequest } from '../types.ts';
+
+/** A request as it stands in a file: its time is on the file's own clock. */
+export type RawRequest = Omit<TraceRequest, 'index' | 'line' | 'arrivalMs'> & {
+  /** Milliseconds; null: the file does not say. */
+  timeMs: number | null;
+};
+
+/** What a line is: requests (none for a heading), or what is wrong with it. */
+export type Parsed = readonly RawRequest[] | { bad: string };
+
+export interface LineContext {
+  /** Tokens that a hash id stands for. */
+  traceBlockSize: number;
+  countTokens(text: string): number;
+}
+
+export interface FormatReader {
+  name: TraceFormat;
+  /** Where a user does not say. */
+  traceBlockSize: number;
+  /** objects: of JSON, over several lines or one. */
+  unit: 'line' | 'object';
+  parse(text: string, context: LineContext): Parsed;
+}
+
+export const isBad = (parsed: Parsed): parsed is { bad: string } => 'bad' in parsed;
+
+const wantedTokens = 'a whole number of tokens, 1 or more';
+export const tokens = z.number({ error: wantedTokens }).int(wantedTokens).min(1, wantedTokens);
+const wantedTime = 'a time, 0 or more';
+export const time = z.number({ error: wantedTime }).min(0, wantedTime);
+/** Not looked at one by one by zod: there are many. */
+export const ids = (wanted: string) =>
+  z.custom<number[]>(
+    (value) => Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0),
+    wanted,
+  );
+
+/** A JSON object of a known shape, or what is wrong with it. */
+export function parseObject<S extends z.ZodType>(
+  text: string,
+  schema: S,
+): { value: z.infer<S> } | { bad: string } {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    return { bad: `it is no JSON (${messageOf(error)})` };
+  }
+  const result = schema.safeParse(json);
+  if (result.success) return { value: result.data };
+  const { path, message } = result.error.issues[0]!;
+  const found = path.reduce<unknown>(
+    (value, key) => (Object(value) as Record<PropertyKey, unknown>)[key],
+    json,
+  );
+  const shown = found === undefined ? 'missing' : JSON.stringify(found).slice(0, 40);
+  return { bad: `${path.map(String).join('.') || 'it'} is ${shown}: wanted ${message}` };
+}
+
+/** What is wrong with the number of ids; null: nothing. */
+export function wrongCount(
+  hashIds: readonly number[],
+  inputTokens: number,
+  { traceBlockSize }: LineContext,
+): string | null {
+  const wanted = Math.ceil(inputTokens / traceBlockSize);
+  if (hashIds.length === wanted) return null;
+  return `${hashIds.length} hash ids for ${inputTokens} tokens: wanted ${wanted}, one for each ${traceBlockSize} tokens (--trace-block-size says how many)`;
+}
+
+/** Cells of a line of CSV by their headings, or what is wrong. Quotes around a cell are dropped; cells hold no commas. */
+export function cells(text: string, headings: readonly string[]): Record<string, string> | { bad: string } {
+  const found = text.split(',').map((cell) => cell.trim().replace(/^"(.*)"$/, '$1'));
+  if (found.length !== headings.length)
+    return { bad: `${found.length} cells: wanted ${headings.length} (${headings.join(', ')})` };
+  return Object.fromEntries(headings.map((heading, i) => [heading, found[i]!]));
+}
+
+/** A length in a cell, or what is wrong. */
+export function tokensIn(cell: string | undefined, heading: string): number | { bad: string } {
+  const number = cell === undefined || cell === '' ? Number.NaN : Number(cell);
+  if (Number.isSafeInteger(number) && number >= 1) return number;
+  return { bad: `${heading} is ${cell === '' ? 'empty' : cell}: wanted ${wantedTokens}` };
+}

@@ -1,0 +1,52 @@
+/**
+ * Mooncake's JSONL: timestamp in ms, lengths, an id for each 512 tokens. With NVIDIA Dynamo's additions: session_id, delay in ms
+ * after the session's turn before it, and its other names.
+ */
+import { z } from 'zod';
+import { type FormatReader, ids, parseObject, time, tokens, wrongCount } from './format.ts';
+
+const row = z
+  .object({
+    timestamp: time.optional(),
+    created_time: time.optional(),
+    input_length: tokens.optional(),
+    input_tokens: tokens.optional(),
+    output_length: tokens.optional(),
+    output_tokens: tokens.optional(),
+    hash_ids: ids('a list of whole numbers, 0 or more').optional(),
+    session_id: z.union([z.string(), z.number()], { error: 'a name or a number' }).nullish(),
+    delay: time.nullish(),
+    delay_ms: time.nullish(),
+  })
+  .transform(({ input_length, input_tokens, output_length, output_tokens, ...rest }) => ({
+    ...rest,
+    inputTokens: input_length ?? input_tokens,
+    outputTokens: output_length ?? output_tokens,
+  }));
+
+export const mooncake: FormatReader = {
+  name: 'mooncake',
+  traceBlockSize: 512,
+  unit: 'line',
+  parse(text, context) {
+    const parsed = parseObject(text, row);
+    if ('bad' in parsed) return parsed;
+    const { inputTokens, outputTokens, session_id, ...rest } = parsed.value;
+    if (inputTokens === undefined) return { bad: 'input_length is missing' };
+    if (outputTokens === undefined) return { bad: 'output_length is missing' };
+    const hashIds = rest.hash_ids ?? null;
+    const wrong = hashIds && wrongCount(hashIds, inputTokens, context);
+    if (wrong) return { bad: wrong };
+    const delayMs = rest.delay ?? rest.delay_ms ?? null;
+    return [
+      {
+        timeMs: rest.timestamp ?? rest.created_time ?? null,
+        inputTokens,
+        outputTokens,
+        hashIds,
+        origin:
+          session_id == null ? { kind: 'unsaid' } : { kind: 'session', id: String(session_id), delayMs },
+      },
+    ];
+  },
+};

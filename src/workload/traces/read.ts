@@ -1,0 +1,121 @@
+/** A trace in any format, read piece by piece: which format it is in, and its requests in their order. */
+import { TRACE_FORMATS, type TraceFormat } from '../../config/trace-formats.ts';
+import { ConfigError } from '../../errors.ts';
+import { Random } from '../random.ts';
+import type { BadLines } from './bad-lines.ts';
+import { azure } from './formats/azure.ts';
+import { bailian } from './formats/bailian.ts';
+import { burstgpt } from './formats/burstgpt.ts';
+import { conversations } from './formats/conversations.ts';
+import { type FormatReader, isBad } from './formats/format.ts';
+import { llmservingsim } from './formats/llmservingsim.ts';
+import { mooncake } from './formats/mooncake.ts';
+import { type Chunks, jsonObjects, lines, type Piece } from './text.ts';
+import type { TraceOrigin, TraceRequest } from './types.ts';
+
+const readers: Readonly<Record<TraceFormat, FormatReader>> = {
+  mooncake,
+  bailian,
+  azure,
+  burstgpt,
+  llmservingsim,
+  conversations,
+};
+
+export interface ReadOptions {
+  /** For messages. */
+  source: string;
+  /** null: found by how it begins. */
+  format: TraceFormat | null;
+  /** Tokens that a hash id stands for; null: as is usual in the format. */
+  traceBlockSize: number | null;
+  /** Requests to read at most; null: all. */
+  limit: number | null;
+  countTokens(text: string): number;
+  /** For conversations, which have no times: how many begin in a second, and how long one thinks before the next turn. */
+  untimed: { perSecond: number; thinkMs: number; seed: number };
+  bad: BadLines;
+}
+
+export interface OpenTrace {
+  format: TraceFormat;
+  traceBlockSize: number;
+  requests: AsyncGenerator<TraceRequest>;
+}
+
+/** Enough to tell the formats apart. */
+const HEAD = 1 << 16;
+
+/** Reads the beginning. Throws ConfigError for what is in no known format. */
+export async function openTrace(chunks: Chunks, options: ReadOptions): Promise<OpenTrace> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  let head = '';
+  let done = false;
+  while (!done && head.length < HEAD) {
+    const next = await iterator.next();
+    done = next.done === true;
+    head += next.value ?? '';
+  }
+  head = head.replace(/^\ufeff/, '');
+  if (head.trim() === '') throw new ConfigError(`${options.source} is empty: wanted a trace`);
+  const format = options.format ?? formatOf(head, options.source);
+  const reader = readers[format];
+  const traceBlockSize = options.traceBlockSize ?? reader.traceBlockSize;
+  async function* whole(): AsyncGenerator<string> {
+    yield head;
+    if (!done) yield* { [Symbol.asyncIterator]: () => iterator };
+  }
+  const pieces =
+    reader.unit === 'line' ? lines(whole(), options.source) : jsonObjects(whole(), options.source);
+  return { format, traceBlockSize, requests: requestsOf(pieces, reader, { ...options, traceBlockSize }) };
+}
+
+/** By its first line. */
+function formatOf(head: string, source: string): TraceFormat {
+  const text = head.trimStart();
+  const first = text.split('\n', 1)[0]!;
+  if (/^timestamp\s*,\s*contexttokens/i.test(first)) return 'azure';
+  if (/^timestamp\s*,.*request tokens/i.test(first)) return 'burstgpt';
+  if (text.includes('"generate_conversations"'))
+    throw new ConfigError(
+      `${source} describes conversations to generate: kvferry bench takes it; a trace has requests`,
+    );
+  if (/"(?:messages|conversations)"\s*:/.test(text)) return 'conversations';
+  if (/"(?:parent_)?chat_id"\s*:/.test(first)) return 'bailian';
+  if (/"(?:input_toks|arrival_time_ns)"\s*:/.test(first)) return 'llmservingsim';
+  if (/"(?:input_length|input_tokens|hash_ids)"\s*:/.test(first)) return 'mooncake';
+  throw new ConfigError(
+    `${source} is in no known format of traces: it begins with ${JSON.stringify(first.slice(0, 40))}; wanted one of ${TRACE_FORMATS.join(', ')}, by name with --trace-format`,
+  );
+}
+
+async function* requestsOf(
+  pieces: AsyncIterable<Piece>,
+  reader: FormatReader,
+  options: ReadOptions & { traceBlockSize: number },
+): AsyncGenerator<TraceRequest> {
+  const { bad, untimed, limit } = options;
+  const random = new Random(untimed.seed);
+  let firstMs: number | null = null;
+  let drawnMs = 0;
+  let index = 0;
+  for await (const { text, place } of pieces) {
+    const parsed = reader.parse(text, options);
+    if (isBad(parsed)) {
+      bad.refuse(place, parsed.bad);
+      continue;
+    }
+    // Conversations have no times, and their names may stand twice: each is a session that begins at a drawn time.
+    const drawn = reader.unit === 'object';
+    if (drawn && index > 0) drawnMs += random.exponential(1000 / untimed.perSecond);
+    const session: TraceOrigin = { kind: 'session', id: `conversation-${place}`, delayMs: untimed.thinkMs };
+    for (const [turn, { timeMs, ...raw }] of parsed.entries()) {
+      if (index === limit) return;
+      if (timeMs !== null) firstMs ??= timeMs;
+      const arrivalMs = timeMs === null ? null : timeMs - firstMs!;
+      const made = drawn ? { origin: session, arrivalMs: turn === 0 ? drawnMs : null } : { arrivalMs };
+      yield { index, line: place, ...raw, ...made };
+      index++;
+    }
+  }
+}

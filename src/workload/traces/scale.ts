@@ -1,0 +1,44 @@
+/** Lengths and times of a trace, made smaller: ends of prompts and answers are scaled, so that what follows still fits. */
+import { ConfigError } from '../../errors.ts';
+import type { TraceScale } from './types.ts';
+
+/** Throws ConfigError where a hash id would stand for part of a token. */
+export function checkScale({ traceBlockSize, lengthDivisor, speedUp }: TraceScale): void {
+  if (!(lengthDivisor >= 1) || traceBlockSize % lengthDivisor !== 0)
+    throw new ConfigError(
+      `a trace block of ${traceBlockSize} tokens divided by ${lengthDivisor} is no whole number of tokens: choose a --trace-block-size that is a multiple of it`,
+    );
+  if (!(speedUp > 0)) throw new ConfigError(`a trace is to be ${speedUp} times as fast: wanted more than 0`);
+}
+
+/** Tokens that a hash id stands for when scaled. */
+export const scaledBlock = ({ traceBlockSize, lengthDivisor }: TraceScale): number =>
+  traceBlockSize / lengthDivisor;
+
+/**
+ * A prompt that holds another's prompt and answer still does when scaled: both end where their scaled ends are. The sums of
+ * many are the trace's divided.
+ */
+export function scaledLengths(
+  { inputTokens, outputTokens }: { inputTokens: number; outputTokens: number },
+  { lengthDivisor }: TraceScale,
+): { inputTokens: number; outputTokens: number } {
+  const input = Math.ceil(inputTokens / lengthDivisor);
+  const end = Math.ceil((inputTokens + outputTokens) / lengthDivisor);
+  return { inputTokens: Math.max(1, input), outputTokens: Math.max(1, end - input) };
+}
+
+/** As reports say it. */
+export function describeScale({ traceBlockSize, lengthDivisor, speedUp }: TraceScale): string {
+  const lengths =
+    lengthDivisor === 1
+      ? 'Lengths are as in the trace'
+      : `Every length is 1/${lengthDivisor} of the trace's: a block of ${traceBlockSize} tokens is one of ${traceBlockSize / lengthDivisor}`;
+  const rate =
+    speedUp === 1
+      ? 'arrivals too'
+      : speedUp > 1
+        ? `arrivals come ${speedUp} times as fast`
+        : `arrivals come at ${speedUp} of the trace's rate`;
+  return `${lengths}; ${rate}.`;
+}

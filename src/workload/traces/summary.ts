@@ -1,0 +1,165 @@
+/** What a trace is like: lengths, times, conversations, and what there is to reuse. Keeps a few numbers a request. */
+import { quantileSorted } from 'simple-statistics';
+import { contentKind, SeenIds } from './content.ts';
+import type { TraceRequest, TraceTurn } from './types.ts';
+
+export interface Spread {
+  mean: number;
+  p50: number;
+  p90: number;
+  p99: number;
+  max: number;
+}
+
+export interface TraceSummary {
+  requests: number;
+  conversations: number;
+  /** Turns that go on after another one. */
+  follow_ups: number;
+  deepest_turn: number;
+  /** From the first arrival to the last, as in the trace; null: it has no times. */
+  duration_s: number | null;
+  requests_per_second: number | null;
+  /** Requests for each different time: far above 1, and they come in bursts. */
+  requests_per_timestamp: number | null;
+  input_tokens: Spread;
+  output_tokens: Spread;
+  total_input_tokens: number;
+  total_output_tokens: number;
+  blocks: { in_prompts: number; different: number } | null;
+  /** If nothing is ever evicted and every turn is over before the next: shares of all prompt tokens. */
+  reuse_bound: {
+    /** Prompts had them before. */
+    from_prompts: number;
+    /** Were generated, by the turn before or one before that, and were in no prompt before. */
+    from_answers: number;
+  };
+  /** Of the turns that go on; null: there are none. */
+  follow_up: {
+    /** Seconds between the arrivals of a turn and of the one before; null without times. */
+    gap_s: { p50: number; p90: number } | null;
+    /** Tokens that D generated and that this prompt holds, and those that nobody had. Means. */
+    generated_tokens: number;
+    new_tokens: number;
+    /** Median share of the generated ones in what P has not computed before. */
+    generated_share: number;
+  } | null;
+}
+
+export class TraceMeter {
+  readonly #input: number[] = [];
+  readonly #output: number[] = [];
+  readonly #gapsMs: number[] = [];
+  readonly #generated: number[] = [];
+  readonly #fresh: number[] = [];
+  readonly #shares: number[] = [];
+  /** Contents that prompts had. */
+  readonly #had = new SeenIds();
+  readonly #hashIds = new SeenIds();
+  #conversations = 0;
+  #deepest = 0;
+  #timestamps = 0;
+  #lastMs: number | null = null;
+  #blocks = 0;
+  #different = 0;
+  #fromPrompts = 0;
+  #fromAnswers = 0;
+
+  get requests(): number {
+    return this.#input.length;
+  }
+
+  /** A turn and the request that it was made of, in the trace's order and not scaled. */
+  add(turn: TraceTurn, { arrivalMs, hashIds }: TraceRequest): void {
+    const { arrival, inputTokens } = turn;
+    this.#input.push(inputTokens);
+    this.#output.push(turn.outputTokens);
+    this.#deepest = Math.max(this.#deepest, turn.turn);
+    if (arrival.kind === 'at') this.#conversations++;
+    if (arrivalMs !== null) {
+      if (arrivalMs !== this.#lastMs) this.#timestamps++;
+      this.#lastMs = Math.max(this.#lastMs ?? 0, arrivalMs);
+    }
+    for (const id of hashIds ?? []) {
+      this.#blocks++;
+      if (!this.#hashIds.has(id)) this.#different++;
+      this.#hashIds.add(id);
+    }
+    const { prompts, answers } = this.#known(turn);
+    this.#fromPrompts += prompts;
+    this.#fromAnswers += answers;
+    if (arrival.kind === 'at') return;
+    if (arrivalMs !== null) this.#gapsMs.push(arrival.thinkMs);
+    this.#generated.push(answers);
+    this.#fresh.push(inputTokens - prompts - answers);
+    if (inputTokens > prompts) this.#shares.push(answers / (inputTokens - prompts));
+  }
+
+  summary(): TraceSummary {
+    const { requests } = this;
+    const seconds = this.#lastMs === null ? null : this.#lastMs / 1000;
+    const gaps = this.#gapsMs.toSorted((a, b) => a - b);
+    const allInput = sum(this.#input);
+    return {
+      requests,
+      conversations: this.#conversations,
+      follow_ups: requests - this.#conversations,
+      deepest_turn: this.#deepest,
+      duration_s: seconds,
+      requests_per_second: seconds !== null && seconds > 0 ? requests / seconds : null,
+      requests_per_timestamp: this.#timestamps > 0 ? requests / this.#timestamps : null,
+      input_tokens: spread(this.#input),
+      output_tokens: spread(this.#output),
+      total_input_tokens: allInput,
+      total_output_tokens: sum(this.#output),
+      blocks: this.#blocks > 0 ? { in_prompts: this.#blocks, different: this.#different } : null,
+      reuse_bound: {
+        from_prompts: this.#fromPrompts / allInput,
+        from_answers: this.#fromAnswers / allInput,
+      },
+      follow_up:
+        this.#generated.length === 0
+          ? null
+          : {
+              gap_s:
+                gaps.length === 0
+                  ? null
+                  : { p50: quantileSorted(gaps, 0.5) / 1000, p90: quantileSorted(gaps, 0.9) / 1000 },
+              generated_tokens: sum(this.#generated) / this.#generated.length,
+              new_tokens: sum(this.#fresh) / this.#fresh.length,
+              generated_share: quantileSorted(
+                this.#shares.toSorted((a, b) => a - b),
+                0.5,
+              ),
+            },
+    };
+  }
+
+  /** How far the prompt's beginning was there before; all that it holds was from now on. */
+  #known({ prompt }: TraceTurn): { prompts: number; answers: number } {
+    const found = { prompts: 0, answers: 0 };
+    let known = true;
+    for (const segment of prompt) {
+      const had = this.#had.has(segment.key);
+      const generated = contentKind(segment) === 'answer';
+      known &&= had || generated;
+      if (known) found[had ? 'prompts' : 'answers'] += segment.length;
+    }
+    for (const { key } of prompt) this.#had.add(key);
+    return found;
+  }
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);
+
+function spread(numbers: readonly number[]): Spread {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  const at = (q: number): number => Math.round(quantileSorted(sorted, q));
+  return {
+    mean: sum(numbers) / numbers.length,
+    p50: at(0.5),
+    p90: at(0.9),
+    p99: at(0.99),
+    max: sorted.at(-1)!,
+  };
+}

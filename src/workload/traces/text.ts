@@ -1,0 +1,63 @@
+/** A file that comes in pieces, cut into lines or into JSON objects. No more than one of them is kept. */
+import { ConfigError } from '../../errors.ts';
+
+export type Chunks = AsyncIterable<string>;
+
+/** Characters: a prompt of a million tokens with all their ids takes less. */
+const LONGEST = 1 << 24;
+
+export interface Piece {
+  text: string;
+  /** From 1 on. */
+  place: number;
+}
+
+/** Without line ends; empty ones are passed over, and counted. Throws ConfigError for one that has no end. */
+export async function* lines(chunks: Chunks, source: string): AsyncGenerator<Piece> {
+  let rest = '';
+  let place = 0;
+  for await (const chunk of chunks) {
+    const parts = (rest + chunk).split('\n');
+    rest = parts.pop()!;
+    for (const part of parts) {
+      place++;
+      if (part.trim() !== '') yield { text: part, place };
+    }
+    if (rest.length > LONGEST)
+      throw new ConfigError(`${source}, line ${place + 1} does not end: wanted a request on each line`);
+  }
+  if (rest.trim() !== '') yield { text: rest, place: place + 1 };
+}
+
+/** The objects of a list, or those that stand one after the other, as text. Throws ConfigError for one that has no end. */
+export async function* jsonObjects(chunks: Chunks, source: string): AsyncGenerator<Piece> {
+  let place = 0;
+  let depth = 0;
+  let quoted = false;
+  let escaped = false;
+  let begun = '';
+  const endless = (): ConfigError =>
+    new ConfigError(`${source}: object ${place + 1} does not end: wanted a JSON list of conversations`);
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let at = 0; at < chunk.length; at++) {
+      const code = chunk.charCodeAt(at);
+      if (escaped) escaped = false;
+      else if (quoted) {
+        if (code === BACKSLASH) escaped = true;
+        else if (code === QUOTE) quoted = false;
+      } else if (code === QUOTE) quoted = depth > 0;
+      else if (code === OPEN && depth++ === 0) start = at;
+      else if (code === CLOSE && depth > 0 && --depth === 0) {
+        place++;
+        yield { text: begun + chunk.slice(start, at + 1), place };
+        begun = '';
+      }
+    }
+    if (depth > 0) begun += chunk.slice(start);
+    if (begun.length > LONGEST) throw endless();
+  }
+  if (depth > 0) throw endless();
+}
+
+const [QUOTE, BACKSLASH, OPEN, CLOSE] = [0x22, 0x5c, 0x7b, 0x7d];

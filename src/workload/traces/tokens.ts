@@ -1,0 +1,55 @@
+/** What stands in a trace's prompts and answers: the same tokens for the same content, whatever the block size. */
+import { ConfigError } from '../../errors.ts';
+import { LOWEST_TOKEN_ID } from '../made.ts';
+import type { Segment } from './types.ts';
+
+/** murmur3's finaliser. */
+function mix(word: number): number {
+  let x = word | 0;
+  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return (x ^ (x >>> 16)) >>> 0;
+}
+
+/** Draws by (seed, key, place): no state, so that any part of a content can be made alone. */
+export class TraceTokens {
+  readonly #seed: number;
+  readonly #span: number;
+
+  /** Throws ConfigError for a vocabulary without ordinary tokens. */
+  constructor(vocabSize: number, seed: number) {
+    if (vocabSize <= LOWEST_TOKEN_ID)
+      throw new ConfigError(
+        `a vocabulary of ${vocabSize} tokens: a trace wants more than ${LOWEST_TOKEN_ID}; take another --model`,
+      );
+    this.#seed = mix(seed ^ 0x9e3779b9);
+    this.#span = vocabSize - LOWEST_TOKEN_ID;
+  }
+
+  of(segments: readonly Segment[]): number[] {
+    const tokenIds: number[] = [];
+    for (const { key, from, length } of segments) {
+      const base = mix((key >>> 0) ^ mix(Math.floor(key / 2 ** 32) ^ this.#seed));
+      for (let place = from; place < from + length; place++)
+        tokenIds.push(LOWEST_TOKEN_ID + (mix(base + Math.imul(place, 0x9e3779b1)) % this.#span));
+    }
+    return tokenIds;
+  }
+}
+
+export const lengthOf = (segments: readonly Segment[]): number =>
+  segments.reduce((sum, { length }) => sum + length, 0);
+
+/** The places [from, to) of a content, both within it. */
+export function sliceSegments(segments: readonly Segment[], from: number, to: number): Segment[] {
+  const found: Segment[] = [];
+  let at = 0;
+  for (const segment of segments) {
+    const first = Math.max(from, at);
+    const end = Math.min(to, at + segment.length);
+    if (first < end) found.push({ key: segment.key, from: segment.from + first - at, length: end - first });
+    at += segment.length;
+    if (at >= to) break;
+  }
+  return found;
+}

@@ -1,0 +1,211 @@
+/**
+ * From a trace's requests to the turns that are served: which one follows which, when it comes, and what its prompt holds.
+ * Where a file does not say who follows whom, a prompt does that begins with all the full blocks of an earlier one, two at
+ * least, and is longer than that one and its answer together. Each is followed once; of several the longest, then the last.
+ */
+import { ConfigError } from '../../errors.ts';
+import type { BadLines } from './bad-lines.ts';
+import { answerTo, freshPrompt, HashedContent, type Held } from './content.ts';
+import { prefixHashes } from './prefix-hashes.ts';
+import { checkScale, scaledBlock, scaledLengths } from './scale.ts';
+import { sliceSegments } from './tokens.ts';
+import type { TraceArrival, TraceRequest, TraceScale, TraceTurn } from './types.ts';
+
+/** The first block is often a prompt that all share: by itself it tells nothing. */
+const LEAST_FULL_BLOCKS = 2;
+/** Requests that can still be gone on with: beyond these the oldest is forgotten. */
+const MOST_REMEMBERED = 1 << 18;
+
+interface Earlier extends Held {
+  index: number;
+  conversationId: string;
+  turn: number;
+  arrivalMs: number | null;
+  /** In the trace's lengths. */
+  endTokens: number;
+  /** Of its full blocks; null without hash ids. */
+  chain: number | null;
+  /** Where it is found: a session's or a chat's name, or its chain. */
+  place: string | number;
+  /** A turn goes on with it: another one that does is a conversation of its own. */
+  followed: boolean;
+}
+
+export interface TurnOptions {
+  scale: TraceScale;
+  /** A prompt and its answer have so many tokens at most, scaled; null is no limit. */
+  maxModelLen: number | null;
+  bad: BadLines;
+}
+
+/** Stateful: give it a trace's requests in their order. Throws ConfigError for what cannot be served. */
+export class TurnMaker {
+  readonly #options: TurnOptions;
+  readonly #content: HashedContent;
+  /** By their full blocks; the latest last. */
+  readonly #byChain = new Map<number, Earlier[]>();
+  readonly #byName = new Map<string, Earlier>();
+  /** In their order, for forgetting. */
+  readonly #remembered = new Map<number, Earlier>();
+  /** Of the last request that has a time of its own. */
+  #lastMs = 0;
+
+  constructor(options: TurnOptions) {
+    checkScale(options.scale);
+    this.#options = options;
+    this.#content = new HashedContent(options.scale);
+  }
+
+  /** null: a bad line, passed over. */
+  next(request: TraceRequest): TraceTurn | null {
+    const { scale, bad } = this.#options;
+    const { index, line, hashIds } = request;
+    const lengths = scaledLengths(request, scale);
+    if (this.#tooLong(request, lengths)) return null;
+    const chains = hashIds && prefixHashes(hashIds, 1);
+    const fullBlocks = Math.floor(request.inputTokens / scale.traceBlockSize);
+    const earlier = this.#follows(request, chains);
+    if (this.#goesBack(request, earlier)) return null;
+    const arrival = arrivalOf(request, earlier, scale.speedUp);
+    if (!arrival) {
+      bad.refuse(line, 'it has no timestamp, and no delay after an earlier turn');
+      return null;
+    }
+    const history = earlier && holds(request, chains, earlier) ? earlier : null;
+    const prompt = hashIds
+      ? this.#content.prompt(hashIds, lengths.inputTokens, history).flat()
+      : freshPrompt(index, lengths.inputTokens, history);
+    const answer = answerTo(index, lengths.outputTokens);
+    const conversationId = earlier && !earlier.followed ? earlier.conversationId : nameOf(request);
+    if (earlier) earlier.followed = true;
+    const turn = (earlier?.turn ?? 0) + 1;
+    this.#remember(request, {
+      ...lengths,
+      index,
+      conversationId,
+      turn,
+      fullBlocks: hashIds ? fullBlocks : 0,
+      tail: hashIds ? sliceSegments(prompt, fullBlocks * scaledBlock(scale), lengths.inputTokens) : prompt,
+      answer,
+      arrivalMs: request.arrivalMs,
+      endTokens: request.inputTokens + request.outputTokens,
+      chain: chains && fullBlocks > 0 ? chains[fullBlocks - 1]! : null,
+      place: '',
+      followed: false,
+    });
+    return { index, line, conversationId, turn, arrival, ...lengths, prompt, answer };
+  }
+
+  #tooLong({ line, ...trace }: TraceRequest, scaled: ReturnType<typeof scaledLengths>): boolean {
+    const { maxModelLen, bad, scale } = this.#options;
+    const tokens = scaled.inputTokens + scaled.outputTokens;
+    if (maxModelLen === null || tokens <= maxModelLen) return false;
+    const all = trace.inputTokens + trace.outputTokens;
+    const divided = scale.lengthDivisor === 1 ? '' : ` (${tokens} when divided by ${scale.lengthDivisor})`;
+    bad.refuse(
+      line,
+      `prompt and answer have ${all} tokens${divided} and the context holds ${maxModelLen}: raise --max-model-len, or divide lengths by more`,
+    );
+    return true;
+  }
+
+  /** A session's turns stand in the order of that session; all else in the order of time. */
+  #goesBack({ line, arrivalMs, origin }: TraceRequest, earlier: Earlier | null): boolean {
+    if (arrivalMs === null) return false;
+    const inSession = earlier !== null && origin.kind === 'session';
+    const beforeMs = inSession ? (earlier.arrivalMs ?? arrivalMs) : this.#lastMs;
+    if (!inSession) this.#lastMs = Math.max(this.#lastMs, arrivalMs);
+    if (arrivalMs >= beforeMs) return false;
+    const seconds = (ms: number): string => `${(ms / 1000).toFixed(3)} s`;
+    const other = inSession ? 'the turn that it follows' : 'a line before it';
+    this.#options.bad.refuse(
+      line,
+      `time goes backwards: it comes ${seconds(arrivalMs)} after the first request and ${other} ${seconds(beforeMs)}: sort the trace by time`,
+    );
+    return true;
+  }
+
+  #follows({ origin, ...request }: TraceRequest, chains: readonly number[] | null): Earlier | null {
+    if (origin.kind === 'session') return this.#byName.get(origin.id) ?? null;
+    if (origin.kind === 'chat')
+      return origin.parent === null ? null : (this.#byName.get(origin.parent) ?? null);
+    if (!chains) return null;
+    for (let blocks = chains.length; blocks >= LEAST_FULL_BLOCKS; blocks--) {
+      const candidates = this.#byChain.get(chains[blocks - 1]!) ?? [];
+      const found = candidates.findLast(({ endTokens }) => request.inputTokens > endTokens);
+      if (!found) continue;
+      this.#forget(found);
+      return found;
+    }
+    return null;
+  }
+
+  #remember({ origin, index }: TraceRequest, one: Earlier): void {
+    if (origin.kind !== 'unsaid') {
+      one.place = origin.id;
+      this.#byName.set(origin.id, one);
+    } else {
+      if (one.chain === null || one.fullBlocks < LEAST_FULL_BLOCKS) return;
+      one.place = one.chain;
+      const same = this.#byChain.get(one.chain);
+      if (same) same.push(one);
+      else this.#byChain.set(one.chain, [one]);
+    }
+    this.#remembered.set(index, one);
+    if (this.#remembered.size > MOST_REMEMBERED) this.#forget(this.#remembered.values().next().value!);
+  }
+
+  #forget(one: Earlier): void {
+    this.#remembered.delete(one.index);
+    if (typeof one.place === 'string') {
+      if (this.#byName.get(one.place) === one) this.#byName.delete(one.place);
+      return;
+    }
+    const left = this.#byChain.get(one.place)!.filter((other) => other !== one);
+    if (left.length > 0) this.#byChain.set(one.place, left);
+    else this.#byChain.delete(one.place);
+  }
+}
+
+const nameOf = ({ origin, index }: TraceRequest): string =>
+  origin.kind === 'unsaid' ? `trace-${index}` : origin.id;
+
+/** The whole gap counts as thinking where the file does not say: nothing tells when the answer before it had ended. */
+function arrivalOf(
+  { arrivalMs, origin }: TraceRequest,
+  earlier: Earlier | null,
+  speedUp: number,
+): TraceArrival | null {
+  if (!earlier) return arrivalMs === null ? null : { kind: 'at', ms: arrivalMs / speedUp };
+  const delayMs = origin.kind === 'session' ? origin.delayMs : null;
+  const gapMs =
+    arrivalMs === null || earlier.arrivalMs === null ? null : Math.max(0, arrivalMs - earlier.arrivalMs);
+  const thinkMs = delayMs ?? gapMs;
+  return thinkMs === null ? null : { kind: 'after', index: earlier.index, thinkMs: thinkMs / speedUp };
+}
+
+/** Whether the prompt begins with the earlier one's, and goes on after its answer. */
+function holds(
+  { inputTokens }: TraceRequest,
+  chains: readonly number[] | null,
+  { endTokens, chain, fullBlocks }: Earlier,
+): boolean {
+  if (inputTokens <= endTokens) return false;
+  return chains === null || fullBlocks === 0 || chains[fullBlocks - 1] === chain;
+}
+
+/** Every turn of a trace, as it is read. */
+export async function* traceTurns(
+  requests: AsyncIterable<TraceRequest>,
+  options: TurnOptions,
+): AsyncGenerator<TraceTurn> {
+  const maker = new TurnMaker(options);
+  let made = 0;
+  for await (const request of requests) {
+    const turn = maker.next(request);
+    if (!turn) continue;
+    made++;
+    yield turn;
+  }
+  if (made === 0) throw new ConfigError('the trace has no request that can be served');
+}

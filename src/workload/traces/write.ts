@@ -1,0 +1,79 @@
+/**
+ * A trace as lines of Mooncake's format. What the file says of conversations goes with it as session_id and delay, the names
+ * that NVIDIA's Dynamo and AIPerf know; what was only found is left to be found again.
+ */
+
+import { contentKind } from './content.ts';
+import { scaledBlock } from './scale.ts';
+import type { TraceRequest, TraceScale, TraceTurn } from './types.ts';
+
+/** Tokens an id, where the trace has no ids of its own: Mooncake's. */
+const WRITTEN_BLOCK = 512;
+/** Ids above are numbered anew: others read 32 bits. */
+const LARGEST_KEPT = 2 ** 32;
+/** Conversations whose ids are kept for a later turn. */
+const MOST_KEPT = 1 << 16;
+
+interface MooncakeRow {
+  timestamp?: number;
+  input_length: number;
+  output_length: number;
+  hash_ids: number[];
+  session_id?: string;
+  delay?: number;
+}
+
+export class MooncakeWriter {
+  readonly #scale: TraceScale;
+  readonly #renumbered = new Map<number, number>();
+  /** Of the last prompt of each conversation. */
+  readonly #kept = new Map<string, { key: number; tokens: number; ids: readonly number[] }>();
+  #ids = 0;
+
+  constructor(scale: TraceScale) {
+    this.#scale = scale;
+  }
+
+  /** Tokens that an id of a line stands for. */
+  blockSize(hashed: boolean): number {
+    return hashed ? scaledBlock(this.#scale) : WRITTEN_BLOCK;
+  }
+
+  /** A turn and the request that it was made of, in the trace's order; with the line's end. */
+  line(turn: TraceTurn, request: TraceRequest): string {
+    const { arrival, conversationId } = turn;
+    const { arrivalMs, origin, hashIds } = request;
+    // Scaled lengths are rounded: who goes on after whom could not be found again.
+    const said = origin.kind !== 'unsaid' || this.#scale.lengthDivisor > 1;
+    const row: MooncakeRow = {
+      ...(arrivalMs === null ? {} : { timestamp: Math.round(arrivalMs / this.#scale.speedUp) }),
+      input_length: turn.inputTokens,
+      output_length: turn.outputTokens,
+      hash_ids: hashIds ? hashIds.map((id) => this.#kept32(id)) : this.#idsOf(turn),
+      ...(said ? { session_id: conversationId } : {}),
+      ...(arrivalMs === null && arrival.kind === 'after' ? { delay: arrival.thinkMs } : {}),
+    };
+    return `${JSON.stringify(row)}\n`;
+  }
+
+  #kept32(id: number): number {
+    if (id < LARGEST_KEPT) return id;
+    const known = this.#renumbered.get(id) ?? this.#ids++;
+    this.#renumbered.set(id, known);
+    return known;
+  }
+
+  /** The blocks that the prompt before filled keep their ids; all others are new. */
+  #idsOf({ conversationId, inputTokens, prompt }: TraceTurn): number[] {
+    const before = this.#kept.get(conversationId);
+    this.#kept.delete(conversationId);
+    const goesOn = before && contentKind(prompt[0]!) === 'prompt' && prompt[0]!.key === before.key;
+    const common = goesOn ? Math.floor(Math.min(before.tokens, inputTokens) / WRITTEN_BLOCK) : 0;
+    const ids = Array.from({ length: Math.ceil(inputTokens / WRITTEN_BLOCK) }, (_, block) =>
+      block < common ? before!.ids[block]! : this.#ids++,
+    );
+    this.#kept.set(conversationId, { key: prompt[0]!.key, tokens: inputTokens, ids });
+    if (this.#kept.size > MOST_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
+    return ids;
+  }
+}

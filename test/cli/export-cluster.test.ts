@@ -1,0 +1,342 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { Ajv } from 'ajv';
+import { describe, expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { main } from '../../src/cli/app.ts';
+import { fakeWorld } from './fake.ts';
+
+const fixture = (name: string) =>
+  JSON.parse(readFileSync(path.join(import.meta.dirname, '../fixtures/export', name), 'utf8'));
+
+const ajv = new Ajv({ allowUnionTypes: true, schemas: [fixture('pod.json')] });
+const schemas = {
+  StormService: ajv.compile(fixture('aibrix-stormservice.json')),
+  PodAutoscaler: ajv.compile(fixture('aibrix-podautoscaler.json')),
+  podConfig: ajv.compile(fixture('aibrix-pod-config.json')),
+  values: ajv.compile(fixture('llm-d-values.json')),
+  EndpointPickerConfig: ajv.compile(fixture('llm-d-epp.json')),
+  DynamoGraphDeployment: ajv.compile(fixture('dynamo-graph.json')),
+};
+
+/** A document of any of them, as loosely as tests look at it. */
+// biome-ignore lint/suspicious/noExplicitAny: YAML of six kinds
+type Yaml = any;
+
+const FLEET = {
+  rolesets: [
+    { name: 'short', prefill: 2, decode: 1, promptTokens: { max: 2048 } },
+    { name: 'long', prefill: 1, decode: [{ blocks: 4000 }], both: 1, promptTokens: { min: 2049 } },
+  ],
+};
+const ALIKE = {
+  rolesets: [
+    { prefill: 2, decode: 1 },
+    { prefill: 2, decode: 1 },
+    { prefill: 2, decode: 1 },
+  ],
+};
+const FILES = { 'fleet.json': JSON.stringify(FLEET), 'alike.json': JSON.stringify(ALIKE) };
+
+async function exported(target: string, args: readonly string[] = []) {
+  const world = fakeWorld({}, FILES);
+  const code = await main(['export', target, '--model', 'qwen2.5-0.5b', ...args], world.deps);
+  return { world, code, text: world.out() };
+}
+
+/** Every document, found right by its schema. */
+async function documents(target: string, args: readonly string[] = []): Promise<Yaml[]> {
+  const { code, text, world } = await exported(target, args);
+  expect([code, world.err()]).toEqual([0, '']);
+  return parseAllDocuments(text).map((document) => {
+    expect(document.errors).toEqual([]);
+    const json = document.toJS() as Yaml;
+    const kind = (json.kind ?? 'values') as keyof typeof schemas;
+    const check = schemas[kind];
+    check(json);
+    expect(check.errors ?? []).toEqual([]);
+    return json;
+  });
+}
+
+const settings: (readonly string[])[] = [
+  [],
+  ['--prefill', '3', '--decode', '2', '--p-blocks', '2000', '--no-prefix-caching'],
+  ['--fleet', 'fleet.json'],
+  ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'],
+  ['--fleet', 'alike.json', '--mode-of-fleet', 'replica', '--routing', 'llm-d'],
+  ['--routing', 'sglang', '--max-num-batched-tokens', '2048', '--max-num-seqs', '64'],
+];
+
+describe.each(['aibrix', 'llm-d', 'dynamo'])('export %s', (target) => {
+  it.each(settings)('passes its published schema with %j %j %j %j', async (...args) => {
+    expect(
+      (
+        await documents(
+          target,
+          args.filter((arg) => arg !== undefined),
+        )
+      ).length,
+    ).toBeGreaterThan(0);
+  });
+});
+
+describe('the schemas', () => {
+  it('notice a field that there is not, and a value that cannot be', async () => {
+    const [storm] = await documents('aibrix');
+    storm.spec.template.spec.roles[0].replica = 1;
+    expect(schemas.StormService(storm)).toBe(false);
+    const [graph] = await documents('dynamo');
+    graph.spec.components[1].type = 'prefiller';
+    expect(schemas.DynamoGraphDeployment(graph)).toBe(false);
+  });
+});
+
+describe('export aibrix', () => {
+  const rolesOf = (storm: Yaml) =>
+    storm.spec.template.spec.roles.map(({ name, replicas }: Yaml) => `${name} ${replicas}`);
+  const configOf = (role: Yaml) => JSON.parse(role.template.metadata.annotations['model.aibrix.ai/config']);
+
+  it('pooled: one replica whose roles scale by themselves', async () => {
+    const all = await documents('aibrix', ['--prefill', '3', '--decode', '2']);
+    expect(
+      all.map(({ kind, spec }) => [
+        kind,
+        spec.replicas ?? spec.minReplicas,
+        spec.subTargetSelector?.roleName,
+      ]),
+    ).toEqual([
+      ['StormService', 1, undefined],
+      ['PodAutoscaler', 3, 'prefill'],
+      ['PodAutoscaler', 2, 'decode'],
+    ]);
+    expect(rolesOf(all[0])).toEqual(['prefill 3', 'decode 2']);
+    expect(all[1].metadata.annotations).toEqual({ 'autoscaling.aibrix.ai/storm-service-mode': 'pool' });
+    expect(all[1].spec.scaleTargetRef.name).toBe(all[0].metadata.name);
+  });
+
+  it('takes rule and bounds of the autoscaler', async () => {
+    const args = ['--autoscale', 'aibrix-kpa', '--min-prefill', '2', '--max-prefill', '6'];
+    const [, prefill, decode] = await documents('aibrix', args);
+    expect(prefill.spec).toMatchObject({ scalingStrategy: 'KPA', minReplicas: 2, maxReplicas: 6 });
+    expect(decode.spec).toMatchObject({ minReplicas: 1, maxReplicas: 4 });
+  });
+
+  it('replica: rolesets that are alike are replicas, others services of their own, with their bounds', async () => {
+    const [alike] = await documents('aibrix', ['--fleet', 'alike.json', '--mode-of-fleet', 'replica']);
+    expect([alike.spec.replicas, rolesOf(alike)]).toEqual([3, ['prefill 2', 'decode 1']]);
+    const [short, long] = await documents('aibrix', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica']);
+    expect([rolesOf(short), rolesOf(long)]).toEqual([
+      ['prefill 2', 'decode 1'],
+      ['prefill 1', 'decode 1', 'combined 1'],
+    ]);
+    const bounds = [short, long].map(
+      (storm) => configOf(storm.spec.template.spec.roles[0]).profiles.pd.routingConfig,
+    );
+    expect(bounds).toMatchObject([
+      { promptLenBucketMinLength: 0, promptLenBucketMaxLength: 2048 },
+      { promptLenBucketMinLength: 2049, promptLenBucketMaxLength: 0, combined: false },
+    ]);
+  });
+
+  it("says which policy of the pd router scores, in the gateway's own words", async () => {
+    const given = JSON.stringify({
+      'aibrix-pd': { AIBRIX_PREFILL_SCORE_POLICY: 'conductor', decodeLoadImbalanceMinSpread: 4 },
+    });
+    const args = ['--routing', 'aibrix-pd', '--routing-config', given];
+    const [storm] = await documents('aibrix', args);
+    for (const role of storm.spec.template.spec.roles) {
+      const config = configOf(role);
+      schemas.podConfig(config);
+      expect(schemas.podConfig.errors ?? []).toEqual([]);
+      expect(config.profiles.pd).toMatchObject({
+        routingStrategy: 'pd',
+        routingConfig: { prefillScorePolicy: 'conductor', decodeScorePolicy: 'load_balancing' },
+      });
+    }
+    expect((await exported('aibrix', args)).text).toContain('AIBRIX_DECODE_LOAD_IMBALANCE_MIN_SPREAD=4');
+  });
+
+  it('starts engines by the agent that hands on what a NixlConnector returns, without pulling back', async () => {
+    const [storm] = await documents('aibrix');
+    const [prefill] = storm.spec.template.spec.roles;
+    expect(prefill.template.metadata.labels['model.aibrix.ai/kv-connector-type']).toBe('shfs');
+    const [line] = prefill.template.spec.containers[0].args;
+    expect(line).toContain('vllm serve Qwen/Qwen2.5-0.5B-Instruct');
+    expect(line).toContain('"bidirectional_kv_xfer":false');
+  });
+
+  it('refuses a name that cannot be a label', async () => {
+    const { code, world } = await exported('aibrix', ['--served-model-name', 'a/b']);
+    expect([code, world.err()]).toEqual([
+      2,
+      expect.stringContaining("'a/b' cannot be one: give --served-model-name"),
+    ]);
+  });
+});
+
+describe('export llm-d', () => {
+  it('has a D behind the sidecar, and every plugin that its profiles name', async () => {
+    const [values, picker] = await documents('llm-d', [
+      '--prefill',
+      '2',
+      '--decode',
+      '4',
+      '--routing',
+      'llm-d',
+    ]);
+    expect([values.prefill.replicas, values.decode.replicas]).toEqual([2, 4]);
+    expect(values.decode.containers[0].ports[0].containerPort).toBe(values.routing.proxy.targetPort);
+    expect(values.prefill.containers[0].ports[0].containerPort).toBe(values.routing.servicePort);
+    const types = picker.plugins.map(({ type }: Yaml) => type);
+    for (const { plugins } of picker.schedulingProfiles)
+      for (const { pluginRef } of plugins) expect(types).toContain(pluginRef);
+    expect(types).toContain(
+      picker.plugins.find(({ type }: Yaml) => type === 'disagg-profile-handler').parameters.deciders.prefill,
+    );
+  });
+
+  it('takes weights and the threshold of the decider from the parameters', async () => {
+    const given = JSON.stringify({ 'llm-d': { nonCachedTokens: 512, decode: { 'queue-scorer': 3 } } });
+    const [, picker] = await documents('llm-d', ['--routing', 'llm-d', '--routing-config', given]);
+    expect(picker.plugins).toContainEqual({
+      type: 'prefix-based-pd-decider',
+      parameters: { nonCachedTokens: 512 },
+    });
+    expect(picker.schedulingProfiles[1].plugins).toContainEqual({ pluginRef: 'queue-scorer', weight: 3 });
+  });
+
+  it('writes its files to a directory', async () => {
+    const { world, text } = await exported('llm-d', []);
+    expect(text).toContain('# ==== values.yaml');
+    const other = fakeWorld({}, FILES);
+    expect(await main(['export', 'llm-d', 'out', '--model', 'qwen2.5-0.5b'], other.deps)).toBe(0);
+    expect([...other.files.keys()].filter((name) => name.startsWith('out/'))).toEqual([
+      'out/values.yaml',
+      'out/epp-config.yaml',
+    ]);
+    expect(other.out()).toBe('wrote values.yaml, epp-config.yaml to out\n');
+    expect(world.directories).toEqual([]);
+  });
+});
+
+describe('export dynamo', () => {
+  it('tells the frontend how to route', async () => {
+    const modeOf = async (routing: string) => {
+      const [graph] = await documents('dynamo', ['--routing', routing]);
+      const { env } = graph.spec.components[0].podTemplate.spec.containers[0];
+      return env.find(({ name }: Yaml) => name === 'DYN_ROUTER_MODE').value;
+    };
+    expect(await Promise.all(['dynamo', 'round-robin', 'least-request', 'mooncake'].map(modeOf))).toEqual([
+      'kv',
+      'round-robin',
+      'least-loaded',
+      'kv',
+    ]);
+  });
+
+  it('makes a graph of each roleset that stays apart', async () => {
+    const graphs = await documents('dynamo', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica']);
+    const workers = graphs.map(({ spec }) =>
+      spec.components.slice(1).map(({ type, replicas }: Yaml) => `${type} ${replicas}`),
+    );
+    expect(workers).toEqual([
+      ['prefill 2', 'decode 1'],
+      ['prefill 1', 'decode 1'],
+    ]);
+    expect(new Set(graphs.map(({ metadata }) => metadata.name)).size).toBe(2);
+  });
+});
+
+describe('export sglang', () => {
+  const known = fixture('sglang-options.json');
+  const commandsOf = (text: string) =>
+    text
+      .split('\n\n')
+      .filter((part) => part.includes('python'))
+      .map((part) => part.replace(/^#.*$/gm, '').replaceAll('\\\n', ' ').trim().split(/\s+/));
+
+  it.each(settings)('uses options that there are, with %j %j %j %j', async (...args) => {
+    const { code, text } = await exported(
+      'sglang',
+      args.filter((arg) => arg !== undefined),
+    );
+    expect(code).toBe(0);
+    for (const words of commandsOf(text)) {
+      const program = words[words.indexOf('-m') + 1]!;
+      expect(Object.keys(known)).toContain(program);
+      for (const word of words.filter((each) => each.startsWith('--')))
+        expect(known[program]).toContain(word);
+    }
+  });
+
+  it('gives the gateway every engine with its bootstrap port', async () => {
+    const { text } = await exported('sglang', [
+      '--prefill',
+      '2',
+      '--decode',
+      '1',
+      '--routing',
+      'power-of-two',
+    ]);
+    const gateway = commandsOf(text).at(-1)!.join(' ');
+    expect(gateway).toContain(
+      '--prefill http://localhost:30100 8998 --prefill http://localhost:30101 8999 --decode http://localhost:30102',
+    );
+    expect(gateway).toContain('--prefill-policy power_of_two --decode-policy power_of_two');
+    expect(text).toContain('--disaggregation-bootstrap-port 8999');
+  });
+});
+
+describe('what cannot be said', () => {
+  it.each([
+    ['aibrix', ['--mode', 'bidirectional'], "Pulling D's KV back"],
+    ['llm-d', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'], 'llm-d knows no rolesets'],
+    ['llm-d', ['--fleet', 'fleet.json'], 'Prompt lengths by roleset: llm-d has no such bounds'],
+    ['dynamo', ['--fleet', 'fleet.json'], 'Engines that do both'],
+    ['dynamo', ['--routing', 'mooncake'], 'Routing policy mooncake: Dynamo has other rules'],
+    ['sglang', ['--mode', 'bidirectional'], 'SGLang hands KV from P to D only'],
+    ['aibrix', ['--link', '10gbe'], "Modelled links: a cluster's are what they are"],
+    ['aibrix', ['--fleet', 'fleet.json'], 'AIBrix pairs P and D within a roleset only'],
+  ])('%s %j', async (target, args, remark) => {
+    const { text } = await exported(target, args);
+    const remarks = text
+      .split('\n')
+      .filter((line) => line.startsWith('#'))
+      .join(' ')
+      .replace(/\s*#\s+/g, ' ');
+    expect(remarks).toContain(remark);
+  });
+
+  it('a model that exists here only is refused, as for vLLM', async () => {
+    const world = fakeWorld({}, FILES);
+    expect(await main(['export', 'aibrix', '--model', 'tiny'], world.deps)).toBe(2);
+    expect(world.err()).toContain('tiny has generated weights and exists here only');
+  });
+
+  it('a target that there is not', async () => {
+    const world = fakeWorld({}, FILES);
+    expect(await main(['export', 'aibrixs'], world.deps)).toBe(2);
+    expect(world.err()).toContain("there is no 'aibrixs' to export");
+    expect(world.err()).toContain('did you mean aibrix?');
+  });
+});
+
+describe('export vllm of a fleet', () => {
+  it('starts every engine with a port, a GPU and a side channel of its own, and names all to the proxy', async () => {
+    const { text, code } = await exported('vllm', [
+      '--prefill',
+      '2',
+      '--decode',
+      '3',
+      '--mode',
+      'bidirectional',
+    ]);
+    expect(code).toBe(0);
+    expect(text.match(/CUDA_VISIBLE_DEVICES=\d/g)).toEqual(
+      [0, 1, 2, 3, 4].map((gpu) => `CUDA_VISIBLE_DEVICES=${gpu}`),
+    );
+    expect(text).toContain('--prefiller-hosts localhost localhost');
+    expect(text).toContain('--decoder-ports 8200 8201 8202');
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { benchReportSchema } from '../../src/measure/bench-report.ts';
+import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+import { fakeWorld } from './fake.ts';
+
+const row = (timestamp: number, hash_ids: number[]) =>
+  `${JSON.stringify({ timestamp, input_length: 512 * hash_ids.length, output_length: 100, hash_ids })}\n`;
+const TRACE = row(0, [0, 1]) + row(8, [0, 1, 2, 3]) + row(9, [4]);
+
+async function replay(args: readonly string[], files: Record<string, string> = {}) {
+  const world = fakeWorld({}, { 't.jsonl': TRACE, ...files });
+  const code = await main(['replay', ...args], world.deps);
+  return { world, code };
+}
+
+describe('kvferry replay', () => {
+  it('serves each request in both modes, says how it was scaled, and writes a report that others read', async () => {
+    const { world, code } = await replay(['t.jsonl', '--json', 'r.json', '--html', 'r.html']);
+    expect([code, world.err()]).toEqual([0, expect.stringContaining('3 requests in 2 conversations')]);
+    const out = world.out().replace(/\s+/g, ' ');
+    expect(out).toContain(
+      'Workload: t.jsonl at scale 1/32, 2 conversations, 3 requests a round, sent when the trace says',
+    );
+    expect(out).toContain(
+      "Every length is 1/32 of the trace's: a block of 512 tokens is one of 16; arrivals too.",
+    );
+    expect(out).toContain('computed the same logits for every request.');
+    for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    const report = benchReportSchema.parse(JSON.parse(world.files.get('r.json')!));
+    expect(Object.keys(report.modes)).toEqual(['unidirectional', 'bidirectional']);
+    expect(report.experiments.replay!.modes.bidirectional!.samples.map(({ turn }) => turn).sort()).toEqual([
+      1, 1, 2,
+    ]);
+    expect(world.files.get('r.html')).toContain('sent when the trace says');
+    expect(world.clusters[0]!.closed).toBe(1);
+  });
+
+  it('compares policies when several are named', async () => {
+    const { world, code } = await replay([
+      't.jsonl',
+      '--prefill',
+      '2',
+      '--routing',
+      'round-robin,least-request',
+      '--json',
+      'r.json',
+    ]);
+    expect(code).toBe(0);
+    expect(Object.keys(JSON.parse(world.files.get('r.json')!).modes)).toEqual([
+      'round_robin',
+      'least_request',
+    ]);
+  });
+
+  it.each([
+    [[], 'no trace is named: wanted kvferry replay FILE'],
+    [['none.jsonl'], 'cannot read none.jsonl'],
+    [
+      ['t.jsonl', '--trace-block-size', '24'],
+      'a trace block of 24 tokens is no whole number of blocks of --block-size 16',
+    ],
+    [['t.jsonl', '--trace-scale', '1/3'], 'a trace block of 512 tokens divided by 3'],
+    [
+      ['t.jsonl', '--max-model-len', '60'],
+      't.jsonl, line 2: prompt and answer have 2148 tokens (68 when divided by 32) and the context holds 60',
+    ],
+    [['t.jsonl', '--p-blocks', '4'], '--p-blocks is 4 and the longest request takes 5 blocks of 16 tokens'],
+    [['bad.jsonl'], 'bad.jsonl, line 4: it is no JSON'],
+  ])('%j: before any engine starts', async (args, message) => {
+    const { world, code } = await replay(args, { 'bad.jsonl': `${TRACE}nonsense\n` });
+    expect(code).toBe(2);
+    expect(world.err()).toContain(message);
+    expect(world.clusters).toEqual([]);
+  });
+
+  it('names the lines that it passed over, once', async () => {
+    const { world, code } = await replay(['bad.jsonl', '--skip-bad'], { 'bad.jsonl': `${TRACE}nonsense\n` });
+    expect(code).toBe(0);
+    expect(world.out().match(/1 bad line passed over/g)).toHaveLength(1);
+  });
+
+  it('writes what costs are fitted from, for kvferry simulate', async () => {
+    const many = Array.from({ length: 12 }, (_, i) =>
+      row(
+        i,
+        Array.from({ length: 1 + i }, (_, j) => 100 * i + j),
+      ),
+    ).join('');
+    const { world } = await replay(['m.jsonl', '--mode', 'unidirectional', '--json', 'r.json'], {
+      'm.jsonl': many,
+    });
+    expect(
+      await main(['calibrate', '--from-report', 'r.json', '--costs-out', 'costs.json'], world.deps),
+    ).toBe(0);
+    expect(world.out()).toContain('wrote costs.json: kvferry simulate --costs costs.json');
+    expect(simulationCostsSchema.parse(JSON.parse(world.files.get('costs.json')!)).source).toBe('fitted');
+    expect(world.clusters).toHaveLength(1);
+    expect(await main(['calibrate', 'p.json', '--from-report', 'r.json'], world.deps)).toBe(2);
+    expect(world.err()).toContain('--from-report fits what simulate reads');
+  });
+});

@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { simulationReportSchema } from '../../src/measure/simulation-report.ts';
+import { fakeWorld } from './fake.ts';
+
+const row = (timestamp: number, hash_ids: number[]) =>
+  `${JSON.stringify({ timestamp, input_length: 512 * hash_ids.length, output_length: 512, hash_ids })}\n`;
+/** The second goes on after the first: two full blocks, the answer's one, and a new one. */
+const TRACE = row(0, [0, 1]) + row(60_000, [0, 1, 2, 3]) + row(61_000, [9]);
+
+async function simulate(args: readonly string[]) {
+  const world = fakeWorld({}, { 't.jsonl': TRACE, 'bad.jsonl': `${TRACE}nonsense\n` });
+  const code = await main(['simulate', '--model', 'nano', '--trace', ...args], world.deps);
+  const json = world.files.get('r.json');
+  return { world, code, report: json === undefined ? null : simulationReportSchema.parse(JSON.parse(json)) };
+}
+
+describe('kvferry simulate --trace', () => {
+  it('serves it in full, and finds at D what D was made to generate', async () => {
+    const { code, report, world } = await simulate([
+      't.jsonl',
+      '--no-prefix-caching',
+      '--json',
+      'r.json',
+      '--threshold',
+      '1',
+    ]);
+    expect([code, world.clusters]).toEqual([0, []]);
+    expect(report!.workload).toMatchObject({ source: 't.jsonl', scale: '1', conversations: 2, turns: 3 });
+    const arm = (label: string) => report!.arms.find((each) => each.label === label)!;
+    expect(arm('unidirectional')).toMatchObject({ requests: 3, failed_requests: 0, pulled_tokens: 0 });
+    // Prompt and answer, but for the last token.
+    expect(arm('bidirectional').pulled_tokens).toBe(1024 + 512 - 1);
+    // The first turn's answer, a minute of thought, and the second turn.
+    expect(arm('bidirectional').simulated_ms).toBeGreaterThan(60_000);
+  });
+
+  it('says how it was scaled, and gives the same bytes again', async () => {
+    const run = async () =>
+      simulate([
+        't.jsonl',
+        '--trace-scale',
+        '1/32',
+        '--speed-up',
+        '10',
+        '--mode',
+        'bidirectional',
+        '--json',
+        'r.json',
+      ]);
+    const { report, world } = await run();
+    expect(report!.workload.asked).toContain("Every length is 1/32 of the trace's");
+    expect(report!.arms[0]!.prompt_tokens).toBe(16 * (2 + 4 + 1));
+    expect((await run()).world.files.get('r.json')).toBe(world.files.get('r.json'));
+  });
+
+  it.each([
+    [['t.jsonl', '--arrival-rate', '5'], '--trace is of no use to a simulation'],
+    [['bad.jsonl'], 'bad.jsonl, line 4: it is no JSON'],
+    [
+      ['t.jsonl', '--max-model-len', '2000'],
+      'line 2: prompt and answer have 2560 tokens and the context holds 2000',
+    ],
+    [['t.jsonl', '--d-blocks', '50'], '--d-blocks is 50 and the longest request takes'],
+  ])('%j', async (args, message) => {
+    const { world, code } = await simulate(args);
+    expect(code).toBe(2);
+    expect(world.err()).toContain(message);
+  });
+});

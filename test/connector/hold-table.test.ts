@@ -1,0 +1,235 @@
+/** The table of holds by itself: who is let in to which blocks, what is remembered of the ends, and what an operator can do. */
+import { describe, expect, it } from 'vitest';
+import { HoldEnds, REFUSED, REMEMBERED_ENDS } from '../../src/connector/nixl/hold-ends.ts';
+import { HoldTable } from '../../src/connector/nixl/holds.ts';
+import type { SendRequest } from '../../src/connector/nixl/metadata.ts';
+import { tokenContext } from '../../src/connector/policy/cost-model.ts';
+import { claimPrefix } from '../../src/transport/prefix-claim.ts';
+import type { ReadClaim } from '../../src/transport/types.ts';
+import { TestClock } from '../clock.ts';
+import { range } from '../transport/helpers.ts';
+import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
+
+const claim = claimPrefix(true);
+const LEASE_MS = 3000;
+
+function table() {
+  const clock = new TestClock(0);
+  const ended: string[] = [];
+  let starves = false;
+  const holds = new HoldTable({
+    clock,
+    blockSize: 4,
+    groups: [{ kind: 'full' }],
+    claim,
+    leaseMs: LEASE_MS,
+    onEnd: (requestId, end, direction) => ended.push(`${requestId} ${end} ${direction}`),
+    onDeadline: () => {},
+    onDroppable: () => {},
+    streamStarves: () => starves,
+  });
+  /** Ten tokens in the blocks 5, 6 and 7. */
+  const hold = (id: string, changes: Partial<SendRequest> = {}) => {
+    holds.process(id);
+    const send = { blockIds: [[5, 6, 7]], tokenIds: range(0, 10), cacheSalt: null, deadline: 1000 };
+    holds.hold(id, { ...send, direction: 'decode', ...changes });
+  };
+  const starve = () => {
+    starves = true;
+  };
+  return { clock, holds, hold, ended, starve };
+}
+
+const of = (numTokens: number, prompt = range(0, 10), salt: string | null = null): ReadClaim => {
+  return { held: claim(range(0, 10), 10, salt), prompt: claim(prompt, numTokens, salt) };
+};
+const blocks = (ids: number[], group = 0) => ids.map((blockId) => ({ group, blockId }));
+
+describe('the gate', () => {
+  it('lets in who knows the tokens, to the last of the blocks that its prompt shares', () => {
+    for (const [ids, numTokens] of [
+      [[5, 6, 7], 10],
+      [[7], 10],
+      [[6, 7], 9],
+      [[5, 6], 8],
+      [[6], 5],
+    ] as const) {
+      const { holds, hold } = table();
+      hold('r');
+      expect(holds.gate('r', blocks([...ids]), of(numTokens), 'reader'), `${ids}`).toMatchObject({
+        allow: true,
+      });
+      expect(holds.list()[0]).toMatchObject({ reading: true });
+    }
+  });
+
+  it.each<[string, number[], ReadClaim]>([
+    ['a block that is not among them', [5, 6, 8], of(10)],
+    ['blocks in another order', [6, 5, 7], of(10)],
+    ['the null block', [0], of(10)],
+    ['more than the tokens are', [5, 6, 7], of(8)],
+    ['blocks from the start', [5], of(10)],
+    ['a prompt of other tokens', [5, 6, 7], of(10, [...range(0, 9), 77])],
+    ['a prompt of more tokens', [5, 6, 7], of(11, range(0, 11))],
+    ['another salt', [5, 6, 7], of(10, range(0, 10), 'salt')],
+    ['other tokens held', [5, 6, 7], { ...of(10), held: claim(range(0, 9), 9, null) }],
+  ])('refuses %s: nothing is pinned, ended or told', (_, ids, shown) => {
+    const { holds, hold, ended } = table();
+    hold('r');
+    expect(holds.gate('r', blocks(ids), shown, 'stranger')).toEqual(REFUSED);
+    expect(holds.list()).toMatchObject([{ requestId: 'r', reading: false }]);
+    expect(ended).toEqual([]);
+  });
+
+  it('refuses blocks of a group that there is not', () => {
+    const { holds, hold } = table();
+    hold('r');
+    expect(holds.gate('r', [...blocks([7]), ...blocks([1], 3)], of(10), 'x')).toEqual(REFUSED);
+    expect(holds.list()[0]!.reading).toBe(false);
+  });
+
+  it('unpins once, however often it is told that a READ is over', () => {
+    const { holds, hold, ended } = table();
+    hold('r');
+    const first = holds.gate('r', blocks([7]), of(10), 'a');
+    const second = holds.gate('r', blocks([7]), of(10), 'b');
+    if (!first.allow || !second.allow) throw new Error('not let in');
+    first.finished();
+    first.finished();
+    holds.release('r');
+    expect(ended).toEqual([]);
+    second.finished();
+    expect(ended).toEqual(['r released decode']);
+  });
+});
+
+describe('an engine that ends', () => {
+  it('gives up what it was reading, and nobody else’s', () => {
+    const { holds, hold, ended } = table();
+    hold('mine');
+    hold('other');
+    for (const [id, reader] of [
+      ['mine', 'a'],
+      ['other', 'b'],
+    ] as const) {
+      const opened = holds.open(id, of(10), reader);
+      if (opened.allow) opened.finished();
+    }
+    holds.readerGone('a');
+    expect(ended).toEqual(['mine released decode']);
+  });
+});
+
+describe('the end of holds', () => {
+  it('comes now for one direction, when an operator says so', () => {
+    const { holds, hold, ended } = table();
+    hold('d1');
+    hold('p', { direction: 'prefill' });
+    hold('d2');
+    expect(holds.expireNow('decode')).toBe(2);
+    expect(ended).toEqual(['d1 expired decode', 'd2 expired decode']);
+    expect(holds.list()).toMatchObject([{ requestId: 'p', deadline: 1000 }]);
+  });
+
+  it('is next due at the earliest deadline, whichever came first', () => {
+    const { holds, hold } = table();
+    expect(holds.nextDeadline()).toBeNull();
+    hold('late', { deadline: 900 });
+    hold('early', { deadline: 300 });
+    hold('later', { deadline: 950 });
+    expect(holds.nextDeadline()).toBe(300);
+    holds.release('early');
+    expect(holds.nextDeadline()).toBe(900);
+  });
+
+  it("under pressure is P's only where nobody gets on and a stream starves", () => {
+    const { holds, hold, starve } = table();
+    hold('p', { direction: 'prefill', deadline: 90_000 });
+    expect(holds.dropOldest('stuck')).toBeNull();
+    starve();
+    expect(holds.dropOldest('waiting')).toBeNull();
+    expect(holds.dropOldest('stuck')).toBe('p');
+  });
+
+  it('is measured: blocks held, by direction', () => {
+    const { holds, hold, clock } = table();
+    hold('d');
+    hold('p', { direction: 'prefill', blockIds: [[8]], tokenIds: range(0, 4) });
+    clock.advance(100);
+    expect(holds.use()).toMatchObject({
+      decode: { blocks: 3, blockMs: 300 },
+      prefill: { blocks: 1, blockMs: 100 },
+    });
+    holds.release('d');
+    expect(holds.use()).toMatchObject({ decode: { blocks: 0 }, prefill: { blocks: 1 } });
+  });
+
+  it('is told to who could have read, until nobody could any more; of what was read only that there was something', () => {
+    const { holds, hold, clock } = table();
+    hold('dropped');
+    hold('read');
+    holds.dropOldest('waiting');
+    holds.doneReading({ requestId: 'read', held: of(10).held });
+    expect(holds.open('dropped', of(10), 'x')).toMatchObject({ allow: false, outcome: 'declined' });
+    expect(holds.open('dropped', of(10, range(0, 10), 'salt'), 'x')).toEqual(REFUSED);
+    expect(holds.open('read', of(10), 'x')).toEqual(REFUSED);
+    expect([holds.knows('dropped'), holds.knows('read'), holds.knows('nobody')]).toEqual([true, true, false]);
+    clock.advance(LEASE_MS);
+    hold('next');
+    holds.release('next');
+    expect(holds.knows('dropped')).toBe(false);
+  });
+
+  it('is forgotten, oldest first, of very many that were read', () => {
+    const ends = new HoldEnds(new TestClock(0));
+    const { held } = of(10);
+    for (let i = 0; i < REMEMBERED_ENDS; i++) ends.remember(`r${i}`, 'read', held, 0);
+    expect(ends.knows('r0')).toBe(true);
+    ends.remember('last', 'read', held, 0);
+    expect([ends.knows('r0'), ends.knows('r1'), ends.knows('last')]).toEqual([false, true, true]);
+  });
+});
+
+describe('a request that was refused at the door', () => {
+  const refusedBy = async (asked: ReturnType<typeof decodeRequest>) => {
+    const engine = new ScriptedEngine();
+    engine.core.refuseRequest(asked);
+    await engine.settle();
+    return engine.worker.metadata.flatMap(({ refused }) => refused);
+  };
+
+  it('names to its holder what nobody will read, with what shows that it may', async () => {
+    const found = await refusedBy(decodeRequest('d', tokens(40)));
+    const held = claim(tokens(40), 40, null);
+    expect(found).toEqual([
+      {
+        remote: expect.objectContaining({ engineId: 'prefill-engine', host: 'localhost', port: 5601 }),
+        hold: { requestId: 'remote-request', held },
+      },
+    ]);
+    expect(await refusedBy(prefillRequest('p', tokens(50), tokens(40)))).toHaveLength(1);
+  });
+
+  it('and names no holder, or nothing of one, tells nobody', async () => {
+    const asked = decodeRequest('d', tokens(40));
+    const changed = (changes: object) => ({
+      ...asked,
+      kvTransferParams: { ...asked.kvTransferParams!, ...changes },
+    });
+    for (const nothing of [
+      { ...asked, kvTransferParams: null },
+      changed({ do_remote_prefill: false }),
+      changed({ remote_block_ids: [[]] }),
+      changed({ remote_block_ids: null }),
+      changed({ remote_host: undefined }),
+    ])
+      expect(await refusedBy(nothing)).toEqual([]);
+  });
+});
+
+it('a token’s context is how many tokens come before it, on average', () => {
+  expect(tokenContext(0, 1)).toBe(0);
+  expect(tokenContext(100, 1)).toBe(100);
+  // 10 + 11 + 12 + 13.
+  expect(tokenContext(10, 4)).toBe(46);
+});

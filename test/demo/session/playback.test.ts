@@ -1,0 +1,158 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { checkedSettings } from '../../../demo/src/session/hash.ts';
+import { Playback } from '../../../demo/src/session/playback.ts';
+import { Timeline } from '../../../demo/src/session/played-events.ts';
+import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import { createState } from '../../../demo/src/session/state.ts';
+import type { SessionEvent } from '../../../demo/src/session/types.ts';
+import { turn1, turn2 } from '../views/fixture.ts';
+
+const events = [...turn1, ...turn2];
+const end = Math.max(...events.map(({ atMs }) => atMs));
+const start = turn1.find(({ kind }) => kind === 'turn_started')!.atMs;
+const firstToken = turn1.find(({ kind }) => kind === 'token')!.atMs;
+
+let frames: (() => void)[] = [];
+let wallMs = 0;
+/** One frame later. */
+const frame = (ms: number) => {
+  wallMs += ms;
+  for (const run of frames.splice(0)) run();
+};
+
+beforeEach(() => {
+  frames = [];
+  wallMs = 0;
+  vi.stubGlobal('requestAnimationFrame', (run: () => void) => frames.push(run));
+  vi.stubGlobal('cancelAnimationFrame', () => {
+    frames = [];
+  });
+  vi.spyOn(performance, 'now').mockImplementation(() => wallMs);
+});
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
+
+const playing = (speed: 'slow' | 'live' | '1/10') => {
+  const state = createState(() => 0, checkedSettings(defaultSettings, { speed }));
+  const live = { ms: 0 };
+  const playback = new Playback(state, () => live.ms);
+  const tell = (event: SessionEvent) => {
+    live.ms = Math.max(live.ms, event.atMs);
+    playback.hear(event);
+  };
+  return { state, live, playback, tell };
+};
+
+describe('live', () => {
+  it('shows what happens as it happens, and its clock is the session’s', () => {
+    const { state, playback, tell, live } = playing('live');
+    for (const event of events) tell(event);
+    expect(state.turns.value).toHaveLength(2);
+    expect(playback.nowMs()).toBe(live.ms);
+    expect(state.time.value).toMatchObject({ follows: true });
+  });
+});
+
+describe('slow', () => {
+  it('shows nothing before it happened, the first token after about four seconds, and everything in the end', async () => {
+    const { state, playback, tell } = playing('slow');
+    for (const event of turn1) tell(event);
+    expect(state.turns.value.at(-1)).toMatchObject({ tokens: 0, endMs: null });
+    let caughtUp = false;
+    void playback.caughtUp().then(() => {
+      caughtUp = true;
+    });
+    while (playback.nowMs() < firstToken && wallMs < 60_000) {
+      expect(state.turns.value.at(-1)!.tokens).toBe(0);
+      for (const span of state.spans.value) expect(span.startMs).toBeLessThanOrEqual(playback.nowMs());
+      frame(16);
+    }
+    expect(state.turns.value.at(-1)!.tokens).toBeGreaterThan(0);
+    const slowed = Math.max(firstToken - start, Math.min(4000, (firstToken - start) * 100));
+    expect(wallMs).toBeGreaterThan(0.9 * slowed);
+    expect(wallMs).toBeLessThan(1.2 * slowed);
+    for (let i = 0; i < 20_000 && frames.length > 0; i++) frame(16);
+    await vi.waitFor(() => expect(caughtUp).toBe(true));
+    expect(state.turns.value.at(-1)!.endMs).not.toBeNull();
+    expect(state.time.value).toMatchObject({ follows: true });
+  });
+
+  it('waits at a turn’s beginning until its first token is known', () => {
+    const { state, playback, tell } = playing('slow');
+    for (const event of turn1.filter(({ atMs }) => atMs < firstToken)) tell(event);
+    frame(200);
+    frame(200);
+    expect(playback.nowMs()).toBe(start);
+    expect(state.transfers.value).toEqual([]);
+  });
+
+  it('is skipped by whoever wants to see now', () => {
+    const { state, playback, tell } = playing('slow');
+    for (const event of turn1) tell(event);
+    playback.toNow();
+    expect(state.turns.value.at(-1)!.endMs).not.toBeNull();
+    expect(state.time.value.follows).toBe(true);
+  });
+});
+
+describe('held', () => {
+  it('goes back and forth over the last turn, and shows the same each time', () => {
+    const { state, playback, tell } = playing('live');
+    for (const event of events) tell(event);
+    const after = JSON.stringify([state.turns.value, state.transfers.value, state.spans.value]);
+    playback.seek(0);
+    expect(state.turns.value).toHaveLength(2);
+    expect(state.turns.value[1]).toMatchObject({ tokens: 0 });
+    expect(state.time.value).toMatchObject({ follows: false, playing: false, atMs: 0 });
+    playback.seek(1e9);
+    expect(state.turns.value[1]!.endMs).not.toBeNull();
+    playback.toNow();
+    expect(JSON.stringify([state.turns.value, state.transfers.value, state.spans.value])).toBe(after);
+  });
+
+  it('steps from stage to stage', () => {
+    const { state, playback, tell } = playing('live');
+    for (const event of events) tell(event);
+    playback.seek(0);
+    const seen: string[] = [];
+    for (let i = 0; i < 20 && !state.time.value.follows; i++) {
+      playback.step();
+      const { turns, transfers } = state;
+      const turn = turns.value[1]!;
+      const own = transfers.value.filter(({ startMs }) => startMs >= turn.startMs);
+      seen.push(
+        `${own.map(({ side, endMs }) => `${side} ${endMs === null ? 'runs' : 'done'}`).join(', ')}; ${turn.tokens} tokens`,
+      );
+    }
+    expect(seen[0]).toMatch(/^prefill runs; 0 tokens$/);
+    expect(seen[1]).toMatch(/^prefill done; 0 tokens$/);
+    expect(seen.some((stage) => stage.includes('decode done; 0'))).toBe(true);
+    expect(state.time.value.follows).toBe(true);
+  });
+
+  it('does not lose what happens meanwhile', () => {
+    const { state, playback, tell } = playing('live');
+    for (const event of turn1) tell(event);
+    playback.seek(0);
+    for (const event of turn2) tell(event);
+    expect(state.turns.value).toHaveLength(1);
+    playback.toNow();
+    expect(state.turns.value).toHaveLength(2);
+  });
+});
+
+describe('a timeline', () => {
+  it('has spans at the time at which they began, though they are told later', () => {
+    const timeline = new Timeline();
+    for (const event of events) timeline.add(event);
+    let last = 0;
+    for (let i = 0; i < timeline.length; i++) {
+      const at = timeline.shownMs(timeline.at(i)!);
+      expect(at).toBeGreaterThanOrEqual(last);
+      last = at;
+    }
+    expect(timeline.endMs).toBeLessThanOrEqual(end);
+  });
+});

@@ -1,0 +1,68 @@
+/** A model with sliding windows through the whole cluster: groups of layers on the device, handed over and pulled back. */
+import { describe, expect, it } from 'vitest';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
+
+/** Five groups with a window of 128 tokens, then one without; a layer each. */
+const model = 'tiny-hybrid';
+const pool = { numBlocks: 400, enablePrefixCaching: false };
+const options: Partial<ClusterOptions> = {
+  model,
+  kvCacheGroups: kvCacheSpecs(presetArchitecture(model)),
+  prefill: pool,
+  decode: { ...pool, enablePrefixCaching: true },
+};
+/** 170 tokens and 12 generated, three times: the windows are passed in the first turn. */
+const long = { newTokens: 170, outputTokens: 12 };
+
+describe('a model with windows', () => {
+  it('gives the same bits in every mode, by both hand-overs, with what windows keep and with everything', async () => {
+    await withCluster({ ...options, mode: 'monolithic' }, async (cluster) => {
+      const alone = fingerprint(await converse(cluster, 'c', 3, long));
+      const peaks: Record<string, number> = {};
+      const moved: Record<string, number> = {};
+      for (const handover of ['pull', 'streamed'] as const) {
+        for (const allFullKv of [false, true]) {
+          await cluster.configure({ mode: 'bidirectional', handover, allFullKv });
+          const answers = await converse(cluster, 'c', 3, long);
+          expect(fingerprint(answers)).toEqual(alone);
+          // All that D holds: prompt + output - 1.
+          expect(answers.map(({ result }) => result.prompt.pulledTokens)).toEqual([0, 181, 363]);
+          const key = allFullKv ? 'full' : 'windowed';
+          peaks[key] = (await cluster.stats()).reduce((sum, { peakUsedBlocks }) => sum + peakUsedBlocks, 0);
+          moved[key] = answers.reduce((sum, { result }) => sum + (result.transfer.dToP?.blocks ?? 0), 0);
+        }
+        // 181 tokens in 12 blocks, 363 in 23; of a window at 181 the blocks from token 54 on, at 363 from 236 on.
+        expect(moved).toEqual({ full: 6 * (12 + 23), windowed: 12 + 5 * 9 + 23 + 5 * 9 });
+        expect(peaks.windowed).toBeLessThan(peaks.full! / 1.7);
+      }
+    });
+  });
+
+  it('lies in one piece a layer as well, and says what it moved', async () => {
+    await withCluster({ ...options, layout: 'layer-pieces' }, async (cluster) => {
+      const [, second] = await converse(cluster, 'c', 2, long);
+      const { blocks, bytes } = second!.result.transfer.dToP!;
+      expect(blocks).toBe(12 + 5 * 9);
+      expect(bytes).toBe(blocks * cluster.info.model.blockBytes);
+    });
+  });
+
+  it('goes on when its windows were given up for others, and when D stops early', async () => {
+    // Room for two: the third conversation takes what the first ones left.
+    const small = { ...options, decode: { numBlocks: 180, enablePrefixCaching: true } };
+    await withCluster(small, async (cluster) => {
+      const seen: string[][] = [];
+      for (const mode of ['monolithic', 'bidirectional'] as const) {
+        await cluster.setMode(mode);
+        const all = await Promise.all(
+          ['a', 'b', 'c'].map((id, seed) => converse(cluster, id, 2, { ...long, seed, temperature: 1 })),
+        );
+        seen.push(all.flatMap(fingerprint));
+      }
+      expect(seen[1]).toEqual(seen[0]);
+    });
+  });
+});

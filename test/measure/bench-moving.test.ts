@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { movingOf } from '../../src/measure/bench-moving.ts';
+
+const request = (
+  conversation_id: string,
+  turn: number,
+  [prefill, decode]: [string | null, string],
+  [ttft_ms, bytesPToD, computed_tokens]: [number, number, number],
+  round = 1,
+) => ({
+  sample: { round, conversation_id, turn, ttft_ms, computed_tokens },
+  routed: { prefill, decode },
+  bytesPToD,
+  bytesDToP: 10,
+});
+const first = (decode: string, round = 1) => request('a', 1, ['p0', decode], [99, 99, 99], round);
+const none = () => ({ ratio: null, low: null, high: null });
+
+test('the same later turn, moved here and kept there; each request counts once', () => {
+  const kept = [first('d0'), request('a', 2, ['p0', 'd0'], [20, 100, 5])];
+  const moved = [
+    first('d0'),
+    request('a', 2, ['p1', 'd1'], [30, 300, 5]),
+    first('d1', 2),
+    request('a', 2, ['p1', 'd0'], [50, 500, 7], 2),
+  ];
+  const pairs: unknown[] = [];
+  const found = movingOf([kept, moved], (given) => {
+    pairs.push(...given);
+    return { ratio: 2, low: 1.5, high: 3 };
+  });
+  expect(pairs).toEqual([[40, 20]]);
+  expect(found).toEqual({
+    requests: 1,
+    stayed: { turns: 1, ttft_ms: 20, bytes_p_to_d: 100, bytes_d_to_p: 10, computed_tokens: 5 },
+    moved: { turns: 2, ttft_ms: 40, bytes_p_to_d: 400, bytes_d_to_p: 10, computed_tokens: 6 },
+    ttft_ratio: { ratio: 2, low: 1.5, high: 3 },
+  });
+});
+
+test('nothing is told where all moved, or one engine served alone before', () => {
+  const moved = [first('d0'), request('a', 2, ['p1', 'd1'], [30, 300, 5])];
+  const alone = [request('a', 1, [null, 'd0'], [1, 1, 1]), request('a', 2, ['p0', 'd0'], [20, 100, 5])];
+  expect(movingOf([moved, moved], none)).toBeNull();
+  expect(movingOf([moved, alone], none)).toBeNull();
+  expect(movingOf([moved, [first('d0'), request('a', 2, ['p0', 'd0'], [1, 1, 1])]], none)).toMatchObject({
+    requests: 1,
+    ttft_ratio: null,
+  });
+});

@@ -1,0 +1,123 @@
+/** Nothing of a simulation looks at the machine's clock, and the same seed gives the same run. */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { VirtualClock } from '../../src/simulate/clock.ts';
+import { Collector } from '../../src/simulate/collector.ts';
+import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { Random } from '../../src/workload/random.ts';
+import type { BenchConversation } from '../../src/workload/types.ts';
+import { type Fleet, simulated } from './simulated.ts';
+
+const costs = linearCosts(
+  simulationCostsSchema.parse({
+    kvferry_simulation_costs: 1,
+    name: 'test',
+    source: 'assumed',
+    step: { fixed_ms: 3, ms_per_prefill_token: 0.05, ms_per_decode: 0.2, ms_per_decode_context: 0.0001 },
+    read: { fixed_ms: 1, ms_per_byte: 1e-6 },
+    submit_ms: 0.3,
+    message_ms: 0.1,
+    speeds: [1, 0.8, 0.6],
+  }),
+);
+
+function conversations(count: number, seed: number): BenchConversation[] {
+  const random = new Random(seed);
+  const ids = (length: number) => Array.from({ length }, () => random.int(8, 400));
+  return Array.from({ length: count }, (_, i) => ({
+    id: `c${i}`,
+    turns: Array.from({ length: random.int(1, 5) }, () => {
+      const tokenIds = ids(random.int(1, 90));
+      return {
+        content: { kind: 'tokens', tokenIds },
+        inputTokens: tokenIds.length,
+        outputTokens: random.int(1, 30),
+      };
+    }),
+  }));
+}
+
+async function run(fleet: Fleet, seed: number) {
+  const cluster = simulated(fleet, costs, { sharing: 'fair' });
+  const collector = new Collector();
+  const arrivals = poissonArrivals(conversations(16, seed), { perSecond: 20, count: 16, seed });
+  await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 100, failover: false }));
+  expect(collector).toMatchObject({ open: 0, failed: 0 });
+  const { started, ended } = cluster.net.counts;
+  expect(started).toBe(ended);
+  return {
+    endMs: cluster.clock.now(),
+    ttft: [...collector.column('ttftMs')],
+    latency: [...collector.column('latencyMs')],
+    start: [...collector.column('startMs')],
+    hits: [...collector.column('localHitTokens')],
+    transfers: cluster.transfers,
+    slices: cluster.engines.map(({ meter }) => meter.slices()),
+    links: cluster.links.use(),
+  };
+}
+
+const link = { name: 'test', bytesPerSecond: 50e6, latencyMs: 0.5 };
+const fleets: [string, Fleet][] = [
+  ['2 P and 2 D over a link', { prefill: 2, decode: 2, options: { link } }],
+  ['streamed', { prefill: 2, decode: 2, options: { link, handover: 'streamed' } }],
+  ['pools that evict', { prefill: 1, decode: 1, blocks: 40 }],
+  [
+    'signals of an age',
+    { prefill: 2, decode: 2, options: { signalAgeMs: 50, routing: { name: 'llm-d', parameters: {} } } },
+  ],
+];
+
+describe('time in a simulation', () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it.each(fleets)(
+    '%s: no clock of the machine, the same again, and another for another seed',
+    async (_name, fleet) => {
+      const never = (): never => {
+        throw new Error('the machine has no clock here');
+      };
+      const RealDate = Date;
+      class NoDate extends RealDate {
+        static override now = never;
+      }
+      vi.stubGlobal('Date', NoDate);
+      vi.stubGlobal('performance', {
+        now: never,
+        get timeOrigin() {
+          return never();
+        },
+      });
+      vi.stubGlobal('setTimeout', never);
+      vi.stubGlobal('setInterval', never);
+      const first = await run(fleet, 3);
+      const again = await run(fleet, 3);
+      const other = await run(fleet, 4);
+      vi.unstubAllGlobals();
+      expect(first.endMs).toBeGreaterThan(500);
+      expect(first.transfers.done).toBeGreaterThan(10);
+      expect(again).toEqual(first);
+      expect(other.ttft).not.toEqual(first.ttft);
+      // The last token is part of the latency: nothing ends before it began.
+      first.latency.forEach((ms, i) => {
+        expect(ms).toBeGreaterThanOrEqual(first.ttft[i]!);
+      });
+    },
+  );
+
+  it('events of one moment happen in the order in which they were asked for, and a cancelled one never', () => {
+    const clock = new VirtualClock();
+    const seen: string[] = [];
+    const order = [5, 1, 5, 3, 1, 5, 0];
+    for (const [i, ms] of order.entries()) clock.after(ms, () => seen.push(`${ms}.${i}`));
+    clock.after(4, () => seen.push('never')).run = null;
+    while (clock.next());
+    expect(seen).toEqual(['0.6', '1.1', '1.4', '3.3', '5.0', '5.2', '5.5']);
+    expect(clock.now()).toBe(5);
+  });
+
+  it('says what waits when nothing is to come', async () => {
+    const cluster = simulated();
+    await expect(cluster.run(new Promise(() => {}))).rejects.toThrow('nothing is to come');
+  });
+});

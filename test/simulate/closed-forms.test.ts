@@ -1,0 +1,133 @@
+/** What queueing theory says must come out: where it holds exactly, within the error of so many draws. */
+import { describe, expect, it } from 'vitest';
+import { VirtualClock } from '../../src/simulate/clock.ts';
+import { Collector } from '../../src/simulate/collector.ts';
+import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { QueuedResource, SharedResource } from '../../src/simulate/resources.ts';
+import { Random } from '../../src/workload/random.ts';
+import type { BenchConversation } from '../../src/workload/types.ts';
+import { simulated } from './simulated.ts';
+
+const SERVICE_MS = 10;
+
+/** Requests of one step each, served one at a time by each of so many engines. */
+async function queue(
+  servers: number,
+  rho: number,
+  options: { count: number; exponential?: boolean; routing?: string },
+) {
+  const { count, exponential = false, routing = 'round-robin' } = options;
+  const random = new Random(5);
+  const fleet = {
+    decode: servers,
+    blocks: 60_000,
+    options: {
+      mode: 'monolithic',
+      maxNumSeqs: 1,
+      maxNumBatchedTokens: 64,
+      routing: { name: routing, parameters: {} },
+    },
+  } as const;
+  const stepMs = () => (exponential ? random.exponential(SERVICE_MS) : SERVICE_MS);
+  const cluster = simulated(fleet, { stepMs }, { check: false });
+  const conversations = Array.from({ length: count }, (_, i): BenchConversation => {
+    const tokenIds = [8 + (i % 400), 8 + Math.floor(i / 400), 9];
+    return {
+      id: `c${i}`,
+      turns: [{ content: { kind: 'tokens', tokenIds }, inputTokens: 3, outputTokens: 1 }],
+    };
+  });
+  const collector = new Collector();
+  const perSecond = (1000 * rho * servers) / SERVICE_MS;
+  const arrivals = poissonArrivals(conversations, { perSecond, count, seed: 11 });
+  await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
+  const waits = collector.column('ttftMs');
+  const meanMs = waits.reduce((sum, ms) => sum + ms, 0) / waits.length;
+  const decoders = cluster.engines.filter(({ role }) => role === 'decode').map(({ meter }) => meter.mean()!);
+  return { waitS: meanMs / SERVICE_MS - 1, meanMs, decoders, overMs: cluster.clock.now(), collector };
+}
+
+describe('closed forms', () => {
+  it.each([0.3, 0.5, 0.8])('M/D/1 at a load of %d', async (rho) => {
+    const { waitS, decoders } = await queue(1, rho, { count: 8000 });
+    expect(waitS).toBeGreaterThan((rho / (2 * (1 - rho))) * 0.9);
+    expect(waitS).toBeLessThan((rho / (2 * (1 - rho))) * 1.1);
+    expect(decoders[0]!.busy).toBeCloseTo(rho, 1);
+  });
+
+  it('M/M/1 behind a random router, however many engines', async () => {
+    for (const servers of [1, 2]) {
+      const { waitS } = await queue(servers, 0.5, { count: 20_000, exponential: true, routing: 'random' });
+      expect(waitS).toBeGreaterThan(0.9);
+      expect(waitS).toBeLessThan(1.1);
+    }
+  });
+
+  it('in turn, and to whoever has least: between a queue each and one for all', async () => {
+    const one = 0.3333;
+    const each = 1;
+    const inTurn = await queue(2, 0.5, { count: 8000, exponential: true });
+    const least = await queue(2, 0.5, { count: 8000, exponential: true, routing: 'least-request' });
+    expect(inTurn.waitS).toBeLessThan(each * 0.95);
+    expect(inTurn.waitS).toBeGreaterThan(least.waitS);
+    expect(least.waitS).toBeGreaterThan(one);
+  });
+
+  it("Little's law: those who are there are those who come times how long they stay", async () => {
+    const { meanMs, decoders, overMs, collector } = await queue(2, 0.8, { count: 5000, exponential: true });
+    const there = decoders.reduce((sum, { running, waiting }) => sum + running + waiting, 0);
+    expect(there).toBeCloseTo((collector.count / overMs) * meanMs, 6);
+  });
+});
+
+describe('a shared link', () => {
+  it('n equal flows begun together take n times as long, and its bytes are all there', () => {
+    const clock = new VirtualClock();
+    const link = new SharedResource(clock, (flows) => 1000 / flows);
+    const ends: number[] = [];
+    for (let i = 0; i < 4; i++) link.begin(5000, () => ends.push(clock.now()));
+    while (clock.next());
+    expect(ends).toEqual([20, 20, 20, 20]);
+    expect(link).toMatchObject({ busyMs: 20, done: 20_000 });
+  });
+
+  it('one that comes later shares what is left', () => {
+    const clock = new VirtualClock();
+    const link = new SharedResource(clock, (flows) => 1 / flows);
+    const ends: [string, number][] = [];
+    link.begin(10, () => ends.push(['first', clock.now()]));
+    clock.after(4, () => link.begin(3, () => ends.push(['second', clock.now()])));
+    while (clock.next());
+    expect(ends).toEqual([
+      ['second', 10],
+      ['first', 13],
+    ]);
+    expect(link.busyMs).toBe(13);
+  });
+
+  it('one flow alone takes its time to the bit, whatever went before', () => {
+    const clock = new VirtualClock();
+    const link = new SharedResource(clock, () => 1);
+    const ends: number[] = [];
+    for (const startMs of [0.1, 0.7, 1.3])
+      clock.at(startMs, () => link.begin(0.3, () => ends.push(clock.now())));
+    while (clock.next());
+    expect(ends).toEqual([0.1 + 0.3, 0.7 + 0.3, 1.3 + 0.3]);
+  });
+
+  it('what is given up leaves the rest to the others, or its time on a queue', () => {
+    const clock = new VirtualClock();
+    const ends: number[] = [];
+    const shared = new SharedResource(clock, (flows) => 1 / flows);
+    shared.begin(10, () => ends.push(clock.now()));
+    const other = shared.begin(10, () => ends.push(-1));
+    clock.after(4, () => other.cancel());
+    while (clock.next());
+    expect(ends).toEqual([12]);
+    const queued = new QueuedResource(clock, 1);
+    queued.begin(5, () => ends.push(-1)).cancel();
+    queued.begin(5, () => ends.push(clock.now()));
+    while (clock.next());
+    expect(ends).toEqual([12, 22]);
+  });
+});

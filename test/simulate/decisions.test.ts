@@ -1,0 +1,172 @@
+/** Without times, a simulated fleet decides as the real policy does: turn by turn the same engines, hits and pulls. */
+import { describe, expect, it } from 'vitest';
+import { createBlockHasher } from '../../src/engine/block-hash.ts';
+import { engineCore, engineSpecs } from '../../src/fleet/options.ts';
+import { LoadReport } from '../../src/host/load-report.ts';
+import { ConversationCache } from '../../src/router/conversations.ts';
+import { seededDraws } from '../../src/router/policies/definition.ts';
+import { looksAt, makePolicy } from '../../src/router/policies/registry.ts';
+import { PrefixIndex } from '../../src/router/prefix-index.ts';
+import { PromptBuilder } from '../../src/router/prompts.ts';
+import { Router } from '../../src/router/router.ts';
+import { TurnSpans } from '../../src/router/turn-spans.ts';
+import type { TurnResult } from '../../src/router/turn-types.ts';
+import { EngineViews } from '../../src/router/views.ts';
+import { Answers } from '../../src/simulate/answers.ts';
+import { tokensOnly } from '../../src/simulate/text.ts';
+import { Random } from '../../src/workload/random.ts';
+import { TestClock } from '../clock.ts';
+import { Net, PolicyNode, settled } from '../connector/policy-cluster.ts';
+import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
+
+/** What a user sends, given what was answered so far. */
+interface Sent {
+  conversationId: string;
+  promptTokenIds: number[];
+  answer: number[];
+}
+
+/** Conversations taken in turns, some of which rewrite their history; the same for the same seed. */
+async function converse(seed: number, turns: number, serve: (sent: Sent) => Promise<TurnResult>) {
+  const random = new Random(seed);
+  const ids = (count: number) => Array.from({ length: count }, () => random.int(8, 96));
+  const histories = Array.from({ length: 4 }, () => ids(40));
+  const shared = ids(64);
+  const seen = [];
+  for (let i = 0; i < turns; i++) {
+    const which = random.int(0, histories.length - 1);
+    const history = histories[which]!;
+    const kept = random.float() < 0.2 ? history.slice(0, Math.floor(history.length / 2)) : history;
+    const start = kept.length < 100 ? shared : [];
+    const promptTokenIds = [...start, ...kept, ...ids(random.int(1, 70))];
+    const answer = ids(random.int(1, 40));
+    const result = await serve({ conversationId: `c${which}`, promptTokenIds, answer });
+    const { localHitTokens, pulledTokens, computedTokens } = result.prompt;
+    const { prefill = null, decode = null, load = null } = result.routed ?? {};
+
+    seen.push({ prefill, decode, load, localHitTokens, pulledTokens, computedTokens });
+    histories[which] = promptTokenIds.length > 900 ? ids(40) : [...promptTokenIds, ...answer];
+  }
+  return seen;
+}
+
+/** The same router over engines of the policy tests, whose KV is checked at every read. */
+class PolicyFleet {
+  readonly #net = new Net();
+  readonly #clock = new TestClock();
+  readonly #nodes: PolicyNode[];
+  readonly #router: Router;
+
+  constructor(fleet: Fleet) {
+    const options = fleetOptions(fleet);
+    const { routing, blockSize, weightSeed, mode, handover } = options;
+    const hashing = { hasher: createBlockHasher('test'), blockSize };
+    const views = new EngineViews(new PrefixIndex(hashing), () => 0);
+    this.#nodes = engineSpecs(options).map((seat) => {
+      const { cache, scheduler, connector, port } = engineCore(options, seat, seat.name, mode);
+      const { blockSize, numBlocks, enablePrefixCaching: prefixCaching } = cache;
+      const sizes = { blockSize, numBlocks, prefixCaching, ...scheduler };
+      const node = new PolicyNode(seat.name, port, sizes, connector!, this.#clock, this.#net);
+      node.core.onCacheEvent = (event) =>
+        views.cached({ engineId: seat.name, events: [event], atMs: this.#clock.now() });
+      const loads = new LoadReport();
+      loads.want(true);
+      const step = node.step.bind(node);
+      node.step = async () => {
+        const outputs = await step();
+        loads.add(outputs, this.#clock.now());
+        for (const idle of [false, true]) {
+          if (idle && node.core.poll()) break;
+          const load = loads.take(() => node.core.inspect.load(), this.#clock.now(), idle);
+          if (load) views.load(seat.name, load);
+        }
+        return outputs;
+      };
+      return node;
+    });
+    const choice = routing ?? { name: 'round-robin', parameters: {} };
+    const policy = makePolicy(choice, { draws: seededDraws(weightSeed), blockSize, kvBytesPerToken: 1000 });
+    this.#router = new Router({
+      text: tokensOnly,
+      prompts: new PromptBuilder(tokensOnly),
+      conversations: new ConversationCache(this.#clock),
+      clock: this.#clock,
+      routing: () => ({ name: choice.name, policy, views, looksAt: looksAt(choice) }),
+      settings: () => ({ mode, handover, throttled: false }),
+      engines: () => this.#nodes,
+      onTurn() {},
+      onRequest() {},
+      newId: (name) => name,
+      spans: new TurnSpans(),
+    });
+  }
+
+  async serve({ conversationId, promptTokenIds, answer }: Sent): Promise<TurnResult> {
+    let result: TurnResult | null = null;
+    for (const { model } of this.#nodes) model.scripts.get = () => answer;
+    const served = (async () => {
+      const sampling = greedy(answer.length);
+      for await (const { final } of this.#router.serve({ conversationId, promptTokenIds, sampling }))
+        result = final ?? result;
+    })();
+    for (let rounds = 0, quiet = 0; quiet < 3; rounds++) {
+      if (rounds > 20_000) throw new Error('the fleet makes no progress');
+      let moved = false;
+      for (const node of this.#nodes) {
+        if (node.core.poll()) {
+          await node.step();
+          moved = true;
+        }
+        moved = node.tell() || moved;
+      }
+      moved = this.#net.deliver() || moved;
+      await settled();
+      quiet = moved ? 0 : quiet + 1;
+    }
+    await served;
+    return result!;
+  }
+}
+
+const routings = [
+  'round-robin',
+  'random',
+  'least-request',
+  'prefix-cache',
+  'session-affinity',
+  'power-of-two',
+  'llm-d',
+  'dynamo',
+  'sglang',
+];
+
+describe('the same decisions as the policy over fakes', () => {
+  const cases: [string, Fleet][] = [
+    ['P and D', {}],
+    ['P and D, pools that evict', { blocks: 80 }],
+    ['P and D, threshold 16', { blocks: 80, connector: { recomputeThreshold: 16 } }],
+    ['P and D, nothing pulled back', { options: { mode: 'unidirectional' } }],
+    ['P and D, streamed', { options: { handover: 'streamed' } }],
+    ...routings.map((name): [string, Fleet] => [
+      `2 P and 2 D by ${name}`,
+      { prefill: 2, decode: 2, options: { routing: { name, parameters: {} } } },
+    ]),
+  ];
+  it.each(cases)('%s', async (_name, fleet) => {
+    const real = new PolicyFleet(fleet);
+    const expected = await converse(7, 40, (sent) => real.serve(sent));
+    const answers = new Answers(8, 97);
+    const cluster = simulated(fleet, {}, { answers });
+    const found = await cluster.run(
+      converse(7, 40, ({ conversationId, promptTokenIds, answer }) => {
+        answers.force(promptTokenIds, answer);
+        return turn(cluster, { conversationId, promptTokenIds, sampling: greedy(answer.length) });
+      }),
+    );
+    expect(found).toEqual(expected);
+    expect(cluster.clock.now()).toBe(0);
+    // Some policies keep conversations where they are so well that nothing is left to pull.
+    const pulls = expected.filter(({ pulledTokens }) => pulledTokens > 0).length;
+    if (!fleet.options?.routing) expect(pulls > 0).toBe(fleet.options?.mode !== 'unidirectional');
+  });
+});

@@ -1,0 +1,153 @@
+import { describe, expect, it } from 'vitest';
+import type { BenchReport, BenchSample } from '../../src/measure/bench-report.ts';
+import { fitReport } from '../../src/simulate/costs/fit-report.ts';
+import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+
+const TRUE = { fixed: 4, token: 0.5, context: 0.0001, decode: 2, rest: 30 };
+
+/** Requests that come `gapMs` apart to one engine that serves them as TRUE says; decoders slow each other. */
+function samples(count: number, gapMs: number, more: Partial<BenchSample> = {}): BenchSample[] {
+  const all = Array.from({ length: count }, (_, i) => {
+    const input = 100 + 137 * (i % 7);
+    const ttft =
+      TRUE.rest +
+      2 * TRUE.fixed +
+      TRUE.decode +
+      TRUE.token * input +
+      (TRUE.context * input * (input - 1)) / 2;
+    return { i, input, ttft, start: gapMs * i };
+  });
+  // As many as are under way at once, in the steady state of equal gaps.
+  return all.map(({ i, input, ttft, start }): BenchSample => {
+    const decoding = 1 + (i % 3);
+    const tpot = TRUE.fixed + TRUE.decode * decoding;
+    return {
+      round: 1,
+      conversation_id: String(i),
+      turn: 1,
+      client: 0,
+      start_ms: start,
+      ttft_ms: ttft,
+      tpot_ms: tpot,
+      latency_ms: ttft + 50 * tpot,
+      input_num_turns: 1,
+      input_num_tokens: input,
+      output_num_tokens: 51,
+      output_num_chunks: 50,
+      local_hit_tokens: 0,
+      pulled_tokens: 0,
+      computed_tokens: input,
+      stages_ms: {},
+      ...more,
+    };
+  });
+}
+
+/** Only what the fit reads. */
+const reportOf = (list: readonly BenchSample[]): BenchReport =>
+  ({
+    adapter: { name: 'none' },
+    target: { model: 'llama', url: 'http://h:1' },
+    experiments: { a: { modes: { server: { samples: list } } } },
+  }) as unknown as BenchReport;
+
+/** Three that come together, then a pause: each decodes beside the other two, or beside fewer. */
+function groups(): BenchSample[] {
+  const list: BenchSample[] = [];
+  for (let group = 0; group < 30; group++) {
+    const size = 1 + (group % 3);
+    for (const sample of samples(7, 0).slice(0, size)) {
+      const input = 200 + 61 * (group % 9);
+      const ttft =
+        TRUE.rest +
+        2 * TRUE.fixed +
+        TRUE.decode +
+        TRUE.token * input +
+        (TRUE.context * input * (input - 1)) / 2;
+      const tpot = TRUE.fixed + TRUE.decode * size;
+      list.push({
+        ...sample,
+        conversation_id: `${group}-${list.length}`,
+        start_ms: 100_000 * group,
+        input_num_tokens: input,
+        computed_tokens: input,
+        ttft_ms: ttft,
+        tpot_ms: tpot,
+        latency_ms: ttft + 50 * tpot,
+      });
+    }
+  }
+  return list;
+}
+
+describe('costs fitted to a report', () => {
+  it('are those that made the times, and a file that simulate reads', () => {
+    const { file, medianError, requests } = fitReport(reportOf(groups()), 'r.json', 1);
+    expect(simulationCostsSchema.parse(file)).toEqual(file);
+    expect(file).toMatchObject({ source: 'fitted', name: 'llama, as r.json saw it' });
+    expect(file.step.ms_per_prefill_token).toBeCloseTo(TRUE.token, 2);
+    expect(file.step.ms_per_prefill_context).toBeCloseTo(TRUE.context, 4);
+    expect(file.step.fixed_ms).toBeCloseTo(TRUE.fixed, 0);
+    expect(file.step.ms_per_decode).toBeCloseTo(TRUE.decode, 0);
+    expect(medianError.ttft).toBeLessThan(0.01);
+    expect(medianError.tpot).toBeLessThan(0.02);
+    expect(requests.ttft).toBe(60);
+    // A hand-over in a simulation: a prefill step, one step of D, and what is left.
+    const costs = linearCosts(file);
+    const place = { poolTokens: 1, maxNumSeqs: 1 };
+    const none = { decodes: 0, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
+    const input = 500;
+    const ms =
+      costs.stepMs(
+        { ...none, prefills: 1, prefillTokens: input, prefillContext: (input * (input - 1)) / 2 },
+        place,
+      ) +
+      costs.stepMs({ ...none, decodes: 1, decodeContext: input }, place) +
+      costs.replyMs;
+    const wanted =
+      TRUE.rest +
+      2 * TRUE.fixed +
+      TRUE.decode +
+      TRUE.token * input +
+      (TRUE.context * input * (input - 1)) / 2;
+    expect(Math.abs(ms / wanted - 1)).toBeLessThan(0.02);
+  });
+
+  it('of a server that tells nothing of its cache come from first turns alone', () => {
+    const silent = groups().map((sample, i) => ({
+      ...sample,
+      computed_tokens: null,
+      local_hit_tokens: null,
+      pulled_tokens: null,
+      // Later turns are found in its cache: quick, whatever their prompts.
+      ...(i % 2 === 1 ? { turn: 2, ttft_ms: 31 } : {}),
+    }));
+    const { file, requests, notes } = fitReport(reportOf(silent), 'r.json', 1);
+    expect(requests.ttft).toBe(30);
+    expect(notes).toContainEqual(expect.stringContaining('first turns alone'));
+    expect(file.step.ms_per_prefill_token).toBeCloseTo(TRUE.token, 2);
+  });
+
+  it('say when decoders were always as many', () => {
+    const alone = samples(20, 1e6).map((sample) => ({
+      ...sample,
+      tpot_ms: 6,
+      latency_ms: sample.ttft_ms + 300,
+    }));
+    const { file, notes } = fitReport(reportOf(alone), 'r.json', 1);
+    expect(file.step.ms_per_decode).toBe(0);
+    expect(notes).toContainEqual(expect.stringContaining('cannot be told'));
+  });
+
+  it.each([
+    ['few requests', samples(3, 100), 'r.json has 3 requests that pulled nothing: wanted 8 at least'],
+    [
+      'prompts of one length',
+      samples(20, 100).map((one) => ({ ...one, computed_tokens: 100 })),
+      'prompts of nearly one length',
+    ],
+    ['only pulls', samples(20, 100, { pulled_tokens: 5 }), 'has 0 requests that pulled nothing'],
+  ])('refuse %s', (_, list, message) => {
+    expect(() => fitReport(reportOf(list), 'r.json', 1)).toThrow(message);
+  });
+});

@@ -1,0 +1,80 @@
+/** Simulated fleets for tests: small, of numbers alone, and turns served on them. */
+import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
+import { plainFleet } from '../../src/fleet/seats.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
+import { Answers } from '../../src/simulate/answers.ts';
+import { SimulatedCluster, type SimulationSettings } from '../../src/simulate/cluster.ts';
+import { noCosts } from '../../src/simulate/costs/published.ts';
+import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
+import { connectorWith } from '../connector/scripted.ts';
+
+const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+export interface Fleet {
+  prefill?: number;
+  decode?: number;
+  blocks?: number;
+  options?: Partial<ClusterOptions>;
+  connector?: Partial<ConnectorConfig['nixl']>;
+}
+
+export function fleetOptions({
+  prefill = 1,
+  decode = 1,
+  blocks = 200,
+  options,
+  connector,
+}: Fleet = {}): ClusterOptions {
+  const mode = options?.mode ?? 'bidirectional';
+  return {
+    model: 'numbers',
+    weightSeed: 1,
+    weightDtype: 'f32',
+    kvDtype: 'f32',
+    layout: 'contiguous',
+    mode,
+    blockSize: 16,
+    prefill: { count: prefill, numBlocks: blocks, enablePrefixCaching: true },
+    decode: { count: decode, numBlocks: blocks, enablePrefixCaching: true },
+    fleet: plainFleet({ prefill, decode }),
+    maxNumBatchedTokens: 512,
+    maxNumSeqs: 64,
+    maxModelLen: 4096,
+    connector: connectorWith({ loadFailurePolicy: 'recompute', bidirectional: true, ...connector }),
+    handover: 'pull',
+    link: null,
+    checksum: false,
+    keepLogits: false,
+    poison: false,
+    fault: null,
+    ...options,
+  };
+}
+
+export function simulated(
+  fleet: Fleet = {},
+  costs: Partial<SimulationCosts> = {},
+  settings: Partial<SimulationSettings> = {},
+): SimulatedCluster {
+  return new SimulatedCluster({
+    options: fleetOptions(fleet),
+    costs: { ...noCosts, ...costs },
+    answers: new Answers(8, 500),
+    groups: [{ kind: 'full' }],
+    blockBytes: 16_000,
+    kvBytesPerToken: 1000,
+    sharing: 'fcfs',
+    check: true,
+    nextTask,
+    ...settings,
+  });
+}
+
+/** One turn to its end; call inside run(). */
+export async function turn(cluster: SimulatedCluster, request: GenerateRequest): Promise<TurnResult> {
+  for await (const { final } of cluster.generate(request)) if (final) return final;
+  throw new Error('a turn ended without a result');
+}
+
+export const greedy = (maxTokens: number) => ({ maxTokens, ignoreEos: true });

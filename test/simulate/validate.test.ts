@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import type { TurnResult } from '../../src/router/turn-types.ts';
+import { Collector } from '../../src/simulate/collector.ts';
+import { compared, ranking } from '../../src/simulate/validate.ts';
+
+/** A run whose requests had these TTFTs, and so many pulled tokens each. */
+function run(ttfts: readonly number[], pulledTokens = 10): Collector {
+  const collector = new Collector({ keyed: true });
+  ttfts.forEach((ttftMs, i) => {
+    collector.arrives();
+    collector.ends(100 * i, {
+      conversationId: `c${i}`,
+      turn: 1,
+      ttftMs,
+      latencyMs: ttftMs + 50,
+      outputTokenIds: [1, 2, 3],
+      prompt: {
+        promptTokens: 40,
+        localHitTokens: 20,
+        pulledTokens,
+        computedTokens: 20 - pulledTokens,
+        noPull: null,
+      },
+      transfer: { pToD: null, dToP: null },
+      routed: null,
+    } as unknown as TurnResult);
+  });
+  return collector;
+}
+
+const figure = (arm: ReturnType<typeof compared>, name: string) =>
+  arm.figures.find((each) => each.name === name)!;
+
+describe('a simulation beside real runs', () => {
+  it('is within 10%, or twice the spread of the real runs', () => {
+    const steady = [run([100, 200]), run([102, 200])];
+    expect(figure(compared('a', steady, run([110, 210])), 'TTFT mean')).toMatchObject({
+      real: 150.5,
+      met: true,
+    });
+    expect(figure(compared('a', steady, run([130, 220])), 'TTFT mean')).toMatchObject({
+      simulated: 175,
+      met: false,
+    });
+    const loose = [run([100, 200]), run([140, 260])];
+    const found = figure(compared('a', loose, run([130, 290])), 'TTFT mean');
+    expect(found.spread).toBeCloseTo(25 / 175);
+    expect(found.error).toBeCloseTo(0.2);
+    expect(found.met).toBe(true);
+  });
+
+  it('counts are exact, unless the real runs differ among themselves', () => {
+    const same = [run([100]), run([100])];
+    expect(figure(compared('a', same, run([100], 10)), 'pulled tokens')).toMatchObject({
+      exact: true,
+      met: true,
+    });
+    expect(figure(compared('a', same, run([100], 11)), 'pulled tokens').met).toBe(false);
+    const differing = [run([100], 10), run([100], 12)];
+    expect(figure(compared('a', differing, run([100], 11)), 'pulled tokens').met).toBe(true);
+  });
+
+  it('tells requests apart, and how arms are ordered', () => {
+    const a = compared('a', [run([100, 200, 300])], run([110, 220, 330]));
+    expect(a.perRequest.mape).toBeCloseTo(0.1);
+    expect(a.perRequest.r).toBeCloseTo(1);
+    const slower = compared('b', [run([300, 400, 500])], run([320, 420, 520]));
+    const wrong = compared('c', [run([300, 400, 500])], run([20, 30, 40]));
+    const alike = compared('d', [run([105, 205, 305])], run([1, 2, 3]));
+    expect(ranking([a, slower])).toEqual({ pairs: 1, alike: 1 });
+    expect(ranking([a, wrong])).toEqual({ pairs: 1, alike: 0 });
+    expect(ranking([a, alike])).toEqual({ pairs: 0, alike: 0 });
+  });
+});

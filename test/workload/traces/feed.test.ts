@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import { BadLines } from '../../../src/workload/traces/bad-lines.ts';
+import { TraceFeed } from '../../../src/workload/traces/feed.ts';
+import { traceTurns } from '../../../src/workload/traces/turns.ts';
+import type { TraceRequest } from '../../../src/workload/traces/types.ts';
+import { request, UNSCALED } from './made-trace.ts';
+
+async function* stream<T>(items: readonly T[], onRead: () => void = () => {}) {
+  for (const item of items) {
+    onRead();
+    yield item;
+  }
+}
+
+const turns = (requests: readonly TraceRequest[], onRead?: () => void) =>
+  traceTurns(stream(requests, onRead), {
+    scale: UNSCALED,
+    maxModelLen: null,
+    bad: new BadLines('made', false),
+  });
+
+const session = (id: string, delayMs: number | null = null): TraceRequest['origin'] => ({
+  kind: 'session',
+  id,
+  delayMs,
+});
+
+/** Serves each turn for so long; returns when each began. */
+async function serve(requests: readonly TraceRequest[], serviceMs: number, lookAhead = 4096) {
+  const feed = new TraceFeed(turns(requests), lookAhead);
+  const begun: [index: number, atMs: number][] = [];
+  for (;;) {
+    await feed.fill();
+    const due = feed.next();
+    if (!due) break;
+    begun.push([due.turn.index, due.atMs]);
+    feed.ended(due.turn.index, due.atMs + serviceMs);
+  }
+  expect(feed.over).toBe(true);
+  return begun;
+}
+
+describe('a feed', () => {
+  it('gives turns at their own times, and those that follow after the last token and the think time', async () => {
+    const requests = [
+      request(0, { arrivalMs: 0, origin: session('a') }),
+      request(1, { arrivalMs: 100, origin: session('b') }),
+      request(2, { arrivalMs: 500, origin: session('a') }),
+      request(3, { arrivalMs: 700, origin: session('c') }),
+    ];
+    expect(await serve(requests, 300)).toEqual([
+      [0, 0],
+      [1, 100],
+      [3, 700],
+      [2, 800],
+    ]);
+  });
+
+  it('finds a turn that stands far behind in the file and is due soon', async () => {
+    const requests = [
+      request(0, { arrivalMs: 0, origin: session('a') }),
+      request(1, { arrivalMs: 9000, origin: session('b') }),
+      request(2, { arrivalMs: null, origin: session('a', 50) }),
+    ];
+    expect(await serve(requests, 10)).toEqual([
+      [0, 0],
+      [2, 60],
+      [1, 9000],
+    ]);
+  });
+
+  it('gives a turn at once that was read after its time', async () => {
+    const requests = [
+      request(0, { arrivalMs: 0, origin: session('a') }),
+      request(1, { arrivalMs: 9000, origin: session('b') }),
+      request(2, { arrivalMs: null, origin: session('a', 50) }),
+    ];
+    expect(await serve(requests, 10, 1)).toEqual([
+      [0, 0],
+      [1, 9000],
+      [2, 60],
+    ]);
+  });
+
+  it('knows of no turn while those before are under way, and of the end only then', async () => {
+    const feed = new TraceFeed(
+      turns([request(0, { origin: session('a') }), request(1, { origin: session('a') })]),
+    );
+    await feed.fill();
+    expect(feed.next()?.turn.index).toBe(0);
+    expect([feed.nextMs, feed.next(), feed.over]).toEqual([null, null, false]);
+    feed.ended(0, 5000);
+    expect(feed.nextMs).toBe(6000);
+    feed.next();
+    feed.ended(1, 7000);
+    expect(feed.over).toBe(true);
+  });
+
+  it('reads ahead no further than it must', async () => {
+    let read = 0;
+    const requests = Array.from({ length: 1000 }, (_, index) => request(index, {}));
+    const feed = new TraceFeed(
+      turns(requests, () => read++),
+      10,
+    );
+    for (let served = 0; served < 100; served++) {
+      await feed.fill();
+      const { turn, atMs } = feed.next()!;
+      expect([turn.index, atMs]).toEqual([served, 1000 * served]);
+      feed.ended(turn.index, atMs);
+      expect(read).toBeLessThanOrEqual(served + 11);
+    }
+  });
+});

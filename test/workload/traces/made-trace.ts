@@ -1,0 +1,29 @@
+/** Small traces of our own making, in types and in the formats of others. */
+import { BadLines } from '../../../src/workload/traces/bad-lines.ts';
+import { TurnMaker } from '../../../src/workload/traces/turns.ts';
+import type { TraceRequest, TraceScale, TraceTurn } from '../../../src/workload/traces/types.ts';
+
+export const UNSCALED: TraceScale = { traceBlockSize: 16, lengthDivisor: 1, speedUp: 1 };
+
+/** With ids for blocks of 16 unless it says otherwise. */
+export function request(index: number, more: Partial<TraceRequest>): TraceRequest {
+  return {
+    index,
+    line: index + 1,
+    arrivalMs: 1000 * index,
+    inputTokens: 16,
+    outputTokens: 4,
+    hashIds: null,
+    origin: { kind: 'unsaid' },
+    ...more,
+  };
+}
+
+export function turnsOf(
+  requests: readonly TraceRequest[],
+  scale: TraceScale = UNSCALED,
+  maxModelLen: number | null = null,
+): TraceTurn[] {
+  const maker = new TurnMaker({ scale, maxModelLen, bad: new BadLines('made', false) });
+  return requests.map((one) => maker.next(one)!);
+}

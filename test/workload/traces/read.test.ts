@@ -1,0 +1,341 @@
+import { describe, expect, it } from 'vitest';
+import { BadLines } from '../../../src/workload/traces/bad-lines.ts';
+import { openTrace, type ReadOptions } from '../../../src/workload/traces/read.ts';
+import { TraceMeter } from '../../../src/workload/traces/summary.ts';
+import { lines } from '../../../src/workload/traces/text.ts';
+import { TurnMaker } from '../../../src/workload/traces/turns.ts';
+import type { TraceRequest } from '../../../src/workload/traces/types.ts';
+import { MooncakeWriter } from '../../../src/workload/traces/write.ts';
+
+async function* cut(text: string, size: number): AsyncGenerator<string> {
+  for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);
+}
+
+async function read(text: string, more: Partial<ReadOptions> & { skipBad?: boolean; pieces?: number } = {}) {
+  const { skipBad = false, pieces = 7, ...options } = more;
+  const bad = new BadLines('trace', skipBad);
+  const opened = await openTrace(cut(text, pieces), {
+    source: 'trace',
+    format: null,
+    traceBlockSize: null,
+    limit: null,
+    countTokens: (said) => said.split(' ').length,
+    untimed: { perSecond: 1, thinkMs: 250, seed: 3 },
+    bad,
+    ...options,
+  });
+  const requests: TraceRequest[] = [];
+  for await (const request of opened.requests) requests.push(request);
+  return { ...opened, requests, bad };
+}
+
+const rows = (...objects: object[]): string => objects.map((each) => `${JSON.stringify(each)}\n`).join('');
+
+describe('each format is known by its beginning and read as it is published', () => {
+  it("Mooncake's JSONL", async () => {
+    const text = rows(
+      { timestamp: 3000, input_length: 600, output_length: 5, hash_ids: [0, 1] },
+      { timestamp: 6000, input_length: 512, output_length: 1, hash_ids: [0] },
+    );
+    const { format, traceBlockSize, requests } = await read(text);
+    expect([format, traceBlockSize]).toEqual(['mooncake', 512]);
+    expect(requests).toEqual([
+      {
+        index: 0,
+        line: 1,
+        arrivalMs: 0,
+        inputTokens: 600,
+        outputTokens: 5,
+        hashIds: [0, 1],
+        origin: { kind: 'unsaid' },
+      },
+      expect.objectContaining({ index: 1, line: 2, arrivalMs: 3000, hashIds: [0] }),
+    ]);
+  });
+
+  it('the same with session_id and delay, and under the other names', async () => {
+    const text = rows(
+      { session_id: 'a', created_time: 0, input_tokens: 10, output_tokens: 5 },
+      { session_id: 'a', delay_ms: 1500, input_tokens: 20, output_tokens: 5 },
+    );
+    const { requests } = await read(text, { format: 'mooncake' });
+    expect(requests.map(({ arrivalMs, origin }) => [arrivalMs, origin])).toEqual([
+      [0, { kind: 'session', id: 'a', delayMs: null }],
+      [null, { kind: 'session', id: 'a', delayMs: 1500 }],
+    ]);
+  });
+
+  it("Bailian's JSONL: seconds, blocks of 16, parents", async () => {
+    const text = rows(
+      {
+        chat_id: 55,
+        parent_chat_id: -1,
+        timestamp: 1.5,
+        input_length: 17,
+        output_length: 3,
+        type: 'text',
+        turn: 1,
+        hash_ids: [7, 8],
+      },
+      {
+        chat_id: 159,
+        parent_chat_id: 55,
+        timestamp: 61,
+        input_length: 33,
+        output_length: 3,
+        type: 'text',
+        turn: 2,
+        hash_ids: [7, 9, 10],
+      },
+    );
+    const { format, traceBlockSize, requests } = await read(text);
+    expect([format, traceBlockSize]).toEqual(['bailian', 16]);
+    expect(requests.map(({ arrivalMs, origin }) => [arrivalMs, origin])).toEqual([
+      [0, { kind: 'chat', id: '55', parent: null }],
+      [59_500, { kind: 'chat', id: '159', parent: '55' }],
+    ]);
+  });
+
+  it("Azure's CSV: seven figures of a second", async () => {
+    const text =
+      'TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109\r\n';
+    const { format, requests } = await read(text);
+    expect(format).toBe('azure');
+    expect(requests.map(({ line, inputTokens, outputTokens }) => [line, inputTokens, outputTokens])).toEqual([
+      [2, 374, 44],
+      [3, 396, 109],
+    ]);
+    expect(requests[1]!.arrivalMs).toBeCloseTo(4314.579, 3);
+  });
+
+  it('BurstGPT, with and without sessions', async () => {
+    const old =
+      'Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n';
+    expect((await read(old)).requests).toMatchObject([{ arrivalMs: 0, inputTokens: 472, outputTokens: 18 }]);
+    const newer =
+      'Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n' +
+      '5.5,77,2.1,GPT-4,10,20,30,Conversation log\n9.5,,1.0,GPT-4,11,20,31,API log\n';
+    const { format, requests } = await read(newer);
+    expect(format).toBe('burstgpt');
+    expect(requests.map(({ arrivalMs, origin }) => [arrivalMs, origin])).toEqual([
+      [0, { kind: 'session', id: '77', delayMs: null }],
+      [4000, { kind: 'unsaid' }],
+    ]);
+  });
+
+  it("LLMServingSim's JSONL: equal token ids are equal hash ids", async () => {
+    const ids = Array.from({ length: 40 }, (_, i) => i);
+    const row = (input_tok_ids: number[], arrival_time_ns: number) => ({
+      input_toks: input_tok_ids.length,
+      output_toks: 4,
+      arrival_time_ns,
+      input_tok_ids,
+      output_tok_ids: [1, 2, 3, 4],
+    });
+    const { format, requests } = await read(rows(row(ids, 0), row([...ids.slice(0, 35), 99], 2e6)));
+    expect(format).toBe('llmservingsim');
+    const [a, b] = requests.map(({ hashIds }) => hashIds!);
+    expect([a!.length, b!.slice(0, 2)]).toEqual([3, a!.slice(0, 2)]);
+    expect(b![2]).not.toBe(a![2]);
+    expect(requests[1]!.arrivalMs).toBe(2);
+  });
+
+  it('conversations of ShareGPT in a list over many lines, and of vLLM one after the other', async () => {
+    const sharegpt = JSON.stringify(
+      [
+        {
+          id: 'x',
+          conversations: [
+            { from: 'human', value: 'two "{ words' },
+            { from: 'gpt', value: 'one' },
+            { from: 'human', value: 'and two' },
+            { from: 'gpt', value: 'a b c' },
+          ],
+        },
+        {
+          id: 'x',
+          conversations: [
+            { from: 'human', value: 'no' },
+            { from: 'gpt', value: 'yes' },
+            { from: 'human', value: '?' },
+          ],
+        },
+      ],
+      null,
+      2,
+    );
+    const { format, requests } = await read(sharegpt);
+    expect(format).toBe('conversations');
+    expect(
+      requests.map(({ inputTokens, outputTokens, origin }) => [inputTokens, outputTokens, origin]),
+    ).toEqual([
+      [3, 1, { kind: 'session', id: 'conversation-1', delayMs: 250 }],
+      [6, 3, { kind: 'session', id: 'conversation-1', delayMs: 250 }],
+      [1, 1, { kind: 'session', id: 'conversation-2', delayMs: 250 }],
+    ]);
+    expect(requests.map(({ arrivalMs }) => arrivalMs === null)).toEqual([false, true, false]);
+    const vllm = rows({
+      id: '1',
+      messages: [
+        { role: 'user', content: 'a b' },
+        { role: 'assistant', content: [{ type: 'text', text: 'c' }] },
+      ],
+    });
+    expect((await read(vllm)).requests).toMatchObject([{ inputTokens: 2, outputTokens: 1 }]);
+  });
+
+  it.each([1, 3, 1000])(
+    'in pieces of %i characters, with a mark of UTF-8 and without a last line end',
+    async (pieces) => {
+      const text = `\ufeff${rows({ timestamp: 0, input_length: 5, output_length: 5, hash_ids: [0] }).trim()}`;
+      expect((await read(text, { pieces })).requests).toHaveLength(1);
+    },
+  );
+});
+
+describe('what cannot be read', () => {
+  const good = { timestamp: 0, input_length: 600, output_length: 5, hash_ids: [0, 1] };
+
+  it.each([
+    [{ ...good, hash_ids: [0] }, 'trace, line 2: 1 hash ids for 600 tokens: wanted 2'],
+    [
+      { ...good, input_length: -1 },
+      'trace, line 2: input_length is -1: wanted a whole number of tokens, 1 or more',
+    ],
+    [{ ...good, output_length: undefined }, 'trace, line 2: output_length is missing'],
+    [{ ...good, hash_ids: [0, 'x'] }, 'trace, line 2: hash_ids is [0,"x"]: wanted a list of whole numbers'],
+  ])('a line of Mooncake: %j', async (line, message) => {
+    await expect(read(rows(good, line))).rejects.toThrow(message);
+  });
+
+  it('bad lines are passed over when asked, counted, and the first named', async () => {
+    const text = `${rows(good)}{"timestamp": 1\n${rows({ ...good, timestamp: 9 })}${'nonsense\n'.repeat(6)}`;
+    await expect(read(text)).rejects.toThrow('trace, line 2: it is no JSON');
+    const { requests, bad } = await read(text, { skipBad: true });
+    expect(requests.map(({ index, line }) => [index, line])).toEqual([
+      [0, 1],
+      [1, 3],
+    ]);
+    expect(bad.count).toBe(7);
+    expect(bad.describe()).toMatch(/^7 bad lines passed over: line 2: it is no JSON.*; and 2 more\.$/);
+  });
+
+  it.each([
+    ['', 'trace is empty'],
+    ['hello world\n', 'trace is in no known format of traces: it begins with "hello world"'],
+    ['{"filetype": "generate_conversations"}', 'kvferry bench takes it'],
+    ['{"messages": [{"role": "user", "content": "a"', 'object 1 does not end'],
+    ['Timestamp,Model,Request tokens\n1,GPT\n', 'line 2: 2 cells: wanted 8'],
+    ['TIMESTAMP,ContextTokens,GeneratedTokens\nnow,1,2\n', 'TIMESTAMP is now: wanted a time such as'],
+    [
+      'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,,2\n',
+      'ContextTokens is empty: wanted',
+    ],
+    ['{"messages": [{"role": "user", "content": "a"}]}', 'nothing in it is answered'],
+  ])('%j', async (text, message) => {
+    await expect(read(text)).rejects.toThrow(message);
+  });
+
+  it('time going backwards', async () => {
+    const { requests } = await read(rows(good, { ...good, timestamp: 5000 }, { ...good, timestamp: 4000 }));
+    const scale = { traceBlockSize: 512, lengthDivisor: 1, speedUp: 1 };
+    const strict = new TurnMaker({ scale, maxModelLen: null, bad: new BadLines('trace', false) });
+    expect(() => requests.map((one) => strict.next(one))).toThrow(
+      'trace, line 3: time goes backwards: it comes 4.000 s after the first request and a line before it 5.000 s: sort the trace by time',
+    );
+    const bad = new BadLines('trace', true);
+    const lenient = new TurnMaker({ scale, maxModelLen: null, bad });
+    expect(requests.map((one) => lenient.next(one) !== null)).toEqual([true, true, false]);
+    expect(bad.count).toBe(1);
+  });
+
+  it('a line without end is not read for ever', async () => {
+    async function* endless() {
+      for (;;) yield 'x'.repeat(1 << 20);
+    }
+    await expect(lines(endless(), 'trace').next()).rejects.toThrow('trace, line 1 does not end');
+  });
+});
+
+describe('a trace written again', () => {
+  async function again(text: string, lengthDivisor = 1, options: Partial<ReadOptions> = {}) {
+    const { requests, traceBlockSize, bad } = await read(text, options);
+    const scale = { traceBlockSize, lengthDivisor, speedUp: 1 };
+    const maker = new TurnMaker({ scale, maxModelLen: null, bad });
+    const writer = new MooncakeWriter(scale);
+    return requests.map((one) => writer.line(maker.next(one)!, one)).join('');
+  }
+
+  it("Mooncake's own comes out as it was", async () => {
+    const text = rows(
+      { timestamp: 0, input_length: 1100, output_length: 5, hash_ids: [0, 1, 2] },
+      { timestamp: 6000, input_length: 1200, output_length: 1, hash_ids: [0, 1, 3] },
+    );
+    expect(await again(text)).toBe(text);
+  });
+
+  it('scaled, it says who goes on after whom', async () => {
+    const text = rows(
+      { timestamp: 0, input_length: 1100, output_length: 40, hash_ids: [0, 1, 2] },
+      { timestamp: 6000, input_length: 1200, output_length: 1, hash_ids: [0, 1, 3] },
+    );
+    expect((await again(text, 32)).split('\n')).toEqual([
+      '{"timestamp":0,"input_length":35,"output_length":1,"hash_ids":[0,1,2],"session_id":"trace-0"}',
+      '{"timestamp":6000,"input_length":38,"output_length":1,"hash_ids":[0,1,3],"session_id":"trace-0"}',
+      '',
+    ]);
+  });
+
+  it('conversations get ids for what their turns have in common, and delays', async () => {
+    const say = (from: string, words: number) => ({ from, value: Array(words).fill('w').join(' ') });
+    const text = JSON.stringify([
+      { conversations: [say('human', 600), say('gpt', 10), say('human', 500), say('gpt', 2)] },
+    ]);
+    const [first, second] = (await again(text)).split('\n').map((line) => line && JSON.parse(line));
+    expect(first).toEqual({
+      timestamp: 0,
+      input_length: 600,
+      output_length: 10,
+      hash_ids: [0, 1],
+      session_id: 'conversation-1',
+    });
+    expect(second).toEqual({
+      input_length: 1110,
+      output_length: 2,
+      hash_ids: [0, 2, 3],
+      session_id: 'conversation-1',
+      delay: 250,
+    });
+  });
+});
+
+describe('what there is to reuse', () => {
+  it('of prompts before, and of what was generated', async () => {
+    const { requests, bad } = await read(
+      rows(
+        { timestamp: 0, input_length: 1024, output_length: 512, hash_ids: [0, 1] },
+        { timestamp: 9000, input_length: 2048, output_length: 8, hash_ids: [0, 1, 2, 3] },
+        { timestamp: 9000, input_length: 1024, output_length: 8, hash_ids: [0, 9] },
+      ),
+    );
+    const maker = new TurnMaker({
+      scale: { traceBlockSize: 512, lengthDivisor: 1, speedUp: 1 },
+      maxModelLen: null,
+      bad,
+    });
+    const meter = new TraceMeter();
+    for (const one of requests) meter.add(maker.next(one)!, one);
+    const summary = meter.summary();
+    expect(summary).toMatchObject({
+      requests: 3,
+      conversations: 2,
+      follow_ups: 1,
+      deepest_turn: 2,
+      duration_s: 9,
+      blocks: { in_prompts: 8, different: 5 },
+      follow_up: { generated_tokens: 512, new_tokens: 512, generated_share: 0.5, gap_s: { p50: 9 } },
+    });
+    expect(summary.reuse_bound.from_prompts).toBeCloseTo((1024 + 512) / 4096);
+    expect(summary.reuse_bound.from_answers).toBeCloseTo(512 / 4096);
+  });
+});

@@ -1,0 +1,185 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { BadLines } from '../../../src/workload/traces/bad-lines.ts';
+import { describeScale, scaledLengths } from '../../../src/workload/traces/scale.ts';
+import { lengthOf, TraceTokens } from '../../../src/workload/traces/tokens.ts';
+import { TurnMaker } from '../../../src/workload/traces/turns.ts';
+import type { TraceScale } from '../../../src/workload/traces/types.ts';
+import { request, turnsOf, UNSCALED } from './made-trace.ts';
+
+const tokens = new TraceTokens(1000, 7);
+const MOONCAKE: TraceScale = { traceBlockSize: 512, lengthDivisor: 32, speedUp: 1 };
+
+describe('the content of prompts', () => {
+  it('is the same for equal hash ids, wherever they stand, and another for others', () => {
+    const [a, b, c] = turnsOf([
+      request(0, { inputTokens: 40, outputTokens: 9, hashIds: [0, 1, 2] }),
+      request(1, { inputTokens: 48, hashIds: [0, 1, 3] }),
+      request(2, { inputTokens: 32, hashIds: [9, 8] }),
+    ]).map(({ prompt }) => tokens.of(prompt));
+    expect(b!.slice(0, 32)).toEqual(a!.slice(0, 32));
+    expect(b!.slice(32, 40)).not.toEqual(a!.slice(32));
+    expect(c!.slice(0, 16)).not.toEqual(a!.slice(0, 16));
+  });
+
+  it('does not depend on the block size: a block of 16 begins as one of 512 does', () => {
+    const hashIds = [5, 6];
+    const [small] = turnsOf([request(0, { inputTokens: 1024, hashIds })], MOONCAKE);
+    const [large] = turnsOf([request(0, { inputTokens: 1024, hashIds })], { ...MOONCAKE, lengthDivisor: 1 });
+    expect(tokens.of(small!.prompt).slice(0, 16)).toEqual(tokens.of(large!.prompt).slice(0, 16));
+    expect(tokens.of(small!.prompt).slice(16)).toEqual(tokens.of(large!.prompt).slice(512, 528));
+  });
+
+  it('holds what the turn before was made to answer, up to the first new token', () => {
+    const [first, second] = turnsOf([
+      request(0, { inputTokens: 40, outputTokens: 20, hashIds: [0, 1, 2] }),
+      request(1, { inputTokens: 80, hashIds: [0, 1, 3, 4, 5] }),
+    ]);
+    expect(second).toMatchObject({ conversationId: first!.conversationId, turn: 2 });
+    const before = tokens.of([...first!.prompt, ...first!.answer]);
+    expect(tokens.of(second!.prompt).slice(0, 60)).toEqual(before);
+    expect(second!.prompt.every(({ length }) => length > 0)).toBe(true);
+  });
+
+  it('stays what it was for an id that somebody had before', () => {
+    const [, other, , second] = turnsOf([
+      request(0, { inputTokens: 40, outputTokens: 20, hashIds: [0, 1, 2] }),
+      request(1, {
+        inputTokens: 60,
+        hashIds: [0, 1, 3, 4],
+        origin: { kind: 'session', id: 'x', delayMs: null },
+      }),
+      request(2, { inputTokens: 16, hashIds: [77] }),
+      request(3, { inputTokens: 80, hashIds: [0, 1, 3, 4, 5] }),
+    ]);
+    expect(tokens.of(second!.prompt).slice(0, 60)).toEqual(tokens.of(other!.prompt));
+  });
+
+  it('without hash ids goes on after what a session said, if the prompt is long enough for it', () => {
+    const session = (delayMs: number | null) => ({ kind: 'session', id: 's', delayMs }) as const;
+    const [a, b, c] = turnsOf([
+      request(0, { inputTokens: 10, outputTokens: 5, origin: session(null) }),
+      request(1, { inputTokens: 20, outputTokens: 5, origin: session(300) }),
+      request(2, { inputTokens: 12, outputTokens: 5, origin: session(null) }),
+    ]);
+    expect(tokens.of(b!.prompt).slice(0, 15)).toEqual(tokens.of([...a!.prompt, ...a!.answer]));
+    expect(tokens.of(c!.prompt).slice(0, 10)).not.toEqual(tokens.of(a!.prompt));
+    expect([a, b, c].map((turn) => turn!.arrival)).toEqual([
+      { kind: 'at', ms: 0 },
+      { kind: 'after', index: 0, thinkMs: 300 },
+      { kind: 'after', index: 1, thinkMs: 1000 },
+    ]);
+  });
+});
+
+describe('who follows whom', () => {
+  const first = request(0, { inputTokens: 40, outputTokens: 20, hashIds: [0, 1, 2] });
+  const followers = (hashIds: number[], inputTokens: number) =>
+    turnsOf([first, request(1, { inputTokens, hashIds })])[1]!.turn;
+
+  it('a prompt that begins with all full blocks and is longer than prompt and answer', () => {
+    expect(followers([0, 1, 3, 4], 61)).toBe(2);
+    expect(followers([0, 1, 3, 4], 60)).toBe(1);
+    expect(followers([0, 9, 3, 4], 61)).toBe(1);
+  });
+
+  it('nobody, after a single full block: all may share that', () => {
+    const short = request(0, { inputTokens: 20, outputTokens: 2, hashIds: [0, 1] });
+    expect(turnsOf([short, request(1, { inputTokens: 64, hashIds: [0, 2, 3, 4] })])[1]!.turn).toBe(1);
+  });
+
+  it('each is followed once, the longest first, then the last', () => {
+    const longer = request(1, { inputTokens: 56, outputTokens: 20, hashIds: [0, 1, 5, 6] });
+    const next = (index: number) =>
+      request(index, { inputTokens: 160, hashIds: [0, 1, 5, 6, 7, 8, 9, 10, 11, 12] });
+    const turns = turnsOf([first, longer, next(2), next(3), next(4)]);
+    const after = turns.map(({ arrival }) => (arrival.kind === 'after' ? arrival.index : null));
+    expect(after).toEqual([null, null, 1, 0, null]);
+    expect(turns[2]!.conversationId).toBe(turns[1]!.conversationId);
+  });
+
+  it('a chat by its parent; a second child is a conversation of its own', () => {
+    const chat = (index: number, parent: string | null) =>
+      request(index, { inputTokens: 20 + 30 * index, origin: { kind: 'chat', id: `c${index}`, parent } });
+    const turns = turnsOf([chat(0, null), chat(1, 'c0'), chat(2, 'c0')]);
+    expect(turns.map(({ conversationId, turn }) => [conversationId, turn])).toEqual([
+      ['c0', 1],
+      ['c0', 2],
+      ['c2', 2],
+    ]);
+  });
+
+  it('waits for the last token and the gap of the trace, the faster the shorter', () => {
+    const turns = turnsOf(
+      [first, request(1, { inputTokens: 80, hashIds: [0, 1, 3, 4, 5], arrivalMs: 9000 })],
+      { ...UNSCALED, speedUp: 2 },
+    );
+    expect(turns[1]!.arrival).toEqual({ kind: 'after', index: 0, thinkMs: 4500 });
+  });
+});
+
+describe('scaling', () => {
+  it('keeps a prompt longer than what it goes on with, and the number of blocks', () => {
+    fc.assert(
+      fc.property(
+        fc.record({
+          input: fc.integer({ min: 1, max: 9000 }),
+          output: fc.integer({ min: 1, max: 3000 }),
+          more: fc.nat(500),
+        }),
+        fc.constantFrom(1, 2, 32, 512),
+        ({ input, output, more }, lengthDivisor) => {
+          const scale = { traceBlockSize: 512, lengthDivisor, speedUp: 1 };
+          const a = scaledLengths({ inputTokens: input, outputTokens: output }, scale);
+          const b = scaledLengths({ inputTokens: input + output + more, outputTokens: 1 }, scale);
+          expect(Math.ceil(a.inputTokens / (512 / lengthDivisor))).toBe(Math.ceil(input / 512));
+          if (output >= lengthDivisor)
+            expect(b.inputTokens).toBeGreaterThanOrEqual(a.inputTokens + a.outputTokens);
+        },
+      ),
+    );
+  });
+
+  it('gives every turn prompts and answers of exactly its lengths', () => {
+    const blocks = fc.array(fc.nat(6), { minLength: 1, maxLength: 6 });
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(blocks, fc.nat(511), fc.integer({ min: 1, max: 900 })), { maxLength: 12 }),
+        (rows) => {
+          const requests = rows.map(([hashIds, short, outputTokens], index) =>
+            request(index, { hashIds, inputTokens: 512 * hashIds.length - short, outputTokens }),
+          );
+          for (const turn of turnsOf(requests, MOONCAKE)) {
+            expect(lengthOf(turn.prompt)).toBe(turn.inputTokens);
+            expect(lengthOf(turn.answer)).toBe(turn.outputTokens);
+          }
+        },
+      ),
+    );
+  });
+
+  it('is said in words', () => {
+    expect(describeScale({ ...MOONCAKE, speedUp: 0.1 })).toBe(
+      "Every length is 1/32 of the trace's: a block of 512 tokens is one of 16; arrivals come at 0.1 of the trace's rate.",
+    );
+  });
+
+  it('refuses to cut a hash id into parts of a token', () => {
+    const scale = { traceBlockSize: 16, lengthDivisor: 32, speedUp: 1 };
+    expect(() => new TurnMaker({ scale, maxModelLen: null, bad: new BadLines('t', false) })).toThrow(
+      /16 tokens divided by 32/,
+    );
+  });
+});
+
+describe('what does not fit', () => {
+  it('a prompt and answer beyond the context: says so, or passes over and counts', () => {
+    const long = request(0, { inputTokens: 3000, outputTokens: 200, line: 17 });
+    expect(() => turnsOf([long], UNSCALED, 1024)).toThrow(
+      /made, line 17: prompt and answer have 3200 tokens and the context holds 1024: .*--skip-bad/,
+    );
+    const bad = new BadLines('made', true);
+    expect(new TurnMaker({ scale: UNSCALED, maxModelLen: 1024, bad }).next(long)).toBeNull();
+    expect(bad.describe()).toContain('1 bad line passed over: line 17: prompt and answer have 3200 tokens');
+  });
+});
