@@ -2,10 +2,8 @@
 // with a window from the first key that the row sees: nothing before the first one that any row of the tile sees is read.
 // A subgroup serves ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles of as many
 // as it has lanes, at fixed positions: lanes are keys for the scores, then head dimensions for the weighted sum of values.
-// Masked scores are selected away, and values of slots not yet written are read as 0, whatever the memory holds;
-// a lane whose key is before the first that is read has that one, with a weight of 0.
-// Parts of PART keys, at fixed positions, are each summed from nothing and added up in order: here, or, with SPLIT, in
-// attention_combine.wgsl after a subgroup each has written its part. Both add in the same order.
+// Values of slots not yet written are read as 0; a lane whose key is before the first that is read has that one, with a
+// weight of 0.
 // Parts: attention_inputs, running_softmax.
 enable subgroups;
 
@@ -27,10 +25,14 @@ fn main(
   let my_head = (token * params.kv_heads + kv_head) * params.group + flat % params.group;
   let my_position = tokens[token].y;
   var position: array<u32, 8>;
+  var whole_highest: array<f32, 8>;
+  var whole_total: array<f32, 8>;
+  var whole: array<vec4f, 64>;
   // A row's q is spread over the lanes, in order: for every key it comes from there, not from memory.
   var query: array<vec4f, 64>;
   for (var r = 0u; r < ROWS; r++) {
     position[r] = subgroupShuffle(my_position, r);
+    whole_highest[r] = lowest;
     let q_at = subgroupShuffle(my_head, r) * dims4;
     for (var i = 0u; i < lane_dims4; i++) {
       query[r * lane_dims4 + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
@@ -41,12 +43,6 @@ fn main(
   let first_part = first / PART + workgroup.z;
   if (SPLIT && first_part * PART > last) {
     return;
-  }
-  var whole_highest: array<f32, 8>;
-  var whole_total: array<f32, 8>;
-  var whole: array<vec4f, 64>;
-  for (var r = 0u; r < ROWS; r++) {
-    whole_highest[r] = lowest;
   }
   for (var part = first_part; part <= select(last / PART, first_part, SPLIT); part++) {
     var highest: array<f32, 8>;
@@ -63,17 +59,13 @@ fn main(
     for (var start = begin; start < min(last + 1, (part + 1) * PART); start += SUBGROUP) {
       let key = clamp(start + lane, first, last);
       let k_at = key_at(tile.x, key, kv_head);
-      let v_at = k_at + value_offset();
-
       var score = array<f32, 8>();
       for (var j = 0u; j < (params.dims4 + lane_dims4 - 1) / lane_dims4; j++) {
-        for (var i = 0u; i < lane_dims4; i++) {
-          if (dims4 % lane_dims4 == 0 || j * lane_dims4 + i < dims4) {
-            let k = load(k_at + j * lane_dims4 + i);
-            for (var r = 0u; r < ROWS; r++) {
-              let x = subgroupShuffle(query[r * lane_dims4 + i], j);
-              score[r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[r]))));
-            }
+        for (var i = 0u; i < lane_dims4 && (dims4 % lane_dims4 == 0 || j * lane_dims4 + i < dims4); i++) {
+          let k = load(k_at + j * lane_dims4 + i);
+          for (var r = 0u; r < ROWS; r++) {
+            let x = subgroupShuffle(query[r * lane_dims4 + i], j);
+            score[r] = fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, score[r]))));
           }
         }
       }
@@ -90,10 +82,9 @@ fn main(
         }
       }
       for (var j = 0u; j < params.lanes; j++) {
-        let written = start + j <= last;
-        let v_key = subgroupShuffle(v_at, j);
+        let v_key = subgroupShuffle(k_at, j) + value_offset();
         for (var i = 0u; i < lane_dims4; i++) {
-          let v = select(vec4f(), load(v_key + min(lane + i * SUBGROUP, dims4 - 1)), written);
+          let v = select(vec4f(), load(v_key + min(lane + i * SUBGROUP, dims4 - 1)), start + j <= last);
           for (var r = 0u; r < ROWS; r++) {
             sum[r * lane_dims4 + i] = fma(vec4f(subgroupShuffle(score[r], j)), v, sum[r * lane_dims4 + i]);
           }

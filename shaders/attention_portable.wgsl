@@ -1,28 +1,17 @@
 // out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), and
-// with a window from the first key that the row sees; for adapters without a fixed subgroup size. A workgroup serves up to 4 flattened rows (token, query head of one KV head) of
-// one sequence, a vec4 holding the same thing of each. Keys come in tiles of 4 a thread, at fixed positions: a thread owns
-// 4 keys for the scores, then 4 head dimensions for the weighted sum of values.
-// Masked scores are selected away, and values of slots not yet written are not read. Parts of PART keys, at fixed positions,
-// are each summed from nothing and added up in order: here, or, with SPLIT, in attention_combine.wgsl.
+// with a window from the first key that the row sees; for adapters without a fixed subgroup size. A workgroup serves up to
+// 4 flattened rows (token, query head of one KV head) of one sequence, a vec4 holding the same thing of each. Keys come in
+// tiles of 4 a thread, at fixed positions: a thread owns 4 keys for the scores, then 4 head dimensions for the weighted sum
+// of values. Values of slots not yet written are not read.
 // The innermost loops are written out: a software adapter finds an element of an array slowly unless its index is fixed.
-// Parts: attention_inputs, running_softmax.
+// Parts: attention_inputs, attention_four_rows, running_softmax.
 
 override threads: u32 = HEAD_DIM / 4; // one a vec4 of a head
 override tile_keys: u32 = 4 * threads; // keys a tile
 
-var<workgroup> queries: array<vec4f, HEAD_DIM>;   // by dimension
 var<workgroup> weights: array<vec4f, tile_keys>;  // by key of the tile
 var<workgroup> value_at: array<u32, tile_keys>;   // by key of the tile
 var<workgroup> partial: array<vec4f, threads>;    // by thread
-
-fn add_products(sum: vec4f, k: vec4f, x0: vec4f, x1: vec4f, x2: vec4f, x3: vec4f) -> vec4f {
-  return fma(vec4f(k.w), x3, fma(vec4f(k.z), x2, fma(vec4f(k.y), x1, fma(vec4f(k.x), x0, sum))));
-}
-
-// Which rows see a key of a part that ends before `end`. Where the difference wraps the key is a later one.
-fn seen(position: vec4<u32>, key: u32, end: u32) -> vec4<bool> {
-  return select(vec4<bool>(), position - vec4(key) < vec4(params.window), key < end);
-}
 
 @compute @workgroup_size(threads)
 fn main(
@@ -44,14 +33,7 @@ fn main(
     return;
   }
 
-  let q0 = q[head.x + thread];
-  let q1 = q[head.y + thread];
-  let q2 = q[head.z + thread];
-  let q3 = q[head.w + thread];
-  queries[4 * thread] = vec4(q0.x, q1.x, q2.x, q3.x);
-  queries[4 * thread + 1] = vec4(q0.y, q1.y, q2.y, q3.y);
-  queries[4 * thread + 2] = vec4(q0.z, q1.z, q2.z, q3.z);
-  queries[4 * thread + 3] = vec4(q0.w, q1.w, q2.w, q3.w);
+  load_queries(head, thread);
   workgroupBarrier();
 
   var whole = array<vec4f, 4>(); // by row, this thread's dimensions
@@ -92,11 +74,10 @@ fn main(
       }
       let shrink = shrunk4(highest, top);
       highest = top;
-      let plane = value_offset();
       for (var i = 0u; i < 4; i++) {
         score[i] = select(vec4f(), exp(score[i] - top), seen(position, key + i, end));
         weights[4 * thread + i] = score[i];
-        value_at[4 * thread + i] = at[i] + plane;
+        value_at[4 * thread + i] = at[i] + value_offset();
         sum[i] *= shrink[i];
       }
       total = fma(total, shrink, (score[0] + score[1]) + (score[2] + score[3]));
@@ -129,14 +110,10 @@ fn main(
     }
   }
   for (var i = 0u; i < tile.w; i++) {
-    if (SPLIT) {
-      let to = (head[i] / threads * workgroups.z + workgroup.z) * (threads + 1);
-      out[to + thread] = whole[i];
-      if (thread == 0) {
-        out[to + threads] = vec4f(whole_highest[i], whole_total[i], 0.0, 0.0);
-      }
-    } else {
-      out[head[i] + thread] = whole[i] / whole_total[i];
+    let to = select(head[i], (head[i] / threads * workgroups.z + workgroup.z) * (threads + 1), SPLIT);
+    out[to + thread] = select(whole[i] / whole_total[i], whole[i], SPLIT);
+    if (SPLIT && thread == 0) {
+      out[to + threads] = vec4f(whole_highest[i], whole_total[i], 0.0, 0.0);
     }
   }
 }

@@ -1,7 +1,8 @@
 // Splits a row of qkv: q is rotated and scaled for attention, k is rotated and written to the paged cache, v is written
 // as it is. Optionally each head of q and k is normalised first (QK norm). A thread handles 4 pairs (i, i + head_dim/2);
-// where half a head is no whole number of vec4s, a vec4 of the head, whose partners it finds one by one. q goes to a buffer of its own, because other threads still read the head's qkv for its norm.
-// Parts: step.
+// where half a head is no whole number of vec4s, a vec4 of the head, whose partners it finds one by one. q goes to a
+// buffer of its own, because other threads still read the head's qkv for its norm.
+// Parts: rope_straddling, step.
 
 struct Params {
   heads: u32,    // query heads
@@ -50,30 +51,6 @@ fn head_scale(base: u32) -> f32 {
     sum += dot(qkv[base + i], qkv[base + i]);
   }
   return inverseSqrt(sum / f32(HEAD_DIM) + params.eps);
-}
-
-// One value of a head, normalised, where it is a head of q or k with a norm that begins at `norm`.
-fn normed(base: u32, norm: u32, inverse: f32, d: u32) -> f32 {
-  let x = qkv[base + d / 4][d % 4];
-  if (QK_NORM) {
-    return x * inverse * head_norms[norm + d / 4][d % 4];
-  }
-  return x;
-}
-
-// vec4 `i` of a head of q or k, rotated, where pairs straddle vec4s.
-fn turned_vec4(base: u32, norm: u32, inverse: f32, position: u32, i: u32) -> vec4f {
-  var turned: vec4f;
-  for (var c = 0u; c < 4; c++) {
-    let pair = (4 * i + c) % half;
-    let low = normed(base, norm, inverse, pair);
-    let high = normed(base, norm, inverse, pair + half);
-    let at = position * HEAD_DIM + pair;
-    let cos = turns[at / 4][at % 4];
-    let sin = turns[(at + half) / 4][(at + half) % 4];
-    turned[c] = select(fma(high, cos, low * sin), fma(low, cos, -(high * sin)), 4 * i + c < half);
-  }
-  return turned;
 }
 
 @compute @workgroup_size(WORKGROUP)

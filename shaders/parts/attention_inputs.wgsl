@@ -1,4 +1,7 @@
 // What attention reads and writes, whatever its form, and where a key lies in the paged cache.
+// Masked scores are selected away, whatever the memory holds. Parts of PART keys, at fixed positions, are each summed from
+// nothing and added up in order: by who computed them, or, with SPLIT, in attention_combine.wgsl after each has been
+// written by a workgroup of its own. All add in the same order.
 
 struct Params {
   layer: u32,    // this layer's index in a block; times the pool's blocks when a block lies in pieces

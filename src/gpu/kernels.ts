@@ -43,11 +43,15 @@ export const kernels = {
   gemmTiled: { shader: 'gemm_tiled', ...gemm },
   ropeKvWrite: {
     shader: 'rope_kv_write',
-    parts: step,
+    parts: ['rope_straddling', ...step],
     bindings: ['read', 'read', 'read', 'read', 'write', 'write', 'uniform', 'uniform'],
   },
   attention: { shader: 'attention', ...attention },
-  attentionPortable: { shader: 'attention_portable', ...attention },
+  attentionPortable: {
+    ...attention,
+    shader: 'attention_portable',
+    parts: ['attention_inputs', 'attention_four_rows', 'running_softmax'],
+  },
   attentionCombine: {
     shader: 'attention_combine',
     parts: ['running_softmax', ...step],

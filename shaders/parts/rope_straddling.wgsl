@@ -1,0 +1,25 @@
+// Rotation of a head of q or k whose half is no whole number of vec4s: partners are found one by one.
+
+// One value of a head, normalised, where it is a head of q or k with a norm that begins at `norm`.
+fn normed(base: u32, norm: u32, inverse: f32, d: u32) -> f32 {
+  let x = qkv[base + d / 4][d % 4];
+  if (QK_NORM) {
+    return x * inverse * head_norms[norm + d / 4][d % 4];
+  }
+  return x;
+}
+
+// vec4 `i` of a head of q or k, rotated, where pairs straddle vec4s.
+fn turned_vec4(base: u32, norm: u32, inverse: f32, position: u32, i: u32) -> vec4f {
+  var turned: vec4f;
+  for (var c = 0u; c < 4; c++) {
+    let pair = (4 * i + c) % half;
+    let low = normed(base, norm, inverse, pair);
+    let high = normed(base, norm, inverse, pair + half);
+    let at = position * HEAD_DIM + pair;
+    let cos = turns[at / 4][at % 4];
+    let sin = turns[(at + half) / 4][(at + half) % 4];
+    turned[c] = select(fma(high, cos, low * sin), fma(low, cos, -(high * sin)), 4 * i + c < half);
+  }
+  return turned;
+}
