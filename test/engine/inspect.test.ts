@@ -136,7 +136,7 @@ describe('a block', () => {
     for (const fact of facts)
       expect(fact).toMatchObject({
         requestId: 'a',
-        group: 0,
+        group: null,
         hit: false,
         refCount: 1,
         hold: { direction, deadlineMs: deadline },
