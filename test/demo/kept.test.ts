@@ -212,3 +212,20 @@ test('says who reads and who writes, in each mode', async () => {
   const story = page.getByRole('region', { name: 'What happens now' });
   expect(await story.innerText()).not.toContain('P ');
 });
+
+test('runs several P and D, any of which can be looked at', async () => {
+  const { page, errors } = await open('#model=nano&turns=0&prefill=2&decode=2');
+  expect(page.workers()).toHaveLength(4);
+  for (const question of ['Hello', 'And again', 'Once more']) {
+    expect((await ask(page, question)).error).toBeNull();
+  }
+  const engines = () =>
+    page.evaluate<string[]>('[...kvferry.state.engines.value.values()].map(({ engineId }) => engineId)');
+  expect(await engines()).toEqual(['prefill-0', 'prefill-1', 'decode-0', 'decode-1']);
+  await page.getByRole('button', { name: 'D1', exact: true }).click();
+  expect(await page.evaluate('kvferry.state.drawn.decode.value.engineId')).toBe('decode-1');
+  await page.getByRole('button', { name: 'Kill D' }).click();
+  await until(page, "state.drawn.decode.value.engineId === 'decode-0'");
+  expect((await ask(page, 'Still there?')).error).toBeNull();
+  expect(errors).toEqual([]);
+});

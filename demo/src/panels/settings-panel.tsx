@@ -79,6 +79,22 @@ export function SettingsPanel({ session }: { session: Session }) {
           onChange={(tokenCheck) => set({ tokenCheck })}
         />
         <NumberField
+          label="Prefill engines"
+          help="Each a thread with a WebGPU device of its own; they share this computer's GPU. Needs new engines."
+          min={1}
+          max={3}
+          value={settings.prefill}
+          onChange={(prefill) => set({ prefill })}
+        />
+        <NumberField
+          label="Decode engines"
+          help="Any P may hand over to any D, and pull from it. Choose beside an engine's name which one is drawn."
+          min={1}
+          max={3}
+          value={settings.decode}
+          onChange={(decode) => set({ decode })}
+        />
+        <NumberField
           label="P's pool, blocks"
           help="One of them is the null block."
           min={2}

@@ -9,9 +9,10 @@ import { calibrate } from '../../../src/lab/calibrate.ts';
 import { loadArchitecture } from '../../../src/model/load.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import type { Role, SessionEvent } from '../../../src/recording/events.ts';
+import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
 import { parseLink } from '../../../src/transport/link.ts';
+import { plainly } from '../views/plain-words.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, type Settings } from './settings.ts';
 
@@ -59,7 +60,7 @@ export class Engines {
     const software = adapter ? describeAdapter(adapter).software : false;
     const slow = software ? ' This computer computes on its processor, so give it a few seconds.' : '';
     this.#progress(
-      `Building two engines with ${settings.model}, each on a WebGPU device of its own.${slow}`,
+      `Building ${settings.prefill + settings.decode} engines with ${settings.model}, each on a WebGPU device of its own.${slow}`,
       null,
     );
     const options = clusterOptions(runConfig(settings), architecture, software);
@@ -106,16 +107,17 @@ export class Engines {
   async revive(): Promise<void> {
     const running = this.#running;
     if (!running) return;
-    const dead = (['prefill', 'decode'] as const).filter((role) => running.cluster.engine(role).dead);
+    const dead = running.cluster.engines.filter((engine) => engine.dead);
     if (dead.length === 0) return;
-    const names = dead.map((role) => (role === 'prefill' ? 'P' : 'D')).join(' and ');
+    const names = dead.map(({ engineId }) => plainly(engineId)).join(' and ');
     this.#progress(`Building ${names} anew`, null);
     await running.cluster.revive();
     await running.recorder.poll();
   }
 
-  async kill(role: Role): Promise<void> {
-    await this.#running?.cluster.engine(role).shutdown();
+  /** Of that role the one that is drawn. */
+  async kill(engineId: string): Promise<void> {
+    await this.#running?.cluster.engines.find((engine) => engine.engineId === engineId)?.shutdown();
   }
 
   async close(): Promise<void> {

@@ -184,7 +184,12 @@ class PageActions implements SessionActions {
     this.#bench.state.playing.value = false;
     const name = role === 'prefill' ? 'P' : 'D';
     this.#bench.note('warning', `${name} was stopped without a word to the other engine.`);
-    await this.#bench.engines.kill(role);
+    const drawn = this.state.drawn[role].peek();
+    if (drawn) await this.#bench.engines.kill(drawn.engineId);
+  }
+
+  look(role: Role, engineId: string): void {
+    this.#bench.state.looked.value = { ...this.state.looked.value, [role]: engineId };
   }
 
   async revive(): Promise<void> {
@@ -278,7 +283,8 @@ class PageActions implements SessionActions {
     const { running } = this.#bench.engines;
     if (this.#bench.refusesChange() || !running) return;
     try {
-      await act(running.cluster.engine(role));
+      for (const engine of running.cluster.engines)
+        if (engine.role === role && !engine.ended) await act(engine);
       await running.recorder.poll();
     } catch (error) {
       this.#bench.note('warning', messageOf(error));

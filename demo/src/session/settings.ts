@@ -26,6 +26,9 @@ export const settingsSchema = z.strictObject({
   mode: oneOf(MODES).default('bidirectional'),
   seed: shape.seed,
   prefixCaching: shape.prefixCaching.unwrap().default(false),
+  /** Engines of each kind: each a thread with a device of its own. */
+  prefill: wholeNumber('1 to 3 engines', { min: 1, max: 3 }).default(1),
+  decode: wholeNumber('1 to 3 engines', { min: 1, max: 3 }).default(1),
   pBlocks: shape.pBlocks.unwrap().unwrap().default(64),
   dBlocks: shape.dBlocks.unwrap().unwrap().default(64),
   blockSize: shape.blockSize,
@@ -54,7 +57,7 @@ export type Settings = Readonly<z.infer<typeof settingsSchema>>;
 export type SettingKey = keyof Settings;
 
 /** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
-export const needsNewEngines = ['model', 'blockSize', 'weightDtype', 'kvDtype'] as const;
+export const needsNewEngines = ['model', 'prefill', 'decode', 'blockSize', 'weightDtype', 'kvDtype'] as const;
 
 /** What concerns the page, and what goes with each question: engines go on as they are. */
 export const asked: readonly string[] = [

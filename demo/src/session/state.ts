@@ -54,16 +54,21 @@ export function createState(
   endOf: SessionState['endOf'] = () => null,
 ): WritableState {
   const engines = signal<ReadonlyMap<string, WritableEngine>>(new Map());
+  const looked = signal<Readonly<Record<Role, string | null>>>({ prefill: null, decode: null });
   const first = (role: Role) =>
     computed(() => {
       const all = [...engines.value.values()].filter((engine) => engine.role === role);
-      return all.find(({ alive }) => alive.value) ?? all.at(-1) ?? null;
+      const wanted = all.find(({ engineId }) => engineId === looked.value[role]);
+      return (
+        (wanted?.alive.value ? wanted : null) ?? all.find(({ alive }) => alive.value) ?? all.at(-1) ?? null
+      );
     });
   return {
     status: signal<Status>({ phase: 'starting', message: 'Starting', progress: null }),
     settings: signal(settings),
     machine: signal<Machine | null>(null),
     engines,
+    looked,
     drawn: { prefill: first('prefill'), decode: first('decode') },
     transfers: signal<readonly TransferView[]>([]),
     slabs: signal<ReadonlyMap<string, SlabView>>(new Map()),

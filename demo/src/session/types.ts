@@ -148,7 +148,9 @@ export interface SessionState {
   machine: ReadonlySignal<Machine | null>;
   /** By id. */
   engines: ReadonlySignal<ReadonlyMap<string, EngineState>>;
-  /** "The P" and "the D", which are drawn: the first of each role that lives, else the last that there was. */
+  /** Which engine of a role somebody wants to see; null: whichever. */
+  looked: ReadonlySignal<Readonly<Record<Role, string | null>>>;
+  /** "The P" and "the D", which are drawn: the one looked at, the first of the role that lives, or the last that there was. */
   drawn: Readonly<Record<Role, ReadonlySignal<EngineState | null>>>;
   /** Oldest first; the last 64, those under way included. */
   transfers: ReadonlySignal<readonly TransferView[]>;
@@ -203,6 +205,8 @@ export interface SessionActions {
   expireHold(): Promise<void>;
   /** A clean stop without notifications; the other engine finds out as it would from a crash. */
   kill(role: Role): Promise<void>;
+  /** Draws this one of the role's engines. */
+  look(role: Role, engineId: string): void;
   /** Builds engines that ended anew. */
   revive(): Promise<void>;
   /** The next turn of the conversation, once recomputed and once pulled. */

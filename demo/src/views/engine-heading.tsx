@@ -34,6 +34,7 @@ export function EngineHeading({
         </span>
         <span class="visually-hidden">{letter}, </span>
         <span class="engine-does">{does}</span>
+        <Others session={{ state, actions }} engine={role} />
       </h2>
       <p class="engine-figures">
         {dead
@@ -87,5 +88,29 @@ function Breakage({ session: { state, actions }, engine: role }: { session: Sess
         Kill {name}
       </button>
     </div>
+  );
+}
+
+/** Where there are several of a role: which one is drawn. */
+function Others({ session: { state, actions }, engine: role }: { session: Session; engine: Role }) {
+  const all = [...state.engines.value.values()].filter(
+    (engine) => engine.role === role && engine.alive.value,
+  );
+  if (all.length < 2) return null;
+  return (
+    <span class="engine-others">
+      {all.map(({ engineId, stats }) => (
+        <button
+          type="button"
+          key={engineId}
+          aria-pressed={engineId === state.drawn[role].value?.engineId}
+          title={`${engineId}: ${plural(stats.value?.usedBlocks ?? 0, 'block')} in use`}
+          onClick={() => actions.look(role, engineId)}
+        >
+          {role === 'prefill' ? 'P' : 'D'}
+          {/\d+/.exec(engineId)?.[0]}
+        </button>
+      ))}
+    </span>
   );
 }
