@@ -210,14 +210,23 @@ describe('a folder below a store', () => {
       for (let n = 1 + Number(process.argv[1]); ; n++) {
         tier.write(n.toString(16).padStart(64, '0'), [new Uint8Array(${BLOCK}).fill(n % 251)]);
         await tier.flush();
+        process.stdout.write('.');
       }`;
     for (let kill = 0; kill < 40; kill++) {
       const child = spawn(process.execPath, ['--input-type=module', '-e', script, String(kill * 100)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
       const exited = new Promise((resolve) => child.once('exit', resolve));
-      await new Promise((resolve) => child.stdout.once('data', resolve));
-      // Anywhere in its first writes.
+      let marks = 0;
+      const wanted = 1 + (kill % 5);
+      await new Promise<void>((resolve, reject) => {
+        child.once('exit', (code) => reject(new Error(`the writer ended by itself, with ${code}`)));
+        child.stdout.on('data', (data: Buffer) => {
+          marks += data.length;
+          if (marks >= wanted) resolve();
+        });
+      });
+      // Anywhere in the writes that follow.
       for (let turn = (kill * 7919) % 97; turn > 0; turn--)
         await new Promise((resolve) => setImmediate(resolve));
       child.kill('SIGKILL');
