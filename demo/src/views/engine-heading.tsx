@@ -40,7 +40,7 @@ export function EngineHeading({
         {dead
           ? plainly(engine?.message.value ?? 'stopped')
           : stats
-            ? `${stats.usedBlocks} of ${plural(stats.usedBlocks + stats.freeBlocks, 'block')} in use`
+            ? `${stats.usedBlocks} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
             : 'starting'}
         {stats && stats.heldRequests > 0 && !dead ? `, ${plural(stats.heldRequests, 'hold')}` : ''}
       </p>

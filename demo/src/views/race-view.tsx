@@ -38,7 +38,7 @@ function BeforeRace({ asked }: { asked: boolean }) {
   return (
     <p class="quiet-text">
       {asked
-        ? 'The same turn is run twice on the same history: once P computes what D generated again, once it pulls the blocks back. Both are timed to the first token.'
+        ? 'The same turn three times each way, on the same history: P computes again what D generated, or pulls the blocks back. Timed to the first token.'
         : 'Needs a conversation with at least one answer: what D generated is what P lacks.'}
     </p>
   );
