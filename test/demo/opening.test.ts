@@ -61,6 +61,20 @@ test('has stage, both bars of the race and the chat in one view', async () => {
   }
 });
 
+test('shows all that is known of a block that is pointed at', async () => {
+  const { page } = opened;
+  const stage = page.locator('.engines .stage');
+  await stage.focus();
+  await page.keyboard.press('ArrowRight');
+  const inspector = page.locator('#block-inspector');
+  await expect.poll(() => inspector.locator('dt').allInnerTexts()).toContain('tokens');
+  const [box, facts] = [await inspector.boundingBox(), await inspector.locator('dl').boundingBox()];
+  expect(facts!.y + facts!.height).toBeLessThanOrEqual(box!.y + box!.height);
+  const cut = await inspector.evaluate((each) => each.scrollHeight - each.clientHeight);
+  expect(cut).toBeLessThanOrEqual(0);
+  await page.keyboard.press('Escape');
+});
+
 test('nothing jumped', async () => {
   const shifts = await opened.page.evaluate<number[]>('globalThis.shifts');
   expect(shifts.reduce((sum, shift) => sum + shift, 0)).toBeLessThan(0.05);
