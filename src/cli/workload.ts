@@ -3,6 +3,7 @@ import { type RunConfig, SHIPPED } from '../config/run.ts';
 import { FULL_GROUP, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
+import { needBlocks } from '../lab/pools.ts';
 import type { Architecture } from '../model/types.ts';
 import { parseConversations } from '../workload/file.ts';
 import { madeLength, makeConversations } from '../workload/made.ts';
@@ -36,15 +37,13 @@ export function checkFits(config: RunConfig, options: ClusterOptions): void {
   const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv } = options;
   const groups = allFullKv ? kvCacheGroups.map(() => FULL_GROUP[0]!) : kvCacheGroups;
   const needed = mostBlocksInAll(tokens, { cache: { blockSize, groups }, scheduler: options }) + 1;
-  for (const [option, { numBlocks }] of [
-    ['--p-blocks', options.prefill],
-    ['--d-blocks', options.decode],
-  ] as const) {
-    if (numBlocks >= needed) continue;
-    throw new ConfigError(
+  const { prefill, decode } = options;
+  needBlocks(
+    { prefill: prefill.numBlocks, decode: decode.numBlocks },
+    needed,
+    (option, numBlocks) =>
       `${option} is ${numBlocks} blocks of ${options.blockSize} tokens, one of them the null block, and the conversation grows to ${tokens} tokens: give ${needed} or more`,
-    );
-  }
+  );
 }
 
 /** Output tokens of all turns, at most. */

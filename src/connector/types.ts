@@ -69,6 +69,15 @@ export interface TransferCounters {
   pullsNotDone: Record<Exclude<TransferOutcome, 'done'>, number>;
 }
 
+export const noTransfers = (): TransferCounters => ({
+  transfers: 0,
+  numFailedTransfers: 0,
+  numFailedNotifications: 0,
+  numKvExpired: 0,
+  holdsDropped: { prefill: 0, decode: 0 },
+  pullsNotDone: { declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 },
+});
+
 export interface TransferEvents {
   /** An unread hold was given up for room. */
   onHoldDropped(requestId: string, direction: HeldBlocks['direction']): void;

@@ -1,6 +1,7 @@
 /** What a lesson's marks are made of: plain questions to the session's state. No DOM. */
+
+import { isConversation } from '../session/conversation.ts';
 import type { SessionState, TurnReport, TurnView } from '../session/types.ts';
-import { isConversation } from '../views/story.ts';
 import { verdictOf } from '../views/verdict.ts';
 import type { Seen } from './types.ts';
 

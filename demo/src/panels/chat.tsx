@@ -1,11 +1,12 @@
 /** The conversation: what was said, where each answer's first token went, and what to ask next. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { isConversation } from '../session/conversation.ts';
 import type { Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
 import { plainly } from '../views/plain-words.ts';
 import { StageBar } from '../views/stage-bar.tsx';
-import { isConversation, reader } from '../views/story.ts';
+import { reader } from '../views/story.ts';
 
 export function Chat({ session }: { session: Session }) {
   const { state } = session;

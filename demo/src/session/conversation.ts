@@ -4,6 +4,10 @@ import type { TurnResult } from '../../../src/router/turn-types.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import type { Settings } from './settings.ts';
 
+/** Races and sweeps ask too; these are not the user's conversation. */
+export const isConversation = ({ conversation }: { conversation: string }): boolean =>
+  !/^(race|sweep|crossover)/.test(conversation);
+
 export class Conversation {
   readonly id: string;
   #messages: readonly Message[] = [];

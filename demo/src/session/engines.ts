@@ -12,7 +12,6 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
 import { parseLink } from '../../../src/transport/link.ts';
-import { plainly } from '../views/plain-words.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, type Settings } from './settings.ts';
 
@@ -109,7 +108,7 @@ export class Engines {
     if (!running) return;
     const dead = running.cluster.engines.filter((engine) => engine.dead);
     if (dead.length === 0) return;
-    const names = dead.map(({ engineId }) => plainly(engineId)).join(' and ');
+    const names = dead.map(({ engineId }) => engineId).join(' and ');
     this.#progress(`Building ${names} anew`, null);
     await running.cluster.revive();
     await running.recorder.poll();

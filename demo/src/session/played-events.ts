@@ -1,4 +1,5 @@
 /** The events of a session or of a recording by the time at which they are shown, and what turns there are in them. */
+import { isConversation } from './conversation.ts';
 import type { SessionEvent } from './types.ts';
 
 /** From acceptance to the first token, shown slowly. */
@@ -122,9 +123,9 @@ export class Timeline {
 
   #hear(event: SessionEvent): void {
     if (event.kind === 'turn_started') {
-      const { turnId, conversation, atMs } = event;
+      const { turnId, atMs } = event;
       // Races and sweeps are shown as they happen.
-      const slow = !/^(race|sweep|crossover)/.test(conversation);
+      const slow = isConversation(event);
       const none = { firstMs: null, lastMs: atMs, tokens: 0, endMs: null, beats: [] };
       this.#turns.push({ turnId, slow, startMs: atMs, ...none });
       return;

@@ -1,10 +1,11 @@
 /** The class's table, filled in from what this page has measured. Nothing that was not measured has a number. No DOM. */
+
+import { isConversation } from '../session/conversation.ts';
 import type { Crossover, Machine, Race, TransferView, TurnView } from '../session/types.ts';
 import { crossover as crossing } from './crossover-math.ts';
 import { type Direction, directionOf } from './direction.ts';
 import { ms, rate, times } from './format.ts';
 import { measured, movedMs } from './measured.ts';
-import { isConversation } from './story.ts';
 import { verdictOf } from './verdict.ts';
 
 export interface NumberRow {

@@ -3,9 +3,9 @@
  * came back have saved. Once, and only for those who did nothing yet: an address, a lesson or a question stops it.
  */
 import { effect } from '@preact/signals';
+import { isConversation } from '../session/conversation.ts';
 import { defaultSettings } from '../session/settings.ts';
 import type { Session, SessionState } from '../session/types.ts';
-import { isConversation } from './story.ts';
 
 /** Time to read the headline of the last turn. */
 const READING_MS = 3500;

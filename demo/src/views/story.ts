@@ -1,4 +1,5 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
+import { isConversation } from '../session/conversation.ts';
 import type { Race, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { plainly } from './plain-words.ts';
@@ -18,15 +19,11 @@ export interface StoryFacts {
   race: Race | null;
 }
 
-/** Races and sweeps ask too; these are not the user's conversation. */
-export const isConversation = ({ conversation }: Pick<TurnView, 'conversation'>): boolean =>
-  !/^(race|sweep|crossover)/.test(conversation);
-
 export function tell(given: StoryFacts): Story {
   const facts = { ...given, turns: given.turns.filter(isConversation) };
   const { status, turns } = facts;
   if (status.phase === 'failed')
-    return { tone: 'bad', headline: 'This page cannot go on', detail: status.message };
+    return { tone: 'bad', headline: 'This page cannot go on', detail: plainly(status.message) };
   const race = raceStory(facts);
   if (race) return race;
   const turn = turns.at(-1);
@@ -45,7 +42,11 @@ export function tell(given: StoryFacts): Story {
 
 function opening(status: Status): Story {
   if (status.phase === 'starting') {
-    return { tone: 'plain', headline: 'Two engines are being built on your GPU', detail: status.message };
+    return {
+      tone: 'plain',
+      headline: 'Two engines are being built on your GPU',
+      detail: plainly(status.message),
+    };
   }
   return {
     tone: 'plain',

@@ -16,7 +16,7 @@ import type {
   TransferResult,
 } from '../../transport/types.ts';
 import { Reports } from '../polled-reports.ts';
-import type { TransferCounters, TransferEvents } from '../types.ts';
+import { noTransfers, type TransferEvents } from '../types.ts';
 import { HoldTable } from './holds.ts';
 import type { NixlMetadata, RecvRequest } from './metadata.ts';
 import { StreamTable } from './streams.ts';
@@ -35,14 +35,7 @@ export interface WorkerSideDeps extends Partial<TransferEvents> {
 }
 
 export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
-  readonly counters: TransferCounters = {
-    transfers: 0,
-    numFailedTransfers: 0,
-    numFailedNotifications: 0,
-    numKvExpired: 0,
-    holdsDropped: { prefill: 0, decode: 0 },
-    pullsNotDone: { declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 },
-  };
+  readonly counters = noTransfers();
   readonly holds: HoldTable;
   readonly #config: NixlConfig;
   readonly #transport: ServingTransport;

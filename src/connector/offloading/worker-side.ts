@@ -15,7 +15,7 @@ import type {
   TransferResult,
 } from '../../transport/types.ts';
 import { Reports } from '../polled-reports.ts';
-import type { StoreCounters, TransferCounters, TransferEvents } from '../types.ts';
+import { noTransfers, type StoreCounters, type TransferEvents } from '../types.ts';
 import type { StoreAnswers } from './answers.ts';
 import type { Load, OffloadingMetadata, Save } from './metadata.ts';
 
@@ -43,14 +43,7 @@ interface Offer extends Save {
 const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
 
 export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadata> {
-  readonly counters: TransferCounters = {
-    transfers: 0,
-    numFailedTransfers: 0,
-    numFailedNotifications: 0,
-    numKvExpired: 0,
-    holdsDropped: { prefill: 0, decode: 0 },
-    pullsNotDone: { declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 },
-  };
+  readonly counters = noTransfers();
   readonly storeCounters: StoreCounters = {
     loads: 0,
     loadedTokens: 0,

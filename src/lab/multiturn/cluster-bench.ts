@@ -7,7 +7,7 @@ import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import { finalIntegrity } from '../integrity.ts';
 import type { ReportSource } from '../run-report.ts';
-import { ClusterTarget } from './cluster-target.ts';
+import { ClusterTarget, servedBy } from './cluster-target.ts';
 import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
 import { makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
@@ -88,15 +88,7 @@ export async function benchCluster(
   ]);
   const served = {
     adapter,
-    target: {
-      kind: 'cluster' as const,
-      url: null,
-      model: model.name,
-      block_bytes: model.blockBytes,
-      kv_bytes_per_token: model.kvBytesPerToken,
-      parameters: model.parameters,
-      link: link?.name ?? null,
-    },
+    target: servedBy(model, link),
     experiments: Object.fromEntries(experiments),
     conversations: session.conversations,
     rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),

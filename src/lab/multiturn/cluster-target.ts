@@ -1,7 +1,7 @@
 /** Engines in this process as a benchmark's target: times are those of the engines' own clock. */
 import type { SamplingParams } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
-import type { Cluster } from '../../fleet/types.ts';
+import type { Cluster, ClusterInfo } from '../../fleet/types.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 import { untilAborted } from '../drive.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
@@ -87,3 +87,14 @@ export class ClusterTarget implements BenchTarget {
     ended.finally(() => this.#ending.delete(ended));
   }
 }
+
+/** What a report says of the cluster that was measured. */
+export const servedBy = (model: ClusterInfo['model'], link: ClusterInfo['link']) => ({
+  kind: 'cluster' as const,
+  url: null,
+  model: model.name,
+  block_bytes: model.blockBytes,
+  kv_bytes_per_token: model.kvBytesPerToken,
+  parameters: model.parameters,
+  link: link?.name ?? null,
+});

@@ -3,10 +3,10 @@ import { type ExperimentName, shareOf } from '../../config/bench-schema.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingChoice } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
-import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { needBlocks } from '../pools.ts';
 
 /** One side of a comparison. */
 export interface Arm {
@@ -91,15 +91,12 @@ export function planExperiments(
   const roomy = size.activeBlocks + clients * 2 * size.numGroups + 1;
   const dBlocks = config.dBlocks ?? roomy;
   const pBlocks = config.pBlocks ?? roomy;
-  for (const [option, blocks] of [
-    ['--p-blocks', pBlocks],
-    ['--d-blocks', dBlocks],
-  ] as const) {
-    if (blocks > size.longestBlocks) continue;
-    throw new ConfigError(
+  needBlocks(
+    { prefill: pBlocks, decode: dBlocks },
+    size.longestBlocks + 1,
+    (option, blocks) =>
       `${option} is ${blocks} and the longest conversation takes ${size.longestBlocks} blocks of ${config.blockSize} tokens, besides the null block: give ${size.longestBlocks + 1} or more`,
-    );
-  }
+  );
   const withCache = names.includes('prefix-caching') ? 'prefix-caching' : names[0]!;
   return names.map((name): ExperimentPlan => {
     return {

@@ -1,7 +1,6 @@
 /** A trace on real engines, in each mode or by each policy: looked through before they start, then served and reported. */
 
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
-import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
@@ -11,11 +10,12 @@ import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { TraceScale, TraceTurn } from '../../workload/traces/types.ts';
 import { finalIntegrity } from '../integrity.ts';
-import { ClusterTarget } from '../multiturn/cluster-target.ts';
+import { ClusterTarget, servedBy } from '../multiturn/cluster-target.ts';
 import type { Arm, ExperimentPlan } from '../multiturn/experiments.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
 import type { SessionWatcher } from '../multiturn/session.ts';
 import { summariseExperiment } from '../multiturn/summary.ts';
+import { needBlocks } from '../pools.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { serveTrace, type TraceServing } from './serve-trace.ts';
 
@@ -60,15 +60,13 @@ export function planReplay(
   { longest }: TraceTotals,
 ): ExperimentPlan {
   const needed = Math.ceil(longest / options.blockSize) + 1;
-  for (const [option, { numBlocks }] of [
-    ['--p-blocks', options.prefill],
-    ['--d-blocks', options.decode],
-  ] as const) {
-    if (numBlocks >= needed) continue;
-    throw new ConfigError(
+  const { prefill, decode } = options;
+  needBlocks(
+    { prefill: prefill.numBlocks, decode: decode.numBlocks },
+    needed,
+    (option, numBlocks) =>
       `${option} is ${numBlocks} and the longest request takes ${needed - 1} blocks of ${options.blockSize} tokens, besides the null block: give ${needed} or more`,
-    );
-  }
+  );
   const { mode: modes, routing, threshold } = config;
   const arms = modes.flatMap((mode) =>
     routing.map((name): Arm => {
@@ -157,15 +155,7 @@ export async function replayTrace(
     ...makeHead('bench', world, adapter),
     complete: incompleteReason === null,
     incomplete_reason: incompleteReason,
-    target: {
-      kind: 'cluster',
-      url: null,
-      model: model.name,
-      block_bytes: model.blockBytes,
-      kv_bytes_per_token: model.kvBytesPerToken,
-      parameters: model.parameters,
-      link: link?.name ?? null,
-    },
+    target: servedBy(model, link),
     config: { ...reportedSettings(config) },
     workload: {
       source: trace.source,
