@@ -110,6 +110,7 @@ export class EngineCluster implements Cluster {
       checkRoom: (more) => checkRoom(this.#options, more, text.architecture, freeMemory()),
       joins: (engine, spec, replaced) => this.#joins(engine, spec, replaced),
       tell: (notice) => this.#memberNotice(notice),
+      newId: unguessable,
     });
     this.#info = info;
     for (const engine of pool.all) this.#watches.first(engine);
