@@ -177,9 +177,9 @@ async function againstReal(
 }
 
 function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSignal) {
-  const { costs, groups, blockBytes, kvBytesPerToken, tokenIds } = planned;
+  const { costs, groups, blockBytes, tokenIds } = planned;
   return {
-    ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
+    ...{ costs, groups, blockBytes, tokenIds, signal },
     sharing: config.linkSharing,
     check: config.invariants,
     runs: true,
