@@ -2,19 +2,20 @@
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import type { PlannedSimulation } from './plan.ts';
+import { promisesRun } from './promises-run.ts';
 
 export function worldOf(
   config: RunConfig,
   planned: PlannedSimulation,
   signal: AbortSignal,
 ): Omit<SimulationWorld, 'onProgress'> {
-  const { costs, groups, blockBytes, kvBytesPerToken, tokenIds } = planned;
+  const { costs, groups, blockBytes, tokenIds } = planned;
   return {
-    ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
+    ...{ costs, groups, blockBytes, tokenIds, signal },
     sharing: config.linkSharing,
     check: config.invariants,
     runs: true,
-    nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),
+    nextTask: promisesRun,
     seed: config.seed,
     seeds: config.seeds,
     slo: { ttftMs: config.sloTtft, tpotMs: config.sloTpot },

@@ -1,5 +1,6 @@
 /** Plans for tests: engines with times that a reader can add up, asked by a trace with even gaps or by draws. */
 
+import { promisesRun } from '../../../src/cli/simulate/promises-run.ts';
 import { linearCosts, simulationCostsSchema } from '../../../src/simulate/costs/linear.ts';
 import { samplesOf } from '../../../src/simulate/plan/halving.ts';
 import { conversationLoad, type PlannedLoad, traceLoad } from '../../../src/simulate/plan/load.ts';
@@ -65,10 +66,10 @@ export function searchOf(
     base: fleetOptions({ blocks: 4000, options: { maxNumSeqs: 64 } }),
     onTrial() {},
     simulation: {
-      ...{ costs, groups: [{ kind: 'full' }], blockBytes: 16_000, kvBytesPerToken: 1000, sharing: 'fcfs' },
+      ...{ costs, groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs' },
       ...{ check: false, runs: true, tokenIds: [8, 500], seed: 1, seeds: 1 },
       slo: { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs },
-      nextTask: () => new Promise((resolve) => setImmediate(resolve)),
+      nextTask: promisesRun,
       signal: new AbortController().signal,
       onProgress() {},
     },
