@@ -47,7 +47,10 @@ export interface SimulationSettings {
   check: boolean;
   /** Lets promises that were resolved run on: the event loop's next task. */
   nextTask: () => Promise<void>;
-  /** Takes decode steps in which nothing can change at once: the same comes out, sooner. */
+  /**
+   * Takes decode steps in which nothing can change at once, and tells of a request's first and last token alone: the same
+   * comes out, sooner.
+   */
   runs: boolean;
 }
 
@@ -71,7 +74,6 @@ export class SimulatedCluster {
   readonly #claim: ClaimPrefix;
   /** Engines to look after, in the order in which something happened to them. */
   readonly #touched = new Set<string>();
-  #stirred = false;
   /** READs by how they ended. */
   readonly transfers: Record<TransferResult['outcome'], number> = {
     done: 0,
@@ -87,9 +89,6 @@ export class SimulatedCluster {
     const { options, costs, blockBytes } = settings;
     const { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0, mode, handover } = options;
     this.#settings = settings;
-    this.clock.onStir = () => {
-      this.#stirred = true;
-    };
     this.links = new LinkTable(this.clock, options, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
     const { speeds } = costs;
@@ -146,7 +145,6 @@ export class SimulatedCluster {
       (value) => Object.assign(ended, { value, over: true }),
       (error: unknown) => Object.assign(ended, { error, over: true }),
     );
-    this.#stirred = true;
     for (;;) {
       await this.#settle();
       if (ended.over) break;
@@ -166,11 +164,10 @@ export class SimulatedCluster {
 
   /** All that may happen without time passing. */
   async #settle(): Promise<void> {
-    while (this.#stirred || this.#touched.size > 0) {
-      if (this.#stirred) {
-        this.#stirred = false;
-        await this.#settings.nextTask();
-      }
+    for (;;) {
+      // Whatever happened, or an engine did, may have let promises run on: a connector's, of which nobody tells.
+      await this.#settings.nextTask();
+      if (this.#touched.size === 0) break;
       const touched = [...this.#touched];
       this.#touched.clear();
       for (const id of touched) {
@@ -190,7 +187,7 @@ export class SimulatedCluster {
     const { name: engineId } = seat;
     const engine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
-      ...{ answers, blockBytes, claim: this.#claim },
+      ...{ answers, blockBytes, claim: this.#claim, onlyEnds: this.#settings.runs },
       // News of an age must be told in the order of their times.
       runs:
         this.#settings.runs && this.#machine === null && !((load || cache) && (options.signalAgeMs ?? 0) > 0),

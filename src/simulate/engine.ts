@@ -24,6 +24,8 @@ import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, EngineNews {
   net: SimulatedNet;
+  /** See Outbox. */
+  onlyEnds: boolean;
   claim: ClaimPrefix;
   hasher: BlockHasher;
   /** Bytes of a KV block, whichever group has it. */
@@ -66,8 +68,9 @@ export class SimulatedEngine implements EngineClient {
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
     });
     this.meter = new EngineMeter(engineId, clock, () => this.core.inspect.load());
-    const { onLoad, onCache } = deps;
-    this.#outbox = new Outbox(this.core, { clock, replyMs: costs.replyMs, onLoad, onCache });
+    const { onLoad, onCache, onlyEnds } = deps;
+    const { replyMs } = costs;
+    this.#outbox = new Outbox(this.core, { clock, replyMs, onlyEnds, onLoad, onCache });
     const { numBlocks, blockSize } = config.cache;
     const place = { poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs: config.scheduler.maxNumSeqs };
     const { core, meter } = this;
@@ -140,7 +143,6 @@ export class SimulatedEngine implements EngineClient {
     this.meter.ends();
     this.#deps.net.leave(this.engineId);
     this.#outbox.fail(error);
-    this.#deps.clock.onStir();
   }
 
   /** It steps, or would if it were let. */
