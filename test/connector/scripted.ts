@@ -2,6 +2,7 @@
 import type { ConnectorConfig, KvTransferParams, NixlConfig } from '../../src/config/kv-transfer.ts';
 import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
+import type { EngineCoreDeps } from '../../src/engine/engine-core.ts';
 import type {
   ConnectorHolds,
   ConnectorOutput,
@@ -129,7 +130,7 @@ export class ScriptedEngine extends TestEngine {
   readonly worker: ScriptedWorker;
   readonly clock: TestClock;
 
-  constructor(sizes: Sizes = {}, changes: Changes = {}) {
+  constructor(sizes: Sizes = {}, changes: Changes = {}, rest: Partial<EngineCoreDeps> = {}) {
     const settings = connectorWith(changes);
     const config = { ...engineConfig(sizes), connector: settings };
     const clock = new TestClock();
@@ -143,7 +144,7 @@ export class ScriptedEngine extends TestEngine {
       groups: config.cache.groups,
       clock,
     });
-    super(config, { connector: { scheduler, worker, holds: worker, streams: scheduler }, clock });
+    super(config, { connector: { scheduler, worker, holds: worker, streams: scheduler }, clock, ...rest });
     this.worker = worker;
     this.clock = clock;
   }
