@@ -7,6 +7,7 @@ import type {
   ConnectorHolds,
   ConnectorOutput,
   KvConnectorWorker,
+  Pressure,
   TransferOutcome,
 } from '../../src/engine/kv-connector.ts';
 import { TestClock } from '../clock.ts';
@@ -50,6 +51,8 @@ export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, Connecto
   readonly metadata: NixlMetadata[] = [];
   readonly sending = new Map<string, SendRequest & { reading: boolean }>();
   readonly dropped: string[] = [];
+  /** Under which the engine asked for a hold's end. */
+  readonly pressures: Pressure[] = [];
   #output = empty();
   #wake: () => void = () => {};
 
@@ -64,7 +67,8 @@ export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, Connecto
     return output;
   }
 
-  dropOldest(): string | null {
+  dropOldest(pressure: Pressure): string | null {
+    this.pressures.push(pressure);
     for (const [id, hold] of this.sending) {
       if (hold.direction === 'prefill' || hold.reading) continue;
       this.finishSending(id);

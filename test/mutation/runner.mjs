@@ -18,8 +18,8 @@ const MOST = { busy: 400, idle: 1_500, times: 5 };
 /** Stryker lets a mutant be come by 100 times as often as in the dry run, which may take minutes: 5 times is enough. */
 const FEWER_HITS = 1 / 20;
 
-/** In ms of the processor: a test that takes more is used only for what no quicker one reaches. */
-const QUICK = 150;
+/** In ms, computing and waiting: a test that takes more is used only for what no quicker one reaches. */
+const QUICK = 100;
 
 /** What no mutant changes and keeps no state is evaluated once a thread. */
 const UNCHANGED = { name: 'unchanged', test: /src\/(?:config|platform|errors)/ };
@@ -143,7 +143,7 @@ class InProcessRunner {
 }
 
 const dropSlow = (perTest, took) => {
-  const isSlow = (id) => took.get(id).busy > QUICK;
+  const isSlow = (id) => took.get(id).busy + took.get(id).idle > QUICK;
   const reached = new Set(
     Object.entries(perTest).flatMap(([id, hits]) => (isSlow(id) ? [] : Object.keys(hits))),
   );
