@@ -16,7 +16,6 @@ export const TOO_SLOW = [
   'test/connector/faults.test.ts',
   'test/connector/policy-cluster.test.ts',
   'test/connector/strangers.test.ts',
-  'test/connector/multi.test.ts',
   'test/engine/property.test.ts',
   'test/router/fleet-property.test.ts',
   'test/router/scaling/property.test.ts',
