@@ -4,6 +4,8 @@
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
+import { kvBytesOf } from '../connector/policy/cost-model.ts';
+import { keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
 import { InternalError, invariant } from '../errors.ts';
 import { engineCore, engineSpecs, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
@@ -36,11 +38,10 @@ export interface SimulationSettings {
   options: ClusterOptions;
   costs: SimulationCosts;
   answers: Answers;
-  /** What the model's KV cache groups keep. */
+  /** What the model's KV cache groups keep, unless options say that they keep everything. */
   groups: readonly KvCacheSpec[];
-  /** Bytes of a KV block, whichever group has it, and of a token's KV in all. */
+  /** Bytes of a KV block, whichever group has it. */
   blockBytes: number;
-  kvBytesPerToken: number;
   sharing: LinkSharing;
   /** Checks every invariant after every event. */
   check: boolean;
@@ -64,6 +65,7 @@ export class SimulatedCluster {
   readonly engines: SimulatedEngine[];
   readonly #byId = new Map<string, SimulatedEngine>();
   readonly #settings: SimulationSettings;
+  readonly #groups: readonly KvCacheSpec[];
   readonly #conversations: ConversationCache;
   readonly #router: Router;
   readonly #views: EngineViews;
@@ -84,7 +86,7 @@ export class SimulatedCluster {
   events = 0;
 
   constructor(settings: SimulationSettings) {
-    const { options, costs, kvBytesPerToken } = settings;
+    const { options, costs, blockBytes } = settings;
     const { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0, mode, handover } = options;
     this.#settings = settings;
     this.links = new LinkTable(this.clock, options, settings.sharing);
@@ -100,9 +102,11 @@ export class SimulatedCluster {
       touch: (engineId) => this.#touched.add(engineId),
     });
     const draws = seededDraws(weightSeed);
-    const policy = makePolicy(routing, { draws, blockSize, kvBytesPerToken });
+    this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
+    const kvBytes = kvBytesOf(blockSize, blockBytes, this.#groups);
+    const policy = makePolicy(routing, { draws, blockSize, kvBytes });
     this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
-    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize });
+    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(this.#groups));
     this.#views = new EngineViews(index, () => signalAgeMs);
     this.engines = engineSpecs(options).map((seat) => this.#start(seat));
     this.#conversations = new ConversationCache(this.clock);
@@ -176,10 +180,10 @@ export class SimulatedCluster {
   }
 
   #start(seat: Seat): SimulatedEngine {
-    const { options, costs, answers, blockBytes, groups } = this.#settings;
+    const { options, costs, answers, blockBytes } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
     const core = engineCore(options, seat, seat.name, options.mode);
-    const config = { ...core, cache: { ...core.cache, groups } };
+    const config = { ...core, cache: { ...core.cache, groups: this.#groups } };
     const { name: engineId } = seat;
     const engine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },

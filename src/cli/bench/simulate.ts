@@ -75,7 +75,6 @@ const { cluster } = await simulateOnce(
     ...{
       groups: [{ kind: 'full' }],
       blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN,
-      kvBytesPerToken: KV_BYTES_PER_TOKEN,
     },
     ...{ sharing: 'fcfs', check: false, runs: true, tokenIds: [8, VOCABULARY], seed: 0, seeds: 1 },
     nextTask: promisesRun,
