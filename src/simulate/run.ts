@@ -23,7 +23,7 @@ export type Load =
       conversations: readonly BenchConversation[];
       clients: Omit<ClientOptions, 'now' | 'sleep' | 'seed' | 'onRequest' | 'round' | 'auditor' | 'signal'>;
     }
-  | { kind: 'trace'; turns: Iterable<TraceTurn>; tokens: TraceTokens }
+  | { kind: 'trace'; turns: readonly TraceTurn[]; tokens: TraceTokens }
   | { kind: 'arrivals'; arrivals: (seed: number) => Iterable<Arriving>; thinkMs: number };
 
 export interface SimulatedArmPlan {
@@ -48,7 +48,7 @@ export interface SimulatedRun {
 }
 
 /** In memory: while a file is read time would go on. */
-async function* inOrder(turns: Iterable<TraceTurn>): AsyncGenerator<TraceTurn> {
+async function* inOrder(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> {
   yield* turns;
 }
 
