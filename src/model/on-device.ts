@@ -26,6 +26,8 @@ export interface OnDeviceOptions {
   compileOrder?: 'forwards' | 'backwards';
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmChoice | null;
+  /** Kernels of few rows do what comes before and after them; absent: true. */
+  fuse?: boolean;
   /** Whether the driver may compute with threads of its own, where engines differ in that; null or absent: they do not. */
   driverThreads?: boolean | null;
   clock: Clock;

@@ -41,6 +41,8 @@ export interface ModelRunnerOptions {
   clock: Clock;
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmChoice | null;
+  /** Kernels of few rows do what comes before and after them; absent: true. */
+  fuse?: boolean;
   /** Bytes of a piece of the embedding at most; absent: what every device binds. */
   pieceBytes?: number;
   /** Of the pipelines: engines that start together take one each. */
@@ -149,7 +151,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
 
 /** Made, and submitted for the first time. */
 async function compileKernels(
-  { gpu, weights, kv, limits, gemm = null, compileOrder = 'forwards' }: ModelRunnerOptions,
+  { gpu, weights, kv, limits, gemm = null, fuse = true, compileOrder = 'forwards' }: ModelRunnerOptions,
   library: KernelLibrary,
   form: AdapterForm,
 ): Promise<PassKernels> {
@@ -160,6 +162,7 @@ async function compileKernels(
     weightsF32: weights.dtype === 'f32',
     kvF32: kv.kvDtype === 'f32',
     gemm,
+    fuse,
   });
   await submitFirstDispatches(gpu, library, compileOrder);
   return kernels;

@@ -16,6 +16,7 @@ import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { OutputStream } from '../router/output-stream.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { RemoteAddress, TransferResult } from '../transport/types.ts';
+import type { Answers } from './answers.ts';
 import type { Timer } from './clock.ts';
 import { EngineMeter } from './meter.ts';
 import { type EngineNews, Outbox } from './outbox.ts';
@@ -24,6 +25,7 @@ import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, EngineNews {
   net: SimulatedNet;
+  answers: Answers;
   /** See Outbox. */
   onlyEnds: boolean;
   claim: ClaimPrefix;
@@ -48,6 +50,7 @@ export class SimulatedEngine implements EngineClient {
   readonly #deps: SimulatedEngineDeps;
   readonly #outbox: Outbox;
   readonly #steps: EngineSteps;
+  readonly #maxModelLen: number;
   /** When it will have something to do by itself. */
   #due: Timer | null = null;
 
@@ -55,6 +58,7 @@ export class SimulatedEngine implements EngineClient {
     const { engineId, host, port } = config;
     this.#deps = deps;
     this.engineId = engineId;
+    this.#maxModelLen = config.scheduler.maxModelLen;
     this.role = seat.role;
     this.roleset = seat.roleset;
     this.combined = seat.combined;
@@ -64,6 +68,7 @@ export class SimulatedEngine implements EngineClient {
     const costAware = this.connector?.costAware;
     this.core = new EngineCore({
       ...{ config, connector: this.connector, clock, hasher },
+      blocksUnseen: true,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
     });
@@ -86,18 +91,18 @@ export class SimulatedEngine implements EngineClient {
 
   async submit(request: EngineRequest): Promise<OutputStream> {
     const { requestId } = request;
-    const { clock, costs } = this.#deps;
+    const { clock, costs, answers } = this.#deps;
     if (this.ended) throw this.ended;
     if (this.#outbox.has(requestId))
       throw new RequestError(`request ${requestId} has not ended at ${this.engineId}: choose another id`);
-    const stream = this.#outbox.open(requestId);
+    const forcedTokenIds = answers.of(request, this.#maxModelLen);
+    const stream = this.#outbox.open(requestId, forcedTokenIds);
     const arrivalMs = request.arrivalMs ?? clock.now();
     try {
       if (costs.submitMs > 0) await clock.sleep(costs.submitMs);
       if (this.ended) throw this.ended;
       this.catchUp();
-      this.core.addRequest({ ...request, arrivalMs });
-      this.#steps.expect(request);
+      this.core.addRequest({ ...request, sampling: { ...request.sampling, forcedTokenIds }, arrivalMs });
     } catch (error) {
       this.#outbox.drop(requestId);
       throw error;
