@@ -19,10 +19,9 @@ export class DecodeRun {
     const { queues, config, cache } = this.#deps;
     const { running, waiting, loaded } = queues;
     const alone = waiting.length === 0 && loaded.length === 0;
-    const batched = running.length > 0 && running.length <= config.scheduler.maxNumBatchedTokens;
     // A window gives back what it has passed at every step.
     const full = config.cache.groups.every(({ kind }) => kind === 'full');
-    if (!alone || !batched || !full) return 0;
+    if (running.length === 0 || !alone || !full) return 0;
     let steps = Number.POSITIVE_INFINITY;
     for (const request of running) steps = Math.min(steps, this.#before(request));
     while (steps > 0 && !cache.canAllocate(this.#blocks(steps))) steps >>= 1;

@@ -138,10 +138,9 @@ export class Request implements ConnectorRequest {
     this.#noPull = noPull ?? this.#noPull;
   }
 
-  /** The tokens [numComputedTokens, numComputedTokens + count) ran. */
+  /** The tokens [numComputedTokens, numComputedTokens + count) ran: all of them the prompt's while its account is open. */
   advance(count: number): void {
-    const promptLeft = Math.max(0, this.promptTokenIds.length - this.numComputedTokens);
-    this.#prefill.computedTokens += Math.min(count, promptLeft);
+    this.#prefill.computedTokens += count;
     this.numComputedTokens += count;
   }
 

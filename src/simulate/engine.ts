@@ -8,6 +8,7 @@ import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
 import { EngineCore } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
 import type { Seat } from '../fleet/seats.ts';
@@ -181,7 +182,10 @@ export class SimulatedEngine implements EngineClient {
     const { net, clock, claim, blockBytes, onTransfer } = this.#deps;
     const { blockSize, groups } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'simulated', blockSize };
-    const transport = new SimulatedTransport({ ...identity, blockBytes: groups.map(() => blockBytes) }, net);
+    const transport = new SimulatedTransport(
+      { ...identity, blockBytes: groups.map((spec) => filledBytes(spec, blockBytes)) },
+      net,
+    );
     return (
       connector &&
       createConnector(connector, {

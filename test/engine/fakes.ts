@@ -97,6 +97,7 @@ export class KvModel implements ModelExecutor {
     const { requestId, tokenIds, startPosition, blockIds, sample } = request;
     const truth = this.#truth.get(requestId);
     if (!truth) throw new Error(`${requestId} was not announced`);
+    if (tokenIds.length === 0) throw new Error(`${requestId}: a row without a token`);
     const end = startPosition + tokenIds.length;
     const given = [...tokenIds].join();
     const wanted = truth.slice(startPosition, end).join();
