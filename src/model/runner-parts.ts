@@ -84,7 +84,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
   const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, options.kvDtype);
   invariant(
     kv.blockBytes.length === groups.groups.length &&
-      kv.blockBytes[0] === blockBytes &&
+      kv.pageBytes === blockBytes &&
       kv.kvDtype === options.kvDtype,
     () => 'the KV memory is of another model',
   );
