@@ -42,6 +42,8 @@ export interface StoreCounters {
   offeredBlocks: number;
   savedBlocks: number;
   savedBytes: number;
+  /** Blocks of ended requests × milliseconds that they stayed until all of them was saved. */
+  savingBlockMs: number;
   /** Lookups that the store did not answer in time. */
   unanswered: number;
   /** Bytes that came to this engine by two hops in one turn, where one would have done. */

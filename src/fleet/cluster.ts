@@ -176,6 +176,7 @@ export class EngineCluster implements Cluster {
       await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
       await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
       await this.#store?.clear();
+      await this.#store?.setLink(options.link);
     } finally {
       this.#changing--;
     }

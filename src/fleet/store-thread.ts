@@ -22,13 +22,16 @@ export class StoreThread {
   readonly #api: StoreApi;
   readonly #gone: Promise<void>;
   readonly #connected: ThreadEngine[] = [];
+  /** The engines' own link lies before it. */
+  readonly #remote: boolean;
   readonly #listeners = new Set<(message: string) => void>();
   #ended: string | null = null;
   #closing = false;
 
-  private constructor(api: StoreApi, gone: Promise<void>) {
+  private constructor(api: StoreApi, gone: Promise<void>, remote: boolean) {
     this.#api = api;
     this.#gone = gone;
+    this.#remote = remote;
   }
 
   /** Throws KvferryError, with no thread left running. */
@@ -47,6 +50,7 @@ export class StoreThread {
       new Promise((resolve) => {
         gone = resolve;
       }),
+      options.remote ?? false,
     );
     thread.onExit((reason) => {
       store.#ended = reason;
@@ -88,7 +92,7 @@ export class StoreThread {
     if (this.#ended !== null) return;
     const [port1, port2] = wire(engine.address, STORE_ADDRESS);
     await Promise.all([
-      engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), THIS_MACHINE),
+      engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), this.#remote ? null : THIS_MACHINE),
       this.#api.addPeer(engine.address, transfer(port2, [port2])),
     ]);
     this.#connected.push(engine);
@@ -96,6 +100,11 @@ export class StoreThread {
       this.#connected.splice(this.#connected.indexOf(engine), 1);
       if (this.#ended === null) void this.#api.peerDied(engine.engineId).catch(() => {});
     });
+  }
+
+  /** Of what engines read from it, where it is not of their own machine; null: as fast as memory. */
+  async setLink(link: LinkSpec | null): Promise<void> {
+    if (this.#remote) await this.#ask((api) => api.setLink(link));
   }
 
   /** null when its thread is gone. */
@@ -145,6 +154,7 @@ export async function startStore(
     const weights = isPreset(options.model) || !files ? null : await fingerprint(files);
     const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
     const store = await StoreThread.start(platform, options.store, identity, options.checksum, namespace);
+    await store.setLink(options.link);
     for (const engine of engines.all) await store.connect(engine, wire);
     return store;
   } catch (error) {

@@ -43,6 +43,8 @@ export interface StoreOptions {
   /** Of memory, for blocks. */
   bytes: number;
   eviction: EvictionName;
+  /** The modelled link lies before it too; absent: it is memory of this machine. */
+  remote?: boolean;
   /** Below memory; null or absent: nothing. */
   folder?: Omit<StoreFolderStart, 'namespace'> | null;
 }
@@ -134,6 +136,8 @@ export interface PolicyChange {
   handover?: Handover;
   routing?: RoutingChoice;
   signalAgeMs?: number;
+  /** Which connectors there are, and how they share; needs a store at the start where one has it. */
+  connector?: Pick<ConnectorConfig, 'name' | 'offloading' | 'multi'>;
   /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
   costProfile?: CostProfile | null;
 }

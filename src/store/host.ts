@@ -3,6 +3,7 @@ import type { EvictionName } from '../config/store.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
+import type { LinkSpec } from '../transport/link.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineIdentity, RemoteAddress } from '../transport/types.ts';
 import { ArenaMemory } from './arena.ts';
@@ -41,9 +42,10 @@ export interface StoreApi {
   start(start: StoreStart, onTrouble: (message: string) => void): Promise<void>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
+  setLink(link: LinkSpec | null): Promise<void>;
   stats(): Promise<StoreStats>;
-  /** Forgets what nobody uses now; returns how many blocks that were. */
-  clear(): Promise<number>;
+  /** Forgets what nobody uses, for which it waits a moment: what engines let go of may be on its way. */
+  clear(): Promise<void>;
   /** Throws InternalError when its bookkeeping does not add up. */
   checkIntegrity(): Promise<void>;
   /** The thread ends after the answer. */
@@ -56,6 +58,9 @@ export interface StoreHostDeps {
   /** Ends the thread; called once the answer to shutdown() had time to leave. */
   exit: () => void;
 }
+
+const CLEARING_STEP_MS = 2;
+const MOST_CLEARING_MS = 500;
 
 interface Parts {
   transport: PeerTransport;
@@ -106,6 +111,10 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
       running().transport.peerDied(engineId);
     },
 
+    async setLink(link) {
+      running().transport.setLink(link);
+    },
+
     async stats() {
       const { transport, catalog, service, lower } = running();
       return {
@@ -119,7 +128,12 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
     },
 
     async clear() {
-      return running().catalog.clear();
+      const { catalog } = running();
+      catalog.clear();
+      for (let waited = 0; catalog.size > 0 && waited < MOST_CLEARING_MS; waited += CLEARING_STEP_MS) {
+        await clock.sleep(CLEARING_STEP_MS);
+        catalog.clear();
+      }
     },
 
     async checkIntegrity() {

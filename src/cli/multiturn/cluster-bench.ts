@@ -3,6 +3,7 @@ import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { benchCluster, planBench } from '../../lab/multiturn/cluster-bench.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
+import type { LinkSpec } from '../../transport/link.ts';
 import type { CommandContext } from '../deps.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
@@ -16,6 +17,8 @@ import { loadWorkload } from './workload.ts';
 /** Throws KvferryError: what is wrong with the settings before any engine starts. */
 export async function benchEngines(
   config: RunConfig,
+  /** Several where ways of KV are compared. */
+  links: readonly (LinkSpec | null)[],
   { deps, signal }: CommandContext,
 ): Promise<BenchReport> {
   const { backend } = deps;
@@ -26,7 +29,7 @@ export async function benchEngines(
   checkCounts(config, workload.conversations, workload.source);
   const adapter = await backend.useAdapter(config.adapter);
   const base = clusterOptions(config, architecture, adapter.software);
-  const { options, plans } = planBench(config, workload, base);
+  const { options, plans } = planBench(config, workload, base, links);
 
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);

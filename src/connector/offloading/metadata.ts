@@ -29,6 +29,6 @@ export interface OffloadingMetadata {
   /** By request. */
   loads: ReadonlyMap<string, Load>;
   saves: readonly (Save & { requestId: string })[];
-  /** Ended requests whose blocks stay until all that was to be saved of them is. */
-  finished: ReadonlySet<string>;
+  /** Ended requests whose blocks stay until all that was to be saved of them is, with how many they are. */
+  finished: ReadonlyMap<string, number>;
 }

@@ -52,13 +52,14 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     offeredBlocks: 0,
     savedBlocks: 0,
     savedBytes: 0,
+    savingBlockMs: 0,
     unanswered: 0,
     twoHopBytes: 0,
   };
   readonly #deps: OffloadingWorkerDeps;
   readonly #reports: Reports;
   readonly #offers = new Map<string, Offer>();
-  readonly #finished = new Set<string>();
+  readonly #finished = new Map<string, { numBlocks: number; sinceMs: number }>();
   /** Leases that were asked for, each with when to give up. */
   readonly #asked = new Map<string, number>();
   #lastOffer = 0;
@@ -94,7 +95,9 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       this.#offers.set(offerId, { requestId, hashes, blockIds, revoked: new AbortController(), deadlineMs });
       transport.notify(store, { kind: 'store_offer', offerId, hashes });
     }
-    for (const requestId of metadata.finished) this.#finished.add(requestId);
+    const sinceMs = clock.now();
+    for (const [requestId, numBlocks] of metadata.finished)
+      this.#finished.set(requestId, { numBlocks, sinceMs });
     this.#settleFinished();
     this.#reports.wake();
   }
@@ -170,9 +173,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #settleFinished(): void {
     const saving = new Set([...this.#offers.values()].map(({ requestId }) => requestId));
-    for (const requestId of this.#finished) {
+    for (const [requestId, { numBlocks, sinceMs }] of this.#finished) {
       if (saving.has(requestId)) continue;
       this.#finished.delete(requestId);
+      this.storeCounters.savingBlockMs += numBlocks * (this.#deps.clock.now() - sinceMs);
       this.#reports.sent(requestId);
     }
   }
