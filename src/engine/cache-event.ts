@@ -1,6 +1,10 @@
 /** Prefix cache changes, in the terms of vLLM's KV events. */
 import type { BlockHash } from './block-hash.ts';
 
+/** Where a block is: an engine's device, a store's memory, or its folder. */
+export type Medium = 'GPU' | 'CPU' | 'DISK';
+
+/** `medium` left out: 'GPU'. A store knows blocks by their hashes: it tells no tokens, and no parent. */
 export type CacheEvent =
   | {
       kind: 'stored';
@@ -9,6 +13,7 @@ export type CacheEvent =
       parentBlockHash: BlockHash | null;
       tokenIds: readonly number[];
       blockSize: number;
+      medium?: Medium;
     }
-  | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[] }
+  | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[]; medium?: Medium }
   | { kind: 'cleared' };

@@ -232,6 +232,10 @@ export class EngineCluster implements Cluster {
     return this.#watches.caches.listen(listener);
   }
 
+  onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void {
+    return this.#store?.onEvents(listener) ?? (() => {});
+  }
+
   async checkIntegrity(): Promise<void> {
     await this.#engines.each(({ inspection }) => inspection.checkIntegrity());
     await this.#store?.checkIntegrity();

@@ -10,6 +10,7 @@ import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
+import type { CacheEventBatch } from './cache-watch.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { HASH_SEED } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -25,6 +26,7 @@ export class StoreThread {
   /** The engines' own link lies before it. */
   readonly #remote: boolean;
   readonly #listeners = new Set<(message: string) => void>();
+  readonly #followers = new Set<(batch: CacheEventBatch) => void>();
   #ended: string | null = null;
   #closing = false;
 
@@ -68,6 +70,10 @@ export class StoreThread {
         api.start(
           start,
           proxy((message) => store.#tell(`store: ${message}`)),
+          proxy((events, atMs) => {
+            const batch = { engineId: STORE_ADDRESS.engineId, events, atMs };
+            for (const follower of store.#followers) follower(batch);
+          }),
         ),
       );
       if (store.ended !== null) throw new EngineDeadError(`the store ended as it began: ${store.ended}`);
@@ -86,6 +92,16 @@ export class StoreThread {
   /** Told, in one line each, what is wrong with it; all goes on. */
   onTrouble(listener: (message: string) => void): void {
     this.#listeners.add(listener);
+  }
+
+  /** Told what comes to its tiers and what leaves them; the first listener at once of what is there. */
+  onEvents(listener: (batch: CacheEventBatch) => void): () => void {
+    this.#followers.add(listener);
+    const report = (wanted: boolean) => void this.#ask((api) => api.reportEvents(wanted)).catch(() => {});
+    if (this.#followers.size === 1) report(true);
+    return () => {
+      if (this.#followers.delete(listener) && this.#followers.size === 0) report(false);
+    };
   }
 
   async connect(engine: ThreadEngine, wire: EngineWire = plainWire): Promise<void> {

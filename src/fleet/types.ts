@@ -231,6 +231,8 @@ export interface Cluster {
   queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }>;
   /** Told what changes in the engines' prefix caches, step by step. Costs nothing while nobody listens. */
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
+  /** The same of the store's tiers, each event with its medium; never told where there is no store. */
+  onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void;
   /** What is in each block of each living engine, now. */
   snapshot(): Promise<readonly EngineSnapshot[]>;
   /** Told of every turn as it is accepted, of all that the engines say, and of their ends and beginnings. */

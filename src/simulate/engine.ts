@@ -100,6 +100,7 @@ export class SimulatedEngine implements EngineClient {
         onHoldDropped() {},
         onPull() {},
         onChunk() {},
+        onStored() {},
         onTransfer: ({ requestId, result }) => {
           this.#streams.get(requestId)?.transfers.push(result);
           deps.onTransfer(requestId, result);

@@ -1,5 +1,6 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
 import type { EvictionName } from '../config/store.ts';
+import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
@@ -10,6 +11,7 @@ import { ArenaMemory } from './arena.ts';
 import { BlockCatalog, type CatalogCounters } from './catalog.ts';
 import { FolderBelow, type StoreFolderStart } from './folder-below.ts';
 import type { TierCounters } from './folder-tier.ts';
+import { StoreReport } from './report.ts';
 import { StoreService, type StoreServiceCounters } from './service.ts';
 
 export interface StoreStart {
@@ -39,7 +41,14 @@ export interface StoreStats {
 /** Calls go over comlink. Every one may reject with a KvferryError. */
 export interface StoreApi {
   /** `onTrouble`: one line for people, once of each kind. */
-  start(start: StoreStart, onTrouble: (message: string) => void): Promise<void>;
+  start(
+    start: StoreStart,
+    onTrouble: (message: string) => void,
+    /** What came and went in its tiers, while it is wanted. */
+    onEvents: (events: CacheEvent[], atMs: number) => void,
+  ): Promise<void>;
+  /** From now on, or no longer, calls onEvents; at first with what is there. */
+  reportEvents(wanted: boolean): Promise<void>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   setLink(link: LinkSpec | null): Promise<void>;
@@ -67,6 +76,7 @@ interface Parts {
   catalog: BlockCatalog;
   service: StoreService;
   lower: FolderBelow | null;
+  report: StoreReport;
 }
 
 /** Blocks for which there is room. Throws ConfigError below one. */
@@ -86,8 +96,9 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
     return parts;
   };
   return {
-    async start({ identity, bytes, eviction, folder, checksum }, onTrouble) {
+    async start({ identity, bytes, eviction, folder, checksum }, onTrouble, onEvents) {
       const slots = slotsIn(bytes, identity.blockBytes);
+      const report = new StoreReport(identity.blockSize, (events) => onEvents(events, clock.now()));
       const memory = new ArenaMemory(slots, identity.blockBytes);
       const lower =
         folder &&
@@ -95,10 +106,21 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
           folder: await openFolder(folder.directory),
           clock,
           onTrouble,
+          onChange: report.changedIn('DISK'),
         }));
       const transport = createTransport({ identity, memory, clock, checksum });
-      const catalog = new BlockCatalog({ slots, eviction, ...lower?.listeners });
-      parts = { transport, catalog, service: new StoreService({ transport, catalog, lower }), lower };
+      const onChange = report.changedIn('CPU');
+      const catalog = new BlockCatalog({ slots, eviction, onChange, ...lower?.listeners });
+      const service = new StoreService({ transport, catalog, clock, lower });
+      parts = { transport, catalog, service, lower, report };
+    },
+
+    async reportEvents(wanted) {
+      const { catalog, lower, report } = running();
+      report.want(wanted, [
+        ['CPU', [...catalog.ready()].map(([key]) => key)],
+        ['DISK', [...(lower?.hashes() ?? [])]],
+      ]);
     },
 
     async addPeer(peer, port) {

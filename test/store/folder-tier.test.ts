@@ -130,6 +130,19 @@ describe('a folder below a store', () => {
     expect(bytes).toBeLessThanOrEqual(quotaBytes);
   });
 
+  it('tells what comes and what goes, each once', async () => {
+    const told: string[] = [];
+    const onChange = (kind: string, key: string) => told.push(`${kind} ${Number.parseInt(key, 16)}`);
+    const tier = await open({ quotaBytes: 2 * (BLOCK + HEAD_BYTES), onChange });
+    for (const n of [1, 2, 3]) await stored(tier, n);
+    expect(told.filter((one) => one.startsWith('stored'))).toEqual(['stored 1', 'stored 2', 'stored 3']);
+    expect(told).toContain('removed 1');
+    await rm(fileOfBlock(2));
+    expect(await found(tier, 2, 2, 3)).toEqual([null, null, 3]);
+    expect(told.filter((one) => one === 'removed 2')).toHaveLength(1);
+    expect([...tier.hashes()]).toEqual([hash(3)]);
+  });
+
   it('two processes on one folder: each keeps what it finds, and takes what the other removed as missing', async () => {
     const [one, other] = [await open(), await open()];
     await Promise.all([stored(one, 1, 2, 3), stored(other, 2, 3, 4)]);

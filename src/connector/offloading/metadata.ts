@@ -23,7 +23,7 @@ export interface Load {
 export interface OffloadingMetadata {
   /** Requests that gave their blocks back: nothing of them may be read that was not submitted. */
   revoked: ReadonlySet<string>;
-  lookups: readonly Omit<StoreLookup, 'kind'>[];
+  lookups: readonly (Omit<StoreLookup, 'kind'> & { requestId: string })[];
   /** Leases that will not be read. */
   released: readonly string[];
   /** By request. */

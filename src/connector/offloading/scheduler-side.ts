@@ -224,7 +224,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
     this.#deps.answers.await(leaseId);
-    this.#lookups.push({ leaseId, hashes, wait: isStoreHandover(params) });
+    this.#lookups.push({ requestId, leaseId, hashes, wait: isStoreHandover(params) });
   }
 
   /** How many of the hashes, from the first on, are worth saving. */
