@@ -6,9 +6,20 @@ import { systemClock } from '../platform/clock.ts';
 import { type AutoscaleDecision, AutoscaleLoop, drive } from '../router/autoscale/loop.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
-import { EngineViews } from '../router/views.ts';
+import { EngineViews, type ViewedEngine } from '../router/views.ts';
 import type { EngineCluster } from './cluster.ts';
 import { HASH_SEED } from './options.ts';
+import type { ClusterOptions } from './types.ts';
+
+/** A cluster of threads, or a simulated one. */
+export interface AutoscaledCluster extends Pick<EngineCluster, 'onLoad' | 'onNotice' | 'scale'> {
+  readonly settings: Pick<ClusterOptions, 'maxNumSeqs' | 'blockSize' | 'signalAgeMs'>;
+  readonly members: {
+    /** As the router sees them. */
+    readonly staying: readonly ViewedEngine[];
+    atClose(end: () => void): void;
+  };
+}
 
 export interface AutoscaleWatcher {
   /** `acts`: it is done now. */
@@ -19,7 +30,7 @@ export interface AutoscaleWatcher {
 
 /** Until what it returns is called, or the cluster is closed. Throws ConfigError. */
 export function startAutoscaler(
-  cluster: EngineCluster,
+  cluster: AutoscaledCluster,
   choice: AutoscaleChoice,
   watcher: AutoscaleWatcher = {},
   clock: Clock = systemClock,

@@ -110,6 +110,7 @@ export class EngineCluster implements Cluster {
       checkRoom: (more) => checkRoom(this.#options, more, text.architecture, freeMemory()),
       joins: (engine, spec, replaced) => this.#joins(engine, spec, replaced),
       tell: (notice) => this.#memberNotice(notice),
+      newId: unguessable,
     });
     this.#info = info;
     for (const engine of pool.all) this.#watches.first(engine);
@@ -161,7 +162,7 @@ export class EngineCluster implements Cluster {
 
   async configure(change: PolicyChange): Promise<void> {
     const options = changed(this.#options, this.#atStart, change);
-    const policy = await policyOf(options, this.#info.model.kvBytesPerToken);
+    const policy = await policyOf(options, this.#info.model.blockBytes);
     if (this.members.changing)
       throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
     if (this.#active > 0)
@@ -187,7 +188,7 @@ export class EngineCluster implements Cluster {
     this.#active++;
     try {
       if (request.routing)
-        await this.#routings.prepare(request.routing, this.#options, this.#info.model.kvBytesPerToken);
+        await this.#routings.prepare(request.routing, this.#options, this.#info.model.blockBytes);
       yield* this.#router.serve(request);
     } finally {
       this.#active--;

@@ -1,71 +1,48 @@
-/** The engines of a cluster: started side by side, connected with each other, replaced where they ended, added and taken out. */
+/**
+ * The engines of a fleet in their places: started, made known to each other, replaced where they ended, added and taken out.
+ * How an engine is started is its starter's: in a thread (thread-pool.ts), or simulated.
+ */
 import type { Mode } from '../config/modes.ts';
-import type { Clock } from '../engine/types.ts';
-import type { Platform } from '../platform/types.ts';
-import type { EngineWire } from '../transport/channel.ts';
-import type { SharedMemory } from './memory-needs.ts';
-import { engineStart, fleetIn } from './options.ts';
 import { type FleetOptions, type Seat, withoutSeat, withSeat } from './seats.ts';
-import { connect, ThreadEngine } from './thread-engine.ts';
-import type { ClusterOptions } from './types.ts';
+import type { ThreadEngine } from './thread-engine.ts';
+
+export interface PooledEngine {
+  readonly engineId: string;
+  /** It serves no more; null: it does. */
+  readonly ended: Error | null;
+  /** It is gone: another may take its place. */
+  readonly dead: boolean;
+  shutdown(): Promise<void>;
+}
+
+export interface EngineStarter<E> {
+  /** `life`: from 1 on, one more for each engine in this place. */
+  start(spec: Seat, life: number, mode: Mode): Promise<E>;
+  connect(engine: E, others: readonly E[], fleet: FleetOptions): Promise<void>;
+}
 
 /** A place in the fleet, and the engine that has it now. */
-interface Place {
+interface Place<E> {
   spec: Seat;
-  engine: ThreadEngine;
+  engine: E;
 }
 
 /** Makes an engine that is connected ready to serve. */
-type Prepare = (engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null) => Promise<void>;
+type Prepare<E> = (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
 
-export class EnginePool {
-  readonly #platform: Platform;
-  readonly #clock: Clock;
-  readonly #options: ClusterOptions;
-  readonly #wire: EngineWire | undefined;
+export class EnginePool<E extends PooledEngine = ThreadEngine> {
+  readonly #starter: EngineStarter<E>;
   #fleet: FleetOptions;
-  #places: Place[] = [];
+  #places: Place<E>[];
   /** Engines that each seat's name has had: of one that comes again, no id comes twice. */
   readonly #lives = new Map<string, number>();
 
-  private constructor(platform: Platform, clock: Clock, options: ClusterOptions, wire?: EngineWire) {
-    this.#wire = wire;
-    this.#platform = platform;
-    this.#clock = clock;
-    this.#options = options;
-    this.#fleet = fleetIn(options);
-  }
-
-  /** `shared`: what the engines make their weights in. Throws KvferryError, with nothing left running. */
-  static async start(
-    platform: Platform,
-    clock: Clock,
-    options: ClusterOptions,
-    shared: SharedMemory | null = null,
-    wire?: EngineWire,
-  ): Promise<EnginePool> {
-    const pool = new EnginePool(platform, clock, options, wire);
-    const { seats } = pool.#fleet;
-    const first = async (spec: Seat): Promise<ThreadEngine> => {
-      try {
-        return await pool.#start(spec, options.mode, shared?.memory);
-      } catch (error) {
-        shared?.abandon();
-        throw error;
-      }
-    };
-    const started = await Promise.allSettled(seats.map(first));
-    for (const [i, result] of started.entries())
-      if (result.status === 'fulfilled') pool.#places.push({ spec: seats[i]!, engine: result.value });
-    try {
-      for (const result of started) if (result.status === 'rejected') throw result.reason;
-      for (const [i, engine] of pool.all.entries())
-        await connect(engine, pool.all.slice(i + 1), wire, pool.#fleet);
-      return pool;
-    } catch (error) {
-      await pool.shutdown();
-      throw error;
-    }
+  /** `first`: in the order of the fleet's seats, connected. */
+  constructor(fleet: FleetOptions, first: readonly E[], starter: EngineStarter<E>) {
+    this.#fleet = fleet;
+    this.#starter = starter;
+    this.#places = first.map((engine, i) => ({ spec: fleet.seats[i]!, engine }));
+    for (const { name } of fleet.seats) this.#lives.set(name, 1);
   }
 
   /** Its seats as they are now, those of engines on their way out included. */
@@ -74,16 +51,16 @@ export class EnginePool {
   }
 
   /** Ended ones included, in the order of their seats. */
-  get all(): readonly ThreadEngine[] {
+  get all(): readonly E[] {
     return this.#places.map(({ engine }) => engine);
   }
 
-  get alive(): readonly ThreadEngine[] {
+  get alive(): readonly E[] {
     return this.all.filter((engine) => !engine.dead);
   }
 
   /** Asks all that serve at once; one that ends meanwhile is left out. Rejects, when all have answered, with what else fails. */
-  async each<T>(call: (engine: ThreadEngine, spec: Seat) => Promise<T>): Promise<T[]> {
+  async each<T>(call: (engine: E, spec: Seat) => Promise<T>): Promise<T[]> {
     const serving = this.#places.filter(({ engine }) => !engine.ended);
     const answers = await Promise.allSettled(serving.map(({ engine, spec }) => call(engine, spec)));
     return answers.flatMap((answer, i) => {
@@ -99,8 +76,8 @@ export class EnginePool {
    */
   async replaceDead(
     mode: Mode,
-    prepare: Prepare,
-    stays: (engine: ThreadEngine) => boolean = () => true,
+    prepare: Prepare<E>,
+    stays: (engine: E) => boolean = () => true,
   ): Promise<number> {
     const dead = this.#places.filter(({ engine }) => engine.dead && stays(engine));
     for (const place of dead)
@@ -109,11 +86,7 @@ export class EnginePool {
   }
 
   /** Starts an engine in a seat of its own. Rejects, with the fleet as it was and nothing left running, when it cannot be. */
-  async add(
-    seat: Pick<Seat, 'name' | 'role' | 'roleset'>,
-    mode: Mode,
-    prepare: Prepare,
-  ): Promise<ThreadEngine> {
+  async add(seat: Pick<Seat, 'name' | 'role' | 'roleset'>, mode: Mode, prepare: Prepare<E>): Promise<E> {
     const fleet = withSeat(this.#fleet, seat);
     const spec = fleet.seats.find(({ name }) => name === seat.name)!;
     const engine = await this.#joined(spec, fleet, mode, prepare, null);
@@ -138,24 +111,19 @@ export class EnginePool {
     spec: Seat,
     fleet: FleetOptions,
     mode: Mode,
-    prepare: Prepare,
-    replaced: ThreadEngine | null,
-  ): Promise<ThreadEngine> {
-    const engine = await this.#start(spec, mode);
+    prepare: Prepare<E>,
+    replaced: E | null,
+  ): Promise<E> {
+    const life = (this.#lives.get(spec.name) ?? 0) + 1;
+    this.#lives.set(spec.name, life);
+    const engine = await this.#starter.start(spec, life, mode);
     try {
-      await connect(engine, this.alive, this.#wire, fleet);
+      await this.#starter.connect(engine, this.alive, fleet);
       await prepare(engine, spec, replaced);
       return engine;
     } catch (error) {
       await engine.shutdown();
       throw error;
     }
-  }
-
-  #start(spec: Seat, mode: Mode, sharedWeights: SharedArrayBuffer | null = null): Promise<ThreadEngine> {
-    const life = (this.#lives.get(spec.name) ?? 0) + 1;
-    this.#lives.set(spec.name, life);
-    const start = { ...engineStart(this.#options, spec, life, mode), sharedWeights };
-    return ThreadEngine.start(this.#platform, start, spec, this.#clock);
   }
 }

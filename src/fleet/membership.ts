@@ -4,43 +4,54 @@
  */
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
-import type { ConversationCache } from '../router/conversations.ts';
+import type { Conversation, ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
-import { unguessable } from '../router/request-id.ts';
 import { type DrainRule, drained, heirOf } from '../router/scaling/drain.ts';
 import { planScale, type Scalable, type ScaleTarget } from '../router/scaling/plan.ts';
 import type { TurnsAt } from '../router/turns-at.ts';
-import type { EnginePool } from './engine-pool.ts';
+import type { EnginePool, PooledEngine } from './engine-pool.ts';
 import type { Joined, Left, MembershipNotice, ScaleReport } from './scale-report.ts';
 import type { Seat } from './seats.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 
-export interface MembershipDeps {
-  pool: EnginePool;
+/** An engine in a thread, or a simulated one. */
+export interface Member
+  extends PooledEngine,
+    Pick<Seat, 'name' | 'role' | 'combined' | 'roleset'>,
+    Pick<ThreadEngine, 'load' | 'startMs' | 'remaining'> {
+  readonly started: Pick<ThreadEngine['started'], 'loadMs' | 'compileMs'>;
+}
+
+export interface MembershipDeps<E extends Member = ThreadEngine> {
+  pool: EnginePool<E>;
   clock: Clock;
   conversations: ConversationCache;
   turns: TurnsAt;
   /** What is in force now. */
-  options: () => ClusterOptions;
+  options: () => Pick<ClusterOptions, 'mode'>;
   /** The engine as the router knows it. */
-  clientOf: (engine: ThreadEngine) => EngineClient;
+  clientOf: (engine: E) => EngineClient;
   /** Throws AdapterError when so many more engines do not fit. */
   checkRoom: (more: readonly Pick<Seat, 'role'>[]) => void;
   /** It can serve, and nobody knows of it yet. */
-  joins: (engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null) => Promise<void>;
+  joins: (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
   /** What happened, when it has. */
   tell: (notice: MembershipNotice) => void;
+  /** An id of a request, for what is called so here. */
+  newId: (name: string) => string;
+  /** What a leaving engine held for a next turn is lost. */
+  onLost?: (conversation: Conversation, tokens: number) => void;
 }
 
-export class Membership {
-  readonly #deps: MembershipDeps;
-  readonly #leaving = new Set<ThreadEngine>();
+export class Membership<E extends Member = ThreadEngine> {
+  readonly #deps: MembershipDeps<E>;
+  readonly #leaving = new Set<E>();
   readonly #ends: (() => void)[] = [];
   #scaling = false;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(deps: MembershipDeps) {
+  constructor(deps: MembershipDeps<E>) {
     this.#deps = deps;
   }
 
@@ -49,12 +60,12 @@ export class Membership {
     return this.#scaling;
   }
 
-  isLeaving(engine: ThreadEngine): boolean {
+  isLeaving(engine: E): boolean {
     return this.#leaving.has(engine);
   }
 
   /** Those that may get turns, ended ones included. */
-  get staying(): readonly ThreadEngine[] {
+  get staying(): readonly E[] {
     return this.#deps.pool.all.filter((engine) => !this.#leaving.has(engine));
   }
 
@@ -86,7 +97,7 @@ export class Membership {
   async revive(): Promise<number> {
     const { pool, options, tell } = this.#deps;
     try {
-      const stays = (engine: ThreadEngine) => !this.#leaving.has(engine);
+      const stays = (engine: E) => !this.#leaving.has(engine);
       return await this.#inTurn(() => pool.replaceDead(options().mode, this.#deps.joins, stays));
     } finally {
       tell({ kind: 'revived' });
@@ -107,7 +118,7 @@ export class Membership {
   }
 
   async #leave(name: string, rule: DrainRule): Promise<Left> {
-    const { pool, clock, conversations, turns, clientOf, tell } = this.#deps;
+    const { pool, clock, conversations, turns, clientOf, tell, newId, onLost } = this.#deps;
     // One that is just being replaced is left to its successor: that one leaves then.
     const engine = await this.#inTurn(async () => {
       const found = pool.all.find((each) => each.name === name)!;
@@ -122,7 +133,8 @@ export class Membership {
     };
     const remaining = () => engine.remaining();
     const leaving = { client: clientOf(engine), remaining };
-    const report = await drained(leaving, rule, { clock, conversations, turns, heir, newId: unguessable });
+    const deps = { clock, conversations, turns, heir, newId, ...(onLost ? { onLost } : {}) };
+    const report = await drained(leaving, rule, deps);
     await this.#inTurn(() => pool.remove(engine));
     this.#leaving.delete(engine);
     const left = { engineId, role, name, ...report };

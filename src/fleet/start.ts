@@ -6,11 +6,12 @@ import { kvBlockBytes } from '../model/types.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { describe } from './describe.ts';
-import { EnginePool } from './engine-pool.ts';
+import type { EnginePool } from './engine-pool.ts';
 import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { type MadePolicy, policyOf } from './routing-in-force.ts';
 import { type StoreThread, startStore } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
+import { startThreads } from './thread-pool.ts';
 import type { ClusterInfo, ClusterOptions, ClusterSeams } from './types.ts';
 
 export interface ClusterParts {
@@ -43,7 +44,7 @@ export async function startParts(
   const policy = await policyOf(options, kvBlockBytes(architecture, 1, options.kvDtype));
   const [text, engines] = await Promise.allSettled([
     loadTokenizer(options.model, files),
-    EnginePool.start(platform, clock, options, sharedMemory(options, architecture, free), wire),
+    startThreads(platform, clock, options, sharedMemory(options, architecture, free), wire),
   ]);
   if (text.status === 'rejected') {
     if (engines.status === 'fulfilled') await engines.value.shutdown();

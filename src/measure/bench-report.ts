@@ -8,6 +8,7 @@ import { benchLengthSchema, benchPathSchema, intervalSchema } from './bench-path
 import { benchRoutingSchema } from './bench-routing.ts';
 import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';
+import { benchWindowsSchema } from './windows-report.ts';
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
@@ -119,6 +120,10 @@ export const benchModeSchema = z.strictObject({
   output_tokens_per_second: z.number().describe("D's, all requests together."),
   held_for_p: heldSchema.nullable().describe('On D, for the next turn: what reuse costs in memory.'),
   held_for_d: heldSchema.nullable().describe('On P, until D has read.'),
+  peak_kv_bytes: z
+    .strictObject({ prefill: count, decode: count })
+    .optional()
+    .describe('KV in use at once at most, what is held for readers included, over the engines of a role.'),
   preemptions: count.nullable(),
   holds_dropped: z
     .strictObject({ for_p: count, for_d: count })
@@ -228,6 +233,9 @@ export const experimentSchema = z.strictObject({
     .optional()
     .describe('Which way is quickest at which length of prompt: where ways of KV are compared.'),
   audit: benchAuditSchema.optional().describe('--audit: what the policy lost by its choices.'),
+  windows: benchWindowsSchema
+    .optional()
+    .describe('Of a model with sliding windows: what they save against keeping everything.'),
   published: z
     .strictObject({
       source: z.string(),

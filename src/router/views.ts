@@ -12,7 +12,10 @@ import type { PrefixIndex } from './prefix-index.ts';
 /** News of caches that wait for their age; beyond these the oldest are taken in early. */
 const MOST_PENDING = 65_536;
 
-type Known = Pick<EngineClient, 'engineId' | 'role' | 'roleset' | 'combined' | 'ended' | 'load'>;
+export type ViewedEngine = Pick<
+  EngineClient,
+  'engineId' | 'role' | 'roleset' | 'combined' | 'ended' | 'load'
+>;
 
 interface CacheNews {
   engineId: string;
@@ -60,7 +63,7 @@ export class EngineViews {
     for (const { engineId } of this.#pending.splice(0)) this.#index.forget(engineId);
   }
 
-  of(engines: readonly Known[], nowMs: number): EngineView[] {
+  of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
     return engines.map((engine) => {
       const { engineId, role, roleset, combined = false, ended, load } = engine;
       return {

@@ -94,11 +94,9 @@ export class SimulatedTransport implements ServingTransport {
 
   end(): void {
     this.#over.abort();
-    this.#net.deps.clock.onStir();
   }
 
   async clockOffsetSeconds(): Promise<number> {
-    this.#net.deps.clock.onStir();
     return 0;
   }
 
@@ -115,7 +113,6 @@ export class SimulatedTransport implements ServingTransport {
 
   async read(request: ReadRequest): Promise<TransferResult> {
     const { counts, deps } = this.#net;
-    deps.clock.onStir();
     counts.started++;
     const result = await (request.streamed ? this.#readStream(request) : this.#readHeld(request));
     // What it reports now is not for the step that is under way.
@@ -216,7 +213,6 @@ export class SimulatedTransport implements ServingTransport {
   #onLink({ resource }: SimulatedLink, bytes: number): Promise<void> {
     return new Promise((resolve) => {
       resource.begin(bytes, () => {
-        this.#net.deps.clock.onStir();
         resolve();
       });
     });
@@ -227,7 +223,6 @@ export class SimulatedTransport implements ServingTransport {
     const { clock } = this.#net.deps;
     return new Promise((resolve) => {
       clock.after(ms, () => {
-        clock.onStir();
         resolve();
       });
     });

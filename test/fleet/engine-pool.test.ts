@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { EnginePool } from '../../src/fleet/engine-pool.ts';
+import type { EnginePool } from '../../src/fleet/engine-pool.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
+import { startThreads } from '../../src/fleet/thread-pool.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { connectorDefaults } from '../connector/scripted.ts';
@@ -17,7 +18,7 @@ const ids = (pool: EnginePool) => pool.all.map(({ engineId }) => engineId);
 
 test('seats have names, ports and roles of their own; a new life has another id at the same address', async () => {
   const { platform, threads } = platformOf();
-  const pool = await EnginePool.start(platform, systemClock, options);
+  const pool = await startThreads(platform, systemClock, options);
   expect(ids(pool)).toEqual(['prefill-0', 'decode-0', 'decode-1']);
   expect(pool.all.map(({ address }) => address.port)).toEqual([5600, 5601, 5602]);
   threads[1]!.end();
@@ -36,7 +37,7 @@ test('an engine that cannot be connected or prepared is ended again, and its sea
   const { platform, threads } = platformOf((name) => {
     if (refuses && name === 'prefill-0') throw new Error('the peer is just ending');
   });
-  const pool = await EnginePool.start(platform, systemClock, options);
+  const pool = await startThreads(platform, systemClock, options);
   threads[1]!.end();
   refuses = true;
   await expect(pool.replaceDead('bidirectional', async () => {})).rejects.toThrow('the peer is just ending');
@@ -54,7 +55,7 @@ test('an engine that cannot be connected or prepared is ended again, and its sea
 
 test('each asks those that serve: one that ended, or ends while it is asked, is left out', async () => {
   const { platform, threads } = platformOf();
-  const pool = await EnginePool.start(platform, systemClock, options);
+  const pool = await startThreads(platform, systemClock, options);
   threads[2]!.end();
   const asked: string[] = [];
   const answers = await pool.each(async (engine) => {
@@ -81,7 +82,7 @@ test('engines that start together share where weights are made; one that fails i
   const { platform, threads } = platformOf(undefined, (_, { sharedWeights }) =>
     given.push(sharedWeights?.byteLength),
   );
-  const pool = await EnginePool.start(platform, systemClock, options, shared);
+  const pool = await startThreads(platform, systemClock, options, shared);
   threads[1]!.end();
   await pool.replaceDead('bidirectional', async () => {});
   // Who takes another's place makes its own.
@@ -91,7 +92,7 @@ test('engines that start together share where weights are made; one that fails i
   const failing = platformOf(undefined, (name) => {
     if (name === 'decode-0') throw new Error('no device');
   });
-  await expect(EnginePool.start(failing.platform, systemClock, options, shared)).rejects.toThrow('no device');
+  await expect(startThreads(failing.platform, systemClock, options, shared)).rejects.toThrow('no device');
   expect(abandoned).toBe(1);
   expect(failing.threads.every(({ running }) => !running)).toBe(true);
 });

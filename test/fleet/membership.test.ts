@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
-import { EnginePool } from '../../src/fleet/engine-pool.ts';
 import { Membership } from '../../src/fleet/membership.ts';
 import type { MembershipNotice } from '../../src/fleet/scale-report.ts';
+import { startThreads } from '../../src/fleet/thread-pool.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import type { EngineStart } from '../../src/host/engine-api.ts';
 import { systemClock } from '../../src/platform/clock.ts';
@@ -23,7 +23,7 @@ const rule = { drain: 'drop', holdsMs: 0 } as const;
 /** `own.gate`: waited for before an engine that comes later is ready to serve. */
 async function world(starting: (name: string, start: EngineStart) => void = () => {}) {
   const { platform, threads } = platformOf(undefined, starting);
-  const pool = await EnginePool.start(platform, systemClock, options);
+  const pool = await startThreads(platform, systemClock, options);
   const turns = new TurnsAt();
   const notices: MembershipNotice[] = [];
   const own = { gate: async (_: string) => {}, room: () => {} };
@@ -37,6 +37,7 @@ async function world(starting: (name: string, start: EngineStart) => void = () =
     checkRoom: () => own.room(),
     joins: ({ engineId }) => own.gate(engineId),
     tell: (notice) => void notices.push(notice),
+    newId: (name) => name,
   });
   const running = () => threads.flatMap((thread) => (thread.running ? [thread.name] : []));
   const ids = () => pool.all.map(({ engineId }) => engineId);

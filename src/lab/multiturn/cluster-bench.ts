@@ -8,6 +8,7 @@ import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import type { LinkSpec } from '../../transport/link.ts';
 import { finalIntegrity } from '../integrity.ts';
 import type { ReportSource } from '../run-report.ts';
+import { hasWindows } from '../windows.ts';
 import { ClusterTarget, servedBy } from './cluster-target.ts';
 import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
 import { pathChoice } from './paths.ts';
@@ -32,7 +33,7 @@ export function planBench(
       `the longest conversation has ${size.longest} tokens and the context holds ${base.maxModelLen}: raise --max-model-len, take another --model, or shrink the workload with --scale 1/N`,
     );
   }
-  const plans = planExperiments(config, size, scaleDivisor(config.scale)!, links);
+  const plans = planExperiments(config, size, scaleDivisor(config.scale)!, hasWindows(base), links);
   const most = (blocks: (each: ExperimentPlan) => number): number => Math.max(...plans.map(blocks));
   const options = {
     ...base,

@@ -8,6 +8,7 @@ import type { HeldBlocks, MeasuredRequest } from '../../measure/bench-summary.ts
 import type { EngineRole } from '../../router/engine-client.ts';
 import type { StoreStats } from '../../store/host.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { peakKvBytes } from '../peak-kv.ts';
 import { type ClientOptions, type ServedRound, serveConversations } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { BenchTarget } from './target.ts';
@@ -27,6 +28,8 @@ export interface ArmRound {
 export interface ArmCounters {
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
+  /** Of KV in use, by role. */
+  peakKvBytes: { prefill: number; decode: number };
   preemptions: number;
   /** Unread blocks given up for room. */
   holdsDropped: { forP: number; forD: number };
@@ -76,7 +79,7 @@ export async function runArm(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pools,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing' | 'path'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing' | 'path' | 'allFullKv'>,
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
@@ -94,7 +97,7 @@ export async function measured(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pools,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'routing' | 'path'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'routing' | 'path' | 'allFullKv'>,
   round: number,
   serve: () => Promise<ServedRound>,
 ): Promise<ArmRound> {
@@ -108,11 +111,12 @@ export async function measured(
     ...(experiment.link === undefined ? {} : { link: experiment.link }),
     ...(arm.path ? { connector: arm.path.connector } : {}),
     ...(arm.routing ? { routing: arm.routing } : {}),
+    ...(arm.allFullKv === undefined ? {} : { allFullKv: arm.allFullKv }),
   });
   const before = await cluster.stats();
   const served = await serve();
   const after = await cluster.stats();
-  const counters = counted(before, after);
+  const counters = { ...counted(before, after), peakKvBytes: peakKvBytes(cluster.info, after) };
   if (!arm.path) return { round, ...served, counters };
   return { round, ...served, counters, carried: carriedBy(cluster, after, await cluster.storeStats()) };
 }
@@ -137,7 +141,10 @@ function carriedBy(cluster: Cluster, engines: readonly EngineStats[], store: Sto
 }
 
 /** Hold meters begin anew with configure(); the other counters may go on. */
-function counted(before: readonly EngineStats[], after: readonly EngineStats[]): ArmCounters {
+function counted(
+  before: readonly EngineStats[],
+  after: readonly EngineStats[],
+): Omit<ArmCounters, 'peakKvBytes'> {
   const sum = (value: (engine: EngineStats) => number): number =>
     after.reduce((n, engine) => n + value(engine), 0) - before.reduce((n, engine) => n + value(engine), 0);
   const held = (direction: 'prefill' | 'decode'): HeldBlocks | null => {

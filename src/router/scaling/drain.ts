@@ -38,6 +38,8 @@ export interface DrainDeps {
   /** Who takes over what the engine holds; null: nobody can. */
   heir: () => EngineClient | null;
   newId: (name: string) => string;
+  /** What it held for the conversation's next turn is lost. */
+  onLost?: (conversation: Conversation, tokens: number) => void;
 }
 
 export interface DrainReport {
@@ -85,6 +87,7 @@ async function drain(
       if (held?.holder.engineId !== engineId) continue;
       const moved = rule.drain === 'migrate' && !late() && (await takenOver(conversation, deps, signal));
       count(moved ? report.migrated : report.lost, held);
+      if (!moved) deps.onLost?.(conversation, held.params.remote_num_tokens ?? 0);
       if (moved || conversation.kv !== held) continue;
       conversation.kv = null;
       const { remote_request_id: id } = held.params;

@@ -1,0 +1,196 @@
+/** An engine's steps on a virtual clock: one by one, or many decode steps at once in which nothing can change. */
+import type { EngineCore } from '../engine/engine-core.ts';
+import type { EngineRequest, SampledToken, ScheduledBatch } from '../engine/types.ts';
+import type { Answers } from './answers.ts';
+import type { Timer, VirtualClock } from './clock.ts';
+import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
+import { DecodeSteps } from './decode-steps.ts';
+import type { EngineMeter } from './meter.ts';
+import type { Outbox } from './outbox.ts';
+import type { Resource } from './resources.ts';
+
+/** Fewer steps are not worth it. */
+const LEAST_RUN = 2;
+
+type DecodedRequest = Parameters<Parameters<EngineCore['decode']>[1]>[0];
+
+export interface StepDeps {
+  clock: VirtualClock;
+  costs: SimulationCosts;
+  /** What all engines compute on together; null: each has its own. */
+  machine: Resource | null;
+  /** Decode steps in which nothing can change are taken at once. */
+  runs: boolean;
+  answers: Answers;
+}
+
+export interface SteppedEngine {
+  core: EngineCore;
+  meter: EngineMeter;
+  outbox: Outbox;
+  place: StepPlace;
+  /** Its steps ended: it is to be looked after. */
+  touch: () => void;
+}
+
+export class EngineSteps {
+  readonly #deps: StepDeps;
+  readonly #engine: SteppedEngine;
+  readonly #answers = new Map<string, (index: number) => number>();
+  #stepping: { cancel(): void } | null = null;
+  /** Steps that are taken at once, from the one under way on; null: none are. */
+  #run: DecodeSteps | null = null;
+  /** The step under way, as long as one is. */
+  #step = { startMs: 0, ms: 0 };
+
+  constructor(engine: SteppedEngine, deps: StepDeps) {
+    this.#engine = engine;
+    this.#deps = deps;
+  }
+
+  /** What it will generate is known. */
+  expect(request: EngineRequest): void {
+    this.#answers.set(request.requestId, this.#deps.answers.of(request));
+  }
+
+  get underWay(): boolean {
+    return this.#stepping !== null;
+  }
+
+  cancel(): void {
+    this.#stepping?.cancel();
+  }
+
+  /** Until the piece of a step that its device has is done; as on a machine of its own. */
+  get deviceBusyMs(): number {
+    const { pieceMs } = this.#deps.costs;
+    this.catchUp();
+    if (!this.#stepping || pieceMs === null) return 0;
+    const { startMs, ms } = this.#step;
+    const ranMs = this.#deps.clock.now() - startMs;
+    const pieceEndMs = (Math.floor(ranMs / pieceMs) + 1) * pieceMs;
+    return Math.max(0, Math.min(pieceEndMs, ms) - ranMs);
+  }
+
+  /** Decode steps that are over by now are taken, and the one under way is a step like any other from here on. */
+  catchUp(): void {
+    const run = this.#run;
+    if (!run) return;
+    const { core, meter } = this.#engine;
+    this.#run = null;
+    this.#stepping?.cancel();
+    this.#stepping = null;
+    const endMs = this.#take(run, run.stepsUntil(this.#deps.clock.now()));
+    const batch = core.beginStep();
+    const shape = shapeOf(batch);
+    meter.stepBegins(shape, endMs);
+    this.#step = { startMs: endMs, ms: run.stepMs(shape) };
+    this.#stepUntil(endMs + this.#step.ms, batch, shape);
+  }
+
+  begin(): void {
+    const { clock, costs, machine } = this.#deps;
+    const { core, meter, place } = this.#engine;
+    const startMs = clock.now();
+    if (this.#beginRun(startMs)) return;
+    const batch = core.beginStep();
+    if (batch.requests.length === 0) {
+      this.#end(batch, null);
+      return;
+    }
+    const shape = shapeOf(batch);
+    const ms = costs.stepMs(shape, place);
+    this.#step = { startMs, ms };
+    meter.stepBegins(shape, startMs);
+    if (!machine) {
+      this.#stepUntil(startMs + ms, batch, shape);
+      return;
+    }
+    this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape));
+  }
+
+  #stepUntil(endMs: number, batch: ScheduledBatch, shape: StepShape): void {
+    this.#stepping = cancelling(this.#deps.clock.at(endMs, () => this.#stepDone(batch, shape)));
+  }
+
+  #stepDone(batch: ScheduledBatch, shape: StepShape): void {
+    this.#stepping = null;
+    this.#end(batch, shape);
+    this.#engine.touch();
+  }
+
+  /** False: a step is to be taken by itself. */
+  #beginRun(startMs: number): boolean {
+    const { runs, costs, clock } = this.#deps;
+    const { core, meter, place, touch } = this.#engine;
+    const most = runs ? core.decodeSteps : 0;
+    if (most < LEAST_RUN) return false;
+    const run = new DecodeSteps(startMs, decodeShape(core), most, core.dueMs(), (shape) =>
+      costs.stepMs(shape, place),
+    );
+    if (run.count < LEAST_RUN) return false;
+    this.#run = run;
+    meter.runBegins();
+    const timer = clock.at(run.endMs, () => {
+      this.#run = null;
+      this.#stepping = null;
+      this.#take(run, run.count);
+      meter.runEnds();
+      touch();
+    });
+    this.#stepping = cancelling(timer);
+    return true;
+  }
+
+  /** Returns when the last of them ended. */
+  #take(run: DecodeSteps, count: number): number {
+    if (count === 0) return run.startMs;
+    const { core, meter, outbox } = this.#engine;
+    let atMs = run.startMs;
+    const next = run.walk();
+    const { requests } = core.decodeShape();
+    const onStep = (): void => {
+      meter.stepTaken(requests, atMs);
+      atMs = next();
+      outbox.tellDecoded(requests, atMs);
+    };
+    core.decode(count, (request) => this.#keep(request), onStep);
+    return atMs;
+  }
+
+  #keep({ requestId, numOutputTokens }: DecodedRequest): number {
+    const tokenId = this.#answers.get(requestId)!(numOutputTokens);
+    this.#engine.outbox.keep(requestId, { requestId, tokenId, logitsDigest: '', logits: null });
+    return tokenId;
+  }
+
+  /** `shape`: null where nothing ran. */
+  #end(batch: ScheduledBatch, shape: StepShape | null): void {
+    const { core, meter, outbox } = this.#engine;
+    const outputs = core.endStep(batch, this.#sample(batch));
+    if (shape) meter.stepEnds(outputs);
+    for (const { requestId, finish } of outputs) if (finish) this.#answers.delete(requestId);
+    outbox.deliver(outputs);
+  }
+
+  #sample({ requests }: ScheduledBatch): SampledToken[] {
+    return requests.flatMap(({ requestId, sample }) => {
+      if (!sample) return [];
+      const tokenId = this.#answers.get(requestId)!(sample.outputIndex);
+      return [{ requestId, tokenId, logitsDigest: '', logits: null }];
+    });
+  }
+}
+
+const cancelling = (timer: Timer): { cancel(): void } => {
+  return {
+    cancel() {
+      timer.run = null;
+    },
+  };
+};
+
+function decodeShape(core: EngineCore): StepShape {
+  const { requests, context } = core.decodeShape();
+  return { decodes: requests, decodeContext: context, prefills: 0, prefillTokens: 0, prefillContext: 0 };
+}
