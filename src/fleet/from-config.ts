@@ -165,7 +165,10 @@ function connector(config: RunConfig): ConnectorConfig {
       saves: name === 'AIBrixOffloadingConnectorV1Type1' ? 'whole' : 'blocks',
     },
     multi: added
-      ? { composition: 'compose', names: [...names, 'OffloadingConnector'] }
+      ? {
+          composition: config.pullPolicy === 'cost-aware' ? 'cost-aware' : 'compose',
+          names: [...names, 'OffloadingConnector'],
+        }
       : { composition: composition ?? 'first-hit', names },
   };
 }

@@ -135,6 +135,23 @@ function ofClass(some: readonly Served[], keys: readonly string[], options: Boot
 /** As outcomeOf() asks for it. */
 export const compared = ({ value, low, high }: Interval) => ({ ratio: value, low, high });
 
+/**
+ * What each way lost against the best of all at each request, in hindsight: medians of a request's rounds, later turns. The
+ * best of several noisy medians is a little better than any way can be: a regret is rather too high than too low.
+ */
+export function regretOf(ways: readonly WayRequests[]): Record<string, { regret_ms: number; share: number }> {
+  const served = servedByAll(ways);
+  const medians = served.map(({ ttftMs }) => new Map([...ttftMs].map(([key, ms]) => [key, median(ms)])));
+  const best = medians.reduce((sum, each) => sum + Math.min(...each.values()), 0);
+  return Object.fromEntries(
+    ways.map(({ key }) => {
+      const total = medians.reduce((sum, each) => sum + each.get(key)!, 0);
+      const lost = medians.length > 0 ? (total - best) / medians.length : 0;
+      return [key, { regret_ms: lost, share: best > 0 ? (total - best) / best : 0 }];
+    }),
+  );
+}
+
 /** With a bootstrap interval: requests are drawn, each with all its rounds. */
 export function medianOf(
   groups: readonly (readonly number[])[],

@@ -232,6 +232,12 @@ export const experimentSchema = z.strictObject({
     .array(benchLengthSchema)
     .optional()
     .describe('Which way is quickest at which length of prompt: where ways of KV are compared.'),
+  regret: z
+    .record(z.string(), z.strictObject({ regret_ms: ms, share: z.number().nonnegative() }))
+    .optional()
+    .describe(
+      'By way: TTFT a request beyond the best way at that request, in hindsight; and as a share of it.',
+    ),
   audit: benchAuditSchema.optional().describe('--audit: what the policy lost by its choices.'),
   windows: benchWindowsSchema
     .optional()

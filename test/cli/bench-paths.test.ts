@@ -95,6 +95,11 @@ describe('kvferry bench --paths', () => {
     [['--paths', '--endpoint', 'http://localhost:1'], /a server is measured/],
     [['--paths', '--kv-transfer-config', '{"kv_connector":"NixlConnector"}'], /says which connectors/],
     [['--paths', '--handover', 'streamed'], /--handover is streamed/],
+    [['--paths', '--pull-policy', 'cost-aware'], /--pull-policy is cost-aware: name that way in --paths/],
+    [
+      ['--paths', 'pull,cost-aware', '--cost-profile', 'c.json'],
+      /--cost-profile is of one link, and --link names 2/,
+    ],
     [['--paths', '--routing', 'round-robin,llm-d'], /--routing names several policies/],
   ] as const)('%j is refused by name', async (options, message) => {
     const { code, world } = await bench(...options);

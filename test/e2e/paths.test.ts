@@ -1,7 +1,9 @@
 /** The ways that KV can take, on real engines that stay: the same tokens by each, and every byte where the way says. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { CostProfile } from '../../src/config/cost-profile.ts';
 import { PATHS, type PathName } from '../../src/config/paths.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
+import { calibrate } from '../../src/lab/calibrate.ts';
 import { ClusterTarget } from '../../src/lab/multiturn/cluster-target.ts';
 import { pathChoice } from '../../src/lab/multiturn/paths.ts';
 import { type ArmRound, runArm } from '../../src/lab/multiturn/rounds.ts';
@@ -39,8 +41,13 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-const serve = (name: PathName, pBlocks = 128, dBlocks = 128): Promise<ArmRound> => {
-  const path = pathChoice(name, { offloadPromptOnly: true });
+const serve = (
+  name: PathName,
+  pBlocks = 128,
+  dBlocks = 128,
+  costProfile: CostProfile | null = null,
+): Promise<ArmRound> => {
+  const path = { ...pathChoice(name, { offloadPromptOnly: true }), costProfile };
   const target = new ClusterTarget(cluster, { temperature: 0 });
   const pools = { prefixCaching: pBlocks < 128, pBlocks, dBlocks, link: null };
   return runArm(cluster, target, pools, { mode: path.mode, threshold: 4, path }, conversations, options);
@@ -95,6 +102,26 @@ it('from pools too small for all, with what is held in them, every way still giv
   expect(compareTokens([roomy, ...ways])).toEqual({ tokens_identical: true, first_difference: null });
   for (const { usedBlocks } of await cluster.stats()) expect(usedBlocks).toBe(0);
   await cluster.checkIntegrity();
+});
+
+it('what the tiers cost is measured, and chosen by, with the same tokens; all is set as before', async () => {
+  const before = cluster.settings.connector;
+  const profile = await calibrate(cluster, { version: '0', date: 'now', quick: true, rounds: 1 });
+  const { load, save, folder_read } = profile.store!;
+  for (const { fixed_ms, ms_per_byte, samples } of [load, save]) {
+    expect(samples).toBeGreaterThanOrEqual(2);
+    expect(fixed_ms + ms_per_byte).toBeGreaterThan(0);
+  }
+  expect(folder_read).toBeNull();
+  expect(cluster.settings.connector.name).toBe(before.name);
+  const chosen = { mode: 'cost-aware', ...(await serve('cost-aware', 128, 128, profile)) };
+  // Where loads cost a second, none is made.
+  const dear = { ...load, fixed_ms: 1000 };
+  const store = { ...profile.store!, load: dear };
+  const without = { mode: 'dear', ...(await serve('cost-aware', 128, 128, { ...profile, store })) };
+  expect(without.carried!.storeToP).toBe(0);
+  const alone = { mode: 'recompute', ...(await serve('recompute')) };
+  expect(compareTokens([alone, chosen, without])).toEqual({ tokens_identical: true, first_difference: null });
 });
 
 it('a link set between ways lies before the store too', async () => {

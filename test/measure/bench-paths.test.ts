@@ -4,6 +4,7 @@ import {
   type CarriedKv,
   laterTtfts,
   medianOf,
+  regretOf,
   summarisePath,
 } from '../../src/measure/bench-paths.ts';
 import type { MeasuredRequest } from '../../src/measure/bench-summary.ts';
@@ -108,6 +109,21 @@ describe('ways by length', () => {
     );
     expect(classes.filter(({ sure }) => sure)).toEqual([]);
   });
+});
+
+test("a way's regret is what it lost against the best at each request", () => {
+  const short = (tokens: number) => (tokens < 300 ? 100 : 300);
+  const long = (tokens: number) => (tokens < 300 ? 200 : 150);
+  const lost = regretOf([
+    { key: 'short', requests: served(short) },
+    { key: 'long', requests: served(long) },
+    { key: 'chooses', requests: served((tokens) => Math.min(short(tokens), long(tokens))) },
+  ]);
+  expect(lost.chooses).toEqual({ regret_ms: 0, share: 0 });
+  // Medians of three rounds are 2 ms more: of 30 requests 10 are short.
+  expect(lost.long!.regret_ms).toBeCloseTo(100 / 3, 9);
+  expect(lost.short!.share).toBeCloseTo((20 * 150) / (10 * 102 + 20 * 152), 9);
+  expect(regretOf([{ key: 'a', requests: [] }])).toEqual({ a: { regret_ms: 0, share: 0 } });
 });
 
 test('a median has its value between the ends of its interval, and of equal times they are one', () => {

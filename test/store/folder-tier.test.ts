@@ -6,7 +6,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
-import { HEAD_BYTES } from '../../src/store/block-file.ts';
+import { FORMAT_VERSION, HEAD_BYTES, namespaceOf } from '../../src/store/block-file.ts';
 import { MARKER } from '../../src/store/folder-names.ts';
 import { FolderTier, type FolderTierOptions } from '../../src/store/folder-tier.ts';
 import { TestClock } from '../clock.ts';
@@ -187,6 +187,36 @@ describe('a folder below a store', () => {
       expect(troubles).toHaveLength(1);
     },
   );
+
+  it('a block of another format is a miss: not read, removed, counted and told', async () => {
+    await stored(await open(), 1, 2);
+    const file = new Uint8Array(await readFile(fileOfBlock(1)));
+    new DataView(file.buffer).setUint32(4, FORMAT_VERSION + 1, true);
+    await writeFile(fileOfBlock(1), file);
+    const tier = await open();
+    expect(await found(tier, 1, 2)).toEqual([null, 2]);
+    expect(tier.counters.broken).toBe(1);
+    expect(troubles).toEqual([expect.stringMatching(/it is of format 2, not 1/)]);
+    await expect.poll(() => readFile(fileOfBlock(1)).catch((error) => error.code)).toBe('ENOENT');
+  });
+
+  it('blocks of other weights, layouts, adapters or hashing have another namespace', () => {
+    const equal = {
+      ...{ compatibilityHash: hash(1), blockSize: 16, blockBytes: [64], hashSeed: 'seed' },
+      ...{ adapter: 'one', weights: null },
+    };
+    const names = [
+      equal,
+      { ...equal, compatibilityHash: hash(2) },
+      { ...equal, blockSize: 32 },
+      { ...equal, blockBytes: [64, 64] },
+      { ...equal, hashSeed: 'other' },
+      { ...equal, adapter: 'two' },
+      { ...equal, weights: 'w' },
+    ].map(namespaceOf);
+    expect(new Set(names).size).toBe(names.length);
+    expect(namespaceOf({ ...equal })).toBe(names[0]);
+  });
 
   it('refuses a folder that is no store, one of another format, and a quota below one block', async () => {
     await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/may have 64 bytes and a block takes 160/);

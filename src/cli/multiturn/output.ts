@@ -9,6 +9,7 @@ import { formatMs, formatSeconds, plural } from '../format.ts';
 import { type Printer, printer } from '../table.ts';
 import {
   lengthTable,
+  regretLine,
   WAYS_LEGEND,
   wayBytesTable,
   wayMemoryTable,
@@ -106,6 +107,8 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(['', ...wayBytesTable(experiment, style)]);
     print(['', ...wayMemoryTable(experiment, style)]);
     print(['', ...lengthTable(experiment, style)]);
+    const lost = regretLine(experiment);
+    if (lost) say(lost);
     return;
   }
   if (routed.length > 0) {

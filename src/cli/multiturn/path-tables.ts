@@ -123,6 +123,15 @@ export function lengthTable({ by_length = [], modes }: Experiment, style: TableS
   return renderTable(columns, rows, style);
 }
 
+/** What each way lost against the best at each request. */
+export function regretLine({ regret = {}, modes }: Experiment): string | null {
+  const parts = Object.entries(regret).map(
+    ([key, { share }]) => `${modes[key]?.label ?? key} ${(100 * share).toFixed(0)}%`,
+  );
+  if (parts.length < 2) return null;
+  return `TTFT lost against the best way at each request, in hindsight: ${parts.join(', ')}.`;
+}
+
 /** Which way wins at which length and by how much, in one sentence; then each way that loses against the first. */
 export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone }[] {
   const { title, modes, comparisons, by_length = [] } = experiment;

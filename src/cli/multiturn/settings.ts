@@ -28,6 +28,7 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
   return {
     ...workload,
     ...(ways ? WAYS_DEFAULTS : {}),
+    ...(ways && String(given.paths).includes('cost-aware') ? { pullPolicy: 'cost-aware' } : {}),
     model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
     ...modesAndExperiments(given),
     ...(preset === 'pr32553' ? PR32553_CLIENTS : {}),
@@ -84,28 +85,38 @@ export function checkBench(config: RunConfig, numLinks = 1): void {
     );
 }
 
+/** Throws ConfigError for what ways cannot be compared with. */
 function checkPaths(config: RunConfig, numLinks: number): void {
-  const { paths, store, storeDir, endpoint, url, routing, kvTransferConfig, handover } = config;
+  const { paths, pullPolicy, costProfile, handover, routing } = config;
   if (paths === null) {
     if (numLinks > 1)
       throw new ConfigError(`--link names ${numLinks} links: give one, or --paths to compare over several`);
     return;
   }
-  const found =
-    endpoint !== null || url !== null
-      ? 'a server is measured: its engines cannot be set; leave --endpoint out'
-      : kvTransferConfig !== null
-        ? '--kv-transfer-config says which connectors there are: leave one of them out'
-        : routing.length > 1
-          ? '--routing names several policies: give one'
-          : handover !== 'pull'
-            ? `--handover is ${handover}: a store hands over by blocks that are whole; leave it out`
-            : storeDir !== null
-              ? '--store-dir keeps KV from one way to the next: leave it out'
-              : store === null && paths.some((name) => name !== 'recompute' && name !== 'pull')
-                ? '--store is left out by the config file: give its bytes'
-                : null;
-  if (found !== null) throw new ConfigError(`--paths is given, and ${found}`);
+  const throughStore = paths.some((name) => name !== 'recompute' && name !== 'pull');
+  const byCost = paths.includes('cost-aware');
+  const troubles: readonly (readonly [boolean, string])[] = [
+    [
+      config.endpoint !== null || config.url !== null,
+      'a server is measured: its engines cannot be set; leave --endpoint out',
+    ],
+    [
+      config.kvTransferConfig !== null,
+      '--kv-transfer-config says which connectors there are: leave one of them out',
+    ],
+    [routing.length > 1, '--routing names several policies: give one'],
+    [handover !== 'pull', `--handover is ${handover}: a store hands over whole blocks; leave it out`],
+    [config.storeDir !== null, '--store-dir keeps KV from one way to the next: leave it out'],
+    [throughStore && config.store === null, '--store is null: give its bytes'],
+    [pullPolicy === 'cost-aware' && !byCost, '--pull-policy is cost-aware: name that way in --paths'],
+    [byCost && pullPolicy !== 'cost-aware', 'names cost-aware: leave --pull-policy out'],
+    [
+      byCost && costProfile !== null && numLinks > 1,
+      `--cost-profile is of one link, and --link names ${numLinks}: give one, or leave the profile out`,
+    ],
+  ];
+  const found = troubles.find(([wrong]) => wrong);
+  if (found) throw new ConfigError(`--paths is given, and ${found[1]}`);
 }
 
 /** Throws ConfigError for an audit where nothing is decided by cost. */

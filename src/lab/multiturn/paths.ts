@@ -1,4 +1,5 @@
 /** The ways that KV can take, as arms of a benchmark: which connectors, and whether P pulls back. */
+import type { CostProfile } from '../../config/cost-profile.ts';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { PathName } from '../../config/paths.ts';
@@ -9,6 +10,8 @@ export interface PathChoice {
   name: PathName;
   mode: Mode;
   connector: NonNullable<PolicyChange['connector']>;
+  /** Set where costs decide; null or absent: they do not. */
+  costProfile?: CostProfile | null;
 }
 
 export function pathChoice(
@@ -40,6 +43,14 @@ export function pathChoice(
         connector: {
           ...{ name: 'MultiConnector', ...beside },
           multi: { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] },
+        },
+      };
+    case 'cost-aware':
+      return {
+        ...{ name, mode: 'bidirectional' },
+        connector: {
+          ...{ name: 'MultiConnector', ...beside },
+          multi: { composition: 'cost-aware', names: ['NixlConnector', 'OffloadingConnector'] },
         },
       };
     case 'first-hit':

@@ -109,7 +109,7 @@ export async function measured(
     prefillBlocks: experiment.pBlocks,
     decodeBlocks: experiment.dBlocks,
     ...(experiment.link === undefined ? {} : { link: experiment.link }),
-    ...(arm.path ? { connector: arm.path.connector } : {}),
+    ...(arm.path ? { connector: arm.path.connector, costProfile: arm.path.costProfile ?? null } : {}),
     ...(arm.routing ? { routing: arm.routing } : {}),
     ...(arm.allFullKv === undefined ? {} : { allFullKv: arm.allFullKv }),
   });

@@ -5,7 +5,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { auditTotals } from '../../measure/audit.ts';
 import { type BootstrapOptions, comparePair, compareTokens, ratios } from '../../measure/bench-comparison.ts';
 import { movingOf } from '../../measure/bench-moving.ts';
-import { byLength, laterTtfts, medianOf, summarisePath } from '../../measure/bench-paths.ts';
+import { byLength, laterTtfts, medianOf, regretOf, summarisePath } from '../../measure/bench-paths.ts';
 import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
 import { routingOf } from '../../measure/bench-routing.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
@@ -78,17 +78,16 @@ export function summariseExperiment(
     comparisons: Object.fromEntries(comparisons),
     ...(moving && { moving }),
     ...(plan.link !== undefined && { link: plan.link?.name ?? null }),
-    ...(ways && {
-      by_length: byLength(
-        answered.map(({ mode: key, requests }) => ({ key, requests })),
-        bootstrap(config.seed),
-      ),
-    }),
+    ...(ways && { by_length: byLength(waysOf(answered), bootstrap(config.seed)) }),
+    ...(ways && { regret: regretOf(waysOf(answered)) }),
     ...windowsOf(served, Object.fromEntries(modes)),
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },
   };
 }
+
+const waysOf = (answered: ReturnType<typeof requestsOf>) =>
+  answered.map(({ mode: key, requests }) => ({ key, requests }));
 
 /** What a way moved and held, and its median TTFT where there is something to reuse. */
 function pathOf(
