@@ -19,9 +19,9 @@ import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
-import { promisesRun } from '../simulate/promises-run.ts';
 import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
+import { worldOf } from '../simulate/world.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
@@ -29,6 +29,7 @@ export const simulateSpec: CommandSpec = {
   description:
     'Serve a workload by a fleet that is not there: the same scheduler, connectors, router and policies on a virtual clock, in one thread. Only how long steps and copies take is a model, and each report says whose.',
   groups: [
+    'modelling',
     'simulation',
     'trace',
     'pacing',
@@ -175,20 +176,6 @@ async function againstReal(
     progress.end();
     await cluster.close();
   }
-}
-
-function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSignal) {
-  const { costs, groups, blockBytes, tokenIds } = planned;
-  return {
-    ...{ costs, groups, blockBytes, tokenIds, signal },
-    sharing: config.linkSharing,
-    check: config.invariants,
-    runs: true,
-    nextTask: promisesRun,
-    seed: config.seed,
-    seeds: config.seeds,
-    slo: { ttftMs: config.sloTtft, tpotMs: config.sloTpot },
-  };
 }
 
 /** On stderr, since it is of this machine and no report has it. */
