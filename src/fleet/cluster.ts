@@ -286,6 +286,11 @@ export class EngineCluster implements Cluster {
     await Promise.all([this.members.close(), this.#store?.shutdown()]);
   }
 
+  /** For whoever looks under the hood; null: there is none. */
+  get store(): StoreThread | null {
+    return this.#store;
+  }
+
   /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
   engine(role: EngineRole): ThreadEngine {
     const engines = this.#engines.all.filter((engine) => engine.role === role);

@@ -123,6 +123,11 @@ export class StoreThread {
     if (this.#remote) await this.#ask((api) => api.setLink(link));
   }
 
+  /** As an engine's lab has it: what it serves afterwards is for measuring only. */
+  async serveAnyBlock(): Promise<void> {
+    await this.#ask((api) => api.serveAnyBlock());
+  }
+
   /** null when its thread is gone. */
   stats(): Promise<StoreStats | null> {
     return this.#ask((api) => api.stats());
