@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { type BenchReport, benchReportSchema } from '../../src/measure/bench-report.ts';
+import { lengthTable } from '../../src/cli/multiturn/path-tables.ts';
+import { plainStyle } from '../../src/cli/table.ts';
+import { type BenchReport, benchReportSchema, type Experiment } from '../../src/measure/bench-report.ts';
 import { fakeWorld } from './fake.ts';
 
 const spec = {
@@ -21,6 +23,29 @@ async function bench(...options: string[]) {
   const json = world.files.get('out.json');
   return { world, code, report: json ? (JSON.parse(json) as BenchReport) : null };
 }
+
+test('three lengths fit beside each other, whatever the times are', () => {
+  const interval = (value: number) => ({ value, low: value * 0.93, high: value * 1.31 });
+  const ways = (ms: number) =>
+    Object.fromEntries(
+      ['recompute', 'cost_aware', 'pull'].map((key, i) => [
+        key,
+        { ttft_ms: interval(ms), times_faster: i === 0 ? null : interval(ms / 11.7) },
+      ]),
+    );
+  const by_length = [1958, 388, 171].map((ms, i) => ({
+    ...{ from_tokens: 1000 * i, to_tokens: 1000 * i + 999, requests: 9, ways: ways(ms) },
+    ...{ best: 'pull', ahead_of: { way: 'cost_aware', times_faster: interval(1.2) }, sure: false },
+  }));
+  const modes = { cost_aware: { label: 'cost-aware' } };
+  const lines = lengthTable({ by_length, modes } as unknown as Experiment, plainStyle);
+  for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
+  // What cannot be told apart is marked alike.
+  expect(lines.filter((line) => line.includes('*')).map((line) => line.split(' ')[0])).toEqual([
+    'cost-aware',
+    'pull',
+  ]);
+});
 
 describe('kvferry bench --paths', () => {
   const usual = ['--paths', '--num-clients', '2', '--rounds', '3', '--json', 'out.json'];
@@ -65,7 +90,7 @@ describe('kvferry bench --paths', () => {
     const { world } = await bench('--paths', '--num-clients', '2', '--rounds', '2');
     for (const line of world.out().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
     const said = world.out().replaceAll('\n', ' ');
-    for (const head of ['times faster [95% interval]', 'between engines', 'held on D for P', 'prompt tokens'])
+    for (const head of ['times faster [95% interval]', 'between engines', 'held on D for P', 'tokens  '])
       expect(said).toContain(head);
     expect(said).toMatch(/keeps nothing between turns; memory's speed: \d+ to \d+ tokens: /);
     expect(world.err()).toMatch(/round 2 of 2, eviction, pd-reuse: 24 requests/);

@@ -28,6 +28,12 @@ const short = (value: number): string => value.toFixed(value < 10 ? 2 : value < 
 const range = ({ low, high }: Interval, show: (value: number) => string): string =>
   `[${show(low)}, ${show(high)}]`;
 
+/** Three of these fit beside each other. */
+function tight({ value, low, high }: Interval): string {
+  const end = (n: number): string => n.toFixed(n < 100 ? 1 : 0);
+  return `${short(value)} [${end(low)},${end(high)}]`;
+}
+
 export function waySpeedTable(experiment: Experiment, style: TableStyle): string[] {
   const later = 'times faster [95% interval]';
   const columns = [
@@ -104,7 +110,7 @@ export function wayMemoryTable(experiment: Experiment, style: TableStyle): strin
 export function lengthTable({ by_length = [], modes }: Experiment, style: TableStyle): string[] {
   if (by_length.length === 0) return [];
   const columns = [
-    left('prompt tokens'),
+    left('tokens'),
     ...by_length.flatMap(({ from_tokens, to_tokens }) =>
       packed(`${from_tokens} to ${to_tokens}`, 'ms', 'times faster'),
     ),
@@ -114,10 +120,7 @@ export function lengthTable({ by_length = [], modes }: Experiment, style: TableS
     ...by_length.flatMap(({ ways, best, ahead_of, sure }) => {
       const { ttft_ms, times_faster } = ways[key]!;
       const marked = key === best || (!sure && key === ahead_of?.way);
-      return [
-        `${formatMs(ttft_ms.value)}${marked ? '*' : ' '}`,
-        times_faster ? `${times_faster.value.toFixed(2)} ${range(times_faster, (n) => n.toFixed(1))}` : '',
-      ];
+      return [`${formatMs(ttft_ms.value)}${marked ? '*' : ' '}`, times_faster ? tight(times_faster) : ''];
     }),
   ]);
   return renderTable(columns, rows, style);
