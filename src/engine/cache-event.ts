@@ -1,4 +1,5 @@
 /** Prefix cache changes, in the terms of vLLM's KV events. */
+import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHash } from './block-hash.ts';
 
 /** Where a block is: an engine's device, a store's memory, or its folder. */
@@ -11,7 +12,7 @@ export type CacheEvent =
       group: number;
       blockHashes: readonly BlockHash[];
       parentBlockHash: BlockHash | null;
-      tokenIds: readonly number[];
+      tokenIds: TokenIds;
       blockSize: number;
       medium?: Medium;
     }
