@@ -8,6 +8,7 @@ import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
 import { EngineCore } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
 import type { Seat } from '../fleet/seats.ts';
@@ -15,6 +16,7 @@ import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { OutputStream } from '../router/output-stream.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { RemoteAddress, TransferResult } from '../transport/types.ts';
+import type { Answers } from './answers.ts';
 import type { Timer } from './clock.ts';
 import { EngineMeter } from './meter.ts';
 import { type EngineNews, Outbox } from './outbox.ts';
@@ -23,6 +25,7 @@ import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, EngineNews {
   net: SimulatedNet;
+  answers: Answers;
   /** See Outbox. */
   onlyEnds: boolean;
   claim: ClaimPrefix;
@@ -47,6 +50,7 @@ export class SimulatedEngine implements EngineClient {
   readonly #deps: SimulatedEngineDeps;
   readonly #outbox: Outbox;
   readonly #steps: EngineSteps;
+  readonly #maxModelLen: number;
   /** When it will have something to do by itself. */
   #due: Timer | null = null;
 
@@ -54,6 +58,7 @@ export class SimulatedEngine implements EngineClient {
     const { engineId, host, port } = config;
     this.#deps = deps;
     this.engineId = engineId;
+    this.#maxModelLen = config.scheduler.maxModelLen;
     this.role = seat.role;
     this.roleset = seat.roleset;
     this.combined = seat.combined;
@@ -63,6 +68,7 @@ export class SimulatedEngine implements EngineClient {
     const costAware = this.connector?.costAware;
     this.core = new EngineCore({
       ...{ config, connector: this.connector, clock, hasher },
+      blocksUnseen: true,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
     });
@@ -85,18 +91,18 @@ export class SimulatedEngine implements EngineClient {
 
   async submit(request: EngineRequest): Promise<OutputStream> {
     const { requestId } = request;
-    const { clock, costs } = this.#deps;
+    const { clock, costs, answers } = this.#deps;
     if (this.ended) throw this.ended;
     if (this.#outbox.has(requestId))
       throw new RequestError(`request ${requestId} has not ended at ${this.engineId}: choose another id`);
-    const stream = this.#outbox.open(requestId);
+    const forcedTokenIds = answers.of(request, this.#maxModelLen);
+    const stream = this.#outbox.open(requestId, forcedTokenIds);
     const arrivalMs = request.arrivalMs ?? clock.now();
     try {
       if (costs.submitMs > 0) await clock.sleep(costs.submitMs);
       if (this.ended) throw this.ended;
       this.catchUp();
-      this.core.addRequest({ ...request, arrivalMs });
-      this.#steps.expect(request);
+      this.core.addRequest({ ...request, sampling: { ...request.sampling, forcedTokenIds }, arrivalMs });
     } catch (error) {
       this.#outbox.drop(requestId);
       throw error;
@@ -176,7 +182,10 @@ export class SimulatedEngine implements EngineClient {
     const { net, clock, claim, blockBytes, onTransfer } = this.#deps;
     const { blockSize, groups } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'simulated', blockSize };
-    const transport = new SimulatedTransport({ ...identity, blockBytes: groups.map(() => blockBytes) }, net);
+    const transport = new SimulatedTransport(
+      { ...identity, blockBytes: groups.map((spec) => filledBytes(spec, blockBytes)) },
+      net,
+    );
     return (
       connector &&
       createConnector(connector, {

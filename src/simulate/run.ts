@@ -6,12 +6,14 @@ import type { SimulatedArm } from '../measure/simulation-report.ts';
 import { describeSamples } from '../measure/statistics.ts';
 import { TraceFeed } from '../workload/traces/feed.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
-import type { TraceTurn } from '../workload/traces/types.ts';
+import type { Segment, TraceTurn } from '../workload/traces/types.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import { Answers } from './answers.ts';
 import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
+import { SegmentedTokens } from './segmented-tokens.ts';
+import { serveTurns } from './trace-load.ts';
 import { verdictOf } from './verdict.ts';
 
 /** Who asks. */
@@ -50,15 +52,19 @@ async function* inOrder(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> 
   yield* turns;
 }
 
-/** Resolves when all was answered. */
+/** Resolves when all was answered. `fleet`: simulated or not. */
 export function serveLoad(
   fleet: Served,
   load: Load,
   collector: Collector,
-  { seed, signal, answers = null }: { seed: number; signal: AbortSignal; answers?: Answers | null },
+  { seed, signal }: { seed: number; signal: AbortSignal },
 ): Promise<unknown> {
+  if (load.kind === 'trace' && fleet instanceof SimulatedCluster) {
+    const tokensOf = (segments: readonly Segment[]) => SegmentedTokens.of(segments, load.tokens);
+    return serveTurns(fleet, new TraceFeed(inOrder(load.turns)), tokensOf, collector);
+  }
   if (load.kind === 'trace')
-    return serveTrace(new LoadTarget(fleet, collector, answers), new TraceFeed(inOrder(load.turns)), {
+    return serveTrace(new LoadTarget(fleet, collector), new TraceFeed(inOrder(load.turns)), {
       ...{ round: 1, tokens: load.tokens, signal },
       now: () => fleet.clock.now(),
       sleep: (ms, until) => fleet.clock.sleep(ms, until),
@@ -84,7 +90,7 @@ export async function simulateOnce(
   const answers = new Answers(...world.tokenIds);
   const cluster = new SimulatedCluster({ ...world, options, answers });
   const { signal } = world;
-  await cluster.run(serveLoad(cluster, load, collector, { seed, signal, answers }), (nowMs) => {
+  await cluster.run(serveLoad(cluster, load, collector, { seed, signal }), (nowMs) => {
     signal.throwIfAborted();
     world.onProgress(collector.count, nowMs);
   });

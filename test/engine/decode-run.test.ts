@@ -9,6 +9,19 @@ import { chain, engineConfig, request, type Sizes, tokens } from './fakes.ts';
 const tokenOf = ({ requestId, numOutputTokens }: { requestId: string; numOutputTokens: number }) =>
   chain(requestId.charCodeAt(0), numOutputTokens) % 97;
 
+/** Whose answer is known, so that its steps need no device. */
+const forced = (
+  id: string,
+  ids: number[],
+  sampling: Parameters<typeof request>[2] = {},
+  rest: Parameters<typeof request>[3] = {},
+) => {
+  const forcedTokenIds = Array.from({ length: 100 }, (_, i) =>
+    tokenOf({ requestId: id, numOutputTokens: i }),
+  );
+  return request(id, ids, { forcedTokenIds, ...sampling }, rest);
+};
+
 function makeEngine(sizes: Sizes, rest: Partial<EngineCoreDeps> = {}) {
   const outputs: RequestOutput[] = [];
   const events: CacheEvent[] = [];
@@ -85,12 +98,12 @@ describe('decoding at once', () => {
     const single = makeEngine(sizes);
     for (const [id, length, maxTokens] of requests) {
       for (const { core } of [atOnce, single])
-        core.addRequest(request(id, tokens(length, id.charCodeAt(0)), { maxTokens }));
+        core.addRequest(forced(id, tokens(length, id.charCodeAt(0)), { maxTokens }));
     }
     let taken = 0;
     while (atOnce.core.hasWork()) {
       const count = atOnce.core.decodeSteps;
-      if (count > 0) atOnce.core.decode(count, tokenOf, null);
+      if (count > 0) atOnce.core.decode(count, null);
       else await atOnce.step();
       for (let i = 0; i < Math.max(1, count); i++) await single.step();
       taken += count;
@@ -108,14 +121,14 @@ describe('decoding at once', () => {
 
   it('tells of each step after it, with what the requests have by then', async () => {
     const { core, step } = makeEngine({});
-    core.addRequest(request('a', tokens(10)));
-    core.addRequest(request('b', tokens(20, 1)));
+    core.addRequest(forced('a', tokens(10)));
+    core.addRequest(forced('b', tokens(20, 1)));
     await step();
     const seen: unknown[] = [];
-    expect(core.decodeShape()).toEqual({ requests: 2, context: 30 });
-    core.decode(3, tokenOf, () => seen.push(core.inspect.requestState('a')?.numComputedTokens));
+    expect(core.decodeShape()).toEqual({ requestIds: ['a', 'b'], requests: 2, context: 30 });
+    core.decode(3, () => seen.push(core.inspect.requestState('a')?.numComputedTokens));
     expect(seen).toEqual([11, 12, 13]);
-    expect(core.decodeShape()).toEqual({ requests: 2, context: 36 });
+    expect(core.decodeShape()).toEqual({ requestIds: ['a', 'b'], requests: 2, context: 36 });
   });
 });
 
@@ -127,7 +140,7 @@ describe('steps that may be taken at once', () => {
     deps: Partial<EngineCoreDeps> = {},
   ) => {
     const engine = makeEngine(sizes, deps);
-    engine.core.addRequest(request('a', tokens(20), sampling, rest));
+    engine.core.addRequest(forced('a', tokens(20), sampling, rest));
     expect(engine.core.decodeSteps).toBe(0);
     await engine.step();
     return engine;
@@ -140,7 +153,7 @@ describe('steps that may be taken at once', () => {
     expect((await prefilled({ maxTokens: 1 })).core.decodeSteps).toBe(0);
     expect((await prefilled({ maxTokens: 99 }, { maxModelLen: 30 })).core.decodeSteps).toBe(8);
     const { core, step } = await prefilled({ maxTokens: 9 });
-    core.addRequest(request('b', tokens(5, 1), { maxTokens: 5 }));
+    core.addRequest(forced('b', tokens(5, 1), { maxTokens: 5 }));
     expect(core.decodeSteps).toBe(0);
     await step();
     expect(core.decodeSteps).toBe(3);
@@ -149,12 +162,12 @@ describe('steps that may be taken at once', () => {
   it('end before blocks do: then somebody is preempted', async () => {
     const { core, step } = await prefilled({ maxTokens: 14 }, { blockSize: 4, numBlocks: 10 });
     expect(core.decodeSteps).toBe(12);
-    core.addRequest(request('b', tokens(4, 1), { maxTokens: 30 }));
+    core.addRequest(forced('b', tokens(4, 1), { maxTokens: 30 }));
     await step();
     // Of nine usable blocks 'a' has six for 22 tokens, 'b' one for four: 11 steps take five, 5 three, 2 one.
     expect(core.inspect.stats().freeBlocks).toBe(2);
     expect(core.decodeSteps).toBe(2);
-    core.decode(2, tokenOf, null);
+    core.decode(2, null);
     expect(core.inspect.stats()).toMatchObject({ freeBlocks: 1, preemptions: 0 });
     core.inspect.checkIntegrity();
   });
@@ -180,7 +193,7 @@ describe('steps that may be taken at once', () => {
 
   it('are none where somebody waits, or nobody runs', async () => {
     const { core, step } = await prefilled({}, { maxNumSeqs: 1 });
-    core.addRequest(request('b', tokens(5)));
+    core.addRequest(forced('b', tokens(5)));
     await step();
     expect(core.decodeSteps).toBe(0);
     expect(makeEngine({}).core.decodeSteps).toBe(0);
