@@ -21,3 +21,6 @@ export const TOO_SLOW = [
   'test/router/scaling/property.test.ts',
   'test/router/policies/any-fleet.test.ts',
 ];
+
+/** Deliberate damage, which `verify` does to see that it notices. */
+export const LEFT_OUT = ['src/transport/faults.ts'];
