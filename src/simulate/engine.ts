@@ -193,6 +193,7 @@ export class SimulatedEngine implements EngineClient {
         onHoldDropped() {},
         onPull() {},
         onChunk() {},
+        onStored() {},
         onTransfer: ({ requestId, result }) => {
           this.#outbox.transferred(requestId, result);
           onTransfer(requestId, result);
