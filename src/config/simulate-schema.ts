@@ -1,5 +1,5 @@
 /** The settings of a simulation: whose times, who asks when, and how links are shared. The rest are a real fleet's. */
-import { anyNumber, flag, oneOf, positive, text } from './fields.ts';
+import { anyNumber, flag, oneOf, positive, text, time } from './fields.ts';
 
 export const simulation = {
   costs: text('dynamo-mocker, llm-d-inference-sim, blis-transfer, zero or a file of costs')
@@ -27,6 +27,11 @@ export const simulation = {
     description:
       'How READs over one link at a time share it: first come, first served, as engines here do; or all at once.',
     value: 'fcfs|fair',
+  }),
+  startUp: time('a time such as 240s, or 0', { min: 0 }).nullable().default(null).meta({
+    description:
+      "How long an engine takes to start that joins, or takes another's place. Left out: what --costs say; where they say nothing, BLIS's 240 s.",
+    value: 'TIME',
   }),
   against: text('a file').nullable().default(null).meta({
     description:

@@ -4,10 +4,12 @@
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { InternalError, invariant } from '../errors.ts';
-import { engineCore, engineSpecs, fleetIn } from '../fleet/options.ts';
+import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
+import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
@@ -22,9 +24,11 @@ import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { Answers } from './answers.ts';
 import { VirtualClock } from './clock.ts';
+import { ASSUMED_START_MS } from './costs/published.ts';
 import type { SimulationCosts } from './costs/types.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
+import { SimulatedFleet } from './fleet.ts';
 import { checkEngines } from './invariants.ts';
 import { type LinkSharing, LinkTable } from './links.ts';
 import { SharedResource } from './resources.ts';
@@ -48,6 +52,8 @@ export interface SimulationSettings {
   nextTask: () => Promise<void>;
   /** Takes decode steps in which nothing can change at once: the same comes out, sooner. */
   runs: boolean;
+  /** Whose rule says how many engines there are; absent: as many as at the start. */
+  autoscale?: AutoscaleChoice | null;
 }
 
 /** Events between two calls of `onProgress`. */
@@ -57,8 +63,7 @@ export class SimulatedCluster {
   readonly clock = new VirtualClock();
   readonly net: SimulatedNet;
   readonly links: LinkTable;
-  /** In the order of their seats, ended ones included. */
-  readonly engines: SimulatedEngine[];
+  readonly fleet: SimulatedFleet;
   readonly #byId = new Map<string, SimulatedEngine>();
   readonly #settings: SimulationSettings;
   readonly #conversations: ConversationCache;
@@ -81,14 +86,15 @@ export class SimulatedCluster {
   };
   events = 0;
 
+  /** Throws ConfigError. */
   constructor(settings: SimulationSettings) {
-    const { options, costs, kvBytesPerToken } = settings;
+    const { options, costs, kvBytesPerToken, autoscale = null } = settings;
     const { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0, mode, handover } = options;
     this.#settings = settings;
     this.clock.onStir = () => {
       this.#stirred = true;
     };
-    this.links = new LinkTable(this.clock, options, settings.sharing);
+    this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
     const { speeds } = costs;
     this.#machine =
@@ -105,9 +111,7 @@ export class SimulatedCluster {
     this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
     const index = new PrefixIndex({ hasher: simulatedHasher, blockSize });
     this.#views = new EngineViews(index, () => signalAgeMs);
-    this.engines = engineSpecs(options).map((seat) => this.#start(seat));
     this.#conversations = new ConversationCache(this.clock);
-    const throttled = options.link !== null || fleetIn(options).links.length > 0;
     this.#router = new Router({
       text: tokensOnly,
       prompts: new PromptBuilder(tokensOnly),
@@ -115,13 +119,34 @@ export class SimulatedCluster {
       clock: this.clock,
       routing: () => ({ ...this.#policy, views: this.#views }),
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
-      settings: () => ({ mode, handover, throttled }),
+      settings: () => {
+        const throttled = options.link !== null || this.fleet.seats.links.length > 0;
+        return { mode, handover, throttled };
+      },
       engines: () => this.#caughtUp(),
-      onTurn() {},
+      onTurn: (turn) => this.fleet.tell({ kind: 'turn', ...turn }),
+      onTurnEnd: (result) => this.fleet.tell({ kind: 'turn ended', result }),
       onRequest() {},
       newId: (name) => name,
       spans: new TurnSpans(),
     });
+    this.fleet = new SimulatedFleet({
+      ...{ clock: this.clock, options, conversations: this.#conversations },
+      startMs: costs.startMs ?? ASSUMED_START_MS,
+      turns: this.#router.turnsAt,
+      make: (seat, life, startMs) => this.#make(seat, life, startMs),
+      clientOf: (engine) => engine,
+      catchUp: () => this.#catchUp(),
+      onNotice: (notice) => {
+        if (notice.kind === 'left' || notice.kind === 'dead') this.#views.forget(notice.engineId);
+      },
+    });
+    if (autoscale) this.fleet.autoscale(autoscale);
+  }
+
+  /** In the order in which they came, ended ones included. */
+  get engines(): readonly SimulatedEngine[] {
+    return this.fleet.everyone;
   }
 
   generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
@@ -156,8 +181,12 @@ export class SimulatedCluster {
   /** Of those whose news a policy looks at, what they did until now is told. */
   #caughtUp(): readonly SimulatedEngine[] {
     const { load, cache } = this.#policy.looksAt;
-    if (load || cache) for (const engine of this.engines) engine.catchUp();
-    return this.engines;
+    if (load || cache) this.#catchUp();
+    return this.fleet.staying;
+  }
+
+  #catchUp(): void {
+    for (const engine of this.fleet.staying) engine.catchUp();
   }
 
   /** All that may happen without time passing. */
@@ -178,34 +207,40 @@ export class SimulatedCluster {
     if (this.#settings.check) checkEngines(this.engines);
   }
 
-  #start(seat: Seat): SimulatedEngine {
-    const { options, costs, answers, blockBytes, groups } = this.#settings;
+  #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
+    const { options, costs, answers, blockBytes, groups, autoscale = null } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
-    const core = engineCore(options, seat, seat.name, options.mode);
+    const told = load || cache || autoscale !== null;
+    const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
     const config = { ...core, cache: { ...core.cache, groups } };
-    const { name: engineId } = seat;
-    const engine = new SimulatedEngine(config, seat, {
+    const { engineId } = config;
+    const engine: SimulatedEngine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
-      ...{ answers, blockBytes, claim: this.#claim },
+      ...{ answers, blockBytes, claim: this.#claim, startMs },
       // News of an age must be told in the order of their times.
-      runs:
-        this.#settings.runs && this.#machine === null && !((load || cache) && (options.signalAgeMs ?? 0) > 0),
+      runs: this.#settings.runs && this.#machine === null && !(told && (options.signalAgeMs ?? 0) > 0),
       touch: (id) => this.#touched.add(id),
-      onLoad: load ? (told) => this.#views.load(engineId, told) : null,
+      onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.#views.cached({ engineId, events, atMs }) : null,
       onTransfer: (_requestId, { outcome }) => {
         this.transfers[outcome]++;
       },
+      onEnd: () => this.fleet.ended(engine),
     });
     this.#byId.set(engineId, engine);
     this.#touched.add(engineId);
     return engine;
   }
 
+  #tellLoad(engineId: string, load: EngineLoad, routed: boolean): void {
+    if (routed) this.#views.load(engineId, load);
+    this.fleet.tellLoad({ engineId, load });
+  }
+
   #seatOf(engineId: string): string {
     const engine = this.#byId.get(engineId);
     invariant(engine, () => `there is no engine ${engineId}`);
-    return engineId.replace(/\.\d+$/, '');
+    return engine.name;
   }
 
   #stuck(): never {

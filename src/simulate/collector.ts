@@ -99,6 +99,12 @@ export class Collector {
     return this.#columns[key].subarray(0, this.count);
   }
 
+  /** All of them, copied. */
+  columns(): Record<keyof ServedRequest, Float64Array> {
+    const columns = COLUMNS.map((key) => [key, this.column(key).slice()]);
+    return Object.fromEntries(columns) as Record<keyof ServedRequest, Float64Array>;
+  }
+
   /** Of the request that ended as the so-manieth; null for a single token. */
   tpotMs(index: number): number | null {
     const { ttftMs, latencyMs, outputTokens } = this.#columns;

@@ -10,6 +10,7 @@ import { EngineCore } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
+import type { Member } from '../fleet/membership.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { OutputStream } from '../router/output-stream.ts';
@@ -27,13 +28,19 @@ export interface SimulatedEngineDeps extends StepDeps, EngineNews {
   hasher: BlockHasher;
   /** Bytes of a KV block, whichever group has it. */
   blockBytes: number;
+  /** Milliseconds that its start took, which is over. */
+  startMs: number;
   /** It is to be looked after when all that happens now has happened. */
   touch: (engineId: string) => void;
   onTransfer: (requestId: string, result: TransferResult) => void;
+  /** It has ended. */
+  onEnd: () => void;
 }
 
-export class SimulatedEngine implements EngineClient {
+export class SimulatedEngine implements EngineClient, Member {
   readonly engineId: string;
+  /** Of its seat: whoever takes its place has the same. */
+  readonly name: string;
   readonly role: EngineRole;
   readonly roleset: string;
   readonly combined: boolean;
@@ -42,6 +49,10 @@ export class SimulatedEngine implements EngineClient {
   readonly connector: EngineConnector | null;
   readonly meter: EngineMeter;
   ended: Error | null = null;
+  /** Milliseconds that its start took. */
+  readonly startMs: number;
+  /** Of these only their sum is modelled. */
+  readonly started = { loadMs: 0, compileMs: 0 };
   readonly #deps: SimulatedEngineDeps;
   readonly #outbox: Outbox;
   readonly #steps: EngineSteps;
@@ -52,6 +63,8 @@ export class SimulatedEngine implements EngineClient {
     const { engineId, host, port } = config;
     this.#deps = deps;
     this.engineId = engineId;
+    this.name = seat.name;
+    this.startMs = deps.startMs;
     this.role = seat.role;
     this.roleset = seat.roleset;
     this.combined = seat.combined;
@@ -128,6 +141,22 @@ export class SimulatedEngine implements EngineClient {
     return this.#call(() => this.core.forgetPrefix(tokenIds, cacheSalt, keep));
   }
 
+  /** What has not ended, and what is kept for a reader. Nothing of an engine that ended. */
+  async remaining(): Promise<{ requests: number; holds: number }> {
+    if (this.ended) return { requests: 0, holds: 0 };
+    this.catchUp();
+    const { running, waiting, waitingForRemote, heldRequests } = this.core.inspect.stats();
+    return { requests: running + waiting + waitingForRemote, holds: heldRequests };
+  }
+
+  async shutdown(): Promise<void> {
+    this.end('it was shut down');
+  }
+
+  get dead(): boolean {
+    return this.ended !== null;
+  }
+
   /** As a thread that ends: all that it had is gone, and whoever waits for it is told. */
   end(why: string): void {
     if (this.ended) return;
@@ -139,6 +168,7 @@ export class SimulatedEngine implements EngineClient {
     this.meter.ends();
     this.#deps.net.leave(this.engineId);
     this.#outbox.fail(error);
+    this.#deps.onEnd();
     this.#deps.clock.onStir();
   }
 

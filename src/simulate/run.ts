@@ -1,9 +1,8 @@
-/** One way of serving a workload, simulated with each seed and summed up. */
+/** One way of serving a workload, simulated with each seed. */
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type ClientOptions, serveConversations } from '../lab/multiturn/clients.ts';
 import { serveTrace } from '../lab/replay/serve-trace.ts';
 import type { SimulatedArm } from '../measure/simulation-report.ts';
-import { describeSamples } from '../measure/statistics.ts';
 import { TraceFeed } from '../workload/traces/feed.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
 import type { TraceTurn } from '../workload/traces/types.ts';
@@ -12,7 +11,8 @@ import { Answers } from './answers.ts';
 import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
-import { verdictOf } from './verdict.ts';
+import { outcomeOf, type RunOutcome } from './outcome.ts';
+import { type Slo, summarise } from './summary.ts';
 
 /** Who asks. */
 export type Load =
@@ -35,7 +35,7 @@ export interface SimulationWorld extends Omit<SimulationSettings, 'options' | 'a
   tokenIds: readonly [lowest: number, end: number];
   seed: number;
   seeds: number;
-  slo: { ttftMs: number | null; tpotMs: number | null };
+  slo: Slo;
   signal: AbortSignal;
   onProgress: (done: number, nowMs: number) => void;
 }
@@ -93,136 +93,8 @@ export async function simulateOnce(
 
 /** Seeds are those from world.seed on. */
 export async function simulateArm(plan: SimulatedArmPlan, world: SimulationWorld): Promise<SimulatedArm> {
-  const runs: SimulatedRun[] = [];
-  for (let i = 0; i < world.seeds; i++) runs.push(await simulateOnce(plan, world, world.seed + i));
-  return summarise(plan, runs, world.slo);
-}
-
-type Summed = 'promptTokens' | 'outputTokens' | 'localHitTokens' | 'pulledTokens' | 'bytesPToD' | 'bytesDToP';
-
-function summarise(
-  { label, options }: SimulatedArmPlan,
-  runs: readonly SimulatedRun[],
-  slo: SimulationWorld['slo'],
-): SimulatedArm {
-  const [first] = runs as [SimulatedRun];
-  const all = (key: 'ttftMs' | 'latencyMs'): number[] =>
-    runs.flatMap(({ collector }) => [...collector.column(key)]);
-  const sum = (key: Summed): number =>
-    runs.reduce((total, { collector }) => collector.column(key).reduce((n, value) => n + value, total), 0);
-  const requests = runs.reduce((n, { collector }) => n + collector.count, 0);
-  const simulatedMs = runs.reduce((n, { collector }) => n + collector.lastEndMs, 0);
-  const perSecond = (n: number): number => (simulatedMs > 0 ? (1000 * n) / simulatedMs : 0);
-  const errors = new Map<string, number>();
-  for (const { collector } of runs)
-    for (const [message, n] of collector.errors) errors.set(message, (errors.get(message) ?? 0) + n);
-  const promptTokens = sum('promptTokens');
-  const localHitTokens = sum('localHitTokens');
-  const pulledTokens = sum('pulledTokens');
-  return {
-    label,
-    mode: options.mode,
-    routing: options.routing?.name ?? 'round-robin',
-    threshold: options.connector.nixl.recomputeThreshold,
-    seeds: runs.length,
-    simulated_ms: simulatedMs,
-    requests,
-    failed_requests: runs.reduce((n, { collector }) => n + collector.failed, 0),
-    errors: [...errors].map(([message, count]) => ({ message, count })),
-    ttft_ms: describeSamples(all('ttftMs')),
-    tpot_ms: describeSamples(runs.flatMap(({ collector }) => tpots(collector))),
-    latency_ms: describeSamples(all('latencyMs')),
-    mean_ttft_ms_by_seed: runs.map(({ collector }) => meanOf(collector.column('ttftMs'))),
-    requests_per_second: perSecond(requests),
-    output_tokens_per_second: perSecond(sum('outputTokens')),
-    goodput: goodputOf(runs, slo, perSecond),
-    prompt_tokens: promptTokens,
-    local_hit_tokens: localHitTokens,
-    pulled_tokens: pulledTokens,
-    computed_tokens: promptTokens - localHitTokens - pulledTokens,
-    output_tokens: sum('outputTokens'),
-    bytes_p_to_d: sum('bytesPToD'),
-    bytes_d_to_p: sum('bytesDToP'),
-    engine_hours: runs.reduce((hours, { cluster }) => hours + engineHours(cluster), 0),
-    transfers: transfersOf(runs),
-    verdict: worstOf(runs.map(({ collector }) => verdictOf(collector))),
-    engines: first.cluster.engines.map(engineFacts),
-    links: first.cluster.links
-      .use()
-      .map(({ from, to, bytes, busyMs }) => ({ from, to, bytes, busy_ms: busyMs })),
-  };
-}
-
-const meanOf = (values: Float64Array): number =>
-  values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
-
-function tpots(collector: Collector): number[] {
-  const found: number[] = [];
-  for (let i = 0; i < collector.count; i++) {
-    const tpotMs = collector.tpotMs(i);
-    if (tpotMs !== null) found.push(tpotMs);
-  }
-  return found;
-}
-
-function goodputOf(
-  runs: readonly SimulatedRun[],
-  { ttftMs, tpotMs }: SimulationWorld['slo'],
-  perSecond: (n: number) => number,
-): SimulatedArm['goodput'] {
-  if (ttftMs === null && tpotMs === null) return null;
-  let good = 0;
-  let asked = 0;
-  for (const { collector } of runs) {
-    asked += collector.count + collector.failed;
-    const ttfts = collector.column('ttftMs');
-    for (let i = 0; i < collector.count; i++)
-      if (ttfts[i]! <= (ttftMs ?? Infinity) && (collector.tpotMs(i) ?? 0) <= (tpotMs ?? Infinity)) good++;
-  }
-  const share = asked > 0 ? good / asked : 0;
-  return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecond(good) };
-}
-
-const engineHours = ({ engines, clock }: SimulatedCluster): number =>
-  engines.reduce((sum, { meter }) => sum + (meter.endedMs ?? clock.now()) - meter.startedMs, 0) / 3_600_000;
-
-function transfersOf(runs: readonly SimulatedRun[]): Record<string, number> {
-  const total: Record<string, number> = {};
-  for (const { cluster } of runs)
-    for (const [outcome, n] of Object.entries(cluster.transfers))
-      if (n > 0) total[outcome] = (total[outcome] ?? 0) + n;
-  return total;
-}
-
-const worstOf = (verdicts: readonly SimulatedArm['verdict'][]): SimulatedArm['verdict'] =>
-  verdicts.reduce((worst, verdict) => (verdict.score > worst.score ? verdict : worst));
-
-function engineFacts({
-  engineId,
-  role,
-  combined,
-  meter,
-  core,
-}: SimulatedCluster['engines'][number]): SimulatedArm['engines'][number] {
-  const { busy = 0, running = 0, waiting = 0, kvUsed = 0 } = meter.mean() ?? {};
-  return {
-    engine_id: engineId,
-    ...{
-      role,
-      combined,
-      steps: meter.steps,
-      prefill_tokens: meter.prefillTokens,
-      decode_rows: meter.decodeTokens,
-    },
-    preemptions: core.inspect.stats().preemptions,
-    ...{ busy, running, waiting, kv_used: kvUsed },
-    load: meter.slices().map((slice) => ({
-      start_ms: slice.startMs,
-      end_ms: slice.endMs,
-      running: slice.running,
-      waiting: slice.waiting,
-      kv_used: slice.kvUsed,
-      busy: slice.busy,
-    })),
-  };
+  const outcomes: RunOutcome[] = [];
+  for (let i = 0; i < world.seeds; i++)
+    outcomes.push(outcomeOf(await simulateOnce(plan, world, world.seed + i)));
+  return summarise(plan, outcomes, world.slo);
 }

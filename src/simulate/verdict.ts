@@ -8,8 +8,10 @@ const EVEN_GROWTH = 2 / 3;
 const WORST_UNFINISHED = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
 
+export type Verdict = SimulatedArm['verdict'];
+
 /** Requests that failed are not counted as under way. */
-export function verdictOf(collector: Collector): SimulatedArm['verdict'] {
+export function verdictOf(collector: Collector): Verdict {
   const { came, openAtLast, lastMs } = collector.conversations;
   // Clients who wait for each answer are never more than they are.
   const untilMs = came > 0 ? lastMs : collector.lastEndMs;

@@ -40,7 +40,7 @@ describe('kvferry simulate', () => {
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
     const report = parsed(world.files.get('out.json'));
-    expect(report.costs).toEqual({ name: 'mine', source: 'assumed', about: '' });
+    expect(report.costs).toMatchObject({ name: 'mine', source: 'assumed', start_assumed: true });
     expect(report.arms.map(({ label }) => label)).toEqual([
       'unidirectional',
       'bidirectional',
@@ -94,6 +94,36 @@ describe('kvferry simulate', () => {
     ]);
     expect(arms[1]!.mean_ttft_ms_by_seed).toHaveLength(2);
     expect(arms[1]!.local_hit_tokens).toBeGreaterThan(arms[0]!.local_hit_tokens);
+  });
+
+  it('a fleet that grows with its load: what came and went, and what that cost', async () => {
+    const argv =
+      'w.json --mode bidirectional --costs ./mine.json --arrival-rate 4 --arrivals 60 --autoscale k8s-hpa --max-prefill 3 --start-up 2s --drain drop --json out.json';
+    const parameters = JSON.stringify({ prefill: { metric: 'in-flight', target: 2 } });
+    const files = { 'w.json': small, './mine.json': mine, 'hpa.json': parameters };
+    const { code, world } = await simulate(`${argv} --autoscale-config hpa.json`, files);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const { arms, costs } = parsed(world.files.get('out.json'));
+    expect(costs).toMatchObject({ start_ms: 2000, start_assumed: false });
+    const { scaling, engines, engine_hours } = arms[0]!;
+    expect(scaling).toMatchObject({ joined: 2, died: 0 });
+    expect(engines.map(({ engine_id, serves_ms }) => [engine_id, serves_ms > 0])).toEqual([
+      ['prefill-0', false],
+      ['decode-0', false],
+      ['prefill-1', true],
+      ['prefill-2', true],
+    ]);
+    const served = engines.reduce((sum, { serves_ms }) => sum + arms[0]!.simulated_ms - serves_ms, 0);
+    expect(engine_hours * 3_600_000).toBeGreaterThanOrEqual(served);
+    expect(world.out()).toMatch(/decided k8s-hpa: prefill 1 to 3 \(in flight: /);
+    expect(world.out()).toContain('takes 2.00 s.');
+    expect(
+      world
+        .out()
+        .split('\n')
+        .every((line) => line.length <= 80),
+    ).toBe(true);
   });
 
   it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {

@@ -1,10 +1,12 @@
 /** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
 import type { RunConfig } from '../../config/run.ts';
+import { autoscaleChoice } from '../../fleet/from-config.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Architecture } from '../../model/types.ts';
 import { compareWithReport } from '../../simulate/against.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
+import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
 import type { CommandSpec } from '../arguments.ts';
@@ -36,6 +38,7 @@ export const simulateSpec: CommandSpec = {
     'slo',
     'modes',
     'fleet',
+    'scaling',
     'cluster',
     'routing',
     'machine',
@@ -63,6 +66,7 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --routing round-robin,least-request,prefix-cache --decode 4',
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
     'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4 --block-size 128',
+    'kvferry simulate --autoscale k8s-hpa --max-decode 8 --arrival-rate 20 --arrivals 5000',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -72,7 +76,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   checkBench(config);
   checkSimulation(config);
   await checkFiles({ ...config, junit: null }, deps);
-  const costs = await readCosts(config.costs, deps);
+  const costs = await readCosts(config, deps);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
@@ -101,7 +105,11 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     kind: 'simulate',
     schema_version: 1,
     simulated: true,
-    costs: { name: costs.name, source: costs.source, about: costs.about },
+    costs: {
+      ...{ name: costs.name, source: costs.source, about: costs.about },
+      start_ms: costs.startMs ?? ASSUMED_START_MS,
+      start_assumed: costs.startMs === null,
+    },
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
@@ -183,6 +191,7 @@ function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSig
     sharing: config.linkSharing,
     check: config.invariants,
     runs: true,
+    autoscale: autoscaleChoice(config),
     nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),
     seed: config.seed,
     seeds: config.seeds,

@@ -26,6 +26,10 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
     print(['']);
     if (arms.length > 1) say(arm.label, c.bold);
     print(engineTable(arm, style));
+    if (arm.scaling) {
+      print(['']);
+      for (const line of scalingLines(arm.scaling, costs)) say(line);
+    }
   }
   print(['']);
   for (const arm of arms) {
@@ -36,6 +40,27 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
     );
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
   }
+}
+
+/** Beyond these, what happened is left to the JSON. */
+const MOST_EVENTS = 12;
+
+function scalingLines(
+  { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
+  { start_ms, start_assumed }: SimulationReport['costs'],
+): string[] {
+  const { decisions, joined, left: gone, died, mean_engines, lost_tokens, recomputed_tokens } = scaling;
+  const more = events.length - MOST_EVENTS;
+  return [
+    ...events
+      .slice(0, MOST_EVENTS)
+      .map(({ at_ms, event, engine_id, detail }) =>
+        [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
+      ),
+    ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
+    `${plural(decisions, 'decision')}: ${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(start_ms)}${start_assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
+  ];
 }
 
 export function verdictLine({ verdict, simulated_ms, requests, engine_hours }: SimulatedArm): string {

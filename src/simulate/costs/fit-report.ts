@@ -50,7 +50,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       reply_ms: restMs,
       message_ms: 0,
       piece_ms: null,
-      start_ms: 0,
+      start_ms: null,
       speeds: null,
     },
     requests: { ttft: prefill.fitted, tpot: decode.fitted },

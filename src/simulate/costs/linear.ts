@@ -34,7 +34,7 @@ export const simulationCostsSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
-  start_ms: ms.default(0).describe('Until a new engine serves.'),
+  start_ms: ms.nullable().default(null).describe('Until a new engine serves; null: nothing is known of it.'),
   speeds: z
     .array(z.number().positive().max(1))
     .min(1)

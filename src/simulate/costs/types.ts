@@ -49,8 +49,8 @@ export interface SimulationCosts {
    * wait for nothing.
    */
   pieceMs: number | null;
-  /** Until a new engine serves. */
-  startMs: number;
+  /** Until a new engine serves; null: they say nothing of it. */
+  startMs: number | null;
   /** How fast each engine computes while so many do at once, as a share of one alone; null: each has its own machine. */
   speeds: readonly number[] | null;
 }
