@@ -69,7 +69,7 @@ export function printReport(
   print(['']);
   const saved = savings(report);
   if (saved) say(saved, c.bold);
-  const windows = windowSavings(report);
+  const windows = windowSavings(report.windows);
   if (windows) say(windows, c.bold);
   const stored = storeUse(report);
   if (stored) say(stored);

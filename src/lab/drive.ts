@@ -7,11 +7,11 @@ import type { LogitKeeper } from '../measure/comparison.ts';
 import type { RunReport, TurnReport } from '../measure/report.ts';
 import { countsSince, spanCost } from '../measure/span-cost.ts';
 import { summariseRun } from '../measure/summary.ts';
-import type { EngineRole } from '../router/engine-client.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import type { Conversation, Message } from '../workload/types.ts';
 import type { Auditor } from './audit.ts';
+import { peakKvBytes } from './peak-kv.ts';
 
 export interface DriveOptions {
   sampling: Partial<SamplingParams>;
@@ -58,31 +58,20 @@ export async function driveMode(
   options.signal.throwIfAborted();
   if (failed.signal.aborted) throw failed.signal.reason;
   const wallMs = options.now() - begun;
-  const peakKvBytes = await peakKv(cluster);
+  const peaks = peakKvBytes(cluster.info, await cluster.stats());
   const after = await counters(cluster);
   const spanRecorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), wallMs, options.now);
   return summariseRun(mode, turns, {
     firstUseCompilations: after.firstUseCompilations - before.firstUseCompilations,
     preemptions: after.preemptions - before.preemptions,
     wallMs,
-    peakKvBytes,
+    peakKvBytes: peaks,
     spanRecorder,
     store: after.store && {
       savedBytes: after.store.savedBytes - (before.store?.savedBytes ?? 0),
       twoHopBytes: after.store.twoHopBytes - (before.store?.twoHopBytes ?? 0),
     },
   });
-}
-
-/** Of KV in use, by role, since the mode was set. */
-async function peakKv(cluster: Cluster): Promise<Record<EngineRole, number>> {
-  const { engines, model } = cluster.info;
-  const peaks = { prefill: 0, decode: 0 };
-  for (const { engineId, peakUsedBlocks } of await cluster.stats()) {
-    const role = engines.find((engine) => engine.engineId === engineId)?.role ?? 'decode';
-    peaks[role] += peakUsedBlocks * model.blockBytes;
-  }
-  return peaks;
 }
 
 async function counters(cluster: Cluster) {

@@ -2,13 +2,18 @@
  * What sliding windows save: a mode that ran is run once more with every block of every layer kept, and both are compared, in
  * memory, in bytes moved and in what they answered.
  */
-import type { Cluster } from '../fleet/types.ts';
+import type { Cluster, ClusterOptions } from '../fleet/types.ts';
+import type { BenchMode } from '../measure/bench-report.ts';
 import { compareRuns } from '../measure/comparison.ts';
-import type { RunReport, WindowsReport } from '../measure/report.ts';
+import type { RunReport } from '../measure/report.ts';
+import type { WindowCosts, WindowsReport } from '../measure/windows-report.ts';
 
 /** Whether there is anything to compare: some layers have windows, and blocks leave them. */
-export const hasWindows = ({ settings }: Cluster): boolean =>
-  settings.allFullKv !== true && (settings.kvCacheGroups ?? []).some(({ kind }) => kind === 'sliding');
+export const hasWindows = ({
+  allFullKv,
+  kvCacheGroups,
+}: Pick<ClusterOptions, 'allFullKv' | 'kvCacheGroups'>): boolean =>
+  allFullKv !== true && (kvCacheGroups ?? []).some(({ kind }) => kind === 'sliding');
 
 /** `serve` runs the mode again. The cluster is left as it was. */
 export async function compareWindows(
@@ -21,8 +26,8 @@ export async function compareWindows(
     const allFull = await serve();
     return {
       mode: windowed.mode,
-      windowed: costsOf(windowed),
-      all_full: costsOf(allFull),
+      windowed: windowCosts(windowed.summary),
+      all_full: windowCosts(allFull.summary),
       logits_identical: compareRuns([windowed, allFull], null)!.logits_identical,
     };
   } finally {
@@ -30,8 +35,11 @@ export async function compareWindows(
   }
 }
 
-const costsOf = ({ summary }: RunReport): WindowsReport['windowed'] => ({
-  peak_kv_bytes: summary.peak_kv_bytes ?? { prefill: 0, decode: 0 },
-  bytes_p_to_d: summary.bytes_p_to_d,
-  bytes_d_to_p: summary.bytes_d_to_p,
+/** What one way took, as a report sums it up. */
+export const windowCosts = (
+  of: Pick<RunReport['summary'] | BenchMode, 'peak_kv_bytes' | 'bytes_p_to_d' | 'bytes_d_to_p'>,
+): WindowCosts => ({
+  peak_kv_bytes: of.peak_kv_bytes ?? { prefill: 0, decode: 0 },
+  bytes_p_to_d: of.bytes_p_to_d ?? 0,
+  bytes_d_to_p: of.bytes_d_to_p ?? 0,
 });

@@ -7,6 +7,7 @@ import { benchMovingSchema } from './bench-moving.ts';
 import { benchRoutingSchema } from './bench-routing.ts';
 import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';
+import { benchWindowsSchema } from './windows-report.ts';
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
@@ -118,6 +119,10 @@ export const benchModeSchema = z.strictObject({
   output_tokens_per_second: z.number().describe("D's, all requests together."),
   held_for_p: heldSchema.nullable().describe('On D, for the next turn: what reuse costs in memory.'),
   held_for_d: heldSchema.nullable().describe('On P, until D has read.'),
+  peak_kv_bytes: z
+    .strictObject({ prefill: count, decode: count })
+    .optional()
+    .describe('KV in use at once at most, what is held for readers included, over the engines of a role.'),
   preemptions: count.nullable(),
   holds_dropped: z
     .strictObject({ for_p: count, for_d: count })
@@ -214,6 +219,9 @@ export const experimentSchema = z.strictObject({
       'What moving a conversation cost: where policies are compared, and some moved what others did not.',
     ),
   audit: benchAuditSchema.optional().describe('--audit: what the policy lost by its choices.'),
+  windows: benchWindowsSchema
+    .optional()
+    .describe('Of a model with sliding windows: what they save against keeping everything.'),
   published: z
     .strictObject({
       source: z.string(),

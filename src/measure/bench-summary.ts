@@ -42,6 +42,8 @@ export interface ModeFacts {
   blockBytes: number | null;
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
+  /** Of KV in use, by role; null where nobody counts it. */
+  peakKvBytes: { prefill: number; decode: number } | null;
   preemptions: number | null;
   /** null where nobody counts it. */
   notPulled: { holdsDropped: { for_p: number; for_d: number }; noPulls: Record<string, number> } | null;
@@ -82,6 +84,7 @@ export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeF
     output_tokens_per_second: seconds > 0 ? outputTokens / seconds : 0,
     held_for_p: heldOf(facts.heldForP, facts.blockBytes),
     held_for_d: heldOf(facts.heldForD, facts.blockBytes),
+    ...(facts.peakKvBytes && { peak_kv_bytes: facts.peakKvBytes }),
     preemptions: facts.preemptions,
     ...(facts.notPulled && {
       holds_dropped: facts.notPulled.holdsDropped,

@@ -8,6 +8,7 @@ import { MODES } from '../config/modes.ts';
 import { profileSchema } from './profile.ts';
 import { reportHead } from './report-head.ts';
 import { timelineSchema } from './turn-timeline.ts';
+import { windowsSchema } from './windows-report.ts';
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
@@ -178,19 +179,6 @@ export const runSchema = z.strictObject({
   }),
 });
 
-const windowCostsSchema = z.strictObject({
-  peak_kv_bytes: z.strictObject({ prefill: count, decode: count }),
-  bytes_p_to_d: count,
-  bytes_d_to_p: count,
-});
-
-export const windowsSchema = z.strictObject({
-  mode: z.string().describe('The mode that ran both ways, one after the other.'),
-  windowed: windowCostsSchema.describe('As it ran: of layers with a window what the window sees.'),
-  all_full: windowCostsSchema.describe('Every block of every layer kept and moved (--all-full-kv).'),
-  logits_identical: z.boolean().describe('The same tokens from the same logits both ways.'),
-});
-
 export const disagreementSchema = z.strictObject({
   mode: z.string().describe('The mode that differs.'),
   reference: z.string().describe('The mode that it was compared with.'),
@@ -297,7 +285,6 @@ export const reportSchema = z.strictObject({
   integrity: integritySchema,
 });
 
-export type WindowsReport = z.infer<typeof windowsSchema>;
 export type Summary = z.infer<typeof statisticsSchema>;
 export type TransferReport = z.infer<typeof transferSchema>;
 export type SpanRecorderReport = z.infer<typeof spanRecorderSchema>;

@@ -26,7 +26,7 @@ import {
   under,
 } from './document.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
-import { adapterName, isStreamed, STREAMED, THROTTLED } from './verdict.ts';
+import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from './verdict.ts';
 
 export function benchParts(report: BenchReport): DocumentParts {
   const { target, workload, plan } = report;
@@ -77,6 +77,7 @@ function headline(comparison: BenchComparison | null): string {
 
 function experimentSection(experiment: Experiment): Section {
   const { title, comparison, modes, rounds, audit } = experiment;
+  const windows = windowSavings(experiment.windows);
   const list = Object.values(modes);
   return {
     title,
@@ -97,6 +98,7 @@ function experimentSection(experiment: Experiment): Section {
       },
       ...stagePieces(modes),
       costTable(list),
+      ...(windows ? [{ kind: 'text', text: windows } as const] : []),
       ...(audit ? [{ kind: 'text', text: benchAuditSentence(audit) } as const] : []),
       ...(audit?.turns.length ? [auditTable(audit.turns)] : []),
       ...list.map(vllmTable),

@@ -78,7 +78,7 @@ function headline(report: Report): string {
 }
 
 function sideBySide(report: Report): Section {
-  const sentence = [savings(report), windowSavings(report)].filter((one) => one !== null).join(' ');
+  const sentence = [savings(report), windowSavings(report.windows)].filter((one) => one !== null).join(' ');
   const figures = keyFigures(report);
   return {
     title: 'Side by side',

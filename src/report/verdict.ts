@@ -2,6 +2,7 @@
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
+import type { BenchWindows, WindowsReport } from '../measure/windows-report.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
 /** Of a run whose hand-over is not vLLM's. */
@@ -58,7 +59,7 @@ export function storeUse({ runs, config }: Report): string | null {
 }
 
 /** null for a model without windows, or one whose run kept everything. */
-export function windowSavings({ windows }: Pick<Report, 'windows'>): string | null {
+export function windowSavings(windows: WindowsReport | BenchWindows | undefined): string | null {
   if (!windows) return null;
   const { windowed, all_full: full, mode } = windows;
   const moved = (costs: typeof full) => costs.bytes_p_to_d + costs.bytes_d_to_p;
@@ -73,10 +74,12 @@ export function windowSavings({ windows }: Pick<Report, 'windows'>): string | nu
         `${role === 'prefill' ? 'P' : 'D'} ${instead(windowed.peak_kv_bytes[role], full.peak_kv_bytes[role])}`,
     );
   const bytes = moved(full) > 0 ? `; moved were ${instead(moved(windowed), moved(full))}` : '';
-  const same = windows.logits_identical
-    ? 'the same tokens from the same logits'
-    : 'BUT THE ANSWERS DIFFER, which they must not';
-  return `Sliding windows, ${mode}, against all KV kept (--all-full-kv), run after it: KV in use at most, ${memory.join(', ')}${bytes}; ${same}.`;
+  const [identical, how, asEqual] =
+    'logits_identical' in windows
+      ? [windows.logits_identical, 'run after it', 'the same tokens from the same logits']
+      : [windows.tokens_identical, 'in turns with it', 'the same tokens'];
+  const same = identical ? asEqual : 'BUT THE ANSWERS DIFFER, which they must not';
+  return `Sliding windows, ${mode}, against all KV kept (--all-full-kv), ${how}: KV in use at most, ${memory.join(', ')}${bytes}; ${same}.`;
 }
 
 export function agreement(report: Report): { agree: boolean; sentence: string } {

@@ -106,6 +106,20 @@ describe('kvferry bench', () => {
     expect(Object.keys(report!.modes)).toEqual(['unidirectional', 'bidirectional', 'decode_local']);
   });
 
+  test('a model with windows is served with all KV kept too, and its tokens are compared', async () => {
+    const { code, report, world } = await bench([
+      ...['gen.json', '--model', 'tiny-hybrid', '--rounds', '1', '--json', 'out.json'],
+    ]);
+    expect(code).toBe(0);
+    const { prefix_caching, eviction } = benchReportSchema.parse(report).experiments;
+    expect(Object.keys(prefix_caching!.modes)).toContain('bidirectional_all_full_kv');
+    expect(prefix_caching!.windows).toMatchObject({ mode: 'bidirectional', tokens_identical: true });
+    expect(eviction!.windows).toBeUndefined();
+    expect(world.out().replaceAll('\n', ' ')).toMatch(/Sliding windows, bidirectional, against all KV kept/);
+    const kept = await bench(['gen.json', '--model', 'tiny-hybrid', '--rounds', '1', '--all-full-kv']);
+    expect(kept.world.out()).not.toMatch(/Sliding windows/);
+  });
+
   test('a mode that gives other tokens fails, and is named', async () => {
     const { code, world } = await bench(['gen.json', '--rounds', '1'], {
       wrong: { mode: 'bidirectional', what: 'token' },

@@ -44,6 +44,7 @@ const facts = {
   blockBytes: 1000,
   heldForP: { blockMs: 4000, peakBlocks: 9, overMs: 2000 },
   heldForD: null,
+  peakKvBytes: null,
   preemptions: 0,
   notPulled: null,
   firstUseCompilations: 0,

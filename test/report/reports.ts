@@ -68,6 +68,7 @@ export function benchReport({ ttft, rounds, requests, pulled = 300 }: BenchShape
         blockBytes: 4096,
         heldForP: { blockMs: 9000, peakBlocks: 8, overMs: 4000 },
         heldForD: null,
+        peakKvBytes: null,
         preemptions: 0,
         notPulled: null,
         firstUseCompilations: 0,

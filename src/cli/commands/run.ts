@@ -115,7 +115,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext): Promise
     // Once more, each kernel timed; what it measured otherwise is thrown away.
     const again = { keeper: null, timelines: new TimelineKeeper(), audits: null };
     const profile = config.profile ? await profileKernels(served, last, () => serve(last, again)) : null;
-    const windows = hasWindows(served)
+    const windows = hasWindows(served.settings)
       ? await compareWindows(served, runs.at(-1)!, () => {
           progress.line('the same once more with all KV kept, to compare');
           return serve(last, again);

@@ -3,7 +3,7 @@ import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
-import { adapterName, isStreamed, STREAMED, THROTTLED } from '../../report/verdict.ts';
+import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural } from '../format.ts';
 import { type Printer, printer } from '../table.ts';
@@ -105,6 +105,11 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(['', c.bold('what it cost')]);
     print(costTable(modes, style));
     for (const sentence of notPulled(modes)) say(sentence, c.yellow);
+  }
+  const windows = windowSavings(experiment.windows);
+  if (windows) {
+    print(['']);
+    say(windows, c.bold);
   }
   if (audit) {
     print(['']);

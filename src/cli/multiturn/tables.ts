@@ -52,9 +52,9 @@ export const ratio = (value: number | null): string => (value === null ? '-' : `
 /** Mixes of policies have long names. */
 const LONGEST_LABEL = 18;
 
-/** The unscaled threshold is a row below bidirectional's. */
+/** What else differs than the mode is a row of that mode. */
 const shortLabel = (label: string): string => {
-  const short = label.replace('bidirectional, threshold', '- threshold');
+  const short = label.replace(/^[a-z-]+, (?=threshold|all KV)/, '- ');
   return short.length <= LONGEST_LABEL ? short : `${short.slice(0, LONGEST_LABEL - 1)}…`;
 };
 

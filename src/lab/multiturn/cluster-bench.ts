@@ -7,6 +7,7 @@ import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import { finalIntegrity } from '../integrity.ts';
 import type { ReportSource } from '../run-report.ts';
+import { hasWindows } from '../windows.ts';
 import { ClusterTarget, servedBy } from './cluster-target.ts';
 import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
 import { makeBenchReport, type Workload } from './report.ts';
@@ -28,7 +29,7 @@ export function planBench(
       `the longest conversation has ${size.longest} tokens and the context holds ${base.maxModelLen}: raise --max-model-len, take another --model, or shrink the workload with --scale 1/N`,
     );
   }
-  const plans = planExperiments(config, size, scaleDivisor(config.scale)!);
+  const plans = planExperiments(config, size, scaleDivisor(config.scale)!, hasWindows(base));
   const most = (blocks: (each: ExperimentPlan) => number): number => Math.max(...plans.map(blocks));
   const options = {
     ...base,

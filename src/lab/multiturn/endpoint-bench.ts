@@ -57,6 +57,7 @@ export async function benchEndpoint(
     blockBytes: null,
     heldForP: null,
     heldForD: null,
+    peakKvBytes: null,
     preemptions: null,
     notPulled: null,
     firstUseCompilations: null,

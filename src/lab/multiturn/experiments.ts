@@ -17,6 +17,8 @@ export interface Arm {
   threshold: number;
   /** Where policies are compared. */
   routing?: RoutingChoice;
+  /** Of a model with windows: whether every block of every layer is kept all the same. */
+  allFullKv?: boolean;
   /** A sample of its turns is served both ways: an arm for the audit alone, whose times are compared with no other's. */
   audited?: true;
 }
@@ -85,6 +87,8 @@ export function planExperiments(
   config: RunConfig,
   size: WorkloadSize,
   scale: number,
+  /** Layers have windows: what these save is measured too. */
+  windows: boolean,
 ): readonly ExperimentPlan[] {
   const names = config.experiments!;
   const clients = config.numClients;
@@ -106,7 +110,7 @@ export function planExperiments(
       prefixCaching: name !== 'no-prefix-caching',
       pBlocks: name === 'eviction' ? evictingPool(size, clients, pBlocks) : pBlocks,
       dBlocks,
-      arms: armsOf(config, name === withCache, scale),
+      arms: armsOf(config, { extra: name === withCache, scale, windows }),
       published: config.preset === 'pr32553' && config.routing.length === 1 ? publishedFor(name) : null,
     };
   });
@@ -142,9 +146,31 @@ const publishedFor = (name: ExperimentName): ExperimentPlan['published'] =>
     ? null
     : pr32553Published[name === 'prefix-caching' ? 'prefixCaching' : 'noPrefixCaching'];
 
-/** decode-local and the unscaled threshold are rows of one experiment only: they cost time and tell the same in each. */
-function armsOf(config: RunConfig, extra: boolean, scale: number): Arm[] {
+interface ArmChoice {
+  /** decode-local, the unscaled threshold and all KV kept are rows of one experiment: they cost time and tell the same in each. */
+  extra: boolean;
+  scale: number;
+  windows: boolean;
+}
+
+function armsOf(config: RunConfig, choice: ArmChoice): Arm[] {
   if (config.routing.length > 1) return policyArms(config);
+  const arms = modeArms(config, choice);
+  if (!choice.windows) return arms;
+  const allKept = choice.extra
+    ? [keepingAll(arms.find(({ mode }) => mode === 'bidirectional') ?? arms[0]!)]
+    : [];
+  return [...arms.map((arm) => ({ ...arm, allFullKv: false })), ...allKept];
+}
+
+const keepingAll = (arm: Arm): Arm => ({
+  ...arm,
+  key: `${arm.key}_all_full_kv`,
+  label: `${arm.label}, all KV kept`,
+  allFullKv: true,
+});
+
+function modeArms(config: RunConfig, { extra, scale }: ArmChoice): Arm[] {
   const modes = config.mode.filter((mode) => mode !== 'decode-local' || extra || config.mode.length === 1);
   const arms = modes.map(
     (mode): Arm => ({ key: mode.replaceAll('-', '_'), label: mode, mode, threshold: config.threshold }),

@@ -3,6 +3,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import type { EngineStats } from '../../host/engine-api.ts';
 import type { HeldBlocks, MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { peakKvBytes } from '../peak-kv.ts';
 import { type ClientOptions, type ServedRound, serveConversations } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { BenchTarget } from './target.ts';
@@ -20,6 +21,8 @@ export interface ArmRound {
 export interface ArmCounters {
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
+  /** Of KV in use, by role. */
+  peakKvBytes: { prefill: number; decode: number };
   preemptions: number;
   /** Unread blocks given up for room. */
   holdsDropped: { forP: number; forD: number };
@@ -66,7 +69,7 @@ export async function runArm(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing' | 'allFullKv'>,
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
@@ -84,7 +87,7 @@ export async function measured(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'routing'>,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'routing' | 'allFullKv'>,
   round: number,
   serve: () => Promise<ServedRound>,
 ): Promise<ArmRound> {
@@ -96,15 +99,20 @@ export async function measured(
     prefillBlocks: experiment.pBlocks,
     decodeBlocks: experiment.dBlocks,
     ...(arm.routing ? { routing: arm.routing } : {}),
+    ...(arm.allFullKv === undefined ? {} : { allFullKv: arm.allFullKv }),
   });
   const before = await cluster.stats();
   const served = await serve();
-  const counters = counted(before, await cluster.stats());
+  const after = await cluster.stats();
+  const counters = { ...counted(before, after), peakKvBytes: peakKvBytes(cluster.info, after) };
   return { round, ...served, counters };
 }
 
 /** Hold meters begin anew with configure(); the other counters may go on. */
-function counted(before: readonly EngineStats[], after: readonly EngineStats[]): ArmCounters {
+function counted(
+  before: readonly EngineStats[],
+  after: readonly EngineStats[],
+): Omit<ArmCounters, 'peakKvBytes'> {
   const sum = (value: (engine: EngineStats) => number): number =>
     after.reduce((n, engine) => n + value(engine), 0) - before.reduce((n, engine) => n + value(engine), 0);
   const held = (direction: 'prefill' | 'decode'): HeldBlocks | null => {

@@ -9,9 +9,10 @@ import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure
 import { routingOf } from '../../measure/bench-routing.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
+import { windowCosts } from '../windows.ts';
 import { mergeErrors } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
-import type { ArmRound } from './rounds.ts';
+import type { ArmCounters, ArmRound } from './rounds.ts';
 
 const RESAMPLES = 1000;
 const CONFIDENCE = 0.95;
@@ -44,11 +45,6 @@ export function summariseExperiment(
     });
     return [[arm.key, { ...mode, routing }]];
   });
-  const requestsOf = (arms: typeof all) =>
-    arms.map(({ arm, rounds }) => ({
-      mode: arm.key,
-      requests: rounds.flatMap(({ requests }) => requests),
-    }));
   const answered = requestsOf(served);
   const reference = answered.find(({ mode }) => mode === 'unidirectional') ?? answered[0];
   const others = answered.filter((each) => each !== reference);
@@ -78,10 +74,33 @@ export function summariseExperiment(
     comparison: main ? { ...main[1], ...compareTokens(requestsOf(all)) } : null,
     comparisons: Object.fromEntries(comparisons),
     ...(moving && { moving }),
+    ...windowsOf(served, Object.fromEntries(modes)),
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },
   };
 }
+
+/** Nothing unless a mode served the same requests both ways. */
+function windowsOf(
+  served: readonly { arm: Arm; rounds: readonly ArmRound[] }[],
+  modes: Readonly<Record<string, BenchMode>>,
+): Pick<Experiment, 'windows'> {
+  const allFull = served.find(({ arm }) => arm.allFullKv);
+  const windowed = served.find(({ arm }) => arm.allFullKv === false && arm.mode === allFull?.arm.mode);
+  const [costs, costsOfAll] = [windowed, allFull].map((side) => side && modes[side.arm.key]);
+  if (!windowed || !allFull || !costs || !costsOfAll || costs.requests !== costsOfAll.requests) return {};
+  return {
+    windows: {
+      mode: windowed.arm.label,
+      windowed: windowCosts(costs),
+      all_full: windowCosts(costsOfAll),
+      tokens_identical: compareTokens(requestsOf([windowed, allFull])).tokens_identical,
+    },
+  };
+}
+
+const requestsOf = (arms: readonly { arm: Arm; rounds: readonly ArmRound[] }[]) =>
+  arms.map(({ arm, rounds }) => ({ mode: arm.key, requests: rounds.flatMap(({ requests }) => requests) }));
 
 function auditOf(rounds: readonly ArmRound[]): BenchAudit {
   const requests = rounds.flatMap((round) => round.requests);
@@ -121,6 +140,7 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     blockBytes,
     heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
     heldForD: sumHeld(counters.map(({ heldForD }) => heldForD)),
+    peakKvBytes: counters.length > 0 ? highest(counters.map((each) => each.peakKvBytes)) : null,
     preemptions: sum(counters.map(({ preemptions }) => preemptions)),
     notPulled: {
       holdsDropped: {
@@ -135,6 +155,11 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     warmupPercentages: percentages(config.warmupPercentages)!,
   };
 }
+
+const highest = (peaks: readonly ArmCounters['peakKvBytes'][]): ArmCounters['peakKvBytes'] => ({
+  prefill: Math.max(...peaks.map(({ prefill }) => prefill)),
+  decode: Math.max(...peaks.map(({ decode }) => decode)),
+});
 
 /** Sums over rounds; the peak is the highest of one. */
 function sumHeld(uses: readonly (HeldBlocks | null)[]): HeldBlocks | null {

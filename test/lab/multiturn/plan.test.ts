@@ -27,7 +27,7 @@ const config = (change: Record<string, unknown> = {}) =>
     ...change,
   });
 const size = sizeOf(conversations, 24, 16, 128, 1);
-const plans = planExperiments(config(), size, 16);
+const plans = planExperiments(config(), size, 16, false);
 const cost = { turnMs: 20, prefillMsPerToken: 1.5, decodeMsPerToken: 12 };
 const options = (leftMs: number) => ({ numClients: 2, rounds: 3, leftMs });
 
@@ -48,6 +48,20 @@ describe('experiments', () => {
       ['unidirectional', 'bidirectional'],
     ]);
     expect(plans[1]!.arms.map(({ threshold }) => threshold)).toEqual([4, 4, 4, 64]);
+  });
+
+  test('of a model with windows one mode is served once more with all KV kept, and all others as they are', () => {
+    const windowed = planExperiments(config(), size, 16, true);
+    expect(
+      windowed.map(({ arms }) => arms.map(({ key, mode, allFullKv }) => [key, mode, allFullKv])),
+    ).toEqual(
+      plans.map(({ arms }, i) => [
+        ...arms.map(({ key, mode }) => [key, mode, false]),
+        ...(i === 1 ? [['bidirectional_all_full_kv', 'bidirectional', true]] : []),
+      ]),
+    );
+    const [only] = planExperiments(config({ mode: ['unidirectional'] }), size, 16, true).slice(1);
+    expect(only!.arms.at(-1)).toMatchObject({ key: 'unidirectional_all_full_kv', mode: 'unidirectional' });
   });
 
   test('with fewer conversations the pool that is to be too small is smaller', () => {

@@ -1,0 +1,74 @@
+/** What `kvferry bench` says of a model with windows, measured on real engines. */
+import { expect, it } from 'vitest';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { ClusterTarget } from '../../src/lab/multiturn/cluster-target.ts';
+import { type Arm, planExperiments, sizeOf } from '../../src/lab/multiturn/experiments.ts';
+import { type ArmRound, runRound } from '../../src/lab/multiturn/rounds.ts';
+import { summariseExperiment } from '../../src/lab/multiturn/summary.ts';
+import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { windowSavings } from '../../src/report/verdict.ts';
+import type { BenchConversation } from '../../src/workload/types.ts';
+import { clientOptions } from '../lab/multiturn/client-options.ts';
+import { withCluster } from './cluster-fixture.ts';
+
+const model = 'tiny-hybrid';
+const config = parseRunConfig({
+  model,
+  mode: ['unidirectional', 'bidirectional'],
+  experiments: ['prefix-caching'],
+  numClients: 2,
+  threshold: 1,
+});
+
+/** 220 tokens and 8 generated, then 40 more: the windows of 128 are passed in the first turn. */
+const conversations = ['a', 'b'].map((id, seed): BenchConversation => {
+  const turn = (inputTokens: number) => ({
+    content: {
+      kind: 'tokens' as const,
+      tokenIds: Array.from({ length: inputTokens }, (_, i) => 10 + ((i * 31 + seed) % 400)),
+    },
+    inputTokens,
+    outputTokens: 8,
+  });
+  return { id, turns: [turn(220), turn(40)] };
+});
+
+it('the benchmark of a model with windows says what they save, with equal tokens', async () => {
+  const kvCacheGroups = kvCacheSpecs(presetArchitecture(model));
+  const size = sizeOf(conversations, 2, 16, 8, kvCacheGroups.length);
+  const plans = planExperiments(config, size, 1, true);
+  const [plan] = plans;
+  const pool = (numBlocks: number) => ({ numBlocks, enablePrefixCaching: true });
+  const options = { model, kvCacheGroups, prefill: pool(plan!.pBlocks), decode: pool(plan!.dBlocks) };
+  await withCluster(options, async (cluster) => {
+    const rounds = new Map<Arm, ArmRound[]>();
+    await runRound(
+      cluster,
+      new ClusterTarget(cluster, { temperature: 0 }),
+      plans,
+      conversations,
+      clientOptions({ numClients: 2, maxActive: 2, now: () => performance.now() }),
+      { armBegins() {}, requestDone() {}, armEnds: (_, arm, done) => void rounds.set(arm, [done]) },
+    );
+    const { info } = cluster;
+    const { comparison, windows } = summariseExperiment(
+      plan!,
+      rounds,
+      config,
+      info.model.blockBytes,
+      info.engines,
+    );
+    expect(comparison!.tokens_identical).toBe(true);
+    const { windowed, all_full: full } = windows!;
+    // P -> D in turn 1, a conversation: 15 blocks of six groups, or of five of them ceil(128 / 16) + 1 at most.
+    expect(full.bytes_p_to_d).toBeGreaterThanOrEqual(2 * 6 * 14 * info.model.blockBytes);
+    expect(windowed.bytes_p_to_d).toBeLessThan(0.8 * full.bytes_p_to_d);
+    expect(windowed.bytes_d_to_p).toBeLessThanOrEqual(full.bytes_d_to_p);
+    expect(windowed.peak_kv_bytes.decode).toBeLessThan(full.peak_kv_bytes.decode);
+    expect(windowed.peak_kv_bytes.prefill).toBeLessThan(full.peak_kv_bytes.prefill);
+    expect(windowSavings(windows)).toMatch(
+      /P .* less\), D .* less\); moved were .* less\); the same tokens\.$/,
+    );
+  });
+});
