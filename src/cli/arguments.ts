@@ -237,6 +237,8 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     trace: 'Trace',
     pacing: 'Conversations',
     verify: 'Checks',
+    faults: 'Checks',
+    checking: 'Checks',
     pages: 'Report',
     junit: 'Report',
     outputs: 'Report',

@@ -113,12 +113,23 @@ const modes = {
     }),
 };
 
-const verify = {
+const checking = {
+  check: flag().default(false).meta({
+    description:
+      'calibrate: then serve a mixed workload by each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare. simulate: every invariant after every event, and everything twice, which must be the same. Slow.',
+    value: null,
+  }),
+};
+
+const faults = {
   faults: wholeNumber('a whole number of faults, 1 or more', { min: 1 }).nullable().default(null).meta({
     description:
-      'Instead of the checks: conversations on engines to which so many faults happen, drawn from --seed; answers must stay right and nothing may be left over. Model nano.',
+      'So many faults happen, drawn from --seed. verify: instead of the checks, to engines of model nano; answers must stay right and nothing may be left over. simulate: to the fleet while it serves; who dies is replaced.',
     value: 'N',
   }),
+};
+
+const verify = {
   fixture: text('a directory').nullable().default(null).meta({
     description: 'Also check logits and KV against expected.safetensors in this directory.',
     value: 'DIR',
@@ -210,6 +221,8 @@ const fieldGroups = {
   calibration,
   costs,
   audit,
+  checking,
+  faults,
   verify,
   pages,
   junit,

@@ -38,10 +38,6 @@ export const simulation = {
       'A report that kvferry bench (of engines, or of a server with --endpoint) or replay wrote of the same workload: the simulation is shown beside it.',
     value: 'REPORT',
   }),
-  invariants: flag().default(false).meta({
-    description: 'Checks every invariant after every event. Slow.',
-    value: null,
-  }),
   validate: flag().default(false).meta({
     description:
       'Serves the workload on real engines here too, --rounds times (5), by costs that are measured on them before, and shows how wrong the simulation is.',

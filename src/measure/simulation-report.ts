@@ -109,6 +109,10 @@ export const simulatedArmSchema = z.strictObject({
     unfinished: share.describe('Of all conversations, under way when the last one came.'),
   }),
   scaling: scalingSchema,
+  faults: z
+    .record(z.string(), count)
+    .nullable()
+    .describe('How often which fault happened; null: none was to.'),
   engines: z.array(engineSchema).describe('Of the first seed.'),
   links: z
     .array(z.strictObject({ from: z.string(), to: z.string(), bytes: z.number(), busy_ms: ms }))

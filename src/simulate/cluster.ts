@@ -6,11 +6,14 @@ import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { InternalError, invariant } from '../errors.ts';
+import type { Stage } from '../faults/schedule.ts';
 import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
+import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import { ConversationCache } from '../router/conversations.ts';
+import type { EngineClient } from '../router/engine-client.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
 import { looksAt, makePolicy } from '../router/policies/registry.ts';
@@ -20,6 +23,7 @@ import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { EngineViews } from '../router/views.ts';
+import { SILENCE_MS } from '../transport/deadlines.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { Answers } from './answers.ts';
@@ -34,6 +38,7 @@ import { type LinkSharing, LinkTable } from './links.ts';
 import { SharedResource } from './resources.ts';
 import { tokensOnly } from './text.ts';
 import { SimulatedNet } from './transport.ts';
+import { SimulatedWires } from './wires.ts';
 
 export interface SimulationSettings {
   /** What a cluster of threads would be built from; what is of kernels and devices alone is of no effect. */
@@ -54,16 +59,22 @@ export interface SimulationSettings {
   runs: boolean;
   /** Whose rule says how many engines there are; absent: as many as at the start. */
   autoscale?: AutoscaleChoice | null;
+  /** Things are to go wrong; absent: nothing does. */
+  faults?: boolean;
 }
 
 /** Events between two calls of `onProgress`. */
 const PROGRESS_EVENTS = 4096;
+/** Longer than any READ is waited for. */
+const LONGEST_WAIT_MS = 3_600_000;
 
 export class SimulatedCluster {
   readonly clock = new VirtualClock();
   readonly net: SimulatedNet;
   readonly links: LinkTable;
   readonly fleet: SimulatedFleet;
+  /** What does harm; null: nothing is to happen to anybody. */
+  readonly storm: Storm | null;
   readonly #byId = new Map<string, SimulatedEngine>();
   readonly #settings: SimulationSettings;
   readonly #conversations: ConversationCache;
@@ -72,6 +83,9 @@ export class SimulatedCluster {
   readonly #policy: { name: string; policy: RoutingPolicy; looksAt: { load: boolean; cache: boolean } };
   readonly #machine: SharedResource | null;
   readonly #claim: ClaimPrefix;
+  /** Engines as the router sees them. */
+  readonly #clients = new WeakMap<SimulatedEngine, EngineClient>();
+  #onStage: ((stage: Stage) => void) | null = null;
   /** Engines to look after, in the order in which something happened to them. */
   readonly #touched = new Set<string>();
   #stirred = false;
@@ -99,7 +113,10 @@ export class SimulatedCluster {
     const { speeds } = costs;
     this.#machine =
       speeds && new SharedResource(this.clock, (steps) => speeds[Math.min(steps, speeds.length) - 1]!);
+    const wires = settings.faults ? new SimulatedWires((engineId) => this.net.others(engineId)) : null;
+    this.storm = wires && new Storm(this.clock, wires);
     this.net = new SimulatedNet({
+      ...{ wires, silenceMs: options.silenceMs ?? SILENCE_MS },
       ...{ clock: this.clock, costs },
       link: (from, to) => this.links.between(this.#seatOf(from), this.#seatOf(to)),
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
@@ -124,7 +141,10 @@ export class SimulatedCluster {
         return { mode, handover, throttled };
       },
       engines: () => this.#caughtUp(),
-      onTurn: (turn) => this.fleet.tell({ kind: 'turn', ...turn }),
+      onTurn: (turn) => {
+        this.fleet.tell({ kind: 'turn', ...turn });
+        this.#onStage?.('waiting');
+      },
       onTurnEnd: (result) => this.fleet.tell({ kind: 'turn ended', result }),
       onRequest() {},
       newId: (name) => name,
@@ -135,12 +155,13 @@ export class SimulatedCluster {
       startMs: costs.startMs ?? ASSUMED_START_MS,
       turns: this.#router.turnsAt,
       make: (seat, life, startMs) => this.#make(seat, life, startMs),
-      clientOf: (engine) => engine,
+      clientOf: (engine) => this.#clientOf(engine),
       catchUp: () => this.#catchUp(),
       onNotice: (notice) => {
         if (notice.kind === 'left' || notice.kind === 'dead') this.#views.forget(notice.engineId);
       },
     });
+    this.storm?.over(this.#harmed());
     if (autoscale) this.fleet.autoscale(autoscale);
   }
 
@@ -178,11 +199,19 @@ export class SimulatedCluster {
     return ended.value as T;
   }
 
+  /** Lets time pass until it is so, or nothing is to come, or a simulated hour went by. */
+  async until(isSo: () => boolean): Promise<void> {
+    const endMs = this.clock.now() + LONGEST_WAIT_MS;
+    await this.#settle();
+    while (!isSo() && this.clock.now() < endMs && this.clock.next()) await this.#settle();
+  }
+
   /** Of those whose news a policy looks at, what they did until now is told. */
-  #caughtUp(): readonly SimulatedEngine[] {
+  #caughtUp(): readonly EngineClient[] {
     const { load, cache } = this.#policy.looksAt;
     if (load || cache) this.#catchUp();
-    return this.fleet.staying;
+    const { staying } = this.fleet;
+    return this.storm ? staying.map((engine) => this.#clientOf(engine)) : staying;
   }
 
   #catchUp(): void {
@@ -191,6 +220,7 @@ export class SimulatedCluster {
 
   /** All that may happen without time passing. */
   async #settle(): Promise<void> {
+    const changed = new Set<SimulatedEngine>();
     while (this.#stirred || this.#touched.size > 0) {
       if (this.#stirred) {
         this.#stirred = false;
@@ -202,13 +232,14 @@ export class SimulatedCluster {
         const engine = this.#byId.get(id)!;
         engine.look();
         engine.meter.look();
+        if (this.#settings.check) changed.add(engine);
       }
     }
-    if (this.#settings.check) checkEngines(this.engines);
+    checkEngines(changed);
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
-    const { options, costs, answers, blockBytes, groups, autoscale = null } = this.#settings;
+    const { options, costs, answers, blockBytes, groups, autoscale = null, faults } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
     const told = load || cache || autoscale !== null;
     const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
@@ -218,7 +249,8 @@ export class SimulatedCluster {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
       ...{ answers, blockBytes, claim: this.#claim, startMs },
       // News of an age must be told in the order of their times.
-      runs: this.#settings.runs && this.#machine === null && !(told && (options.signalAgeMs ?? 0) > 0),
+      runs:
+        this.#settings.runs && !faults && this.#machine === null && !(told && (options.signalAgeMs ?? 0) > 0),
       touch: (id) => this.#touched.add(id),
       onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.#views.cached({ engineId, events, atMs }) : null,
@@ -226,15 +258,42 @@ export class SimulatedCluster {
         this.transfers[outcome]++;
       },
       onEnd: () => this.fleet.ended(engine),
+      onStage: faults ? (said) => this.#said(engine, said) : null,
     });
     this.#byId.set(engineId, engine);
     this.#touched.add(engineId);
     return engine;
   }
 
+  #clientOf(engine: SimulatedEngine): EngineClient {
+    if (!this.storm) return engine;
+    const client = this.#clients.get(engine) ?? this.storm.client(engine);
+    this.#clients.set(engine, client);
+    return client;
+  }
+
+  #harmed(): HarmedFleet {
+    const { fleet } = this;
+    return {
+      get engines() {
+        return fleet.present;
+      },
+      engine: (role) => fleet.engine(role),
+      revive: () => fleet.revive(),
+      onStage: (listener) => {
+        this.#onStage = listener;
+      },
+    };
+  }
+
   #tellLoad(engineId: string, load: EngineLoad, routed: boolean): void {
     if (routed) this.#views.load(engineId, load);
     this.fleet.tellLoad({ engineId, load });
+  }
+
+  #said({ role }: SimulatedEngine, said: string): void {
+    const stage = stageOf(role, said);
+    if (stage) this.#onStage?.(stage);
   }
 
   #seatOf(engineId: string): string {

@@ -10,6 +10,7 @@ import { EngineCore } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
+import { FaultyClock } from '../faults/clock.ts';
 import type { Member } from '../fleet/membership.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
@@ -22,7 +23,7 @@ import { type EngineNews, Outbox } from './outbox.ts';
 import { EngineSteps, type StepDeps } from './steps.ts';
 import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
-export interface SimulatedEngineDeps extends StepDeps, EngineNews {
+export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutputs'> {
   net: SimulatedNet;
   claim: ClaimPrefix;
   hasher: BlockHasher;
@@ -35,6 +36,8 @@ export interface SimulatedEngineDeps extends StepDeps, EngineNews {
   onTransfer: (requestId: string, result: TransferResult) => void;
   /** It has ended. */
   onEnd: () => void;
+  /** Told what may be the beginning of a request's next stage; null: nobody wants to know. */
+  onStage: ((said: 'pull' | 'transfer' | 'outputs') => void) | null;
 }
 
 export class SimulatedEngine implements EngineClient, Member {
@@ -54,6 +57,8 @@ export class SimulatedEngine implements EngineClient, Member {
   /** Of these only their sum is modelled. */
   readonly started = { loadMs: 0, compileMs: 0 };
   readonly #deps: SimulatedEngineDeps;
+  /** Its policy's own, which may be wrong. */
+  readonly #clock: FaultyClock;
   readonly #outbox: Outbox;
   readonly #steps: EngineSteps;
   /** When it will have something to do by itself. */
@@ -70,21 +75,24 @@ export class SimulatedEngine implements EngineClient, Member {
     this.combined = seat.combined;
     this.address = { engineId, host, port };
     const { clock, hasher, costs } = deps;
+    this.#clock = new FaultyClock(clock);
     this.connector = this.#connect(config);
     const costAware = this.connector?.costAware;
     this.core = new EngineCore({
-      ...{ config, connector: this.connector, clock, hasher },
+      ...{ config, connector: this.connector, clock: this.#clock, hasher },
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
     });
     this.meter = new EngineMeter(engineId, clock, () => this.core.inspect.load());
-    const { onLoad, onCache } = deps;
-    this.#outbox = new Outbox(this.core, { clock, replyMs: costs.replyMs, onLoad, onCache });
+    const { onLoad, onCache, onStage } = deps;
+    const onOutputs = onStage && (() => onStage('outputs'));
+    this.#outbox = new Outbox(this.core, { clock, replyMs: costs.replyMs, onLoad, onCache, onOutputs });
     const { numBlocks, blockSize } = config.cache;
     const place = { poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs: config.scheduler.maxNumSeqs };
     const { core, meter } = this;
+    const dueMs = () => this.#dueMs();
     this.#steps = new EngineSteps(
-      { ...{ core, meter, place }, outbox: this.#outbox, touch: () => this.#touch() },
+      { ...{ core, meter, place, dueMs }, outbox: this.#outbox, touch: () => this.#touch() },
       deps,
     );
   }
@@ -149,6 +157,22 @@ export class SimulatedEngine implements EngineClient, Member {
     return { requests: running + waiting + waitingForRemote, holds: heldRequests };
   }
 
+  /** What can be done to it, as to one in a thread. */
+  readonly lab = {
+    loseDevice: async (): Promise<void> => this.end('its device was lost'),
+    moveClock: async (change: Parameters<FaultyClock['move']>[0]): Promise<void> => {
+      this.catchUp();
+      this.#clock.move(change);
+      this.#touch();
+    },
+    expireHolds: async (direction: EngineRole): Promise<number> => {
+      this.catchUp();
+      const ended = this.connector?.holds?.expireNow(direction) ?? 0;
+      this.#touch();
+      return ended;
+    },
+  };
+
   async shutdown(): Promise<void> {
     this.end('it was shut down');
   }
@@ -190,7 +214,7 @@ export class SimulatedEngine implements EngineClient, Member {
     while (!this.#steps.underWay && this.core.poll()) this.#steps.begin();
     if (this.#steps.underWay) return;
     this.#outbox.tell(true);
-    const dueMs = this.core.dueMs();
+    const dueMs = this.#dueMs();
     if (dueMs !== null) this.#due = this.#deps.clock.at(dueMs, () => this.#touch());
   }
 
@@ -201,20 +225,21 @@ export class SimulatedEngine implements EngineClient, Member {
 
   #connect(config: EngineCoreConfig): EngineConnector | null {
     const { engineId, host, port, cache, connector } = config;
-    const { net, clock, claim, blockBytes, onTransfer } = this.#deps;
+    const { net, claim, blockBytes, onTransfer, onStage } = this.#deps;
     const { blockSize, groups } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'simulated', blockSize };
     const transport = new SimulatedTransport({ ...identity, blockBytes: groups.map(() => blockBytes) }, net);
     return (
       connector &&
       createConnector(connector, {
-        ...{ engine: config, transport, clock, claim },
+        ...{ engine: config, transport, clock: this.#clock, claim },
         onHoldDropped() {},
-        onPull() {},
+        onPull: () => onStage?.('pull'),
         onChunk() {},
         onTransfer: ({ requestId, result }) => {
           this.#outbox.transferred(requestId, result);
           onTransfer(requestId, result);
+          onStage?.('transfer');
           // Its end is reported next, however it came about.
           this.#touch();
         },
@@ -230,6 +255,12 @@ export class SimulatedEngine implements EngineClient, Member {
     this.catchUp();
     done();
     this.#touch();
+  }
+
+  /** On everybody's clock, when it will have something to do by itself; null: it will not. */
+  #dueMs(): number | null {
+    const dueMs = this.core.dueMs();
+    return dueMs === null ? null : this.#clock.inner(dueMs);
   }
 
   #touch(): void {

@@ -101,6 +101,12 @@ export class SimulatedFleet {
     return this.#pool.fleet;
   }
 
+  /** The role's first that serves, if one does. */
+  engine(role: EngineRole): SimulatedEngine {
+    const ofRole = this.present.filter((engine) => engine.role === role);
+    return ofRole.find(({ ended }) => !ended) ?? ofRole[0]!;
+  }
+
   onNotice(listener: (notice: ClusterNotice) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -3,7 +3,7 @@
  * they come. A conversation's next turn waits for the last token of the one before, and a think time.
  */
 import type { Clock } from '../engine/types.ts';
-import { EngineDeadError, KvferryError } from '../errors.ts';
+import { EngineDeadError, KvferryError, RequestError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from '../lab/multiturn/target.ts';
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
@@ -20,25 +20,28 @@ export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
   clock: Pick<Clock, 'now' | 'sleep'>;
 }
 
-/** To its end; what is wrong with it alone is counted, and gives null. */
+/** To its end; what is wrong with it alone is counted, and thrown as a RequestError. `signal`: ends everything. */
 async function serveTurn(
   cluster: Served,
-  request: GenerateRequest,
+  request: GenerateRequest & { conversationId: string },
   collector: Collector,
-): Promise<TurnResult | null> {
-  const startMs = cluster.clock.now();
-  collector.arrives();
+  signal?: AbortSignal,
+): Promise<TurnResult> {
+  const { clock } = cluster;
+  const { conversationId } = request;
+  const startMs = clock.now();
+  collector.arrives(conversationId);
   try {
     for await (const { final } of cluster.generate({ ...request, onlyEnd: true })) {
       if (!final) continue;
       collector.ends(startMs, final);
       return final;
     }
-    throw new EngineDeadError('a turn ended without a result');
+    throw new EngineDeadError(`a turn of ${conversationId} ended without a result`);
   } catch (error) {
-    if (!(error instanceof KvferryError) || error.code === 'internal') throw error;
-    collector.fails(error.message, cluster.clock.now());
-    return null;
+    if (!(error instanceof KvferryError) || error.code === 'internal' || signal?.aborted) throw error;
+    collector.fails(conversationId, error.message, clock.now());
+    throw error instanceof RequestError ? error : new RequestError(error.message, { cause: error });
   }
 }
 
@@ -107,9 +110,13 @@ async function converse(
     if (index > 0) await cluster.clock.sleep(thinkMs);
     const promptTokenIds = [...history, ...tokenIdsOf(content)];
     const request = { conversationId: id, promptTokenIds, sampling: exactly(outputTokens), failover };
-    const result = await serveTurn(cluster, request, collector);
-    if (!result) break;
-    history = [...promptTokenIds, ...result.outputTokenIds];
+    try {
+      const { outputTokenIds } = await serveTurn(cluster, request, collector);
+      history = [...promptTokenIds, ...outputTokenIds];
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      break;
+    }
   }
   collector.conversationEnds();
   await cluster.endConversation(id);
@@ -143,15 +150,8 @@ export class LoadTarget implements BenchTarget {
     const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
     if (forced) this.#answers?.force(prompt.tokenIds, forced);
     const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
-    const { clock } = this.#cluster;
-    const startMs = clock.now();
-    this.#collector.arrives();
-    for await (const { final } of this.#cluster.generate({ ...request, onlyEnd: true })) {
-      if (!final) continue;
-      this.#collector.ends(startMs, final);
-      return answered(final);
-    }
-    throw new EngineDeadError(`a turn of ${conversationId} ended without a result`);
+    const result = await serveTurn(this.#cluster, request, this.#collector, signal);
+    return answered(result);
   }
 
   endConversation(conversationId: string): Promise<void> {

@@ -13,6 +13,8 @@ import type { VirtualClock } from './clock.ts';
 export interface EngineNews {
   onLoad: ((load: EngineLoad) => void) | null;
   onCache: ((events: readonly CacheEvent[], atMs: number) => void) | null;
+  /** A step gave some. */
+  onOutputs: (() => void) | null;
 }
 
 export class Outbox {
@@ -77,6 +79,7 @@ export class Outbox {
     const atMs = this.#clock.now();
     this.#loads.add(outputs, atMs);
     for (const output of outputs) this.#send(output, atMs);
+    if (outputs.length > 0) this.#news.onOutputs?.();
     this.tell(false);
   }
 

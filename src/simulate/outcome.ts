@@ -1,4 +1,5 @@
 /** What is left of a run when its engines are gone: plain data, which may cross threads. */
+import type { FaultKind } from '../faults/schedule.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Collector, ServedRequest } from './collector.ts';
@@ -47,15 +48,18 @@ export interface RunOutcome {
   transfers: Readonly<Record<string, number>>;
   links: readonly { from: string; to: string; bytes: number; busyMs: number }[];
   scaling: ScalingOutcome;
+  /** By what happened; null: nothing was to. */
+  faults: readonly (readonly [FaultKind, number])[] | null;
 }
 
-export function outcomeOf({
-  cluster,
-  collector,
-}: {
+/** A run that is over. */
+export interface SimulatedRun {
   cluster: SimulatedCluster;
   collector: Collector;
-}): RunOutcome {
+  happened: ReadonlyMap<FaultKind, number> | null;
+}
+
+export function outcomeOf({ cluster, collector, happened }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;
   const { decisions, events, migratedTokens, lostKv } = fleet;
   return {
@@ -74,6 +78,7 @@ export function outcomeOf({
       lostTokens: lostKv.lostTokens,
       recomputedTokens: lostKv.recomputedTokens,
     },
+    faults: happened && [...happened],
   };
 }
 

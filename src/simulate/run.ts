@@ -8,10 +8,12 @@ import type { TraceTokens } from '../workload/traces/tokens.ts';
 import type { TraceTurn } from '../workload/traces/types.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import { Answers } from './answers.ts';
+import { checkRun, checkSame } from './check-run.ts';
 import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
-import { outcomeOf, type RunOutcome } from './outcome.ts';
+import { outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
+import { type FaultPlan, StormyLoad } from './stormy-load.ts';
 import { type Slo, summarise } from './summary.ts';
 
 /** Who asks. */
@@ -30,19 +32,16 @@ export interface SimulatedArmPlan {
   load: Load;
 }
 
-export interface SimulationWorld extends Omit<SimulationSettings, 'options' | 'answers'> {
+export interface SimulationWorld extends Omit<SimulationSettings, 'options' | 'answers' | 'faults'> {
   /** Generated ids lie between the two; the second excluded. */
   tokenIds: readonly [lowest: number, end: number];
   seed: number;
   seeds: number;
   slo: Slo;
+  /** Absent: nothing goes wrong. */
+  faultPlan?: FaultPlan | null;
   signal: AbortSignal;
   onProgress: (done: number, nowMs: number) => void;
-}
-
-export interface SimulatedRun {
-  cluster: SimulatedCluster;
-  collector: Collector;
 }
 
 /** In memory: while a file is read time would go on. */
@@ -82,19 +81,37 @@ export async function simulateOnce(
   collector: Collector = new Collector(),
 ): Promise<SimulatedRun> {
   const answers = new Answers(...world.tokenIds);
-  const cluster = new SimulatedCluster({ ...world, options, answers });
+  const faults = world.faultPlan != null;
+  const cluster = new SimulatedCluster({ ...world, options, answers, faults });
   const { signal } = world;
-  await cluster.run(serveLoad(cluster, load, collector, { seed, signal, answers }), (nowMs) => {
+  const stormy = world.faultPlan ? new StormyLoad(cluster, world.faultPlan, seed) : null;
+  await cluster.run(serveLoad(stormy ?? cluster, load, collector, { seed, signal, answers }), (nowMs) => {
     signal.throwIfAborted();
     world.onProgress(collector.count, nowMs);
   });
-  return { cluster, collector };
+  return { cluster, collector, happened: stormy?.happened ?? null };
 }
 
 /** Seeds are those from world.seed on. */
 export async function simulateArm(plan: SimulatedArmPlan, world: SimulationWorld): Promise<SimulatedArm> {
   const outcomes: RunOutcome[] = [];
-  for (let i = 0; i < world.seeds; i++)
-    outcomes.push(outcomeOf(await simulateOnce(plan, world, world.seed + i)));
+  for (let i = 0; i < world.seeds; i++) outcomes.push(await simulateSeed(plan, world, world.seed + i));
   return summarise(plan, outcomes, world.slo);
+}
+
+/** What came of it, which must hold together; with all checks, it is simulated twice and must be the same. */
+export async function simulateSeed(
+  plan: SimulatedArmPlan,
+  world: SimulationWorld,
+  seed: number,
+): Promise<RunOutcome> {
+  const once = async (): Promise<RunOutcome> => {
+    const run = await simulateOnce(plan, world, seed);
+    const outcome = outcomeOf(run);
+    await checkRun(run.cluster, run.collector);
+    return outcome;
+  };
+  const outcome = await once();
+  if (world.check) checkSame(outcome, await once(), seed);
+  return outcome;
 }

@@ -29,6 +29,8 @@ export interface SteppedEngine {
   meter: EngineMeter;
   outbox: Outbox;
   place: StepPlace;
+  /** When something else is to be done; null: nothing is. */
+  dueMs: () => number | null;
   /** Its steps ended: it is to be looked after. */
   touch: () => void;
 }
@@ -122,10 +124,10 @@ export class EngineSteps {
   /** False: a step is to be taken by itself. */
   #beginRun(startMs: number): boolean {
     const { runs, costs, clock } = this.#deps;
-    const { core, meter, place, touch } = this.#engine;
+    const { core, meter, place, dueMs, touch } = this.#engine;
     const most = runs ? core.decodeSteps : 0;
     if (most < LEAST_RUN) return false;
-    const run = new DecodeSteps(startMs, decodeShape(core), most, core.dueMs(), (shape) =>
+    const run = new DecodeSteps(startMs, decodeShape(core), most, dueMs(), (shape) =>
       costs.stepMs(shape, place),
     );
     if (run.count < LEAST_RUN) return false;

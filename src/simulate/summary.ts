@@ -54,6 +54,7 @@ export function summarise(
     transfers: transfersOf(runs),
     verdict: worstOf(runs.map(({ verdict }) => verdict)),
     scaling: scalingOf(runs),
+    faults: faultsOf(runs),
     engines: first.engines.map(engineFacts),
     links: first.links.map(({ from, to, bytes, busyMs }) => ({ from, to, bytes, busy_ms: busyMs })),
   };
@@ -150,6 +151,13 @@ function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
       ...{ at_ms: atMs, event, engine_id: engineId, role: ofRole, detail },
     })),
   };
+}
+
+function faultsOf(runs: readonly RunOutcome[]): SimulatedArm['faults'] {
+  const times = new Map<string, number>();
+  for (const [kind, n] of runs.flatMap(({ faults }) => faults ?? []))
+    times.set(kind, (times.get(kind) ?? 0) + n);
+  return runs.some(({ faults }) => faults) ? Object.fromEntries(times) : null;
 }
 
 function engineFacts(engine: EngineOutcome): SimulatedArm['engines'][number] {

@@ -83,7 +83,7 @@ describe('kvferry simulate', () => {
 
   it('policies side by side, with several seeds', async () => {
     const { world } = await simulate(
-      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --num-clients 4 --seeds 2 --invariants --json out.json',
+      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --num-clients 4 --seeds 2 --check --json out.json',
       { 'w.json': small },
     );
     const { arms, costs } = parsed(world.files.get('out.json'));
@@ -126,12 +126,33 @@ describe('kvferry simulate', () => {
     ).toBe(true);
   });
 
+  it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {
+    const argv =
+      'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 25 --p-blocks 400 --d-blocks 400 --faults 30 --start-up 1s --check --json out.json';
+    const files = { 'w.json': small, './mine.json': mine };
+    const { code, world } = await simulate(argv, files);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const [arm] = parsed(world.files.get('out.json')).arms;
+    const { faults, scaling, requests, failed_requests, errors } = arm!;
+    expect(Object.keys(faults!).length).toBeGreaterThan(8);
+    expect(scaling!.died).toBeGreaterThan(0);
+    expect(scaling!.events.filter(({ event }) => event === 'died')).toHaveLength(scaling!.died);
+    expect(requests).toBeGreaterThan(50);
+    // Whoever left, and those that followed in the same conversations; others went another way.
+    expect(errors.map(({ message }) => message)).toContain('its client left');
+    expect(failed_requests).toBe(errors.reduce((sum, { count }) => sum + count, 0));
+    expect(world.out()).toMatch(/faults happened: /);
+    const other = await simulate(`${argv.replace('--check ', '')} --seed 9`, files);
+    expect(parsed(other.world.files.get('out.json')).arms[0]!.faults).not.toEqual(faults);
+  });
+
   it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {
     const line = (timestamp: number, input: number, hash_ids: number[]) =>
       JSON.stringify({ timestamp, input_length: input, output_length: 40, hash_ids });
     const trace = [line(0, 1000, [1, 2]), line(100, 600, [5, 6]), line(9000, 1500, [1, 2, 3])].join('\n');
     const argv =
-      '--trace t.jsonl --prefill 2 --decode 2 --block-size 128 --mode bidirectional --json out.json --invariants';
+      '--trace t.jsonl --prefill 2 --decode 2 --block-size 128 --mode bidirectional --json out.json --check';
     const { code, world } = await simulate(argv, { 't.jsonl': trace });
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);

@@ -36,6 +36,8 @@ export const simulateSpec: CommandSpec = {
     'measuring',
     'bench',
     'slo',
+    'faults',
+    'checking',
     'modes',
     'fleet',
     'scaling',
@@ -67,6 +69,7 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
     'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4 --block-size 128',
     'kvferry simulate --autoscale k8s-hpa --max-decode 8 --arrival-rate 20 --arrivals 5000',
+    'kvferry simulate --faults 40 --prefill 2 --decode 2 --arrival-rate 5 --check',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -92,9 +95,11 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   for (const arm of planned.arms) {
     progress.begin(arm.label, workload.turns);
     const world = worldOf(config, planned, signal);
+    const faultPlan = config.faults === null ? null : { faults: config.faults, span: workload.turns };
     arms.push(
       await simulateArm(arm, {
         ...world,
+        faultPlan,
         onProgress: (done, ms) => progress.update(done, formatSeconds(ms)),
       }),
     );
@@ -189,7 +194,7 @@ function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSig
   return {
     ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
     sharing: config.linkSharing,
-    check: config.invariants,
+    check: config.check,
     runs: true,
     autoscale: autoscaleChoice(config),
     nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),

@@ -1,4 +1,5 @@
 /** What `kvferry simulate` prints: arms side by side, where the time of engines went, and whether they keep up. */
+import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Output } from '../deps.ts';
 import { clip, formatCount, formatMs, formatSeconds, plural } from '../format.ts';
@@ -38,6 +39,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
       `${arms.length > 1 ? `${arm.label}: ` : ''}${verdictLine(arm)}`,
       word === 'STABLE' ? c.green : word === 'BACKLOGGED' ? c.yellow : c.red,
     );
+    if (arm.faults) say(faultLine(arm.faults));
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
   }
 }
@@ -70,6 +72,12 @@ export function verdictLine({ verdict, simulated_ms, requests, engine_hours }: S
     OVERLOADED: 'far more comes than is served',
   }[verdict.word];
   return `${verdict.word}: ${why}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
+}
+
+function faultLine(faults: NonNullable<SimulatedArm['faults']>): string {
+  const times = Object.entries(faults).map(([kind, n]) => `${FAULTS[kind as FaultKind]} ${n}`);
+  const total = Object.values(faults).reduce((sum, n) => sum + n, 0);
+  return `${plural(total, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}.`;
 }
 
 function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {

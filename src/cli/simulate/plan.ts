@@ -190,6 +190,7 @@ export function checkSimulation(config: RunConfig): void {
     throw new ConfigError(`${option} is of no use to a simulation: ${why}`);
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
+  if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');
   if (config.autoscale !== null && config.validate)
     throw new ConfigError('--autoscale and --validate are both given: the fleets compared are as they start');
   if (config.arrivals !== null && config.arrivalRate === null)
