@@ -29,15 +29,19 @@ export const measuredOn = ({ model, adapter, link, block_size, fit }: CostProfil
   `${model} on ${adapter}, ${link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link'}, blocks of ${block_size} tokens; ${plural(fit.samples, 'turn')} of ${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)} reusable tokens.`;
 
 /** What was fitted, a name and a sentence each. */
-export function costRows({ pull, prefill, fit, block_bytes, block_size }: CostProfile): [string, string][] {
-  const perToken = (pull.ms_per_byte * block_bytes) / block_size;
+export function costRows(profile: CostProfile): [string, string][] {
+  const { pull, prefill, fit, block_bytes, block_size, kv_cache_groups: groups } = profile;
+  const ofGroup = (pull.ms_per_byte * block_bytes) / block_size;
+  const whole = groups.filter(({ kind }) => kind === 'full').length;
+  const perToken = ofGroup * groups.length;
+  const beyond = whole < groups.length ? `, ${(ofGroup * whole).toPrecision(3)} ms beyond the windows` : '';
   const rate =
     pull.ms_per_byte > 0 ? `${(1 / pull.ms_per_byte / 1000).toPrecision(3)} MB/s` : 'too quick to tell';
   const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
   return [
     [
       'a pull',
-      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${perToken.toPrecision(3)} ms a token (${rate})`,
+      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${perToken.toPrecision(3)} ms a token${beyond} (${rate})`,
     ],
     [
       'a prefill',

@@ -1,6 +1,6 @@
 /** Which conversations a run serves, and whether they fit the engines before any engine starts. */
 import { type RunConfig, SHIPPED } from '../config/run.ts';
-import { FULL_GROUP, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
+import { FULL_GROUP, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { needBlocks } from '../lab/pools.ts';
@@ -34,8 +34,8 @@ export function checkFits(config: RunConfig, options: ClusterOptions): void {
       `the conversation grows to ${tokens} tokens and the context holds ${options.maxModelLen}: lower --turns, --user-tokens, --output-tokens or --system-tokens`,
     );
   }
-  const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv } = options;
-  const groups = allFullKv ? kvCacheGroups.map(() => FULL_GROUP[0]!) : kvCacheGroups;
+  const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
+  const groups = keptBy(kvCacheGroups, allFullKv);
   const needed = mostBlocksInAll(tokens, { cache: { blockSize, groups }, scheduler: options }) + 1;
   const { prefill, decode } = options;
   needBlocks(

@@ -8,6 +8,12 @@ import { parseJson } from './fields.ts';
 
 const ms = z.number().nonnegative();
 
+const groupSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('full') }),
+  z.strictObject({ kind: z.literal('sliding'), window: z.number().int().positive() }),
+]);
+type Group = Readonly<z.infer<typeof groupSchema>>;
+
 export const costProfileSchema = z.strictObject({
   kvferry_cost_profile: z.literal(1).describe('Version of this format.'),
   kvferry: z.string().describe("The program's version."),
@@ -20,7 +26,12 @@ export const costProfileSchema = z.strictObject({
     .nullable()
     .describe('The modelled link; null when transfers ran as fast as the machine copies.'),
   block_size: z.number().int().positive().describe('Tokens a block.'),
-  block_bytes: z.number().int().positive(),
+  block_bytes: z.number().int().positive().describe('Of a block, whichever KV cache group has it.'),
+  kv_cache_groups: z
+    .array(groupSchema)
+    .min(1)
+    .default([{ kind: 'full' }])
+    .describe('What each KV cache group keeps: tokens of its window, or all.'),
   layout: z.enum(['contiguous', 'layer-pieces']),
   pull: z
     .strictObject({
@@ -68,8 +79,12 @@ export interface CostSituation {
   link: { bytesPerSecond: number; latencyMs: number; name: string } | null;
   blockSize: number;
   blockBytes: number;
+  groups: readonly Group[];
   layout: string;
 }
+
+const describeGroups = (groups: readonly Group[]): string =>
+  groups.map((spec) => (spec.kind === 'full' ? 'full' : `window ${spec.window}`)).join(' + ');
 
 /** `source` names where the text came from, for messages. Throws ConfigError. */
 export function parseCostProfile(text: string, source: string): CostProfile {
@@ -103,6 +118,7 @@ export function checkCostProfile(profile: CostProfile, here: CostSituation, sour
     ['link', link(there), link(here.link)],
     ['block size', profile.block_size, here.blockSize],
     ['bytes of a block', profile.block_bytes, here.blockBytes],
+    ['KV cache groups', describeGroups(profile.kv_cache_groups), describeGroups(here.groups)],
     ['layout', profile.layout, here.layout],
   ];
   const differing = pairs.filter(([, a, b]) => a !== b);

@@ -18,8 +18,10 @@ export interface HoldUse {
 export class HoldMeter {
   readonly #clock: Clock;
   readonly #sinceMs: number;
-  /** In how many holds a block is. */
-  readonly #holders = new Map<BlockId, number>();
+  /** In how many holds each block is, by its id. */
+  #holders = new Int32Array(1024);
+  /** Those that are in any. */
+  #blocks = 0;
   #peak = 0;
   #blockMs = 0;
   #changedMs: number;
@@ -32,23 +34,22 @@ export class HoldMeter {
 
   begin(blockIds: BlockIds): void {
     this.#integrate();
-    for (const id of heldIn(blockIds)) this.#holders.set(id, (this.#holders.get(id) ?? 0) + 1);
-    this.#peak = Math.max(this.#peak, this.#holders.size);
+    for (const id of heldIn(blockIds)) {
+      if (id >= this.#holders.length) this.#holders = longer(this.#holders, id + 1);
+      if (this.#holders[id]!++ === 0) this.#blocks++;
+    }
+    this.#peak = Math.max(this.#peak, this.#blocks);
   }
 
   end(blockIds: BlockIds): void {
     this.#integrate();
-    for (const id of heldIn(blockIds)) {
-      const left = (this.#holders.get(id) ?? 0) - 1;
-      if (left > 0) this.#holders.set(id, left);
-      else this.#holders.delete(id);
-    }
+    for (const id of heldIn(blockIds)) if (--this.#holders[id]! === 0) this.#blocks--;
   }
 
   use(): HoldUse {
     this.#integrate();
     return {
-      blocks: this.#holders.size,
+      blocks: this.#blocks,
       peakBlocks: this.#peak,
       blockMs: this.#blockMs,
       sinceMs: this.#sinceMs,
@@ -58,9 +59,15 @@ export class HoldMeter {
 
   #integrate(): void {
     const now = this.#clock.now();
-    this.#blockMs += this.#holders.size * (now - this.#changedMs);
+    this.#blockMs += this.#blocks * (now - this.#changedMs);
     this.#changedMs = now;
   }
+}
+
+function longer(counts: Int32Array<ArrayBuffer>, least: number): Int32Array<ArrayBuffer> {
+  const grown = new Int32Array(Math.max(least, 2 * counts.length));
+  grown.set(counts);
+  return grown;
 }
 
 function* heldIn(blockIds: BlockIds): Generator<BlockId> {

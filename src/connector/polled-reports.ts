@@ -14,6 +14,8 @@ const nothing = () => ({
   changed: false,
 });
 
+const NOTHING: ConnectorOutput = nothing();
+
 export class Reports {
   readonly #clock: Clock;
   readonly #nextDeadline: () => number | null;
@@ -47,6 +49,7 @@ export class Reports {
 
   /** What is new since the last call. */
   take(): ConnectorOutput {
+    if (!this.#hasEnds()) return NOTHING;
     const taken = this.#next;
     this.#next = nothing();
     return taken;
@@ -77,7 +80,11 @@ export class Reports {
   #hasSome(): boolean {
     const deadline = this.#nextDeadline();
     if (deadline !== null && deadline <= this.#clock.now()) return true;
-    const { changed, ...ended } = this.#next;
-    return changed || Object.values(ended).some((list) => list.length > 0);
+    return this.#hasEnds();
+  }
+
+  #hasEnds(): boolean {
+    const { changed, finishedSending, finishedRecving, failedRecving } = this.#next;
+    return changed || finishedSending.length + finishedRecving.length + failedRecving.length > 0;
   }
 }

@@ -16,8 +16,8 @@ export class BlockPool {
   readonly #evictions: Uint32Array;
   /** Of blocks with a hash: the group whose layers they hold. */
   readonly #groupOf: Int32Array;
-  /** By group. */
-  readonly #byHash: Map<BlockHash, Set<BlockId>>[];
+  /** By group; a set only where several blocks have one hash. */
+  readonly #byHash: Map<BlockHash, BlockId | Set<BlockId>>[];
   readonly #onRemoved: (hash: BlockHash, group: number) => void;
 
   /** `onRemoved` is told of each hash of which no block of the group is left. */
@@ -61,8 +61,8 @@ export class BlockPool {
 
   /** The block of the group that was cached first under this hash. */
   getCached(hash: BlockHash, group: number): BlockId | null {
-    const ids = this.#byHash[group]!.get(hash);
-    return ids ? ids.values().next().value! : null;
+    const found = this.#byHash[group]!.get(hash) ?? null;
+    return found instanceof Set ? found.values().next().value! : found;
   }
 
   /** Takes `count` blocks from the front of the free queue; their old contents are forgotten here. */
@@ -89,7 +89,8 @@ export class BlockPool {
 
   /** One reference less for each, last block first, so that a chain's tail is evicted before its head. */
   free(ids: readonly BlockId[]): void {
-    for (const id of ids.toReversed()) {
+    for (let i = ids.length - 1; i >= 0; i--) {
+      const id = ids[i]!;
       if (id === NULL_BLOCK) continue;
       invariant(this.#refCount[id]! > 0, () => `block ${id} was freed more often than it was taken`);
       if (--this.#refCount[id]! === 0) this.#free.append(id);
@@ -103,9 +104,10 @@ export class BlockPool {
     this.#hashOf[id] = hash;
     this.#groupOf[id] = group;
     const byHash = this.#byHash[group]!;
-    const ids = byHash.get(hash);
-    if (ids) ids.add(id);
-    else byHash.set(hash, new Set([id]));
+    const known = byHash.get(hash);
+    if (known === undefined) byHash.set(hash, id);
+    else if (known instanceof Set) known.add(id);
+    else byHash.set(hash, new Set([known, id]));
     return true;
   }
 
@@ -117,8 +119,7 @@ export class BlockPool {
     this.#evictions[id]!++;
     const group = this.#groupOf[id]!;
     const ids = this.#byHash[group]!.get(hash)!;
-    ids.delete(id);
-    if (ids.size > 0) return;
+    if (ids instanceof Set && ids.delete(id) && ids.size > 0) return;
     this.#byHash[group]!.delete(hash);
     this.#onRemoved(hash, group);
   }
@@ -127,7 +128,7 @@ export class BlockPool {
   clearHashes(): void {
     invariant(this.numFree === this.numUsable, () => 'the prefix cache was cleared while blocks are in use');
     for (const byHash of this.#byHash) {
-      for (const ids of byHash.values()) for (const id of ids) this.#evictions[id]!++;
+      for (const ids of byHash.values()) for (const id of each(ids)) this.#evictions[id]!++;
       byHash.clear();
     }
     this.#hashOf.fill(null);
@@ -148,13 +149,14 @@ export class BlockPool {
       );
       const hash = this.#hashOf[id] ?? null;
       invariant(
-        hash === null || this.#byHash[this.#groupOf[id]!]!.get(hash)?.has(id),
+        hash === null || [...each(this.#byHash[this.#groupOf[id]!]!.get(hash) ?? [])].includes(id),
         () => `block ${id} has a hash that does not lead back to it`,
       );
     }
     for (const [group, byHash] of this.#byHash.entries()) {
-      for (const [hash, ids] of byHash) {
-        invariant(ids.size > 0, () => `hash ${hash} names no block`);
+      for (const [hash, found] of byHash) {
+        const ids = [...each(found)];
+        invariant(ids.length > 0, () => `hash ${hash} names no block`);
         for (const id of ids) {
           const same = this.#hashOf[id] === hash && this.#groupOf[id] === group;
           invariant(same, () => `hash ${hash} names block ${id} of group ${group}, which has another`);
@@ -163,3 +165,5 @@ export class BlockPool {
     }
   }
 }
+
+const each = (ids: BlockId | Iterable<BlockId>): Iterable<BlockId> => (typeof ids === 'number' ? [ids] : ids);

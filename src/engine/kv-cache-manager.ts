@@ -23,7 +23,8 @@ export interface KvCacheDeps {
 }
 
 interface Table {
-  groups: BlockId[][];
+  /** Replaced, never changed in place: who has been given it may keep it. */
+  groups: BlockIds;
   /** Blocks of each group that were offered to the cache. */
   numCachedBlocks: number;
 }
@@ -146,18 +147,13 @@ export class KvCacheManager {
     if (table) this.#giveBack(request, (spec) => skippedBlocks(spec, next, this.blockSize));
     const have = table?.groups ?? hit?.blockIds ?? this.#groups.map(() => []);
     if (!this.canAllocate(this.#needed(have, next, numTokens, hit !== null))) return false;
-    const groups = table?.groups ?? this.#takeHit(have, next);
-    if (!table)
-      this.#tables.set(request.requestId, {
-        groups,
-        numCachedBlocks: (hit?.numTokens ?? 0) / this.blockSize,
-      });
-    // Only now, when the hits of all groups are taken: nobody's hit is allocated to another group.
-    groups.forEach((ids, group) => {
-      const fresh = this.#pool.allocate(Math.max(0, this.blocksFor(numTokens) - ids.length));
-      ids.push(...fresh);
-      if (fresh.length > 0) this.#deps.onNewBlocks?.(group, fresh);
-    });
+    if (table) table.groups = this.#grown(table.groups, numTokens);
+    else {
+      // Only then, when the hits of all groups are taken: nobody's hit is allocated to another group.
+      const groups = this.#grown(this.#takeHit(have, next), numTokens);
+      const numCachedBlocks = (hit?.numTokens ?? 0) / this.blockSize;
+      this.#tables.set(request.requestId, { groups, numCachedBlocks });
+    }
     this.peakUsed = Math.max(this.peakUsed, this.numUsable - this.numFree);
     if (!delayCaching) this.cacheBlocks(request, numTokens);
     return true;
@@ -240,6 +236,11 @@ export class KvCacheManager {
     return this.#pool.state(id);
   }
 
+  /** A hash names it. */
+  isCached(id: BlockId): boolean {
+    return this.#pool.hashOf(id) !== null;
+  }
+
   /** Request ids that have a table. */
   owners(): Iterable<string> {
     return this.#tables.keys();
@@ -247,13 +248,26 @@ export class KvCacheManager {
 
   /** The blocks of each group before the one that `first` names become null in place, and free, their hashes kept. */
   #giveBack(request: Request, first: (spec: KvCacheSpec) => number): void {
-    const { groups } = this.#tables.get(request.requestId)!;
-    const leaving = groups.map((ids, group) => leavingBlocks(ids, first(this.#groups[group]!)));
+    const table = this.#tables.get(request.requestId)!;
+    const leaving = table.groups.map((ids, group) => leavingBlocks(ids, first(this.#groups[group]!)));
     if (leaving.every((ids) => ids.length === 0)) return;
     this.onGivenBack?.(request, leaving);
-    leaving.forEach((ids, group) => {
-      this.#pool.free(ids);
-      groups[group]!.fill(NULL_BLOCK, 0, ids.length);
+    for (const ids of leaving) this.#pool.free(ids);
+    table.groups = table.groups.map((ids, group) => {
+      const { length } = leaving[group]!;
+      return length === 0 ? ids : [...new Array<BlockId>(length).fill(NULL_BLOCK), ...ids.slice(length)];
+    });
+  }
+
+  /** Lists that hold so many tokens, with what the pool gives; those that do already are themselves. */
+  #grown(groups: BlockIds, numTokens: number): BlockIds {
+    const wanted = this.blocksFor(numTokens);
+    if (groups.every(({ length }) => length >= wanted)) return groups;
+    return groups.map((ids, group) => {
+      if (ids.length >= wanted) return ids;
+      const fresh = this.#pool.allocate(wanted - ids.length);
+      this.#deps.onNewBlocks?.(group, fresh);
+      return [...ids, ...fresh];
     });
   }
 

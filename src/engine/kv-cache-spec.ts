@@ -7,6 +7,17 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 
 export const FULL_GROUP: readonly KvCacheSpec[] = [{ kind: 'full' }];
 
+/** What groups keep where windows may be left aside (vLLM's --disable-hybrid-kv-cache-manager). */
+export const keptBy = (groups: readonly KvCacheSpec[], allFull: boolean): readonly KvCacheSpec[] =>
+  allFull ? groups.map(() => FULL_GROUP[0]!) : groups;
+
+/** The group whose blocks tell how much of a prefix is there: one that keeps all of it, where there is one. */
+export const prefixGroup = (groups: readonly KvCacheSpec[]): number =>
+  Math.max(
+    0,
+    groups.findIndex(({ kind }) => kind === 'full'),
+  );
+
 /** Leading blocks that neither the token at position `next` nor a later one sees. */
 export function skippedBlocks(spec: KvCacheSpec, next: number, blockSize: number): number {
   return spec.kind === 'full' ? 0 : Math.floor(Math.max(0, next - spec.window + 1) / blockSize);

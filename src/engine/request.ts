@@ -13,6 +13,8 @@ import type {
   SamplingParams,
 } from './types.ts';
 
+const NONE: readonly number[] = [];
+
 export class Request implements ConnectorRequest {
   readonly requestId: string;
   readonly promptTokenIds: readonly number[];
@@ -143,6 +145,7 @@ export class Request implements ConnectorRequest {
   /** Tokens that must not be drawn next: those that would end it before minTokens, or complete a bad word. */
   forbiddenTokenIds(eosTokenIds: readonly number[]): readonly number[] {
     const { minTokens, stopTokenIds, badWordsTokenIds = [] } = this.sampling;
+    if (this.numOutputTokens >= minTokens && badWordsTokenIds.length === 0) return NONE;
     const ends = this.numOutputTokens < minTokens ? [...eosTokenIds, ...stopTokenIds] : [];
     const completing = badWordsTokenIds.filter((word) => this.#outputEndsWith(word.slice(0, -1)));
     return [...new Set([...ends, ...completing.map((word) => word.at(-1)!)])];

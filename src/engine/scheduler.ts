@@ -249,7 +249,7 @@ export class Scheduler {
       requestId: request.requestId,
       tokenIds: request.allTokenIds.slice(start, start + numNewTokens),
       startPosition: start,
-      blockIds: this.#deps.cache.blockIds(request).map((ids) => [...ids]),
+      blockIds: this.#deps.cache.blockIds(request),
       sample: complete
         ? {
             params: request.sampling,

@@ -64,7 +64,7 @@ export interface ScheduledRequest {
   /** The tokens to compute, at positions startPosition, startPosition + 1, ... */
   tokenIds: readonly number[];
   startPosition: number;
-  /** The whole block table, long enough for startPosition + tokenIds.length tokens. */
+  /** The whole block table, long enough for startPosition + tokenIds.length tokens; it does not change any more. */
   blockIds: BlockIds;
   /** Sample after the last of tokenIds; null while the prompt is not complete. */
   sample: { params: SamplingParams; outputIndex: number; forbiddenTokenIds: readonly number[] } | null;

@@ -162,7 +162,7 @@ export class EngineCluster implements Cluster {
 
   async configure(change: PolicyChange): Promise<void> {
     const options = changed(this.#options, this.#atStart, change);
-    const policy = await policyOf(options, this.#info.model.kvBytesPerToken);
+    const policy = await policyOf(options, this.#info.model.blockBytes);
     if (this.members.changing)
       throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
     if (this.#active > 0)
@@ -187,7 +187,7 @@ export class EngineCluster implements Cluster {
     this.#active++;
     try {
       if (request.routing)
-        await this.#routings.prepare(request.routing, this.#options, this.#info.model.kvBytesPerToken);
+        await this.#routings.prepare(request.routing, this.#options, this.#info.model.blockBytes);
       yield* this.#router.serve(request);
     } finally {
       this.#active--;

@@ -1,6 +1,8 @@
 /** The routing policy that is in force, and what it sees of the engines: they tell their load and caches only while it looks. */
 import { DEFAULT_ROUTING } from '../config/routing.ts';
+import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import { createBlockHasher } from '../engine/block-hash.ts';
+import { FULL_GROUP, keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
 import { roundRobin } from '../router/policies/round-robin.ts';
@@ -18,10 +20,12 @@ export interface MadePolicy {
   looksAt: { load: boolean; cache: boolean };
 }
 
-/** The policy that options name. What is not the default is loaded when it is asked for. Rejects with ConfigError. */
-export async function policyOf(options: ClusterOptions, kvBytesPerToken: number): Promise<MadePolicy> {
+/** The policy that options name, for a model whose KV blocks have so many bytes. What is not the default is loaded when it is asked for. Rejects with ConfigError. */
+export async function policyOf(options: ClusterOptions, blockBytes: number): Promise<MadePolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
-  const deps = { draws: seededDraws(weightSeed), blockSize, kvBytesPerToken };
+  const groups = keptBy(options.kvCacheGroups ?? FULL_GROUP, options.allFullKv ?? false);
+  const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
+  const deps = { draws: seededDraws(weightSeed), blockSize, kvBytes };
   if (routing.name === DEFAULT_ROUTING.name && Object.keys(routing.parameters).length === 0)
     return { policy: roundRobin.create({}, deps), looksAt: { load: false, cache: false } };
   const { looksAt, makePolicy } = await import('../router/policies/registry.ts');
@@ -47,11 +51,8 @@ export class RoutingInForce {
     this.policy = policy;
     this.looksAt = looksAt;
     const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize };
-    const fullGroup = Math.max(
-      0,
-      kvCacheGroups.findIndex(({ kind }) => kind === 'full'),
-    );
-    this.views = new EngineViews(new PrefixIndex(hashing, fullGroup), () => signalAgeMs);
+    const index = new PrefixIndex(hashing, prefixGroup(kvCacheGroups));
+    this.views = new EngineViews(index, () => signalAgeMs);
     if (this.looksAt.cache) this.#ends.push(caches.listen((news) => this.views.cached(news)));
     if (this.looksAt.load)
       this.#ends.push(loads.listen(({ engineId, load }) => this.views.load(engineId, load)));

@@ -29,7 +29,7 @@ export class Routings {
   }
 
   /** Rejects with RequestError for a name that is none, and with ConfigError for parameters that it does not take. */
-  async prepare(name: string, options: ClusterOptions, kvBytesPerToken: number): Promise<void> {
+  async prepare(name: string, options: ClusterOptions, blockBytes: number): Promise<void> {
     if (name === this.#inForce.name || this.#named.has(name)) return;
     const problem = routingProblem(name);
     if (problem !== null) throw new RequestError(`the routing policy is '${name}': wanted ${problem}`);
@@ -39,7 +39,7 @@ export class Routings {
       );
     const parameters = options.routing?.parameters ?? {};
     const asked = { ...options, routing: { name, parameters } };
-    const policy = await policyOf(asked, kvBytesPerToken);
+    const policy = await policyOf(asked, blockBytes);
     if (!this.#named.has(name)) this.#named.set(name, this.#made(policy, asked));
   }
 

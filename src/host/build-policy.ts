@@ -1,9 +1,10 @@
 /** The policy on top of an engine's lasting parts: its connector and the engine core. */
 
-import type { EngineCoreConfig, KvCacheSpec } from '../config/engine.ts';
+import type { EngineCoreConfig } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import { EngineCore } from '../engine/engine-core.ts';
+import { keptBy } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';
 import type { BlockPair } from '../transport/types.ts';
 import type { EngineParts } from './build-engine.ts';
@@ -24,8 +25,11 @@ export function buildPolicy(
   spans: EngineSpans,
 ): EnginePolicy {
   const { cache } = coreConfig;
-  const kept = cache.allFullKv ? groups.map((): KvCacheSpec => ({ kind: 'full' })) : groups;
-  const config = { ...coreConfig, eosTokenIds, cache: { ...cache, groups: kept } };
+  const config = {
+    ...coreConfig,
+    eosTokenIds,
+    cache: { ...cache, groups: keptBy(groups, cache.allFullKv) },
+  };
   let told = false;
   const connector =
     config.connector &&

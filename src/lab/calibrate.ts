@@ -1,5 +1,6 @@
 /** Measures what pulling and prefilling cost on a running cluster, over its link, and makes a cost profile of it. */
 import { type CostProfile, type CostSituation, checkCostProfile } from '../config/cost-profile.ts';
+import { FULL_GROUP, keptBy } from '../engine/kv-cache-spec.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
 import { type SweepHooks, type SweepPlan, sweepCluster, sweepTurns } from './sweep.ts';
@@ -31,7 +32,12 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
   await cluster.configure({ mode, link, prefixCaching: prefill.enablePrefixCaching });
   const { pull, prefill: prefillCosts, ttft, transfer, samples } = fitCosts(series);
   const here = situationOf(cluster);
-  const costs = { pull, prefill: prefillCosts, block_size: here.blockSize, block_bytes: here.blockBytes };
+  const costs = {
+    ...{ pull, prefill: prefillCosts },
+    block_size: here.blockSize,
+    block_bytes: here.blockBytes,
+    kv_cache_groups: [...here.groups],
+  };
   const most = Math.max(...plan.contexts);
   return {
     kvferry_cost_profile: 1,
@@ -67,8 +73,9 @@ function calibrationPlan(
   const { settings } = cluster;
   const { numBlocks } =
     settings.prefill.numBlocks < settings.decode.numBlocks ? settings.prefill : settings.decode;
-  // D holds a turn while it serves the next.
-  const room = Math.min(settings.maxModelLen, Math.floor((numBlocks - 1) / 2) * settings.blockSize);
+  // D holds a turn while it serves the next; windows are not counted.
+  const perGroup = (numBlocks - 1) / (settings.kvCacheGroups?.length ?? 1);
+  const room = Math.min(settings.maxModelLen, Math.floor(perGroup / 2) * settings.blockSize);
   const fits = (tokens: number): boolean => tokens + NEW_TOKENS + 2 <= room;
   const contexts = (quick ? QUICK_CONTEXTS : CONTEXTS).filter(fits);
   return {
@@ -92,6 +99,7 @@ function situationOf({ info, settings }: Cluster): CostSituation {
     link: info.link,
     blockSize: settings.blockSize,
     blockBytes: info.model.blockBytes,
+    groups: keptBy(settings.kvCacheGroups ?? FULL_GROUP, settings.allFullKv ?? false),
     layout: settings.layout,
   };
 }

@@ -50,18 +50,24 @@ function features({ localHitTokens, pulledTokens, computedTokens }: SweepSample)
   return [1, computedTokens, context, pulledTokens > 0 ? 1 : 0];
 }
 
+/** What predictions need of a profile. */
+export type PredictingCosts = Pick<
+  CostProfile,
+  'pull' | 'prefill' | 'block_size' | 'block_bytes' | 'kv_cache_groups'
+>;
+
 /** TTFT either way when D has `count` tokens that P has not, and `newTokens` follow them. Milliseconds. */
 export function predictTtft(
-  profile: Pick<CostProfile, 'pull' | 'prefill' | 'block_size' | 'block_bytes'>,
+  profile: PredictingCosts,
   count: number,
   newTokens: number,
 ): { pullMs: number; recomputeMs: number } {
-  const { pull, prefill, block_size, block_bytes } = profile;
+  const { pull, prefill, block_size, block_bytes, kv_cache_groups } = profile;
   const compute = (start: number, tokens: number): number =>
     prefill.fixed_ms +
     prefill.ms_per_token * tokens +
     prefill.ms_per_token_context * tokenContext(start, tokens);
-  const bytes = blocksOf(0, count, block_size) * block_bytes;
+  const bytes = blocksOf(0, count, block_size, kv_cache_groups) * block_bytes;
   return {
     pullMs: compute(count, newTokens) + pull.overhead_ms + pull.fixed_ms + pull.ms_per_byte * bytes,
     recomputeMs: compute(0, count + newTokens),
@@ -81,10 +87,7 @@ export const logGrid = (least: number, most: number, points: number): number[] =
   );
 
 /** The least threshold from which on pulling is predicted to win up to `mostTokens`; null: it never is. */
-export function recommendThreshold(
-  profile: Pick<CostProfile, 'pull' | 'prefill' | 'block_size' | 'block_bytes'>,
-  mostTokens: number,
-): number | null {
+export function recommendThreshold(profile: PredictingCosts, mostTokens: number): number | null {
   let threshold: number | null = null;
   for (let count = mostTokens; count >= 1; count--) {
     const { pullMs, recomputeMs } = predictTtft(profile, count, COMPUTED_TOKENS);
@@ -105,7 +108,7 @@ export interface ExpectedRegret {
 
 /** Over turns whose reusable tokens are spread evenly on a logarithmic scale, from least to most. */
 export function expectedRegret(
-  profile: Pick<CostProfile, 'pull' | 'prefill' | 'block_size' | 'block_bytes'>,
+  profile: PredictingCosts,
   thresholds: readonly (number | null)[],
   least: number,
   most: number,

@@ -21,8 +21,6 @@ export class VirtualClock implements Clock {
   readonly #heap: Timer[] = [];
   #nowMs = 0;
   #asked = 0;
-  /** Told of whatever lets promises run on. */
-  onStir: () => void = () => {};
 
   now(): number {
     return this.#nowMs;
@@ -45,7 +43,6 @@ export class VirtualClock implements Clock {
       const wake = (): void => {
         timer.run = null;
         signal?.removeEventListener('abort', wake);
-        this.onStir();
         resolve();
       };
       const timer = this.after(ms, wake);

@@ -5,6 +5,8 @@
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
+import { kvBytesOf } from '../connector/policy/cost-model.ts';
+import { keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
 import { InternalError, invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
 import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
@@ -45,17 +47,19 @@ export interface SimulationSettings {
   options: ClusterOptions;
   costs: SimulationCosts;
   answers: Answers;
-  /** What the model's KV cache groups keep. */
+  /** What the model's KV cache groups keep, unless options say that they keep everything. */
   groups: readonly KvCacheSpec[];
-  /** Bytes of a KV block, whichever group has it, and of a token's KV in all. */
+  /** Bytes of a KV block, whichever group has it. */
   blockBytes: number;
-  kvBytesPerToken: number;
   sharing: LinkSharing;
   /** Checks every invariant after every event. */
   check: boolean;
   /** Lets promises that were resolved run on: the event loop's next task. */
   nextTask: () => Promise<void>;
-  /** Takes decode steps in which nothing can change at once: the same comes out, sooner. */
+  /**
+   * Takes decode steps in which nothing can change at once, and tells of a request's first and last token alone: the same
+   * comes out, sooner.
+   */
   runs: boolean;
   /** Whose rule says how many engines there are; absent: as many as at the start. */
   autoscale?: AutoscaleChoice | null;
@@ -77,6 +81,7 @@ export class SimulatedCluster {
   readonly storm: Storm | null;
   readonly #byId = new Map<string, SimulatedEngine>();
   readonly #settings: SimulationSettings;
+  readonly #groups: readonly KvCacheSpec[];
   readonly #conversations: ConversationCache;
   readonly #router: Router;
   readonly #views: EngineViews;
@@ -88,7 +93,6 @@ export class SimulatedCluster {
   #onStage: ((stage: Stage) => void) | null = null;
   /** Engines to look after, in the order in which something happened to them. */
   readonly #touched = new Set<string>();
-  #stirred = false;
   /** READs by how they ended. */
   readonly transfers: Record<TransferResult['outcome'], number> = {
     done: 0,
@@ -102,12 +106,9 @@ export class SimulatedCluster {
 
   /** Throws ConfigError. */
   constructor(settings: SimulationSettings) {
-    const { options, costs, kvBytesPerToken, autoscale = null } = settings;
+    const { options, costs, blockBytes, autoscale = null } = settings;
     const { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0, mode, handover } = options;
     this.#settings = settings;
-    this.clock.onStir = () => {
-      this.#stirred = true;
-    };
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
     const { speeds } = costs;
@@ -124,9 +125,11 @@ export class SimulatedCluster {
       touch: (engineId) => this.#touched.add(engineId),
     });
     const draws = seededDraws(weightSeed);
-    const policy = makePolicy(routing, { draws, blockSize, kvBytesPerToken });
+    this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
+    const kvBytes = kvBytesOf(blockSize, blockBytes, this.#groups);
+    const policy = makePolicy(routing, { draws, blockSize, kvBytes });
     this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
-    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize });
+    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(this.#groups));
     this.#views = new EngineViews(index, () => signalAgeMs);
     this.#conversations = new ConversationCache(this.clock);
     this.#router = new Router({
@@ -188,7 +191,6 @@ export class SimulatedCluster {
       (value) => Object.assign(ended, { value, over: true }),
       (error: unknown) => Object.assign(ended, { error, over: true }),
     );
-    this.#stirred = true;
     for (;;) {
       await this.#settle();
       if (ended.over) break;
@@ -221,11 +223,10 @@ export class SimulatedCluster {
   /** All that may happen without time passing. */
   async #settle(): Promise<void> {
     const changed = new Set<SimulatedEngine>();
-    while (this.#stirred || this.#touched.size > 0) {
-      if (this.#stirred) {
-        this.#stirred = false;
-        await this.#settings.nextTask();
-      }
+    for (;;) {
+      // Whatever happened, or an engine did, may have let promises run on: a connector's, of which nobody tells.
+      await this.#settings.nextTask();
+      if (this.#touched.size === 0) break;
       const touched = [...this.#touched];
       this.#touched.clear();
       for (const id of touched) {
@@ -239,15 +240,15 @@ export class SimulatedCluster {
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
-    const { options, costs, answers, blockBytes, groups, autoscale = null, faults } = this.#settings;
+    const { options, costs, answers, blockBytes, autoscale = null, faults = false } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
     const told = load || cache || autoscale !== null;
     const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
-    const config = { ...core, cache: { ...core.cache, groups } };
+    const config = { ...core, cache: { ...core.cache, groups: this.#groups } };
     const { engineId } = config;
     const engine: SimulatedEngine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
-      ...{ answers, blockBytes, claim: this.#claim, startMs },
+      ...{ answers, blockBytes, claim: this.#claim, startMs, onlyEnds: this.#settings.runs && !faults },
       // News of an age must be told in the order of their times.
       runs:
         this.#settings.runs && !faults && this.#machine === null && !(told && (options.signalAgeMs ?? 0) > 0),

@@ -25,6 +25,8 @@ import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutputs'> {
   net: SimulatedNet;
+  /** See Outbox. */
+  onlyEnds: boolean;
   claim: ClaimPrefix;
   hasher: BlockHasher;
   /** Bytes of a KV block, whichever group has it. */
@@ -84,9 +86,10 @@ export class SimulatedEngine implements EngineClient, Member {
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
     });
     this.meter = new EngineMeter(engineId, clock, () => this.core.inspect.load());
-    const { onLoad, onCache, onStage } = deps;
+    const { onLoad, onCache, onlyEnds, onStage } = deps;
+    const { replyMs } = costs;
     const onOutputs = onStage && (() => onStage('outputs'));
-    this.#outbox = new Outbox(this.core, { clock, replyMs: costs.replyMs, onLoad, onCache, onOutputs });
+    this.#outbox = new Outbox(this.core, { clock, replyMs, onlyEnds, onLoad, onCache, onOutputs });
     const { numBlocks, blockSize } = config.cache;
     const place = { poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs: config.scheduler.maxNumSeqs };
     const { core, meter } = this;
@@ -193,7 +196,6 @@ export class SimulatedEngine implements EngineClient, Member {
     this.#deps.net.leave(this.engineId);
     this.#outbox.fail(error);
     this.#deps.onEnd();
-    this.#deps.clock.onStir();
   }
 
   /** It steps, or would if it were let. */

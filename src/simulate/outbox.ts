@@ -17,25 +17,33 @@ export interface EngineNews {
   onOutputs: (() => void) | null;
 }
 
+export interface OutboxDeps extends EngineNews {
+  clock: VirtualClock;
+  /** From an engine's step to the router, milliseconds. */
+  replyMs: number;
+  /** What comes between a request's first token and its last goes out with the last. */
+  onlyEnds: boolean;
+}
+
 export class Outbox {
   readonly #clock: VirtualClock;
   readonly #core: EngineCore;
   readonly #news: EngineNews;
-  /** From an engine's step to the router, milliseconds. */
   readonly #replyMs: number;
+  readonly #onlyEnds: boolean;
   readonly #streams = new Map<string, OutputStream>();
+  /** Whose first token went out. */
+  readonly #begun = new Set<string>();
   /** Tokens that nobody waits for: they go out with their request's last. */
   readonly #kept = new Map<string, SampledToken[]>();
   readonly #loads = new LoadReport();
   readonly #caches = new CacheReport();
 
-  constructor(
-    core: EngineCore,
-    { clock, replyMs, ...news }: EngineNews & { clock: VirtualClock; replyMs: number },
-  ) {
+  constructor(core: EngineCore, { clock, replyMs, onlyEnds, ...news }: OutboxDeps) {
     this.#core = core;
     this.#clock = clock;
     this.#replyMs = replyMs;
+    this.#onlyEnds = onlyEnds;
     this.#news = news;
     this.#caches.coreIs(core);
     this.#caches.want(news.onCache !== null);
@@ -61,6 +69,7 @@ export class Outbox {
   drop(requestId: string): void {
     this.#streams.delete(requestId);
     this.#kept.delete(requestId);
+    this.#begun.delete(requestId);
   }
 
   /** Its next output says so. */
@@ -78,7 +87,12 @@ export class Outbox {
   deliver(outputs: readonly RequestOutput[]): void {
     const atMs = this.#clock.now();
     this.#loads.add(outputs, atMs);
-    for (const output of outputs) this.#send(output, atMs);
+    for (const output of outputs) {
+      const { requestId, tokens, finish } = output;
+      if (this.#onlyEnds && !finish && this.#begun.has(requestId))
+        for (const token of tokens) this.keep(requestId, token);
+      else this.#send(output, atMs);
+    }
     if (outputs.length > 0) this.#news.onOutputs?.();
     this.tell(false);
   }
@@ -109,19 +123,22 @@ export class Outbox {
     this.#kept.clear();
     for (const stream of this.#streams.values()) stream.fail(error);
     this.#streams.clear();
+    this.#begun.clear();
   }
 
   #send(output: RequestOutput, atMs: number): void {
     const { requestId, finish } = output;
     const stream = this.#streams.get(requestId);
-    if (finish) this.#streams.delete(requestId);
+    if (finish) {
+      this.#streams.delete(requestId);
+      this.#begun.delete(requestId);
+    } else if (stream) this.#begun.add(requestId);
     const kept = this.#kept.get(requestId);
     if (kept) this.#kept.delete(requestId);
     const whole = kept ? { ...output, tokens: [...kept, ...output.tokens] } : output;
     if (!stream) return;
     const push = (): void => {
       stream.push(whole, atMs);
-      this.#clock.onStir();
     };
     if (this.#replyMs > 0) this.#clock.after(this.#replyMs, push);
     else push();

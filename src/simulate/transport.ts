@@ -105,11 +105,9 @@ export class SimulatedTransport implements ServingTransport {
 
   end(): void {
     this.#over.abort();
-    this.#net.deps.clock.onStir();
   }
 
   async clockOffsetSeconds(): Promise<number> {
-    this.#net.deps.clock.onStir();
     return 0;
   }
 
@@ -134,7 +132,6 @@ export class SimulatedTransport implements ServingTransport {
 
   async read(request: ReadRequest): Promise<TransferResult> {
     const { counts, deps } = this.#net;
-    deps.clock.onStir();
     counts.started++;
     const result = await (request.streamed ? this.#readStream(request) : this.#readHeld(request));
     // What it reports now is not for the step that is under way.
@@ -245,10 +242,7 @@ export class SimulatedTransport implements ServingTransport {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const silent = new AbortController();
       const came = new Promise<boolean>((resolve) => {
-        wires.send(from, to, kind, (damaged) => {
-          clock.onStir();
-          resolve(damaged);
-        });
+        wires.send(from, to, kind, resolve);
       });
       const silence = clock.sleep(silenceMs, silent.signal).then(() => null);
       const damaged = await Promise.race([came, silence, this.ended.then(() => null)]);
@@ -268,7 +262,6 @@ export class SimulatedTransport implements ServingTransport {
   #onLink({ resource }: SimulatedLink, bytes: number): Promise<void> {
     return new Promise((resolve) => {
       resource.begin(bytes, () => {
-        this.#net.deps.clock.onStir();
         resolve();
       });
     });
@@ -279,7 +272,6 @@ export class SimulatedTransport implements ServingTransport {
     const { clock } = this.#net.deps;
     return new Promise((resolve) => {
       clock.after(ms, () => {
-        clock.onStir();
         resolve();
       });
     });

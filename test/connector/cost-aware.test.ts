@@ -144,6 +144,7 @@ describe('a cost profile', () => {
     link: { name: 'x', bytesPerSecond: 10e6, latencyMs: 40 },
     blockSize: 16,
     blockBytes: 16_000,
+    groups: [{ kind: 'full' as const }],
     layout: 'contiguous',
   };
 
@@ -160,6 +161,18 @@ describe('a cost profile', () => {
   ])('is refused when it is %s', (text, message) => {
     expect(() => parseCostProfile(text, 'c.json')).toThrow(ConfigError);
     expect(() => parseCostProfile(text, 'c.json')).toThrow(message);
+  });
+
+  it('is of one group that keeps everything where it names none, and refused where windows differ', () => {
+    const { kv_cache_groups: _, ...older } = profile;
+    const read = parseCostProfile(JSON.stringify(older), 'c.json');
+    expect(read.kv_cache_groups).toEqual([{ kind: 'full' }]);
+    const groups = [{ kind: 'sliding' as const, window: 128 }, ...here.groups];
+    expect(() => checkCostProfile(read, { ...here, groups }, 'c.json')).toThrow(
+      'KV cache groups full and not window 128 + full',
+    );
+    const hybrid = { ...profile, kv_cache_groups: groups };
+    expect(() => checkCostProfile(hybrid, { ...here, groups }, 'c.json')).not.toThrow();
   });
 
   it('is refused elsewhere, with everything that differs', () => {

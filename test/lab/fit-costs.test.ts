@@ -1,9 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { tokenContext } from '../../src/connector/policy/cost-model.ts';
-import { expectedRegret, fitCosts, predictTtft, recommendThreshold } from '../../src/lab/fit-costs.ts';
+import {
+  expectedRegret,
+  fitCosts,
+  type PredictingCosts,
+  predictTtft,
+  recommendThreshold,
+} from '../../src/lab/fit-costs.ts';
 import type { SweepSample, SweepSeries } from '../../src/lab/sweep.ts';
 
-const BLOCK = { block_size: 16, block_bytes: 16_384 };
+const BLOCK = { block_size: 16, block_bytes: 16_384, kv_cache_groups: [{ kind: 'full' as const }] };
 /** What the machine of this test costs. */
 const truth = {
   pull: { overhead_ms: 6, fixed_ms: 40, ms_per_byte: 1e-4 },
@@ -78,6 +84,20 @@ describe('what follows from costs', () => {
     const at = (count: number) => predictTtft(model, count, 17);
     expect(at(threshold).pullMs).toBeLessThanOrEqual(at(threshold).recomputeMs);
     expect(at(threshold - 1).pullMs).toBeGreaterThan(at(threshold - 1).recomputeMs);
+  });
+
+  it('counts of layers with a window what their windows see', () => {
+    const hybrid = (window: number) => ({
+      ...model,
+      kv_cache_groups: [{ kind: 'sliding' as const, window }, { kind: 'full' as const }],
+    });
+    const bytes = (costs: PredictingCosts, count: number) =>
+      (predictTtft(costs, count, 17).pullMs - predictTtft(costs, 0, 17).pullMs - 0.0005 * 17 * count) / 1e-4;
+    // 320 tokens are 20 blocks in the full group; a window of 64 sees from token 257 on: 4 more.
+    expect(bytes(model, 320)).toBeCloseTo(20 * 16_384, 3);
+    expect(bytes(hybrid(64), 320)).toBeCloseTo(24 * 16_384, 3);
+    expect(bytes(hybrid(4096), 320)).toBeCloseTo(40 * 16_384, 3);
+    expect(recommendThreshold(hybrid(64), 1024)!).toBeLessThan(recommendThreshold(hybrid(4096), 1024)!);
   });
 
   it('says never when a pull never pays, and 0 when it always does', () => {

@@ -8,7 +8,10 @@ import { makePolicy } from '../../src/router/policies/registry.ts';
 import { PrefixIndex } from '../../src/router/prefix-index.ts';
 import { EngineViews } from '../../src/router/views.ts';
 
-export const DEPS = { draws: seededDraws(0), blockSize: 16, kvBytesPerToken: 1024 };
+/** A token's KV is a KB, wherever it lies. */
+const kvBytes = (_start: number, count: number): number => 1024 * count;
+
+export const DEPS = { draws: seededDraws(0), blockSize: 16, kvBytes };
 
 /** `draws`: what is drawn, one after the other, in each turn; left out: from a seed. */
 export function policyOf(

@@ -1,5 +1,6 @@
 /** Without times, a simulated fleet decides as the real policy does: turn by turn the same engines, hits and pulls. */
 import { describe, expect, it } from 'vitest';
+import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
 import { engineCore, engineSpecs } from '../../src/fleet/options.ts';
 import { LoadReport } from '../../src/host/load-report.ts';
@@ -85,7 +86,11 @@ class PolicyFleet {
       return node;
     });
     const choice = routing ?? { name: 'round-robin', parameters: {} };
-    const policy = makePolicy(choice, { draws: seededDraws(weightSeed), blockSize, kvBytesPerToken: 1000 });
+    const policy = makePolicy(choice, {
+      draws: seededDraws(weightSeed),
+      blockSize,
+      kvBytes: kvBytesOf(blockSize, 1000 * blockSize),
+    });
     this.#router = new Router({
       text: tokensOnly,
       prompts: new PromptBuilder(tokensOnly),

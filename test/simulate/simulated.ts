@@ -63,7 +63,6 @@ export function simulated(
     answers: new Answers(8, 500),
     groups: [{ kind: 'full' }],
     blockBytes: 16_000,
-    kvBytesPerToken: 1000,
     sharing: 'fcfs',
     check: true,
     runs: true,

@@ -4,6 +4,7 @@
  * engine runs. `--rounds`: routings a case.
  */
 import { ROUTING_NAMES } from '../../config/routing.ts';
+import { kvBytesOf } from '../../connector/policy/cost-model.ts';
 import { createBlockHasher, extendHashes } from '../../engine/block-hash.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from '../../router/plan.ts';
@@ -68,7 +69,7 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
   const views = new EngineViews(new PrefixIndex(hashing), () => 0);
   const policy = makePolicy(
     { name, parameters: {} },
-    { draws: seededDraws(1), blockSize: BLOCK_SIZE, kvBytesPerToken: 4096 },
+    { draws: seededDraws(1), blockSize: BLOCK_SIZE, kvBytes: kvBytesOf(BLOCK_SIZE, BLOCK_SIZE * 4096) },
   );
   const engines = Array.from({ length: count }, (_, i) => ({
     engineId: `${i % 2 === 0 ? 'prefill' : 'decode'}-${i >> 1}`,

@@ -14,6 +14,7 @@ import { openTrace } from '../../workload/traces/read.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
+import { promisesRun } from '../simulate/promises-run.ts';
 import { benchOptions } from './options.ts';
 
 const BLOCK_SIZE = 128;
@@ -74,10 +75,9 @@ const { cluster } = await simulateOnce(
     ...{
       groups: [{ kind: 'full' }],
       blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN,
-      kvBytesPerToken: KV_BYTES_PER_TOKEN,
     },
     ...{ sharing: 'fcfs', check: false, runs: true, tokenIds: [8, VOCABULARY], seed: 0, seeds: 1 },
-    nextTask: () => new Promise((resolve) => setImmediate(resolve)),
+    nextTask: promisesRun,
     slo: { ttftMs: null, tpotMs: null },
     signal: new AbortController().signal,
     onProgress() {},

@@ -21,6 +21,7 @@ import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
+import { promisesRun } from '../simulate/promises-run.ts';
 import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 
@@ -190,14 +191,14 @@ async function againstReal(
 }
 
 function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSignal) {
-  const { costs, groups, blockBytes, kvBytesPerToken, tokenIds } = planned;
+  const { costs, groups, blockBytes, tokenIds } = planned;
   return {
-    ...{ costs, groups, blockBytes, kvBytesPerToken, tokenIds, signal },
+    ...{ costs, groups, blockBytes, tokenIds, signal },
     sharing: config.linkSharing,
     check: config.check,
     runs: true,
     autoscale: autoscaleChoice(config),
-    nextTask: () => new Promise<void>((resolve) => setImmediate(resolve)),
+    nextTask: promisesRun,
     seed: config.seed,
     seeds: config.seeds,
     slo: { ttftMs: config.sloTtft, tpotMs: config.sloTpot },

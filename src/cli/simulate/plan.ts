@@ -12,7 +12,7 @@ import type { Arm, ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
 import { activeOf, serveOptions } from '../../lab/multiturn/settings.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
-import { type Architecture, kvBlockBytes } from '../../model/types.ts';
+import type { Architecture } from '../../model/types.ts';
 import { parseSimulationCosts } from '../../simulate/costs/linear.ts';
 import { NAMED_COSTS } from '../../simulate/costs/published.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
@@ -34,7 +34,6 @@ export interface PlannedSimulation {
   fleet: string;
   groups: readonly KvCacheSpec[];
   blockBytes: number;
-  kvBytesPerToken: number;
   tokenIds: readonly [lowest: number, end: number];
   asked: string;
 }
@@ -77,15 +76,15 @@ export function planSimulation(
   const sized = open && !adapter ? { ...config, ...blocks } : config;
   // Where nothing is computed a context may be longer than the model's.
   const longest = Math.max(architecture.maxModelLen, config.maxModelLen ?? longestOf(conversations));
-  const base = adapter
+  const kv = kvOf(config, architecture);
+  const like = adapter
     ? clusterOptions(sized, architecture, adapter.software)
     : clusterOptions(
         { ...sized, maxModelLen: config.maxModelLen ?? longest },
         { ...architecture, maxModelLen: longest },
         false,
       );
-  const { options, plans } = planBench(sized, workload, base);
-  const kvBytesPerToken = config.kvBytesPerToken ?? kvBlockBytes(architecture, 1, config.kvDtype);
+  const { options, plans } = planBench(sized, workload, { ...like, kvCacheGroups: kv.groups });
   const load = loadOf(config, workload);
   return {
     options,
@@ -98,8 +97,7 @@ export function planSimulation(
     ),
     costs,
     fleet: countEngines(options),
-    ...kvOf(config, architecture),
-    kvBytesPerToken,
+    ...kv,
     tokenIds: [LOWEST_TOKEN_ID, Math.max(vocabulary.size, LOWEST_TOKEN_ID + 1)],
     asked: askedBy(config),
   };
@@ -122,13 +120,14 @@ const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number):
 export function inArm(
   options: ClusterOptions,
   plan: ExperimentPlan,
-  { mode, threshold, routing }: Arm,
+  { mode, threshold, routing, allFullKv }: Arm,
 ): ClusterOptions {
   const { nixl } = options.connector;
   return {
     ...options,
     mode,
     ...(routing ? { routing } : {}),
+    ...(allFullKv === undefined ? {} : { allFullKv }),
     prefill: { ...options.prefill, numBlocks: plan.pBlocks, enablePrefixCaching: plan.prefixCaching },
     decode: { ...options.decode, numBlocks: plan.dBlocks },
     connector: { ...options.connector, nixl: { ...nixl, recomputeThreshold: threshold } },

@@ -4,7 +4,7 @@ import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
 import { lookThrough, planReplay } from '../../lab/replay/replay.ts';
-import { type Architecture, kvBlockBytes } from '../../model/types.ts';
+import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
@@ -36,11 +36,13 @@ export async function planTrace(
   // Where nothing is computed a context may be longer than the model's.
   const longest = config.maxModelLen ?? Math.max(architecture.maxModelLen, totals.longest);
   const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
-  const options = clusterOptions(
+  const kv = kvOf(config, architecture);
+  const like = clusterOptions(
     { ...config, ...blocks, maxModelLen: longest },
     { ...architecture, maxModelLen: longest },
     false,
   );
+  const options = { ...like, kvCacheGroups: kv.groups };
   const plan = planReplay(config, options, totals);
   const load = {
     kind: 'trace',
@@ -54,8 +56,7 @@ export async function planTrace(
       arms: plan.arms.map((arm) => ({ label: arm.label, options: inArm(options, plan, arm), load })),
       costs,
       fleet: countEngines(options),
-      ...kvOf(config, architecture),
-      kvBytesPerToken: config.kvBytesPerToken ?? kvBlockBytes(architecture, 1, config.kvDtype),
+      ...kv,
       tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
       asked: `when the trace says. ${describeScale(scale)}${passedOver ? ` ${passedOver}` : ''}`.replace(
         /\.$/,

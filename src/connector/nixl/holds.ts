@@ -12,6 +12,7 @@ import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/p
 import type { HoldRef, ReadClaim, ReadGate } from '../../transport/types.ts';
 import { HoldMeter, type HoldUse } from '../hold-meter.ts';
 import type { ReaderHolds } from '../types.ts';
+import { Deadlines } from './deadlines.ts';
 import { type HoldEnd, HoldEnds, REFUSED, type Refusal, refusal } from './hold-ends.ts';
 import type { SendRequest } from './metadata.ts';
 
@@ -29,6 +30,8 @@ interface Hold extends SendRequest {
   abandonedMs: number;
   /** That this time has come was told. */
   abandoned: boolean;
+  /** Those before it are older. */
+  order: number;
 }
 
 export interface HoldTableDeps {
@@ -58,6 +61,9 @@ export class HoldTable implements ReaderHolds {
   /** Of toProcess: those whose reader said it is done before the hold came, with what it says is held. */
   readonly #doneEarly = new Map<string, PrefixClaim>();
   readonly #ends: HoldEnds;
+  /** Of every hold that is not being read. */
+  readonly #deadlines = new Deadlines<Hold>((hold) => this.#dueMs(hold));
+  #made = 0;
   readonly #meters: Record<SendRequest['direction'], HoldMeter>;
 
   constructor(deps: HoldTableDeps) {
@@ -88,7 +94,9 @@ export class HoldTable implements ReaderHolds {
     }
     const abandonedMs = this.#deps.clock.now() + this.#deps.leaseMs / 3;
     const unread = { readers: 0, pendingEnd: null, readerId: null, abandonedMs, abandoned: false };
-    this.#holds.set(requestId, { ...request, requestId, held, ...unread });
+    const hold = { ...request, requestId, held, ...unread, order: this.#made++ };
+    this.#holds.set(requestId, hold);
+    this.#deadlines.add(hold);
     this.#meters[request.direction].begin(request.blockIds);
     this.#deps.onDeadline();
   }
@@ -109,6 +117,8 @@ export class HoldTable implements ReaderHolds {
     hold.readerId = readerId;
     hold.abandonedMs = now + leaseMs / 3;
     hold.abandoned = false;
+    // Earlier than its lease's end, which it may have been waiting for alone.
+    this.#deadlines.add(hold);
     this.#deps.onDeadline();
   }
 
@@ -129,11 +139,10 @@ export class HoldTable implements ReaderHolds {
    */
   dropOldest(pressure: Pressure): string | null {
     const now = this.#deps.clock.now();
-    const unread = [...this.#holds.values()].filter(({ readers }) => readers === 0);
     const starves = pressure === 'stuck' && this.#deps.streamStarves();
     const mayGo =
-      unread.find(({ direction }) => direction === 'decode') ??
-      unread.find(({ abandonedMs }) => starves || abandonedMs <= now);
+      this.#oldestUnread(({ direction }) => direction === 'decode') ??
+      this.#oldestUnread(({ abandonedMs }) => starves || abandonedMs <= now);
     if (mayGo) this.#end(mayGo.requestId, mayGo.held, 'dropped');
     return mayGo?.requestId ?? null;
   }
@@ -141,20 +150,22 @@ export class HoldTable implements ReaderHolds {
   expireNow(direction: SendRequest['direction']): number {
     const before = this.#holds.size;
     for (const hold of this.#holds.values()) {
-      if (hold.direction === direction) hold.deadline = Math.min(hold.deadline, this.#deps.clock.now());
+      if (hold.direction !== direction) continue;
+      hold.deadline = Math.min(hold.deadline, this.#deps.clock.now());
+      this.#deadlines.add(hold);
     }
     this.expire();
     return before - this.#holds.size;
   }
 
-  /** Ends what is due and not being read. A full sweep: two kinds of deadline share the table. */
+  /** Ends what is due and not being read, the oldest first. */
   expire(): void {
     const now = this.#deps.clock.now();
-    for (const hold of [...this.#holds.values()]) {
-      if (hold.readers > 0) continue;
+    for (const hold of this.#deadlines.take(now).sort((a, b) => a.order - b.order)) {
       if (hold.deadline <= now) this.#end(hold.requestId, hold.held, 'expired');
       else if (mayBeAbandoned(hold) && hold.abandonedMs <= now) {
         hold.abandoned = true;
+        this.#deadlines.add(hold);
         this.#deps.onDroppable();
       }
     }
@@ -162,13 +173,7 @@ export class HoldTable implements ReaderHolds {
 
   /** When expire() will next have something to do; null: not before something changes. */
   nextDeadline(): number | null {
-    let next: number | null = null;
-    for (const hold of this.#holds.values()) {
-      if (hold.readers > 0) continue;
-      const due = mayBeAbandoned(hold) ? Math.min(hold.deadline, hold.abandonedMs) : hold.deadline;
-      if (next === null || due < next) next = due;
-    }
-    return next;
+    return this.#deadlines.nextMs();
   }
 
   list() {
@@ -244,8 +249,20 @@ export class HoldTable implements ReaderHolds {
   #unpin(hold: Hold): void {
     hold.readers -= 1;
     if (hold.readers > 0) return;
+    this.#deadlines.add(hold);
     if (hold.pendingEnd) this.#end(hold.requestId, hold.held, hold.pendingEnd);
     else this.#deps.onDroppable();
+  }
+
+  #oldestUnread(which: (hold: Hold) => boolean): Hold | null {
+    for (const hold of this.#holds.values()) if (hold.readers === 0 && which(hold)) return hold;
+    return null;
+  }
+
+  /** null: it ended, or is being read. */
+  #dueMs(hold: Hold): number | null {
+    if (hold.readers > 0 || this.#holds.get(hold.requestId) !== hold) return null;
+    return mayBeAbandoned(hold) ? Math.min(hold.deadline, hold.abandonedMs) : hold.deadline;
   }
 
   #endWhenUnread(hold: Hold, end: HoldEnd): void {

@@ -188,10 +188,9 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   }
 
   metaDueMs(): number | null {
-    const ends = [this.#reqsToSend, this.#reqsNotProcessed, this.#reqsToCancel];
-    const pending = [this.#reqsToRecv, this.#reqsInBatch, this.#computed, ...ends];
-    const some = this.#refused.length > 0 || pending.some(({ size }) => size > 0);
-    return some ? this.#deps.clock.now() : this.#heartbeats.dueMs;
+    const begun = this.#reqsToRecv.size + this.#reqsInBatch.size + this.#computed.size;
+    const ended = this.#reqsToSend.size + this.#reqsNotProcessed.size + this.#reqsToCancel.size;
+    return begun + ended + this.#refused.length > 0 ? this.#deps.clock.now() : this.#heartbeats.dueMs;
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {

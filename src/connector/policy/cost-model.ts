@@ -22,17 +22,28 @@ export const tokenContext = (start: number, tokens: number): number => tokens * 
 
 /**
  * Blocks that a pull of the tokens [start, start + count) moves, of all KV cache groups: whole blocks, a partly filled first
- * one included; of a windowed group none before what the next token sees.
+ * one included; of a windowed group none before what the token at `next` sees, which is computed then.
  */
-export const blocksOf = (
+export function blocksOf(
   start: number,
   count: number,
   blockSize: number,
   groups: readonly KvCacheSpec[] = FULL_GROUP,
-): number => {
-  const end = start + count;
-  return groups.reduce((sum, spec) => {
-    const first = Math.max(Math.floor(start / blockSize), skippedBlocks(spec, end, blockSize));
-    return sum + Math.max(0, Math.ceil(end / blockSize) - first);
-  }, 0);
-};
+  next = start + count,
+): number {
+  const begin = Math.floor(start / blockSize);
+  const end = Math.ceil((start + count) / blockSize);
+  let blocks = 0;
+  for (const spec of groups)
+    blocks += Math.max(0, end - Math.max(begin, skippedBlocks(spec, next, blockSize)));
+  return blocks;
+}
+
+/** Bytes that move with the tokens [start, start + count), where the token at `next` is computed then: the one after them. */
+export type KvBytes = (start: number, count: number, next?: number) => number;
+
+/** `blockBytes`: of a block, whichever group has it. */
+export const kvBytesOf =
+  (blockSize: number, blockBytes: number, groups: readonly KvCacheSpec[] = FULL_GROUP): KvBytes =>
+  (start, count, next) =>
+    blocksOf(start, count, blockSize, groups, next) * blockBytes;

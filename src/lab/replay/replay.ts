@@ -1,6 +1,7 @@
 /** A trace on real engines, in each mode or by each policy: looked through before they start, then served and reported. */
 
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
+import { FULL_GROUP, keptBy, mostBlocksInAll } from '../../engine/kv-cache-spec.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
@@ -59,8 +60,9 @@ export function planReplay(
   options: ClusterOptions,
   { longest }: TraceTotals,
 ): ExperimentPlan {
-  const needed = Math.ceil(longest / options.blockSize) + 1;
-  const { prefill, decode } = options;
+  const { prefill, decode, blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
+  const cache = { blockSize, groups: keptBy(kvCacheGroups, allFullKv) };
+  const needed = mostBlocksInAll(longest, { cache, scheduler: options }) + 1;
   needBlocks(
     { prefill: prefill.numBlocks, decode: decode.numBlocks },
     needed,

@@ -2,6 +2,7 @@
  * What is learned of costs from a router's turns (learned-costs.ts), and how much prefill each engine has still to do by
  * those costs. Fed by a policy's observe().
  */
+import type { KvBytes } from '../../connector/policy/cost-model.ts';
 import type { RouteRequest, RoutingEvent } from '../plan.ts';
 import { LearnedCosts, type PriorCosts } from './learned-costs.ts';
 import { UnderWay } from './under-way.ts';
@@ -29,14 +30,14 @@ export interface PrefillWay {
 export class CostTracker {
   readonly costs: LearnedCosts;
   readonly underWay = new UnderWay();
-  readonly #kvBytesPerToken: number;
+  readonly #kvBytes: KvBytes;
   readonly #turns = new Map<number, Turn>();
   /** Predicted milliseconds of prefill that are not done. */
   readonly #ahead = new Map<string, number>();
 
-  constructor(prior: PriorCosts, kvBytesPerToken: number) {
+  constructor(prior: PriorCosts, kvBytes: KvBytes) {
     this.costs = new LearnedCosts(prior);
-    this.#kvBytesPerToken = kvBytesPerToken;
+    this.#kvBytes = kvBytes;
   }
 
   aheadMs(engineId: string): number {
@@ -59,13 +60,18 @@ export class CostTracker {
     const pullTokens = Math.min(held.tokens, prompt - 1) - has;
     if (pullTokens <= 0) return computed;
     const start = has + pullTokens;
-    const pullMs = this.moveMs(held.engineId, engineId, pullTokens);
+    const pullMs = this.moveMs(held.engineId, engineId, this.#kvBytes(has, pullTokens));
     const ms = waitMs + pullMs + this.costs.prefillMs(start, prompt - start);
     return pull === 'must' || ms <= computed.ms ? { ms, pullTokens } : computed;
   }
 
-  moveMs(from: string, to: string, tokens: number): number {
-    const bytes = tokens * this.#kvBytesPerToken;
+  /** What P to D moves: all that D lacks of the prompt, whose last token D computes again. */
+  handOverBytes({ promptTokenIds: { length }, cachedTokens }: RouteRequest, decode: string): number {
+    const has = Math.min(length, cachedTokens(decode));
+    return this.#kvBytes(has, length - has, length - 1);
+  }
+
+  moveMs(from: string, to: string, bytes: number): number {
     return this.costs.moveMs({ from, to, bytes, holderRequests: this.underWay.at(from).decodes });
   }
 
@@ -90,18 +96,10 @@ export class CostTracker {
     this.underWay.observe(event);
   }
 
-  #planned({
-    number,
-    prefill: chosen,
-    decode,
-    promptTokens,
-    request,
-  }: Extract<RoutingEvent, { kind: 'planned' }>) {
+  #planned({ number, prefill: chosen, decode, request }: Extract<RoutingEvent, { kind: 'planned' }>) {
     const prefill = chosen ?? decode;
     const aheadMs = this.aheadMs(prefill);
     const workMs = Math.max(0, this.prefill(request, prefill).ms - this.costs.waitMs(aheadMs));
-    const lacks =
-      prefill === decode ? 0 : promptTokens - Math.min(promptTokens, request.cachedTokens(decode));
     this.#ahead.set(prefill, aheadMs + workMs);
     this.#turns.set(number, {
       prefill,
@@ -109,7 +107,7 @@ export class CostTracker {
       aheadMs,
       workMs,
       decodeRequests: this.underWay.at(decode).decodes,
-      bytes: lacks * this.#kvBytesPerToken,
+      bytes: prefill === decode ? 0 : this.handOverBytes(request, decode),
       pulledMs: 0,
       handedOverMs: null,
       prefilledMs: null,

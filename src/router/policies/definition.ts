@@ -2,15 +2,17 @@
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { z } from 'zod';
+import type { KvBytes } from '../../connector/policy/cost-model.ts';
 import type { RoutingPolicy } from '../plan.ts';
 
 /** What policies may need beyond the views. */
 export interface RoutingDeps {
   /** Draws for a turn, 0 <= x < 1: the same for the same turn, so that routing only reads. */
   draws: (turn: number) => () => number;
-  /** Tokens a KV block holds, and bytes that a token's KV takes. */
+  /** Tokens a KV block holds. */
   blockSize: number;
-  kvBytesPerToken: number;
+  /** What tokens' KV takes on its way. */
+  kvBytes: KvBytes;
 }
 
 export interface PolicyDefinition {

@@ -25,7 +25,7 @@ interface Prefill {
 
 interface Decode {
   engine: EngineView;
-  lacksTokens: number;
+  bytes: number;
   firstStepMs: number;
   /** Whoever P is. */
   leastMs: number;
@@ -45,7 +45,7 @@ class LeastTtft implements RoutingPolicy {
   constructor({ alone, ...prior }: z.output<typeof parameters>, deps: RoutingDeps) {
     this.#deps = deps;
     this.#alone = alone;
-    this.#tracker = new CostTracker(prior, deps.kvBytesPerToken);
+    this.#tracker = new CostTracker(prior, deps.kvBytes);
   }
 
   route(request: RouteRequest, candidates: Candidates): Routing {
@@ -100,17 +100,16 @@ class LeastTtft implements RoutingPolicy {
     return { engine, ...this.#tracker.prefill(request, engine.engineId) };
   }
 
-  #decode({ promptTokenIds, cachedTokens }: RouteRequest, engine: EngineView): Decode {
+  #decode(request: RouteRequest, engine: EngineView): Decode {
     const { costs, underWay } = this.#tracker;
-    const lacksTokens =
-      promptTokenIds.length - Math.min(promptTokenIds.length, cachedTokens(engine.engineId));
+    const bytes = this.#tracker.handOverBytes(request, engine.engineId);
     const firstStepMs = costs.firstStepMs(underWay.at(engine.engineId).decodes);
-    const leastMs = firstStepMs + costs.leastMoveMs(lacksTokens * this.#deps.kvBytesPerToken);
-    return { engine, lacksTokens, firstStepMs, leastMs };
+    const leastMs = firstStepMs + costs.leastMoveMs(bytes);
+    return { engine, bytes, firstStepMs, leastMs };
   }
 
-  #afterMs({ engine: { engineId: from } }: Prefill, { engine, lacksTokens, firstStepMs }: Decode): number {
-    return firstStepMs + this.#tracker.moveMs(from, engine.engineId, lacksTokens);
+  #afterMs({ engine: { engineId: from } }: Prefill, { engine, bytes, firstStepMs }: Decode): number {
+    return firstStepMs + this.#tracker.moveMs(from, engine.engineId, bytes);
   }
 
   /** Of all pairs; those that cannot be less than one that was found are passed over. */

@@ -33,7 +33,7 @@ class Mooncake implements RoutingPolicy {
   constructor(given: z.output<typeof parameters>, deps: RoutingDeps) {
     this.#parameters = given;
     this.#deps = deps;
-    this.#tracker = new CostTracker(given, deps.kvBytesPerToken);
+    this.#tracker = new CostTracker(given, deps.kvBytes);
   }
 
   route(request: RouteRequest, candidates: Candidates): Routing {

@@ -2,6 +2,8 @@
  * What a simulation has to know of this machine, measured on engines that serve nobody else: steps by what they compute and
  * read, READs by bytes, what lies between, and how much engines slow each other down. Medians of repeats, then one fit.
  */
+
+import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import { InternalError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -76,8 +78,10 @@ export class CostMeter {
     this.#cluster = cluster;
     this.#signal = signal;
     const { settings, engines, info } = cluster;
-    const { maxModelLen, prefill, decode, blockSize, maxNumSeqs } = settings;
-    const room = Math.min(maxModelLen, (Math.min(prefill.numBlocks, decode.numBlocks) - 1) * blockSize);
+    const { maxModelLen, prefill, decode, blockSize, maxNumSeqs, kvCacheGroups = FULL_GROUP } = settings;
+    // Windows are not counted.
+    const perGroup = Math.floor((Math.min(prefill.numBlocks, decode.numBlocks) - 1) / kvCacheGroups.length);
+    const room = Math.min(maxModelLen, perGroup * blockSize);
     this.#prefills = PREFILLS.filter((tokens) => tokens + DECODED < room);
     this.#decodes = DECODES.filter(
       ([n, context]) => n <= maxNumSeqs && n * (context + DECODED + blockSize) < room,

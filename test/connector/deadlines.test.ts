@@ -1,0 +1,51 @@
+/** Against a list that is looked through every time. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Deadlines } from '../../src/connector/nixl/deadlines.ts';
+
+interface Item {
+  id: number;
+  dueMs: number | null;
+}
+
+const command = fc.oneof(
+  fc.record({ kind: fc.constant('add' as const), ms: fc.nat(20) }),
+  fc.record({ kind: fc.constant('move' as const), which: fc.nat(9), ms: fc.nat(20) }),
+  fc.record({ kind: fc.constant('end' as const), which: fc.nat(9) }),
+  fc.record({ kind: fc.constant('take' as const), ms: fc.nat(20) }),
+);
+
+describe('Deadlines', () => {
+  it('gives what a search through all gives, however times move', () => {
+    fc.assert(
+      fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
+        const items: Item[] = [];
+        const deadlines = new Deadlines<Item>(({ dueMs }) => dueMs);
+        for (const step of commands) {
+          const item = 'which' in step ? items[step.which] : undefined;
+          if (step.kind === 'add') {
+            items.push({ id: items.length, dueMs: step.ms });
+            deadlines.add(items.at(-1)!);
+          } else if (step.kind === 'move' && item) {
+            // Only what is due earlier, or was not due at all, is said.
+            const told = item.dueMs === null || step.ms < item.dueMs;
+            item.dueMs = step.ms;
+            if (told) deadlines.add(item);
+          } else if (step.kind === 'end' && item) item.dueMs = null;
+          else if (step.kind === 'take') {
+            const due = items.filter(({ dueMs }) => dueMs !== null && dueMs <= step.ms);
+            expect(
+              deadlines
+                .take(step.ms)
+                .map(({ id }) => id)
+                .sort((a, b) => a - b),
+            ).toEqual(due.map(({ id }) => id));
+            for (const each of due) each.dueMs = null;
+          }
+          const left = items.flatMap(({ dueMs }) => dueMs ?? []);
+          expect(deadlines.nextMs()).toBe(left.length > 0 ? Math.min(...left) : null);
+        }
+      }),
+    );
+  });
+});

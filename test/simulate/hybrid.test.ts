@@ -1,0 +1,49 @@
+/** Simulated fleets of a model some of whose layers have windows. */
+import { describe, expect, it } from 'vitest';
+import type { KvCacheSpec } from '../../src/config/engine.ts';
+import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
+import { greedy, simulated, turn } from './simulated.ts';
+
+const groups: readonly KvCacheSpec[] = [{ kind: 'sliding', window: 64 }, { kind: 'full' }];
+const BLOCK_BYTES = 16_000;
+const prompt = Array.from({ length: 320 }, (_, i) => 8 + (i % 400));
+const ask = (conversationId: string) => ({ conversationId, promptTokenIds: prompt, sampling: greedy(4) });
+
+describe('a simulated model with windows', () => {
+  it.each([false, true])('moves what its windows see, or everything (all KV kept: %s)', async (allFullKv) => {
+    const cluster = simulated({ options: { allFullKv } }, {}, { groups });
+    const kept = allFullKv ? groups.map(() => ({ kind: 'full' as const })) : groups;
+    const { transfer } = await cluster.run(turn(cluster, ask('a')));
+    expect(transfer.pToD!.bytes).toBe(kvBytesOf(16, BLOCK_BYTES, kept)(0, 320, 319));
+  });
+
+  it('is predicted by what moves', async () => {
+    const costs = { moveFixedMs: 0, moveMsPerByte: 1, prefillFixedMs: 0, prefillMsPerToken: 0 };
+    const rest = {
+      prefillMsPerTokenContext: 0,
+      moveMsPerHolderRequest: 0,
+      firstStepMs: 0,
+      firstStepMsPerRequest: 0,
+    };
+    const routing = { name: 'least-ttft', parameters: { 'least-ttft': { ...costs, ...rest } } };
+    const cluster = simulated({ options: { routing } }, {}, { groups });
+    const { routed, transfer } = await cluster.run(turn(cluster, ask('a')));
+    expect(routed!.predictedTtftMs).toBeCloseTo(transfer.pToD!.bytes, 3);
+  });
+
+  it('finds a prefix whose windows were given up by what keeps all of it', async () => {
+    // Room for the full group's 20 blocks and few more: the prompt's own first windows are taken again as it goes on.
+    const options = { maxNumBatchedTokens: 32, routing: { name: 'least-ttft', parameters: {} } };
+    const stepMs = ({ prefillTokens }: { prefillTokens: number }) => 0.1 * prefillTokens;
+    const cluster = simulated({ blocks: 34, options }, { stepMs }, { groups });
+    const ttftMs: number[] = [];
+    for (const conversation of ['a', 'b']) {
+      const { routed } = await cluster.run(turn(cluster, ask(conversation)));
+      await cluster.run(cluster.endConversation(conversation));
+      ttftMs.push(routed!.predictedTtftMs!);
+    }
+    // 32 ms for all, 1.6 for the last block.
+    expect(ttftMs[0]).toBeGreaterThan(30);
+    expect(ttftMs[1]).toBeLessThan(10);
+  });
+});
