@@ -244,6 +244,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     outputs: 'Report',
     recording: 'Recording',
     sweep: 'Sweep',
+    traceFile: 'Looking closer',
     tracing: 'Looking closer',
     calibration: 'Calibration',
     costs: 'Pull or recompute',

@@ -26,7 +26,7 @@ import { simulation } from './simulate-schema.ts';
 import { store } from './store-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { pacing, trace } from './trace-schema.ts';
-import { tracing } from './tracing.ts';
+import { traceFile, tracing } from './tracing.ts';
 
 /** The model and what it runs on. */
 const machine = {
@@ -228,6 +228,7 @@ const fieldGroups = {
   junit,
   outputs,
   recording,
+  traceFile,
   tracing,
   explaining,
   general,
@@ -250,7 +251,9 @@ export type RunKey = keyof RunConfig;
 /** Where results go and what is shown of them. Reports leave these out, and no baseline asks for them. */
 const outputKeys = new Set([
   'csv',
-  ...[pages, junit, outputs, recording, tracing, explaining, general].flatMap((group) => Object.keys(group)),
+  ...[pages, junit, outputs, recording, traceFile, tracing, explaining, general].flatMap((group) =>
+    Object.keys(group),
+  ),
 ]);
 
 /** Whether what is served and measured can change by it; what is unknown here may. */

@@ -4,8 +4,8 @@
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
-import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
 import { InternalError, invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
@@ -13,6 +13,7 @@ import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
+import type { Span } from '../measure/spans.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
@@ -23,7 +24,7 @@ import { PrefixIndex } from '../router/prefix-index.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
-import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
+import type { GeneratedToken, GenerateRequest, TurnResult } from '../router/turn-types.ts';
 import { EngineViews } from '../router/views.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
@@ -63,6 +64,10 @@ export interface SimulationSettings {
   runs: boolean;
   /** Whose rule says how many engines there are; absent: as many as at the start. */
   autoscale?: AutoscaleChoice | null;
+  /** Told every stage of every turn, which takes time; absent: nobody is. */
+  onSpan?: ((span: Span) => void) | null;
+  /** Told of each turn that ended well. */
+  onTurnEnd?: ((result: TurnResult) => void) | null;
   /** Things are to go wrong; absent: nothing does. */
   faults?: boolean;
 }
@@ -88,6 +93,7 @@ export class SimulatedCluster {
   readonly #policy: { name: string; policy: RoutingPolicy; looksAt: { load: boolean; cache: boolean } };
   readonly #machine: SharedResource | null;
   readonly #claim: ClaimPrefix;
+  readonly #spans = new TurnSpans();
   /** Engines as the router sees them. */
   readonly #clients = new WeakMap<SimulatedEngine, EngineClient>();
   #onStage: ((stage: Stage) => void) | null = null;
@@ -148,10 +154,13 @@ export class SimulatedCluster {
         this.fleet.tell({ kind: 'turn', ...turn });
         this.#onStage?.('waiting');
       },
-      onTurnEnd: (result) => this.fleet.tell({ kind: 'turn ended', result }),
+      onTurnEnd: (result) => {
+        this.fleet.tell({ kind: 'turn ended', result });
+        settings.onTurnEnd?.(result);
+      },
       onRequest() {},
       newId: (name) => name,
-      spans: new TurnSpans(),
+      spans: this.#spans,
     });
     this.fleet = new SimulatedFleet({
       ...{ clock: this.clock, options, conversations: this.#conversations },
@@ -166,6 +175,7 @@ export class SimulatedCluster {
     });
     this.storm?.over(this.#harmed());
     if (autoscale) this.fleet.autoscale(autoscale);
+    if (settings.onSpan) this.#spans.listen(settings.onSpan);
   }
 
   /** In the order in which they came, ended ones included. */
@@ -240,7 +250,7 @@ export class SimulatedCluster {
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
-    const { options, costs, answers, blockBytes, autoscale = null, faults = false } = this.#settings;
+    const { options, costs, answers, blockBytes, autoscale = null, faults = false, onSpan } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
     const told = load || cache || autoscale !== null;
     const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
@@ -258,6 +268,7 @@ export class SimulatedCluster {
       onTransfer: (_requestId, { outcome }) => {
         this.transfers[outcome]++;
       },
+      onSpan: onSpan ? (span) => this.#spans.tell(span) : null,
       onEnd: () => this.fleet.ended(engine),
       onStage: faults ? (said) => this.#said(engine, said) : null,
     });

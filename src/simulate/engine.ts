@@ -13,11 +13,13 @@ import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
 import { FaultyClock } from '../faults/clock.ts';
 import type { Member } from '../fleet/membership.ts';
 import type { Seat } from '../fleet/seats.ts';
+import type { SpanSink } from '../measure/spans.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { OutputStream } from '../router/output-stream.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { RemoteAddress, TransferResult } from '../transport/types.ts';
 import type { Timer } from './clock.ts';
+import { EngineTrace } from './engine-trace.ts';
 import { EngineMeter } from './meter.ts';
 import { type EngineNews, Outbox } from './outbox.ts';
 import { EngineSteps, type StepDeps } from './steps.ts';
@@ -36,6 +38,8 @@ export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutpu
   /** It is to be looked after when all that happens now has happened. */
   touch: (engineId: string) => void;
   onTransfer: (requestId: string, result: TransferResult) => void;
+  /** Told what it does; null: nobody wants to know. */
+  onSpan: SpanSink | null;
   /** It has ended. */
   onEnd: () => void;
   /** Told what may be the beginning of a request's next stage; null: nobody wants to know. */
@@ -59,6 +63,7 @@ export class SimulatedEngine implements EngineClient, Member {
   /** Of these only their sum is modelled. */
   readonly started = { loadMs: 0, compileMs: 0 };
   readonly #deps: SimulatedEngineDeps;
+  readonly #trace: EngineTrace | null;
   /** Its policy's own, which may be wrong. */
   readonly #clock: FaultyClock;
   readonly #outbox: Outbox;
@@ -78,11 +83,14 @@ export class SimulatedEngine implements EngineClient, Member {
     this.address = { engineId, host, port };
     const { clock, hasher, costs } = deps;
     this.#clock = new FaultyClock(clock);
+    const trace = deps.onSpan && new EngineTrace(engineId, deps.onSpan);
+    this.#trace = trace;
     this.connector = this.#connect(config);
     const costAware = this.connector?.costAware;
     this.core = new EngineCore({
       ...{ config, connector: this.connector, clock: this.#clock, hasher },
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
+      ...(trace ? { onActivity: trace.activity } : {}),
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
     });
     this.meter = new EngineMeter(engineId, clock, () => this.core.inspect.load());
@@ -95,7 +103,7 @@ export class SimulatedEngine implements EngineClient, Member {
     const { core, meter } = this;
     const dueMs = () => this.#dueMs();
     this.#steps = new EngineSteps(
-      { ...{ core, meter, place, dueMs }, outbox: this.#outbox, touch: () => this.#touch() },
+      { ...{ core, meter, place, dueMs, trace }, outbox: this.#outbox, touch: () => this.#touch() },
       deps,
     );
   }
@@ -111,11 +119,13 @@ export class SimulatedEngine implements EngineClient, Member {
     if (this.#outbox.has(requestId))
       throw new RequestError(`request ${requestId} has not ended at ${this.engineId}: choose another id`);
     const stream = this.#outbox.open(requestId);
-    const arrivalMs = request.arrivalMs ?? clock.now();
+    const sentMs = clock.now();
+    const arrivalMs = request.arrivalMs ?? sentMs;
     try {
       if (costs.submitMs > 0) await clock.sleep(costs.submitMs);
       if (this.ended) throw this.ended;
       this.catchUp();
+      this.#trace?.submitted(requestId, sentMs, clock.now());
       this.core.addRequest({ ...request, arrivalMs });
       this.#steps.expect(request);
     } catch (error) {
@@ -238,7 +248,9 @@ export class SimulatedEngine implements EngineClient, Member {
         onHoldDropped() {},
         onPull: () => onStage?.('pull'),
         onChunk() {},
-        onTransfer: ({ requestId, result }) => {
+        onTransfer: (info) => {
+          const { requestId, result } = info;
+          this.#trace?.transferred(info);
           this.#outbox.transferred(requestId, result);
           onTransfer(requestId, result);
           onStage?.('transfer');

@@ -5,6 +5,7 @@ import type { Answers } from './answers.ts';
 import type { Timer, VirtualClock } from './clock.ts';
 import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
+import type { EngineTrace } from './engine-trace.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
 import type { Resource } from './resources.ts';
@@ -29,6 +30,8 @@ export interface SteppedEngine {
   meter: EngineMeter;
   outbox: Outbox;
   place: StepPlace;
+  /** Told of each step; null: nobody wants to know. */
+  trace: EngineTrace | null;
   /** When something else is to be done; null: nothing is. */
   dueMs: () => number | null;
   /** Its steps ended: it is to be looked after. */
@@ -168,10 +171,15 @@ export class EngineSteps {
 
   /** `shape`: null where nothing ran. */
   #end(batch: ScheduledBatch, shape: StepShape | null): void {
-    const { core, meter, outbox } = this.#engine;
+    const { core, meter, outbox, trace } = this.#engine;
+    if (shape) trace?.ran(batch, this.#step.startMs, this.#deps.clock.now());
     const outputs = core.endStep(batch, this.#sample(batch));
     if (shape) meter.stepEnds(outputs);
-    for (const { requestId, finish } of outputs) if (finish) this.#answers.delete(requestId);
+    for (const { requestId, finish } of outputs) {
+      if (!finish) continue;
+      this.#answers.delete(requestId);
+      trace?.closed(requestId);
+    }
     outbox.deliver(outputs);
   }
 

@@ -61,6 +61,7 @@ describe('kvferry simulate', () => {
         .every((line) => line.length <= 80),
     ).toBe(true);
     expect(world.files.get('page.html')).toContain('Load over time'.toLowerCase());
+    expect(world.files.get('page.html')).toContain('one request&#39;s way through the fleet');
     const again = await simulate(argv, files);
     expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
     const other = await simulate(`${argv} --seed 5`, files);
@@ -145,6 +146,35 @@ describe('kvferry simulate', () => {
     expect(world.out()).toMatch(/faults happened: /);
     const other = await simulate(`${argv.replace('--check ', '')} --seed 9`, files);
     expect(parsed(other.world.files.get('out.json')).arms[0]!.faults).not.toEqual(faults);
+  });
+
+  it('writes what happened when as a trace, which changes nothing else', async () => {
+    const argv =
+      'w.json --mode bidirectional --num-clients 3 --costs ./odd.json --threshold 8 --json out.json';
+    // Nothing but by intent happens at the same moment.
+    const step = { fixed_ms: 5.137, ms_per_prefill_token: 1.0513, ms_per_decode: 0.917 };
+    const odd = JSON.stringify({ ...JSON.parse(mine), step, submit_ms: 0.31, read: { fixed_ms: 2.013 } });
+    const files = { 'w.json': small, './odd.json': odd };
+    const { code, world } = await simulate(`${argv} --trace-out trace.json`, files);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const { traceEvents } = JSON.parse(world.files.get('trace.json')!) as {
+      traceEvents: { ph: string; name: string; cat?: string; ts: number; dur?: number }[];
+    };
+    const spans = traceEvents.filter(({ ph }) => ph === 'X');
+    const of = (name: string) => spans.filter((span) => span.name === name);
+    const { arms, workload } = parsed(world.files.get('out.json'));
+    expect(of('turn')).toHaveLength(workload.turns);
+    expect(of('forward')).toHaveLength(arms[0]!.engines.reduce((sum, { steps }) => sum + steps, 0));
+    expect(of('transfer').length).toBeGreaterThan(workload.turns);
+    expect(of('forward').every(({ cat }) => cat === 'modelled')).toBe(true);
+    expect(of('forward').every(({ dur }) => dur! > 6053)).toBe(true);
+    const without = await simulate(argv, files);
+    // Averages over time are rounded otherwise, since every decode step is told.
+    const { engines: _engines, engine_hours: _hours, ...arm } = arms[0]!;
+    const plain = parsed(without.world.files.get('out.json')).arms[0]!;
+    expect(plain).toMatchObject(arm);
+    expect(plain.engines.map(({ steps }) => steps)).toEqual(arms[0]!.engines.map(({ steps }) => steps));
   });
 
   it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {

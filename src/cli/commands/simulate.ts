@@ -23,6 +23,7 @@ import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
 import { promisesRun } from '../simulate/promises-run.ts';
 import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
+import { SimulationTraces } from '../simulate/traced.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 
 export const simulateSpec: CommandSpec = {
@@ -45,6 +46,7 @@ export const simulateSpec: CommandSpec = {
     'cluster',
     'routing',
     'machine',
+    'traceFile',
     'pages',
     'general',
   ],
@@ -71,6 +73,7 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4 --block-size 128',
     'kvferry simulate --autoscale k8s-hpa --max-decode 8 --arrival-rate 20 --arrivals 5000',
     'kvferry simulate --faults 40 --prefill 2 --decode 2 --arrival-rate 5 --check',
+    'kvferry simulate --routing llm-d --prefill 2 --decode 2 --trace-out trace.json',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -93,6 +96,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const arms: SimulatedArm[] = [];
+  const traces = await SimulationTraces.open(config, costs.name, workload.turns, deps);
   for (const arm of planned.arms) {
     progress.begin(arm.label, workload.turns);
     const world = worldOf(config, planned, signal);
@@ -100,12 +104,16 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     arms.push(
       await simulateArm(arm, {
         ...world,
-        faultPlan,
-        onProgress: (done, ms) => progress.update(done, formatSeconds(ms)),
+        ...{ faultPlan, ...traces.arm(arm.label) },
+        onProgress(done, ms) {
+          progress.update(done, formatSeconds(ms));
+          return traces.drained();
+        },
       }),
     );
     progress.end();
   }
+  await traces.close();
   const report: SimulationReport = {
     kvferry: deps.version,
     kind: 'simulate',
@@ -134,7 +142,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
   tellSpeed(arms, deps.now() - begunMs, deps);
   await writeJson(report, config, deps);
-  await writePages(simulationDocument(report), config, deps);
+  await writePages(simulationDocument(report, traces.timelines), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
 }
 
