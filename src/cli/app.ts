@@ -5,6 +5,7 @@ import { benchSpec } from './commands/bench.ts';
 import { calibrateSpec } from './commands/calibrate.ts';
 import { doctorSpec } from './commands/doctor.ts';
 import { exportSpec } from './commands/export.ts';
+import { planSpec } from './commands/plan.ts';
 import { replaySpec } from './commands/replay.ts';
 import { reportSpec } from './commands/report.ts';
 import { runSpec } from './commands/run.ts';
@@ -24,6 +25,7 @@ const specs: readonly CommandSpec[] = [
   replaySpec,
   sweepSpec,
   simulateSpec,
+  planSpec,
   calibrateSpec,
   reportSpec,
   traceSpec,

@@ -229,6 +229,8 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     measuring: 'Rounds',
     bench: 'Benchmark',
     slo: 'Benchmark',
+    planning: 'What is planned',
+    modelling: 'Simulation',
     simulation: 'Simulation',
     endpoint: 'A server in place of engines',
     serving: 'Server',

@@ -20,9 +20,10 @@ import {
 } from './fields.ts';
 import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
+import { planning } from './plan-schema.ts';
 import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
-import { simulation } from './simulate-schema.ts';
+import { modelling, simulation } from './simulate-schema.ts';
 import { store } from './store-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { pacing, trace } from './trace-schema.ts';
@@ -213,6 +214,8 @@ const fieldGroups = {
   measuring,
   bench,
   slo,
+  planning,
+  modelling,
   simulation,
   endpoint,
   sweep,

@@ -1,7 +1,8 @@
 /** The settings of a simulation: whose times, who asks when, and how links are shared. The rest are a real fleet's. */
 import { anyNumber, flag, oneOf, positive, text, time } from './fields.ts';
 
-export const simulation = {
+/** Of whatever is simulated. */
+export const modelling = {
   costs: text('dynamo-mocker, llm-d-inference-sim, blis-transfer, zero or a file of costs')
     .default('dynamo-mocker')
     .meta({
@@ -9,6 +10,22 @@ export const simulation = {
         "Whose times: a file that kvferry calibrate --costs-out wrote or that you wrote, or a published model's name: dynamo-mocker, llm-d-inference-sim, blis-transfer; zero: none, for decisions alone.",
       value: 'NAME|FILE',
     }),
+  seeds: positive('seeds').default(1).meta({
+    description: 'How often each is simulated, with arrivals of the next seed each time.',
+    value: 'N',
+  }),
+  linkSharing: oneOf(['fcfs', 'fair']).default('fcfs').meta({
+    description:
+      'How READs over one link at a time share it: first come, first served, as engines here do; or all at once.',
+    value: 'fcfs|fair',
+  }),
+  kvBytesPerToken: positive('bytes').nullable().default(null).meta({
+    description: "Bytes that a token's KV takes. Left out: the model's.",
+    value: 'BYTES',
+  }),
+};
+
+export const simulation = {
   arrivalRate: anyNumber('conversations a second, above 0', { above: 0 }).nullable().default(null).meta({
     description:
       'So many conversations begin in a second, whoever waits, with exponential gaps. Left out: --num-clients ask one after the other, as in bench.',
@@ -18,15 +35,6 @@ export const simulation = {
     description:
       'With --arrival-rate: so many conversations come: as many are drawn, or those of a list come over and over. Left out: each once.',
     value: 'N',
-  }),
-  seeds: positive('seeds').default(1).meta({
-    description: 'How often each is simulated, with arrivals of the next seed each time.',
-    value: 'N',
-  }),
-  linkSharing: oneOf(['fcfs', 'fair']).default('fcfs').meta({
-    description:
-      'How READs over one link at a time share it: first come, first served, as engines here do; or all at once.',
-    value: 'fcfs|fair',
   }),
   startUp: time('a time such as 240s, or 0', { min: 0 }).nullable().default(null).meta({
     description:
@@ -42,9 +50,5 @@ export const simulation = {
     description:
       'Serves the workload on real engines here too, --rounds times (5), by costs that are measured on them before, and shows how wrong the simulation is.',
     value: null,
-  }),
-  kvBytesPerToken: positive('bytes').nullable().default(null).meta({
-    description: "Bytes that a token's KV takes. Left out: the model's.",
-    value: 'BYTES',
   }),
 };

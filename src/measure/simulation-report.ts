@@ -148,9 +148,13 @@ export const simulationReportSchema = z.strictObject({
     name: z.string(),
     source: z.enum(['measured', 'fitted', 'published', 'assumed']),
     about: z.string(),
-    start_ms: ms.describe('Until an engine serves that joins.'),
-    start_assumed: z.boolean().describe("The costs say nothing of starts: BLIS's default."),
   }),
+  starts: z
+    .strictObject({
+      ms,
+      assumed: z.boolean().describe("The costs say nothing of it: BLIS's default."),
+    })
+    .describe('How long an engine takes to start that joins.'),
   model: z.string(),
   fleet: z.string(),
   block_bytes: count,

@@ -40,7 +40,8 @@ describe('kvferry simulate', () => {
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
     const report = parsed(world.files.get('out.json'));
-    expect(report.costs).toMatchObject({ name: 'mine', source: 'assumed', start_assumed: true });
+    expect(report.costs).toEqual({ name: 'mine', source: 'assumed', about: '' });
+    expect(report.starts).toEqual({ ms: 240_000, assumed: true });
     expect(report.arms.map(({ label }) => label)).toEqual([
       'unidirectional',
       'bidirectional',
@@ -105,8 +106,8 @@ describe('kvferry simulate', () => {
     const { code, world } = await simulate(`${argv} --autoscale-config hpa.json`, files);
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
-    const { arms, costs } = parsed(world.files.get('out.json'));
-    expect(costs).toMatchObject({ start_ms: 2000, start_assumed: false });
+    const { arms, starts } = parsed(world.files.get('out.json'));
+    expect(starts).toEqual({ ms: 2000, assumed: false });
     const { scaling, engines, engine_hours } = arms[0]!;
     expect(scaling).toMatchObject({ joined: 2, died: 0 });
     expect(engines.map(({ engine_id, serves_ms }) => [engine_id, serves_ms > 0])).toEqual([

@@ -21,10 +21,10 @@ import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
-import { promisesRun } from '../simulate/promises-run.ts';
 import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
 import { SimulationTraces } from '../simulate/traced.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
+import { worldOf } from '../simulate/world.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
@@ -32,6 +32,7 @@ export const simulateSpec: CommandSpec = {
   description:
     'Serve a workload by a fleet that is not there: the same scheduler, connectors, router and policies on a virtual clock, in one thread. Only how long steps and copies take is a model, and each report says whose.',
   groups: [
+    'modelling',
     'simulation',
     'trace',
     'pacing',
@@ -104,7 +105,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     arms.push(
       await simulateArm(arm, {
         ...world,
-        ...{ faultPlan, ...traces.arm(arm.label) },
+        ...{ faultPlan, autoscale: autoscaleChoice(config), ...traces.arm(arm.label) },
         onProgress(done, ms) {
           progress.update(done, formatSeconds(ms));
           return traces.drained();
@@ -119,11 +120,8 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     kind: 'simulate',
     schema_version: 1,
     simulated: true,
-    costs: {
-      ...{ name: costs.name, source: costs.source, about: costs.about },
-      start_ms: costs.startMs ?? ASSUMED_START_MS,
-      start_assumed: costs.startMs === null,
-    },
+    costs: { name: costs.name, source: costs.source, about: costs.about },
+    starts: { ms: costs.startMs ?? ASSUMED_START_MS, assumed: costs.startMs === null },
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
@@ -196,21 +194,6 @@ async function againstReal(
     progress.end();
     await cluster.close();
   }
-}
-
-function worldOf(config: RunConfig, planned: PlannedSimulation, signal: AbortSignal) {
-  const { costs, groups, blockBytes, tokenIds } = planned;
-  return {
-    ...{ costs, groups, blockBytes, tokenIds, signal },
-    sharing: config.linkSharing,
-    check: config.check,
-    runs: true,
-    autoscale: autoscaleChoice(config),
-    nextTask: promisesRun,
-    seed: config.seed,
-    seeds: config.seeds,
-    slo: { ttftMs: config.sloTtft, tpotMs: config.sloTpot },
-  };
 }
 
 /** On stderr, since it is of this machine and no report has it. */

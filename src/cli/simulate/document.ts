@@ -56,11 +56,8 @@ function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Sec
       {
         kind: 'figures',
         figures: [
-          {
-            label: 'engines',
-            value: `${mean.prefill.toFixed(2)} P, ${mean.decode.toFixed(2)} D`,
-            note: 'on average',
-          },
+          { label: 'P', value: mean.prefill.toFixed(2), note: 'on average' },
+          { label: 'D', value: mean.decode.toFixed(2), note: 'on average' },
           { label: 'joined', value: formatCount(scaling.joined), note: '' },
           { label: 'left', value: formatCount(scaling.left), note: `${formatCount(scaling.died)} died` },
           {

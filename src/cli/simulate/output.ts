@@ -29,7 +29,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
     print(engineTable(arm, style));
     if (arm.scaling) {
       print(['']);
-      for (const line of scalingLines(arm.scaling, costs)) say(line);
+      for (const line of scalingLines(arm.scaling, report.starts)) say(line);
     }
   }
   print(['']);
@@ -49,7 +49,7 @@ const MOST_EVENTS = 12;
 
 function scalingLines(
   { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
-  { start_ms, start_assumed }: SimulationReport['costs'],
+  starts: SimulationReport['starts'],
 ): string[] {
   const { decisions, joined, left: gone, died, mean_engines, lost_tokens, recomputed_tokens } = scaling;
   const more = events.length - MOST_EVENTS;
@@ -60,7 +60,7 @@ function scalingLines(
         [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
       ),
     ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
-    `${plural(decisions, 'decision')}: ${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(start_ms)}${start_assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `${plural(decisions, 'decision')}: ${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
     `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
   ];
 }

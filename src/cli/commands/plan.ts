@@ -1,0 +1,245 @@
+/** `kvferry plan`: the fewest engines that keep an SLO under a load, or the best load of a number of engines, by simulation. */
+import { shareOf } from '../../config/bench-schema.ts';
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import { routingChoice } from '../../fleet/from-config.ts';
+import type { PlanReport } from '../../measure/plan-report.ts';
+import { fleetFile } from '../../simulate/plan/candidate.ts';
+import { fewestEngines } from '../../simulate/plan/fewest.ts';
+import { bestGoodput } from '../../simulate/plan/goodput.ts';
+import { type Round, samplesOf } from '../../simulate/plan/halving.ts';
+import type { Search, Space } from '../../simulate/plan/space.ts';
+import { Trials } from '../../simulate/plan/trial.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
+import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { formatSeconds, plural } from '../format.ts';
+import { textOutput, writeJson } from '../json-option.ts';
+import { checkFiles, writePages } from '../outputs.ts';
+import { commandsFor } from '../plan/commands.ts';
+import { planDocument } from '../plan/document.ts';
+import { printPlan } from '../plan/output.ts';
+import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } from '../plan/report.ts';
+import { type PlanWorkload, planWorkload } from '../plan/workload.ts';
+import { createProgress, type Progress } from '../progress.ts';
+import { readCosts } from '../simulate/plan.ts';
+import { worldOf } from '../simulate/world.ts';
+
+/** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
+const POOL_TOKENS = 262_144;
+const LEAST_SAMPLE = 1600;
+/** Of the TTFT that is allowed: how long requests come at least. */
+const SLO_TIMES = 20;
+
+export const planSpec: CommandSpec = {
+  usage: 'plan [file]',
+  run: plan,
+  description:
+    'Find by simulation how many P and D a load needs, placed, routed and pulling back how, or what load a number of engines bears: the real scheduler, connectors and router on a virtual clock. Only how long steps and copies take is a model.',
+  groups: [
+    'planning',
+    'slo',
+    'modelling',
+    'trace',
+    'pacing',
+    'bench',
+    'modes',
+    'cluster',
+    'routing',
+    'machine',
+    'pages',
+    'general',
+  ],
+  argument: 'inputFile',
+  lists: ['threshold'],
+  defaults(given) {
+    const named = given.inputFile !== undefined || given.preset !== undefined || given.trace !== undefined;
+    return {
+      ...(named ? {} : { preset: 'pr32553' }),
+      model: 'tiny',
+      experiments: ['prefix-caching'],
+      mode: ['bidirectional', 'unidirectional'],
+      routing: ['round-robin', 'least-request', 'prefix-cache', 'llm-d', 'dynamo'],
+      threshold: '64,1024',
+      blockSize: 128,
+    };
+  },
+  defaultNotes: {
+    model: 'tiny',
+    mode: 'bidirectional, unidirectional',
+    routing: 'round-robin, least-request, prefix-cache, llm-d, dynamo',
+    threshold: '64, 1024',
+    blockSize: '128, which is quicker',
+    pBlocks: 'room for 262144 tokens',
+    dBlocks: 'room for 262144 tokens',
+    inputFile: "the preset's workload",
+  },
+  examples: [
+    'kvferry plan --slo-ttft 500ms --slo-tpot 50ms --rate 20 --attainment 90%',
+    'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --slo-tpot 50ms',
+    'kvferry plan --engines 8 --slo-ttft 500ms --routing llm-d,dynamo --html plan.html',
+    'kvferry plan w.json --costs ./mine.json --slo-ttft 1s --rate 4 --fleet-out fleet.json',
+  ],
+};
+
+async function plan(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
+  const { deps, signal } = context;
+  checkPlan(config);
+  await checkFiles({ ...config, junit: null }, deps);
+  if (config.fleetOut !== null) await deps.checkWritable(config.fleetOut);
+  const costs = await readCosts(config, deps);
+  const architecture = await deps.backend.architecture(config.model);
+  const sized = withPools(config);
+  const sample = config.sample ?? sampleFor(config);
+  const workload = await planWorkload(sized, sample, costs, architecture, deps);
+  const space = spaceOf(config, lists.threshold);
+
+  const progress = createProgress(deps);
+  const begunMs = deps.now();
+  const rounds: Round[] = [];
+  const trials = trialsOf(sized, workload, signal, progress);
+  const search: Search = {
+    ...{ trials, space },
+    samples: samplesOf(Math.min(sample, workload.load.requests)),
+    onRound: (round) => void rounds.push(round),
+  };
+  progress.begin('planning', aboutHowMany(space));
+  const report: PlanReport = {
+    ...planHead(sized, costs, workload, search, deps.version),
+    ...(await found(sized, search, workload)),
+    rounds: roundsReport(rounds),
+    ...{ simulations: trials.count, simulated_requests: trials.requests },
+  };
+  progress.end();
+  deps.stderr.write(
+    `${plural(trials.requests, 'request')} simulated in ${formatSeconds(deps.now() - begunMs)}\n`,
+  );
+  printPlan(report, textOutput(config, deps), deps.color);
+  await writeJson(report, config, deps);
+  await writePages(planDocument(report), config, deps);
+  if (config.fleetOut !== null && report.fleet)
+    await deps.writeTextFile(config.fleetOut, `${JSON.stringify(report.fleet, null, 2)}\n`);
+  return report.chosen ? EXIT.good : EXIT.failed;
+}
+
+/** Throws ConfigError for settings that contradict each other, or that mean nothing to a plan. */
+function checkPlan(config: RunConfig): void {
+  if (config.sloTtft === null && config.sloTpot === null)
+    throw new ConfigError(
+      'no SLO is given: a plan keeps --slo-ttft TIME, --slo-tpot TIME or both, such as --slo-ttft 500ms',
+    );
+  if (config.rate !== null && config.engines !== null)
+    throw new ConfigError(
+      `--rate is ${config.rate} and --engines is ${config.engines}: give --rate for the fewest engines, or --engines for the highest rate`,
+    );
+  if (config.rate === null && config.engines === null && config.trace === null)
+    throw new ConfigError(
+      'neither --rate nor --engines is given: wanted --rate R for the fewest engines, or --engines N for the highest rate',
+    );
+  if (config.trace !== null && (config.inputFile !== null || config.preset !== null))
+    throw new ConfigError(
+      '--trace and another workload are both given: one is served; leave one of them out',
+    );
+  if (config.inputFile !== null && config.preset !== null)
+    throw new ConfigError(
+      'a file and --preset are both given: one workload is served; leave one of them out',
+    );
+  if (config.engines !== null && config.engines > config.maxEngines)
+    throw new ConfigError(
+      `--engines is ${config.engines} and --max-engines is ${config.maxEngines}: raise the latter`,
+    );
+  if (config.budget !== null)
+    throw new ConfigError('--budget is of no use to a plan: --sample says how long it simulates');
+  if (config.numClients > 1 || config.maxActiveConversations !== null)
+    throw new ConfigError(
+      '--num-clients and --max-active-conversations are of no use to a plan: requests come at a --rate, whoever waits',
+    );
+}
+
+/** Large blocks are quicker to simulate: pools keep their tokens. */
+const withPools = (config: RunConfig): RunConfig => ({
+  ...config,
+  pBlocks: config.pBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
+  dBlocks: config.dBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
+});
+
+/** Long enough for a queue to show. */
+const sampleFor = ({ rate, sloTtft }: RunConfig): number =>
+  Math.max(LEAST_SAMPLE, Math.ceil((SLO_TIMES * (sloTtft ?? 0) * (rate ?? 0)) / 1000));
+
+const spaceOf = (config: RunConfig, thresholds: readonly unknown[] | undefined): Space => ({
+  routings: config.routing.map((name) => routingChoice(config, name)),
+  modes: config.mode,
+  thresholds: [...new Set((thresholds as readonly number[] | undefined) ?? [config.threshold])],
+  placements: config.placement,
+  maxEngines: config.maxEngines,
+});
+
+/** Simulations, roughly: until the search is over nobody knows. */
+const aboutHowMany = ({ routings, modes, thresholds, placements }: Space): number =>
+  30 + 5 * routings.length + 2 * modes.length * thresholds.length * placements.length;
+
+function trialsOf(
+  config: RunConfig,
+  { planned, load }: PlanWorkload,
+  signal: AbortSignal,
+  progress: Progress,
+): Trials {
+  const { sloTtft: ttftMs, sloTpot: tpotMs } = config;
+  const about = { text: '' };
+  const trials: Trials = new Trials({
+    base: planned.options,
+    load,
+    slo: { ttftMs, tpotMs, attainment: shareOf(config.attainment) },
+    simulation: {
+      ...worldOf(config, planned, signal),
+      onProgress: (done) => progress.update(trials.count, `${about.text}, ${done} requests`),
+    },
+    onTrial({ candidate, sample }) {
+      about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, of ${sample}`;
+      progress.update(trials.count, about.text);
+    },
+  });
+  return trials;
+}
+
+async function found(config: RunConfig, search: Search, workload: PlanWorkload): Promise<Found> {
+  const result = await searched(config, search, workload);
+  const { chosen } = result;
+  const file = config.fleetOut ?? 'FLEET';
+  const asked = chosen === null ? [] : workload.asked(chosen.sample, chosen.requests_per_second);
+  return {
+    ...result,
+    fleet: chosen && fleetFile(chosen),
+    commands: chosen === null ? [] : commandsFor(chosen, config, { asked, engine: engineOf(config), file }),
+  };
+}
+
+async function searched(
+  { rate, engines }: RunConfig,
+  search: Search,
+  { load }: PlanWorkload,
+): Promise<Omit<Found, 'fleet' | 'commands'>> {
+  if (engines === null) {
+    const perSecond = rate ?? load.ownRate!;
+    const { chosen, closest, idle, rivals, front } = await fewestEngines(search, perSecond);
+    return {
+      goal: { kind: 'fewest', requests_per_second: perSecond },
+      chosen: chosen && rowOf(chosen),
+      goodput: null,
+      closest: closest && rowOf(closest),
+      idle: idle && rowOf(idle),
+      not_told_apart: rivals.map(rowOf),
+      front: front.map(rowOf),
+    };
+  }
+  const { chosen, closest, rivals, front } = await bestGoodput(search, engines, load.ownRate ?? engines);
+  return {
+    goal: { kind: 'goodput', engines },
+    chosen: chosen && rowOf(chosen.best),
+    goodput: chosen && goodputReport(chosen),
+    closest: closest && rowOf(closest),
+    idle: null,
+    not_told_apart: rivals.map(({ best }) => rowOf(best)),
+    front: front.map(({ best }) => rowOf(best)),
+  };
+}

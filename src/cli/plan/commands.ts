@@ -1,0 +1,32 @@
+/** The commands that take a planned fleet, as a user would type them. */
+import type { RunConfig } from '../../config/run.ts';
+import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+
+/** `asked`: what a simulation is asked, as the plan's was. `file`: of --fleet-out. */
+export function commandsFor(
+  row: PlanRow,
+  config: RunConfig,
+  { asked, engine, file }: { asked: readonly string[]; engine: PlanReport['engine']; file: string },
+): string[] {
+  const fleet = ['--fleet', file, '--routing', row.routing, '--mode-of-fleet', row.placement];
+  const policy = [
+    ...['--mode', row.mode],
+    ...(row.threshold === null ? [] : ['--threshold', String(row.threshold)]),
+  ];
+  const pools = [
+    ...['--block-size', String(engine.block_size)],
+    ...['--p-blocks', String(engine.p_blocks), '--d-blocks', String(engine.d_blocks)],
+  ];
+  const slo = [
+    ...(config.sloTtft === null ? [] : ['--slo-ttft', `${config.sloTtft}ms`]),
+    ...(config.sloTpot === null ? [] : ['--slo-tpot', `${config.sloTpot}ms`]),
+  ];
+  const costs = config.costs === 'dynamo-mocker' ? [] : ['--costs', config.costs];
+  return [
+    line('simulate', ...asked, ...fleet, ...policy, ...pools, ...slo, ...costs),
+    line('bench', ...fleet, ...policy, '--model', config.model),
+    line('export', 'aibrix', ...fleet, '--model', 'MODEL'),
+  ];
+}
+
+const line = (command: string, ...args: readonly string[]): string => `kvferry ${command} ${args.join(' ')}`;

@@ -1,0 +1,81 @@
+/** What `kvferry plan` prints: the answer, how sure it is, the front, and what to do with it. */
+import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import type { Output } from '../deps.ts';
+import { clip, formatCount, formatMs, plural } from '../format.ts';
+import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
+import { answerOf, certaintyOf, formatRate, goalOf, sourceOf } from './words.ts';
+
+export function printPlan(report: PlanReport, out: Output, color: boolean): void {
+  const { print, say, c, style } = printer(out, color);
+  const { workload, searched, engine } = report;
+  print(['']);
+  say(`kvferry ${report.kvferry} plan: ${goalOf(report)}`, c.bold);
+  say(sourceOf(report), c.yellow);
+  say(
+    `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, by itself ${formatRate(workload.own_rate)} requests a second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
+  );
+  say(
+    `Tried: ${searched.routing.join(', ')}; ${searched.mode.join(', ')}; thresholds ${searched.threshold.join(', ')}; ${searched.placement.join(', ')}.`,
+  );
+  for (const note of report.notes) say(note, c.yellow);
+  print(['']);
+  say(answerOf(report), report.chosen ? c.green : c.red);
+  for (const sentence of certaintyOf(report)) say(sentence);
+  if (report.front.length > 0) {
+    print(['']);
+    print(frontTable(report, style));
+    say('*: chosen. kept: the share that keeps the SLO, with its 95% interval.', c.dim);
+  }
+  if (report.commands.length > 0) {
+    print(['']);
+    for (const command of report.commands) print([`  ${command}`]);
+  }
+  print(['']);
+  say(
+    `${plural(report.simulations, 'simulation')} of ${formatCount(report.simulated_requests)} requests in all; seed ${report.seed}${report.seeds > 1 ? `, ${report.seeds} seeds each` : ''}.`,
+    c.dim,
+  );
+}
+
+const LONGEST_POLICY = 20;
+
+function frontTable({ front, chosen, goal }: PlanReport, style: TableStyle): string[] {
+  const byRate = goal.kind === 'goodput';
+  const columns = [
+    left(''),
+    ...right('P', 'D'),
+    left('routing'),
+    ...right('pull', 'sets'),
+    ...(byRate ? right('req/s') : []),
+    ...packed('kept, %', '', '95%'),
+    ...packed('TTFT', 'p50', 'p90'),
+    ...packed('TPOT', 'p90'),
+    ...(byRate ? [] : right('good/s')),
+  ];
+  return renderTable(
+    columns,
+    front.map((row) => [
+      isSame(row, chosen) ? '*' : '',
+      String(row.prefill),
+      String(row.decode),
+      clip(row.routing, LONGEST_POLICY),
+      pullOf(row),
+      String(row.rolesets),
+      ...(byRate ? [formatRate(row.requests_per_second)] : []),
+      (100 * row.share).toFixed(1),
+      `${(100 * row.low).toFixed(0)}-${(100 * row.high).toFixed(0)}`,
+      ...[row.ttft_ms?.p50, row.ttft_ms?.p90, row.tpot_ms?.p90].map((ms) => formatMs(ms ?? null)),
+      ...(byRate ? [] : [formatRate(row.good_per_second)]),
+    ]),
+    style,
+  );
+}
+
+const isSame = (row: PlanRow, chosen: PlanRow | null): boolean =>
+  chosen !== null && row.prefill === chosen.prefill && row.decode === chosen.decode;
+
+/** Tokens from which on P pulls; what else it does. */
+function pullOf({ mode, threshold }: PlanRow): string {
+  if (threshold !== null) return `≥${threshold}`;
+  return { unidirectional: 'no', 'decode-local': 'D', monolithic: 'mono', bidirectional: '' }[mode];
+}

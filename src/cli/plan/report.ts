@@ -1,0 +1,106 @@
+/** What a search found, as a report. */
+import { shareOf } from '../../config/bench-schema.ts';
+import type { RunConfig } from '../../config/run.ts';
+import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import { type Candidate, enginesOf, groupsOf } from '../../simulate/plan/candidate.ts';
+import type { Goodput } from '../../simulate/plan/goodput.ts';
+import type { Round } from '../../simulate/plan/halving.ts';
+import type { Search } from '../../simulate/plan/space.ts';
+import type { Outcome } from '../../simulate/plan/trial.ts';
+import type { PlanWorkload } from './workload.ts';
+
+/** What a search adds to what was asked. */
+export type Found = Pick<
+  PlanReport,
+  'goal' | 'chosen' | 'goodput' | 'closest' | 'idle' | 'not_told_apart' | 'front' | 'fleet' | 'commands'
+>;
+
+export function planHead(
+  config: RunConfig,
+  costs: SimulationCosts,
+  { source, scale, load, notes, sampleRate }: PlanWorkload,
+  { samples, space }: Search,
+  version: string,
+): Omit<PlanReport, keyof Found | 'rounds' | 'simulations' | 'simulated_requests'> {
+  return {
+    kvferry: version,
+    kind: 'plan',
+    schema_version: 1,
+    simulated: true,
+    costs: { name: costs.name, source: costs.source, about: costs.about },
+    model: config.model,
+    workload: {
+      ...{ source, scale, requests: load.requests, sample: samples.at(-1)! },
+      ...{ own_rate: load.ownRate, sample_own_rate: sampleRate },
+    },
+    slo: { ttft_ms: config.sloTtft, tpot_ms: config.sloTpot, attainment: shareOf(config.attainment) },
+    searched: {
+      routing: space.routings.map(({ name }) => name),
+      mode: [...space.modes],
+      threshold: [...space.thresholds],
+      placement: [...space.placements],
+      max_engines: space.maxEngines,
+    },
+    engine: engineOf(config),
+    seed: config.seed,
+    seeds: config.seeds,
+    notes,
+  };
+}
+
+export const engineOf = ({ blockSize, pBlocks, dBlocks }: RunConfig): PlanReport['engine'] => ({
+  block_size: blockSize,
+  p_blocks: pBlocks!,
+  d_blocks: dBlocks!,
+});
+
+export function rowOf(outcome: Outcome): PlanRow {
+  const { candidate, interval, ttftMs, tpotMs } = outcome;
+  return {
+    engines: enginesOf(candidate),
+    prefill: candidate.prefill,
+    decode: candidate.decode,
+    // One roleset is no other than all of them.
+    placement: groupsOf(candidate) > 1 ? candidate.placement : 'pooled',
+    rolesets: groupsOf(candidate),
+    routing: candidate.routing.name,
+    mode: candidate.mode,
+    threshold: thresholdOf(candidate),
+    requests_per_second: outcome.perSecond,
+    sample: outcome.sample,
+    counted: outcome.asked,
+    share: outcome.share,
+    ...interval,
+    missed: outcome.missed,
+    ttft_ms: ttftMs,
+    tpot_ms: tpotMs,
+    good_per_second: outcome.goodPerSecond,
+    counted_ms: outcome.overMs,
+    verdict: outcome.verdict,
+    busy: outcome.busy,
+    met: outcome.met,
+  };
+}
+
+const thresholdOf = ({ mode, threshold }: Candidate): number | null =>
+  mode === 'bidirectional' ? threshold : null;
+
+export const goodputReport = ({ best, above, surely, surelyNot, tried }: Goodput): PlanReport['goodput'] => ({
+  requests_per_second: best.perSecond,
+  not_at: above?.perSecond ?? null,
+  surely,
+  surely_not_at: surelyNot,
+  tried: tried.map(rowOf),
+});
+
+/** Neighbours that say the same are one, with how often. */
+export function roundsReport(rounds: readonly Round[]): PlanReport['rounds'] {
+  const told: PlanReport['rounds'] = [];
+  for (const { what, sample, candidates, kept } of rounds) {
+    const last = told.at(-1);
+    if (last?.what === what && last.sample === sample && candidates === 1) last.times++;
+    else told.push({ what, sample, candidates, kept, times: 1 });
+  }
+  return told;
+}

@@ -1,0 +1,119 @@
+/** A plan in sentences: what was found, how sure that is, and what it was held against. */
+import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import { formatMs, plural } from '../format.ts';
+
+export const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+
+/** No more digits than a rate deserves. */
+export const formatRate = (perSecond: number): string =>
+  perSecond >= 100 ? perSecond.toFixed(0) : String(Number(perSecond.toPrecision(3)));
+
+export const countsOf = ({ prefill, decode }: PlanRow): string => `${prefill} P + ${decode} D`;
+
+export function policyOf({ routing, mode, threshold, placement, rolesets }: PlanRow): string {
+  const pulls = threshold === null ? mode : `${mode} from ${threshold}`;
+  return `${routing}, ${pulls}, ${placement}${rolesets > 1 ? ` (${rolesets} rolesets)` : ''}`;
+}
+
+export function sloOf({ ttft_ms, tpot_ms }: PlanReport['slo']): string {
+  const limits = [
+    ...(ttft_ms === null ? [] : [`TTFT ${formatMs(ttft_ms)} ms`]),
+    ...(tpot_ms === null ? [] : [`TPOT ${formatMs(tpot_ms)} ms`]),
+  ];
+  return limits.join(' and ');
+}
+
+export const goalOf = ({ goal, slo }: PlanReport): string =>
+  goal.kind === 'fewest'
+    ? `the fewest engines with which ${percent(slo.attainment)} of ${formatRate(goal.requests_per_second)} requests a second keep ${sloOf(slo)}`
+    : `the highest rate at which ${goal.engines} engines keep ${sloOf(slo)} for ${percent(slo.attainment)} of requests`;
+
+const intervalOf = ({ low, high }: PlanRow): string => `95% interval ${percent(low)} to ${percent(high)}`;
+
+/** The answer. */
+export function answerOf(report: PlanReport): string {
+  const { chosen, goodput, slo, goal } = report;
+  if (!chosen) return nothingOf(report);
+  const kept = `${percent(chosen.share)} keep ${sloOf(slo)} (wanted ${percent(slo.attainment)}; ${intervalOf(chosen)})`;
+  if (goal.kind === 'fewest' || !goodput)
+    return `${plural(chosen.engines, 'engine')}: ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
+  return `${formatRate(goodput.requests_per_second)} requests a second with ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
+}
+
+function nothingOf({ closest, idle, slo, searched }: PlanReport): string {
+  const what = `Nothing that was tried keeps ${sloOf(slo)} for ${percent(slo.attainment)} of requests (up to ${searched.max_engines} engines).`;
+  if (!closest) return what;
+  const nearest = `Closest: ${countsOf(closest)}, ${policyOf(closest)}, at ${formatRate(closest.requests_per_second)} requests a second: ${percent(closest.share)}, p90 of TTFT ${quantile(closest.ttft_ms)} and of TPOT ${quantile(closest.tpot_ms)}.`;
+  return [what, nearest, whyOf(closest, idle, slo)].join(' ');
+}
+
+const quantile = (of: PlanRow['ttft_ms']): string => (of ? `${formatMs(of.p90)} ms` : 'unknown');
+
+function whyOf(closest: PlanRow, idle: PlanRow | null, slo: PlanReport['slo']): string {
+  if (idle && !idle.met)
+    return `More engines do not help: even with almost no load only ${percent(idle.share)} keep it, p90 of TTFT ${quantile(idle.ttft_ms)} and of TPOT ${quantile(idle.tpot_ms)}. Relax the SLO, or use faster engines (--costs).`;
+  if (closest.verdict === 'OVERLOADED')
+    return 'The load is unstable: OVERLOADED, far more comes than is served. Raise --max-engines, or lower the rate.';
+  const worse = closest.missed.ttft >= closest.missed.tpot ? slo.ttft_ms : slo.tpot_ms;
+  return worse === null ? '' : 'With little load it is kept: raise --max-engines, or lower the rate.';
+}
+
+/** How sure the answer is, a sentence each. */
+export function certaintyOf(report: PlanReport): string[] {
+  const { chosen, front, goal, goodput, slo, not_told_apart: rivals, seeds } = report;
+  if (!chosen) return [];
+  return [
+    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, front, slo.attainment) : sureOfRate(goodput)),
+    ...(rivals.length > 0
+      ? [
+          `Not told apart from it: ${rivals
+            .slice(0, 4)
+            .map((row) => `${countsOf(row)}, ${policyOf(row)}`)
+            .join('; ')}${rivals.length > 4 ? `; and ${rivals.length - 4} more` : ''}.`,
+        ]
+      : []),
+    ...(chosen.verdict === 'STABLE'
+      ? []
+      : [
+          `${chosen.verdict}: what waits grew until the sample's end. Give a longer --sample before you rely on it.`,
+        ]),
+    ...(slo.ttft_ms !== null && chosen.counted_ms / seeds < BRIEF * slo.ttft_ms
+      ? [
+          `The requests that count came within ${(chosen.counted_ms / seeds / 1000).toFixed(1)} s, fewer than ${BRIEF} times the SLO's TTFT: a queue that grows may not show. Give a longer --sample.`,
+        ]
+      : []),
+  ];
+}
+
+const BRIEF = 10;
+
+function sureOfFewest(chosen: PlanRow, front: readonly PlanRow[], wanted: number): string[] {
+  const told = [];
+  const surer = front.find(({ engines, low }) => engines > chosen.engines && low >= wanted);
+  told.push(
+    chosen.low >= wanted
+      ? `Its whole interval keeps it.`
+      : `Not sure: its interval reaches below ${percent(wanted)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${percent(surer.low)} to ${percent(surer.high)})` : '. A longer --sample or --seeds would tell'}.`,
+  );
+  const fewer = front.find(({ engines }) => engines === chosen.engines - 1);
+  if (fewer)
+    told.push(
+      !fewer.met && fewer.high < wanted
+        ? `${plural(fewer.engines, 'engine')} do not: ${percent(fewer.low)} to ${percent(fewer.high)} with the best that was tried (${countsOf(fewer)}).`
+        : `Whether ${plural(fewer.engines, 'engine')} do is not told: ${percent(fewer.share)}, ${percent(fewer.low)} to ${percent(fewer.high)} (${countsOf(fewer)}).`,
+    );
+  return told;
+}
+
+function sureOfRate(goodput: PlanReport['goodput']): string[] {
+  if (!goodput) return [];
+  const { surely, surely_not_at: not, not_at: next } = goodput;
+  const yes = surely === null ? 'at no rate that was tried' : `up to ${formatRate(surely)} a second`;
+  return [
+    `Its whole interval keeps it ${yes}, and misses it ${not === null ? 'at none' : `from ${formatRate(not)} on`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
+  ];
+}
+
+export function sourceOf({ costs }: Pick<PlanReport, 'costs'>): string {
+  return `Times ${costs.source}: ${costs.name}${costs.about ? ` (${costs.about})` : ''}. Nothing was computed.`;
+}

@@ -1,0 +1,130 @@
+/** What a plan's fleets are asked, from the settings of a workload or a trace. */
+import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
+import type { Architecture } from '../../model/types.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import { conversationLoad, type PlannedLoad, rateOf, traceLoad } from '../../simulate/plan/load.ts';
+import type { CliDeps } from '../deps.ts';
+import { plural } from '../format.ts';
+import { loadWorkload } from '../multiturn/workload.ts';
+import { type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
+import { planTrace } from '../simulate/trace.ts';
+
+export interface PlanWorkload {
+  planned: PlannedSimulation;
+  load: PlannedLoad;
+  source: string;
+  scale: string;
+  /** What a reader must know of the sample. */
+  notes: string[];
+  /** Requests a second that the sample has of itself; null: none. */
+  sampleRate: number | null;
+  /** The options by which `kvferry simulate` is asked the same. */
+  asked(sample: number, perSecond: number): string[];
+}
+
+/** `sample`: requests of the longest simulation. Throws ConfigError. */
+export async function planWorkload(
+  config: RunConfig,
+  sample: number,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  deps: CliDeps,
+): Promise<PlanWorkload> {
+  return config.trace === null
+    ? conversations(config, sample, costs, architecture, deps)
+    : trace(config, sample, costs, architecture, deps);
+}
+
+/** As many as the sample needs are drawn; a list has those that it has. */
+async function conversations(
+  config: RunConfig,
+  sample: number,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  deps: CliDeps,
+): Promise<PlanWorkload> {
+  const vocabulary = await deps.backend.tokenizer(config.model);
+  const few = await loadWorkload(config, deps, vocabulary, false);
+  const turns = few.conversations.reduce((sum, each) => sum + each.turns.length, 0);
+  const arrivals = Math.max(few.conversations.length, Math.ceil((sample * few.conversations.length) / turns));
+  const workload = await loadWorkload({ ...config, arrivals }, deps, vocabulary, false);
+  // How often they come is the plan's to say: here only that they come by themselves.
+  const open = { ...config, arrivalRate: 1, arrivals };
+  const planned = planSimulation(open, costs, workload, vocabulary, architecture, null);
+  const { load } = planned.arms[0]!;
+  if (load.kind !== 'arrivals') throw new TypeError('conversations come by themselves');
+  const tokens = [...load.arrivals(config.seed)].map(({ conversation }) => conversation);
+  const planLoad = conversationLoad(tokens.slice(0, workload.conversations.length), config.thinkTime);
+  const short = planLoad.requests < sample;
+  const turnsEach = planLoad.requests / workload.conversations.length;
+  const named = config.inputFile === null ? ['--preset', config.preset!] : [config.inputFile];
+  return {
+    planned,
+    load: planLoad,
+    source: workload.source,
+    scale: workload.scale,
+    sampleRate: null,
+    notes: short
+      ? [`${workload.source} has ${plural(planLoad.requests, 'request')}, fewer than a sample of ${sample}.`]
+      : [],
+    asked: (requests, perSecond) => [
+      ...named,
+      ...(config.scale === '1' ? [] : ['--scale', config.scale]),
+      ...['--arrival-rate', rounded(perSecond / turnsEach)],
+      ...['--arrivals', String(Math.ceil(requests / turnsEach))],
+    ],
+  };
+}
+
+const rounded = (value: number): string => String(Number(value.toPrecision(4)));
+
+/** Rates that differ by less are told as one. */
+const ALIKE = 0.05;
+
+async function trace(
+  config: RunConfig,
+  sample: number,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  deps: CliDeps,
+): Promise<PlanWorkload> {
+  const { planned, workload } = await planTrace(config, costs, architecture, deps);
+  const { load } = planned.arms[0]!;
+  if (load.kind !== 'trace') throw new TypeError('a trace says when what comes');
+  const { turns, tokens } = load;
+  const whole = rateOf(turns);
+  if (whole === null)
+    throw new ConfigError(
+      `all requests of ${workload.source} come at once: a plan is for a rate; give a trace with times`,
+    );
+  const first = turns.slice(0, sample);
+  const sampleRate = rateOf(first);
+  const notes: string[] = [];
+  if (first.length < turns.length) {
+    const tokensOf = (some: typeof turns): number =>
+      some.reduce((sum, { inputTokens }) => sum + inputTokens, 0) / some.length;
+    const differ = [
+      ['requests a second', sampleRate ?? whole, whole],
+      ['prompt tokens', tokensOf(first), tokensOf(turns)],
+    ].flatMap(([what, part, all]) => {
+      const by = (part as number) / (all as number) - 1;
+      return Math.abs(by) < ALIKE ? [] : [`${by > 0 ? '+' : '−'}${Math.abs(100 * by).toFixed(0)}% ${what}`];
+    });
+    notes.push(
+      `Simulated: the first ${plural(first.length, 'request')} of ${turns.length} in the trace${differ.length > 0 ? `, which differ from all of it (${differ.join(', ')})` : ''}.`,
+    );
+  }
+  return {
+    planned,
+    load: traceLoad(turns, tokens),
+    source: workload.source,
+    scale: workload.scale,
+    notes,
+    sampleRate,
+    asked: (requests, perSecond) => [
+      ...['--trace', config.trace!, '--limit', String(requests)],
+      ...['--speed-up', rounded((config.speedUp * perSecond) / whole)],
+    ],
+  };
+}

@@ -1,0 +1,76 @@
+/** One fleet that could be: how many P and D, grouped how, routed by whom, with what pulled back. */
+import { type FleetFile, fleetFileSchema, type PlacementMode } from '../../config/fleet-schema.ts';
+import type { Mode } from '../../config/modes.ts';
+import type { RoutingChoice } from '../../config/routing.ts';
+import { fleetOf } from '../../fleet/seats.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
+
+/** How many of each; one at least. */
+export interface Shape {
+  prefill: number;
+  decode: number;
+}
+
+export interface Policy {
+  routing: RoutingChoice;
+  mode: Mode;
+  /** P's kv_recompute_threshold, tokens: of effect where KV is pulled back. */
+  threshold: number;
+  placement: PlacementMode;
+}
+
+export type Candidate = Shape & Policy;
+
+export const enginesOf = ({ prefill, decode }: Shape): number => prefill + decode;
+
+/** Equal for what is the same fleet under the same policy. */
+export function keyOf(one: Candidate): string {
+  const { prefill, decode, routing, mode, threshold } = one;
+  return [prefill, decode, groupsOf(one), routing.name, mode, mode === 'bidirectional' ? threshold : ''].join(
+    ' ',
+  );
+}
+
+/** One of each key, the first. */
+export const distinct = (candidates: readonly Candidate[]): Candidate[] =>
+  [...new Map(candidates.toReversed().map((one) => [keyOf(one), one])).values()].toReversed();
+
+/** Rolesets, all alike: in replica mode as many as the numbers of P and D allow. */
+export const groupsOf = ({ prefill, decode, placement }: Shape & Pick<Policy, 'placement'>): number =>
+  placement === 'replica' ? greatestCommonDivisor(prefill, decode) : 1;
+
+const greatestCommonDivisor = (a: number, b: number): number =>
+  b === 0 ? a : greatestCommonDivisor(b, a % b);
+
+export interface PlannedFleet {
+  rolesets: { prefill: number; decode: number }[];
+}
+
+/** As a file of --fleet has it. */
+export function fleetFile(one: Shape & Pick<Policy, 'placement'>): PlannedFleet {
+  const groups = groupsOf(one);
+  const roleset = { prefill: one.prefill / groups, decode: one.decode / groups };
+  return { rolesets: Array.from({ length: groups }, () => roleset) };
+}
+
+/** `base`: all that candidates have in common. */
+export function optionsOf(one: Candidate, base: ClusterOptions): ClusterOptions {
+  const fleet: FleetFile = fleetFileSchema.parse(fleetFile(one));
+  const { nixl } = base.connector;
+  return {
+    ...base,
+    fleet: fleetOf({ fleet, prefill: 1, decode: 1 }),
+    placement: one.placement,
+    routing: one.routing,
+    mode: one.mode,
+    connector: { ...base.connector, nixl: { ...nixl, recomputeThreshold: one.threshold } },
+  };
+}
+
+/** Ways to share so many engines out that are near one: as many P, one or `reach` more or fewer. */
+export function splitsNear({ prefill }: Shape, engines: number, reach: number): Shape[] {
+  const splits: Shape[] = [];
+  for (let p = Math.max(1, prefill - reach); p <= Math.min(engines - 1, prefill + reach); p++)
+    splits.push({ prefill: p, decode: engines - p });
+  return splits;
+}

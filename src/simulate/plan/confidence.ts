@@ -1,0 +1,79 @@
+/**
+ * How sure a share of requests is. Requests that follow each other share their fate (a queue is long or it is not), so they
+ * are no single draws: the time is cut into batches (batch means), and what batches differ by says how many draws they are worth.
+ */
+
+/** Requests that came within one stretch of time, and those of them that kept the SLO. */
+export interface Batch {
+  asked: number;
+  good: number;
+}
+
+export interface Interval {
+  low: number;
+  high: number;
+}
+
+export function shareOfBatches(batches: readonly Batch[]): number {
+  const { asked, good } = total(batches);
+  return asked > 0 ? good / asked : 0;
+}
+
+/** Of 95%: Wilson's, for as many draws as the batches' spread allows. */
+export function shareInterval(batches: readonly Batch[]): Interval {
+  const { asked } = total(batches);
+  if (asked === 0) return { low: 0, high: 1 };
+  const share = shareOfBatches(batches);
+  const single = (share * (1 - share)) / asked;
+  const spread = varianceOf(deviations(batches));
+  const draws = single > 0 ? asked / Math.max(1, spread / single) : asked;
+  const t = studentT975(Math.max(1, used(batches) - 1));
+  const centre = (share + (t * t) / (2 * draws)) / (1 + (t * t) / draws);
+  const half =
+    (t / (1 + (t * t) / draws)) * Math.sqrt((share * (1 - share)) / draws + (t * t) / (4 * draws * draws));
+  return {
+    low: Math.max(0, Math.min(share, centre - half)),
+    high: Math.min(1, Math.max(share, centre + half)),
+  };
+}
+
+/** Of 95%, of one's share less the other's, where both served the same arrivals: batch by batch. */
+export function differenceInterval(one: readonly Batch[], other: readonly Batch[]): Interval {
+  const difference = shareOfBatches(one) - shareOfBatches(other);
+  const others = deviations(other);
+  const paired = deviations(one).map((deviation, i) => deviation - (others[i] ?? 0));
+  const half = studentT975(Math.max(1, used(one) - 1)) * Math.sqrt(varianceOf(paired));
+  return { low: difference - half, high: difference + half };
+}
+
+const total = (batches: readonly Batch[]): Batch =>
+  batches.reduce((sum, { asked, good }) => ({ asked: sum.asked + asked, good: sum.good + good }), {
+    asked: 0,
+    good: 0,
+  });
+
+const used = (batches: readonly Batch[]): number => batches.filter(({ asked }) => asked > 0).length;
+
+/** What each batch adds to the error of the share, as a ratio of sums. */
+function deviations(batches: readonly Batch[]): number[] {
+  const { asked } = total(batches);
+  const share = shareOfBatches(batches);
+  return batches.map((batch) => (asked > 0 ? (batch.good - share * batch.asked) / asked : 0));
+}
+
+function varianceOf(values: readonly number[]): number {
+  const n = values.length;
+  return n > 1 ? (n / (n - 1)) * values.reduce((sum, value) => sum + value * value, 0) : 0;
+}
+
+/** Student's t at 97.5%, by the expansion of Cornish and Fisher: within 0.5% from 4 degrees of freedom on. */
+export function studentT975(degrees: number): number {
+  const z = 1.959964;
+  const [z3, z5, z7] = [z ** 3, z ** 5, z ** 7];
+  return (
+    z +
+    (z3 + z) / (4 * degrees) +
+    (5 * z5 + 16 * z3 + 3 * z) / (96 * degrees ** 2) +
+    (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * degrees ** 3)
+  );
+}

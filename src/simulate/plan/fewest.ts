@@ -1,0 +1,170 @@
+/**
+ * The fewest engines that keep an SLO at a rate. Grows from one P and one D until it is kept, takes away what is not needed,
+ * compares policies at that size, and then asks every near split and good policy of one engine less, until none keeps it.
+ */
+import { type Candidate, distinct, enginesOf, type Policy, type Shape, splitsNear } from './candidate.ts';
+import { halve, type Round } from './halving.ts';
+import {
+  eachOf,
+  Front,
+  firstPolicy,
+  MOST_OF_A_ROLE,
+  notToldApart,
+  policyOf,
+  pullPolicies,
+  type Search,
+} from './space.ts';
+import type { Outcome } from './trial.ts';
+
+export interface Fewest {
+  /** null: nothing that was tried keeps the SLO. */
+  chosen: Outcome | null;
+  /** What came nearest, where nothing keeps it. */
+  closest: Outcome | null;
+  /** That one with almost no load: what no number of engines can better. */
+  idle: Outcome | null;
+  /** Of as many engines and simulated as long, that cannot be told from the chosen one. */
+  rivals: Outcome[];
+  front: Outcome[];
+}
+
+/** Growing role by role: more than that gained is progress. */
+const GAIN = 0.01;
+/** Engines of which none is busier than that do not lack others like them. */
+const UNHURRIED = 0.8;
+/** Roles that were doubled in vain, one after the other: more of the same will not help. */
+const VAIN = 3;
+const IDLE_SHARE = 1 / 50;
+/** Policies that go on to smaller fleets. */
+const POLICIES_KEPT = 3;
+/** Fleets larger than the chosen one, for the front. */
+const LARGER = 2;
+
+export async function fewestEngines(search: Search, perSecond: number): Promise<Fewest> {
+  const { trials, samples, space, onRound } = search;
+  const front = new Front(trials.slo);
+  /** All that is known at full length of as many engines as the candidates have, the best first. */
+  const compare = async (what: string, candidates: readonly Candidate[]): Promise<Outcome[]> => {
+    front.add(await halve(candidates, trials, { what, perSecond, samples, onRound }));
+    return front.ranked(enginesOf(candidates[0]!));
+  };
+  const grown = await grow(search, perSecond);
+  if (!grown.met) return nothing(search, perSecond, grown, [grown]);
+  const shape = await trim(search, perSecond, grown.candidate);
+
+  const base = firstPolicy(space);
+  const routings = space.routings.map((routing) => ({ ...base, routing }));
+  let known = await compare('who routes', eachOf(splitsNear(shape, enginesOf(shape), 1), routings));
+  const pulls = distinct(pullPolicies(known[0]!.candidate, space));
+  if (pulls.length > 1) known = await compare('what is pulled, how turns are placed', pulls);
+
+  const nextTo = (engines: number, best: Candidate, policies: readonly Policy[]) =>
+    compare(`${engines} engines`, eachOf(splitsNear(best, engines, 1), policies));
+  // What a short sample bore a long one may not.
+  while (!known[0]!.met && enginesOf(known[0]!.candidate) < space.maxEngines) {
+    const { candidate } = known[0]!;
+    known = await nextTo(enginesOf(candidate) + 1, candidate, policiesOf(known));
+  }
+  if (!known[0]!.met) return nothing(search, perSecond, known[0]!, front.rows);
+
+  for (let engines = enginesOf(known[0]!.candidate) - 1; engines >= 2; engines--) {
+    const fewer = await nextTo(engines, known[0]!.candidate, policiesOf(known));
+    if (!fewer[0]!.met) break;
+    known = fewer;
+  }
+  const [chosen, ...others] = known as [Outcome, ...Outcome[]];
+  const engines = enginesOf(chosen.candidate);
+  for (let more = engines + 1; more <= Math.min(engines + LARGER, space.maxEngines); more++)
+    await nextTo(more, chosen.candidate, [policyOf(chosen.candidate)]);
+  const rivals = others.filter((other) => other.met && notToldApart(chosen, other));
+  return { chosen, closest: null, idle: null, rivals, front: front.rows };
+}
+
+/** The best ones'. */
+function policiesOf(known: readonly Outcome[]): Policy[] {
+  const policies = new Map(
+    known.map(({ candidate }) => {
+      const policy = policyOf(candidate);
+      return [JSON.stringify(policy), policy];
+    }),
+  );
+  return [...policies.values()].slice(0, POLICIES_KEPT);
+}
+
+async function nothing(
+  { trials, samples }: Search,
+  perSecond: number,
+  closest: Outcome,
+  front: Outcome[],
+): Promise<Fewest> {
+  const { candidate } = closest;
+  const idle = await trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples) });
+  return { chosen: null, closest, idle, rivals: [], front };
+}
+
+/** Requests that tell about how large a fleet must be. */
+const roughly = (samples: readonly number[]): number => samples[Math.min(1, samples.length - 1)]!;
+
+/** Doubles whom it lacks; the last one, or the best where none keeps the SLO. */
+async function grow({ trials, space, samples, onRound }: Search, perSecond: number): Promise<Outcome> {
+  const sample = roughly(samples);
+  const policy = firstPolicy(space);
+  let shape: Shape = { prefill: 1, decode: 1 };
+  let best: Outcome | null = null;
+  let vain = 0;
+  let role: keyof Shape | null = null;
+  for (;;) {
+    const outcome = await trials.run({ candidate: { ...shape, ...policy }, perSecond, sample });
+    const round: Round = { what: 'how many', sample, candidates: 1, kept: outcome.met ? 1 : 0 };
+    onRound(round);
+    if (outcome.met) return outcome;
+    const gained = best === null || outcome.share > best.share + GAIN;
+    const hurried = Math.max(outcome.busy.prefill, outcome.busy.decode) > UNHURRIED;
+    vain = gained || hurried ? 0 : vain + 1;
+    if (best === null || outcome.share > best.share) best = outcome;
+    role = gained || role === null ? lacking(outcome) : other(role);
+    const larger = enlarged(shape, role, space.maxEngines) ?? enlarged(shape, other(role), space.maxEngines);
+    if (!larger || vain >= VAIN) return best;
+    shape = larger;
+  }
+}
+
+const other = (role: keyof Shape): keyof Shape => (role === 'prefill' ? 'decode' : 'prefill');
+
+/** Whose lack most of those feel that missed. */
+function lacking({ missed, busy }: Outcome): keyof Shape {
+  if (missed.tpot > missed.ttft) return 'decode';
+  // A first token also waits for a place at D.
+  return busy.prefill > UNHURRIED || busy.prefill >= busy.decode ? 'prefill' : 'decode';
+}
+
+/** null: there is no room for more. */
+function enlarged(shape: Shape, role: keyof Shape, maxEngines: number): Shape | null {
+  const room = Math.min(MOST_OF_A_ROLE, maxEngines - shape[other(role)]);
+  const engines = Math.min(room, 2 * shape[role]);
+  return engines > shape[role] ? { ...shape, [role]: engines } : null;
+}
+
+/** Takes away of each role what is not needed, by bisection. */
+async function trim(
+  { trials, samples, onRound }: Search,
+  perSecond: number,
+  from: Candidate,
+): Promise<Shape> {
+  const sample = roughly(samples);
+  let candidate = from;
+  // Of whom there are more first.
+  const roles: (keyof Shape)[] = from.prefill >= from.decode ? ['prefill', 'decode'] : ['decode', 'prefill'];
+  for (const role of roles) {
+    let [tooFew, enough] = [0, candidate[role]];
+    while (enough - tooFew > 1) {
+      const middle = Math.floor((tooFew + enough) / 2);
+      const { met } = await trials.run({ candidate: { ...candidate, [role]: middle }, perSecond, sample });
+      onRound({ what: 'how few', sample, candidates: 1, kept: met ? 1 : 0 });
+      if (met) enough = middle;
+      else tooFew = middle;
+    }
+    candidate = { ...candidate, [role]: enough };
+  }
+  return candidate;
+}

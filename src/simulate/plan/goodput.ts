@@ -1,0 +1,199 @@
+/**
+ * The highest rate at which so many engines keep an SLO. Candidates race: all at a rate that the first one bears, those that
+ * bear it at a higher one, until half are left; those for twice as many requests. The last ones are bisected.
+ */
+import { type Candidate, distinct, keyOf, type Shape } from './candidate.ts';
+import { byGoodness } from './halving.ts';
+import { eachOf, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
+import type { Outcome, Slo, Trials } from './trial.ts';
+
+/** A candidate's highest rate, and what is sure of it. */
+export interface Goodput {
+  /** At that rate. */
+  best: Outcome;
+  /** The lowest rate that it did not bear. */
+  above: Outcome | null;
+  /** The highest rate at which the whole interval keeps the SLO, and the lowest at which none of it does; null: none was tried. */
+  surely: number | null;
+  surelyNot: number | null;
+  /** Every rate that was tried at this length, rising. */
+  tried: Outcome[];
+}
+
+export interface BestGoodput {
+  chosen: Goodput | null;
+  closest: Outcome | null;
+  rivals: Goodput[];
+  /** Of each number of engines; those below the given one are simulated more shortly. */
+  front: Goodput[];
+}
+
+const ROUGHLY = 1.15;
+const CLOSELY = 1.03;
+/** From one rate of a race to the next. */
+const FASTER = 1.15;
+const MOST_DOUBLINGS = 10;
+/** Splits that are raced, evenly spread. */
+const MOST_SPLITS = 9;
+/** Smaller fleets of the front. */
+const SMALLER = 4;
+
+export async function bestGoodput(search: Search, engines: number, guess: number): Promise<BestGoodput> {
+  const { space, trials } = search;
+  const base = firstPolicy(space);
+  // What was bisected at full length stays in the running, whatever a short round said.
+  const known = new Map<string, Goodput>();
+  const compare = async (what: string, candidates: readonly Candidate[], from: number): Promise<Goodput> => {
+    for (const one of await race(what, candidates, search, from)) known.set(keyOf(one.best.candidate), one);
+    return ranked([...known.values()], trials.slo)[0]!;
+  };
+  let best = await compare('P and D', eachOf(splits(engines), [base]), guess);
+  if (!best.best.met) return { chosen: null, closest: best.best, rivals: [], front: [] };
+  const { prefill } = best.best.candidate;
+  const near = splits(engines).filter((split) => Math.abs(split.prefill - prefill) <= 1);
+  const routings = space.routings.map((routing) => ({ ...base, routing }));
+  if (routings.length > 1) best = await compare('who routes', eachOf(near, routings), best.best.perSecond);
+  const pulls = distinct(pullPolicies(best.best.candidate, space));
+  if (pulls.length > 1)
+    best = await compare('what is pulled, how turns are placed', pulls, best.best.perSecond);
+  const rivals = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
+  const front = [...(await smallerFleets(search, engines, best)), best];
+  return { chosen: best, closest: null, rivals, front };
+}
+
+const ranked = (some: readonly Goodput[], slo: Slo): Goodput[] =>
+  some.toSorted(
+    ({ best: a }, { best: b }) =>
+      Number(b.met) - Number(a.met) || b.perSecond - a.perSecond || byGoodness(a, b, slo),
+  );
+
+/** Of the chosen one's policy and about its shares of P and D; fewest engines first. */
+async function smallerFleets(
+  { trials, samples, onRound }: Search,
+  engines: number,
+  { best }: Goodput,
+): Promise<Goodput[]> {
+  const fleets: Goodput[] = [];
+  const sample = samples[Math.max(0, samples.length - 2)]!;
+  for (const fewer of smaller(engines)) {
+    const share = fewer / engines;
+    const prefill = Math.min(fewer - 1, Math.max(1, Math.round(best.candidate.prefill * share)));
+    const candidate = { ...policyOf(best.candidate), prefill, decode: fewer - prefill };
+    onRound({ what: `${fewer} engines`, sample, candidates: 1, kept: 1 });
+    fleets.push(await goodputOf(candidate, trials, sample, best.perSecond * share, CLOSELY));
+  }
+  return fleets.filter((fleet) => fleet.best.met);
+}
+
+/** As near to each other as bisection goes, or not told apart where both were tried. */
+function alike(chosen: Goodput, other: Goodput): boolean {
+  if (!other.best.met) return false;
+  if (other.best.perSecond * CLOSELY >= chosen.best.perSecond) return true;
+  const same = other.tried.find(({ perSecond }) => perSecond === chosen.best.perSecond);
+  return same !== undefined && notToldApart(chosen.best, same);
+}
+
+function splits(engines: number): Shape[] {
+  const all = Array.from({ length: engines - 1 }, (_, i) => ({ prefill: i + 1, decode: engines - 1 - i }));
+  if (all.length <= MOST_SPLITS) return all;
+  const step = (all.length - 1) / (MOST_SPLITS - 1);
+  return Array.from({ length: MOST_SPLITS }, (_, i) => all[Math.round(i * step)]!);
+}
+
+/** Some numbers of engines below that one, down to two. */
+function smaller(engines: number): number[] {
+  const below = engines - 2;
+  const wanted = Math.min(SMALLER, below);
+  return [...new Set(Array.from({ length: wanted }, (_, i) => 2 + Math.floor((i * below) / wanted)))];
+}
+
+/** The last ones with their rates. */
+async function race(
+  what: string,
+  candidates: readonly Candidate[],
+  { trials, samples, onRound }: Search,
+  guess: number,
+): Promise<Goodput[]> {
+  let standing = distinct(candidates);
+  let perSecond = guess;
+  const rounds = Math.min(samples.length - 1, Math.ceil(Math.log2(Math.max(1, standing.length / 2))));
+  for (const sample of samples.slice(samples.length - 1 - rounds, -1)) {
+    if (standing.length <= 2) break;
+    const pivot = await goodputOf(standing[0]!, trials, sample, perSecond, ROUGHLY);
+    const from = pivot.best.perSecond;
+    const kept = await fastest(standing, trials, sample, from);
+    onRound({ what, sample, candidates: standing.length, kept: kept.standing.length });
+    ({ standing, perSecond } = kept);
+  }
+  const sample = samples.at(-1)!;
+  const finals: Goodput[] = [];
+  for (const candidate of standing.slice(0, 3))
+    finals.push(await goodputOf(candidate, trials, sample, finals[0]?.best.perSecond ?? perSecond, CLOSELY));
+  onRound({ what, sample, candidates: finals.length, kept: 1 });
+  return finals;
+}
+
+/** Half of them, or two: those that bear most. */
+async function fastest(
+  candidates: readonly Candidate[],
+  trials: Trials,
+  sample: number,
+  from: number,
+): Promise<{ standing: Candidate[]; perSecond: number }> {
+  const wanted = Math.max(2, Math.ceil(candidates.length / 2));
+  let standing = [...candidates];
+  for (let perSecond = from, step = 0; ; perSecond *= FASTER, step++) {
+    const outcomes = await trials.runAll(standing.map((candidate) => ({ candidate, perSecond, sample })));
+    const ranked = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
+    const bear = ranked.filter(({ met }) => met);
+    if (bear.length <= wanted || step === MOST_DOUBLINGS) {
+      const kept = (bear.length >= 2 ? bear : ranked).slice(0, wanted);
+      return { standing: kept.map(({ candidate }) => candidate), perSecond };
+    }
+    standing = bear.map(({ candidate }) => candidate);
+  }
+}
+
+/** By doubling or halving from a guess, then bisection until the two rates are that near. */
+export async function goodputOf(
+  candidate: Candidate,
+  trials: Trials,
+  sample: number,
+  guess: number,
+  nearness: number,
+): Promise<Goodput> {
+  const tried = new Map<number, Outcome>();
+  const at = async (perSecond: number): Promise<Outcome> => {
+    const outcome = await trials.run({ candidate, perSecond, sample });
+    tried.set(perSecond, outcome);
+    return outcome;
+  };
+  let best = await at(guess);
+  let above: Outcome | null = best.met ? null : best;
+  for (let i = 0; i < MOST_DOUBLINGS && (above === null || !best.met); i++) {
+    const next = await at(best.met ? best.perSecond * 2 : best.perSecond / 2);
+    if (best.met && !next.met) above = next;
+    else {
+      if (!next.met) above = next;
+      best = next;
+    }
+  }
+  if (best.met && above) {
+    while (above.perSecond / best.perSecond > nearness) {
+      const middle = await at(Math.sqrt(above.perSecond * best.perSecond));
+      if (middle.met) best = middle;
+      else above = middle;
+    }
+  }
+  return { best, above, ...surelyOf(tried, trials), tried: rising(tried) };
+}
+
+const rising = (tried: ReadonlyMap<number, Outcome>): Outcome[] =>
+  [...tried.values()].toSorted((a, b) => a.perSecond - b.perSecond);
+
+function surelyOf(tried: ReadonlyMap<number, Outcome>, { slo }: Trials) {
+  const all = rising(tried);
+  const yes = all.filter(({ met, interval }) => met && interval.low >= slo.attainment);
+  const no = all.filter(({ met, interval }) => !met && interval.high < slo.attainment);
+  return { surely: yes.at(-1)?.perSecond ?? null, surelyNot: no[0]?.perSecond ?? null };
+}

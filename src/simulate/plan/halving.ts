@@ -1,0 +1,60 @@
+/** Successive halving: all candidates for a few requests, the better half for twice as many, and so on. */
+import { type Candidate, distinct } from './candidate.ts';
+import type { Outcome, Slo, Trials } from './trial.ts';
+
+/** A round of the search, for who watches and for the report. */
+export interface Round {
+  what: string;
+  sample: number;
+  candidates: number;
+  kept: number;
+}
+
+/** Requests of each round, the most last: an eighth, a quarter, half and all. */
+export const samplesOf = (most: number): number[] => [
+  ...new Set([8, 4, 2, 1].map((part) => Math.max(Math.min(LEAST_SAMPLE, most), Math.ceil(most / part)))),
+];
+
+/** Fewer tell nothing of a quantile. */
+const LEAST_SAMPLE = 100;
+
+export interface Halving {
+  what: string;
+  perSecond: number;
+  samples: readonly number[];
+  onRound(round: Round): void;
+}
+
+/** Those that were simulated longest, the best first. */
+export async function halve(
+  given: readonly Candidate[],
+  trials: Trials,
+  { what, perSecond, samples, onRound }: Halving,
+): Promise<Outcome[]> {
+  let standing = distinct(given);
+  // As many rounds as it takes until two are left.
+  const rounds = Math.min(samples.length, 1 + Math.ceil(Math.log2(Math.max(1, standing.length / 2))));
+  let ranked: Outcome[] = [];
+  for (const sample of samples.slice(-rounds)) {
+    const outcomes = await trials.runAll(standing.map((candidate) => ({ candidate, perSecond, sample })));
+    ranked = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
+    const isLast = sample === samples.at(-1);
+    const kept = isLast ? ranked : ranked.slice(0, Math.max(2, Math.ceil(ranked.length / 2)));
+    onRound({ what, sample, candidates: standing.length, kept: isLast ? 1 : kept.length });
+    standing = kept.map(({ candidate }) => candidate);
+  }
+  return ranked;
+}
+
+/** By the share that kept the SLO, and among equals by how far within it nine of ten stay. */
+export function byGoodness(a: Outcome, b: Outcome, slo: Slo): number {
+  if (a.met !== b.met) return a.met ? -1 : 1;
+  return b.share - a.share || used(a, slo) - used(b, slo);
+}
+
+/** Of what the SLO allows. */
+function used({ ttftMs, tpotMs }: Outcome, slo: Slo): number {
+  const part = (ms: number | undefined, most: number | null): number =>
+    most === null || ms === undefined ? 0 : ms / most;
+  return part(ttftMs?.p90, slo.ttftMs) + part(tpotMs?.p90, slo.tpotMs);
+}

@@ -1,0 +1,91 @@
+/** What a search may choose from, and what it finds. */
+import type { PlacementMode } from '../../config/fleet-schema.ts';
+import type { Mode } from '../../config/modes.ts';
+import type { RoutingChoice } from '../../config/routing.ts';
+import { type Candidate, enginesOf, groupsOf, keyOf, type Policy, type Shape } from './candidate.ts';
+import { differenceInterval } from './confidence.ts';
+import { byGoodness, type Round } from './halving.ts';
+import type { Outcome, Slo, Trials } from './trial.ts';
+
+/** One of each at least; the first of each is where a search begins. */
+export interface Space {
+  routings: readonly RoutingChoice[];
+  modes: readonly Mode[];
+  /** Tokens. */
+  thresholds: readonly number[];
+  placements: readonly PlacementMode[];
+  /** P and D together. */
+  maxEngines: number;
+}
+
+export interface Search {
+  trials: Trials;
+  space: Space;
+  /** Requests of each round, rising. */
+  samples: readonly number[];
+  onRound(round: Round): void;
+}
+
+/** Of each role: what a fleet may have. */
+export const MOST_OF_A_ROLE = 64;
+
+export const firstPolicy = ({ routings, modes, thresholds, placements }: Space): Policy => ({
+  routing: routings[0]!,
+  mode: modes[0]!,
+  threshold: thresholds[0]!,
+  placement: placements[0]!,
+});
+
+/** Those that differ from a candidate in what is pulled back and how turns are placed, itself first. */
+export function pullPolicies(one: Candidate, { modes, thresholds, placements }: Space): Candidate[] {
+  const others = modes.flatMap((mode) =>
+    (mode === 'bidirectional' ? thresholds : thresholds.slice(0, 1)).flatMap((threshold) =>
+      placements.map((placement) => ({ ...one, mode, threshold, placement })),
+    ),
+  );
+  // A replica mode of one roleset is pooled.
+  return [one, ...others.filter((other) => other.placement === 'pooled' || groupsOf(other) > 1)];
+}
+
+export const policyOf = ({ routing, mode, threshold, placement }: Candidate): Policy => ({
+  ...{ routing, mode, threshold, placement },
+});
+
+export const eachOf = (shapes: readonly Shape[], policies: readonly Policy[]): Candidate[] =>
+  shapes.flatMap((shape) => policies.map((policy) => ({ ...shape, ...policy })));
+
+/** Outcomes at full length, by number of engines. */
+export class Front {
+  readonly #byEngines = new Map<number, Map<string, Outcome>>();
+  readonly #slo: Slo;
+
+  constructor(slo: Slo) {
+    this.#slo = slo;
+  }
+
+  add(outcomes: readonly Outcome[]): void {
+    for (const outcome of outcomes) {
+      const engines = enginesOf(outcome.candidate);
+      const alike = this.#byEngines.get(engines) ?? new Map<string, Outcome>();
+      this.#byEngines.set(engines, alike.set(keyOf(outcome.candidate), outcome));
+    }
+  }
+
+  /** Of so many engines, the best first. */
+  ranked(engines: number): Outcome[] {
+    const alike = this.#byEngines.get(engines);
+    return alike ? [...alike.values()].toSorted((a, b) => byGoodness(a, b, this.#slo)) : [];
+  }
+
+  /** The best of each number, fewest engines first. */
+  get rows(): Outcome[] {
+    const engines = [...this.#byEngines.keys()].toSorted((a, b) => a - b);
+    return engines.map((n) => this.ranked(n)[0]!);
+  }
+}
+
+/** Of the same arrivals: that the one's share lies above the other's cannot be told. */
+export function notToldApart(one: Outcome, other: Outcome): boolean {
+  const { low, high } = differenceInterval(one.batches, other.batches);
+  return low <= 0 && high >= 0;
+}

@@ -1,0 +1,205 @@
+/** A candidate under a load, simulated: what share of requests keeps the SLO, and what stood in the way of the others. */
+
+import type { ClusterOptions } from '../../fleet/types.ts';
+import { sortedQuantile } from '../../measure/statistics.ts';
+import { Collector } from '../collector.ts';
+import type { SimulatedRun } from '../outcome.ts';
+import { type SimulationWorld, simulateOnce } from '../run.ts';
+import { verdictOf } from '../verdict.ts';
+import { type Candidate, keyOf, optionsOf } from './candidate.ts';
+import { type Batch, type Interval, shareInterval, shareOfBatches } from './confidence.ts';
+import type { PlannedLoad } from './load.ts';
+
+export interface Slo {
+  ttftMs: number | null;
+  tpotMs: number | null;
+  /** Share of requests that must keep both. */
+  attainment: number;
+}
+
+export interface Trial {
+  candidate: Candidate;
+  /** Requests a second. */
+  perSecond: number;
+  /** Requests, the first of the workload. */
+  sample: number;
+}
+
+export interface Quantiles {
+  p50: number;
+  p90: number;
+}
+
+/** Of the requests that came while the load was up: after the first fifth of the time in which they come. */
+export interface Outcome extends Trial {
+  share: number;
+  interval: Interval;
+  batches: readonly Batch[];
+  asked: number;
+  /** Requests that missed one, the other, or that failed. */
+  missed: { ttft: number; tpot: number; failed: number };
+  /** null without any. */
+  ttftMs: Quantiles | null;
+  tpotMs: Quantiles | null;
+  /** Requests a second that kept the SLO. */
+  goodPerSecond: number;
+  /** How long they came for, milliseconds. */
+  overMs: number;
+  verdict: 'STABLE' | 'BACKLOGGED' | 'OVERLOADED';
+  /** Share of the time in steps, on average over the role's engines. */
+  busy: { prefill: number; decode: number };
+  /** Enough kept the SLO, and what waits does not grow without end. */
+  met: boolean;
+}
+
+const WARM_UP_SHARE = 0.2;
+const BATCHES = 10;
+
+export interface TrialWorld {
+  simulation: SimulationWorld;
+  base: ClusterOptions;
+  load: PlannedLoad;
+  slo: Slo;
+  /** Before each simulation. */
+  onTrial(trial: Trial): void;
+}
+
+/** Runs trials, each once. */
+export class Trials {
+  /** Requests that were simulated, and simulations. */
+  requests = 0;
+  count = 0;
+  readonly #world: TrialWorld;
+  readonly #known = new Map<string, Outcome>();
+
+  constructor(world: TrialWorld) {
+    this.#world = world;
+  }
+
+  get slo(): Slo {
+    return this.#world.slo;
+  }
+
+  get load(): PlannedLoad {
+    return this.#world.load;
+  }
+
+  /** In their order. */
+  async runAll(trials: readonly Trial[]): Promise<Outcome[]> {
+    const outcomes: Outcome[] = [];
+    for (const trial of trials) outcomes.push(await this.run(trial));
+    return outcomes;
+  }
+
+  async run(trial: Trial): Promise<Outcome> {
+    const key = `${keyOf(trial.candidate)} ${trial.perSecond} ${trial.sample}`;
+    const known = this.#known.get(key);
+    if (known) return known;
+    const outcome = await this.#simulate(trial);
+    this.#known.set(key, outcome);
+    return outcome;
+  }
+
+  async #simulate(trial: Trial): Promise<Outcome> {
+    const { simulation, base, load, slo, onTrial } = this.#world;
+    onTrial(trial);
+    const { load: asked, untilMs } = load.sample(trial.sample, trial.perSecond);
+    const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
+    const seen: Seen[] = [];
+    for (let i = 0; i < simulation.seeds; i++) {
+      const run = await simulateOnce(plan, simulation, simulation.seed + i, new Collector());
+      this.requests += run.collector.arrived;
+      seen.push(lookAt(run, untilMs ?? run.collector.conversations.lastMs, slo));
+    }
+    this.count++;
+    return outcomeOf(trial, seen, slo);
+  }
+}
+
+interface Seen {
+  batches: Batch[];
+  missed: Outcome['missed'];
+  ttfts: number[];
+  tpots: number[];
+  overMs: number;
+  score: number;
+  verdict: Outcome['verdict'];
+  busy: Outcome['busy'];
+}
+
+function lookAt({ cluster, collector }: SimulatedRun, untilMs: number, slo: Slo): Seen {
+  const fromMs = WARM_UP_SHARE * untilMs;
+  const overMs = untilMs - fromMs;
+  const batches = Array.from({ length: BATCHES }, (): Batch => ({ asked: 0, good: 0 }));
+  const failed = collector.arrived - collector.count;
+  const missed = { ttft: 0, tpot: 0, failed };
+  const [ttfts, tpots]: [number[], number[]] = [[], []];
+  const [starts, firsts] = [collector.column('startMs'), collector.column('ttftMs')];
+  for (let i = 0; i < collector.count; i++) {
+    const sinceMs = starts[i]! - fromMs;
+    if (sinceMs < 0 || sinceMs > overMs) continue;
+    const ttftMs = firsts[i]!;
+    const tpotMs = collector.tpotMs(i);
+    ttfts.push(ttftMs);
+    if (tpotMs !== null) tpots.push(tpotMs);
+    const late = { ttft: ttftMs > (slo.ttftMs ?? Infinity), tpot: (tpotMs ?? 0) > (slo.tpotMs ?? Infinity) };
+    if (late.ttft) missed.ttft++;
+    if (late.tpot) missed.tpot++;
+    const batch = batches[Math.min(BATCHES - 1, Math.floor((BATCHES * sinceMs) / Math.max(overMs, 1e-9)))]!;
+    batch.asked++;
+    if (!late.ttft && !late.tpot) batch.good++;
+  }
+  // Nobody wrote down when those came that failed: they count in full, shared out.
+  batches.forEach((batch, i) => {
+    batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
+  });
+  const { word: verdict, score } = verdictOf(collector);
+  return { batches, missed, ttfts, tpots, overMs, score, verdict, busy: busyOf(cluster) };
+}
+
+function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
+  const mean = (role: 'prefill' | 'decode'): number => {
+    const shares = engines
+      .filter((engine) => engine.role === role)
+      .map(({ meter }) => meter.mean()?.busy ?? 0);
+    return shares.reduce((sum, share) => sum + share, 0) / Math.max(1, shares.length);
+  };
+  return { prefill: mean('prefill'), decode: mean('decode') };
+}
+
+function outcomeOf(trial: Trial, seen: readonly Seen[], slo: Slo): Outcome {
+  const batches = seen.flatMap((one) => one.batches);
+  const sum = (value: (one: Seen) => number): number => seen.reduce((total, one) => total + value(one), 0);
+  const good = batches.reduce((total, batch) => total + batch.good, 0);
+  const overMs = sum((one) => one.overMs);
+  const { verdict } = seen.reduce((worst, one) => (one.score > worst.score ? one : worst));
+  const share = shareOfBatches(batches);
+  return {
+    ...trial,
+    share,
+    interval: shareInterval(batches),
+    batches,
+    asked: batches.reduce((total, { asked }) => total + asked, 0),
+    missed: {
+      ttft: sum(({ missed }) => missed.ttft),
+      tpot: sum(({ missed }) => missed.tpot),
+      failed: sum(({ missed }) => missed.failed),
+    },
+    ttftMs: quantilesOf(seen.flatMap(({ ttfts }) => ttfts)),
+    tpotMs: quantilesOf(seen.flatMap(({ tpots }) => tpots)),
+    goodPerSecond: overMs > 0 ? (1000 * good) / overMs : 0,
+    overMs,
+    verdict,
+    busy: {
+      prefill: sum(({ busy }) => busy.prefill) / seen.length,
+      decode: sum(({ busy }) => busy.decode) / seen.length,
+    },
+    met: share >= slo.attainment && verdict !== 'OVERLOADED',
+  };
+}
+
+function quantilesOf(values: readonly number[]): Quantiles | null {
+  if (values.length === 0) return null;
+  const sorted = values.toSorted((a, b) => a - b);
+  return { p50: sortedQuantile(sorted, 0.5), p90: sortedQuantile(sorted, 0.9) };
+}

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import {
+  type Batch,
+  differenceInterval,
+  shareInterval,
+  shareOfBatches,
+  studentT975,
+} from '../../../src/simulate/plan/confidence.ts';
+import { Random } from '../../../src/workload/random.ts';
+
+const BATCHES = 10;
+const EACH = 40;
+
+/** Requests whose fate follows their batch's: `shared` 0 is a draw each, 1 a draw a batch. */
+function draw(random: Random, share: number, shared: number): Batch[] {
+  return Array.from({ length: BATCHES }, () => {
+    const fate = random.float() < share;
+    let good = 0;
+    for (let i = 0; i < EACH; i++) good += Number(random.float() < shared ? fate : random.float() < share);
+    return { asked: EACH, good };
+  });
+}
+
+describe('how sure a share is', () => {
+  it('is a quantile of Student within half a percent', () => {
+    for (const [degrees, table] of [
+      [4, 2.776],
+      [9, 2.262],
+      [19, 2.093],
+      [99, 1.984],
+    ] as const)
+      expect(Math.abs(studentT975(degrees) / table - 1)).toBeLessThan(0.005);
+  });
+
+  it.each([
+    [0.9, 0],
+    [0.6, 0],
+    [0.6, 0.5],
+  ])(
+    'covers a share of %d in about 95 of 100 draws, also where neighbours share their fate (%d)',
+    (share, shared) => {
+      const random = new Random(3);
+      const draws = 600;
+      let covered = 0;
+      for (let i = 0; i < draws; i++) {
+        const { low, high } = shareInterval(draw(random, share, shared));
+        if (low <= share && share <= high) covered++;
+      }
+      expect(covered / draws).toBeGreaterThan(0.9);
+    },
+  );
+
+  it('is wider where neighbours share their fate, and never sure of all', () => {
+    const width = (batches: Batch[]): number => {
+      const { low, high } = shareInterval(batches);
+      return high - low;
+    };
+    const alone = Array.from({ length: BATCHES }, () => ({ asked: 40, good: 20 }));
+    const together = alone.map((_, i) => ({ asked: 40, good: i % 2 === 0 ? 40 : 0 }));
+    expect(shareOfBatches(together)).toBe(shareOfBatches(alone));
+    expect(width(together)).toBeGreaterThan(3 * width(alone));
+    const all = shareInterval(alone.map(() => ({ asked: 40, good: 40 })));
+    expect(all.high).toBe(1);
+    expect(all.low).toBeLessThan(1);
+    expect(all.low).toBeGreaterThan(0.98);
+    expect(shareInterval([])).toEqual({ low: 0, high: 1 });
+  });
+
+  it('tells two apart by what batches have in common', () => {
+    const random = new Random(5);
+    const hard = Array.from({ length: BATCHES }, () => random.int(10, 40));
+    const one = hard.map((good) => ({ asked: 42, good }));
+    const better = hard.map((good) => ({ asked: 42, good: good + 2 }));
+    const shuffled = better.toReversed();
+    expect(differenceInterval(better, one).low).toBeGreaterThan(0);
+    expect(differenceInterval(one, one)).toEqual({ low: 0, high: 0 });
+    expect(differenceInterval(shuffled, one).low).toBeLessThan(0);
+  });
+});

@@ -1,0 +1,87 @@
+/** Plans for tests: engines with times that a reader can add up, asked by a trace with even gaps or by draws. */
+
+import { promisesRun } from '../../../src/cli/simulate/promises-run.ts';
+import { linearCosts, simulationCostsSchema } from '../../../src/simulate/costs/linear.ts';
+import { samplesOf } from '../../../src/simulate/plan/halving.ts';
+import { conversationLoad, type PlannedLoad, traceLoad } from '../../../src/simulate/plan/load.ts';
+import type { Search, Space } from '../../../src/simulate/plan/space.ts';
+import type { Slo } from '../../../src/simulate/plan/trial.ts';
+import { Trials } from '../../../src/simulate/plan/trial.ts';
+import { Random } from '../../../src/workload/random.ts';
+import { TraceTokens } from '../../../src/workload/traces/tokens.ts';
+import { fleetOptions } from '../simulated.ts';
+
+/** Milliseconds that P takes for a prompt. */
+export const SERVICE_MS = 100;
+const TOKENS = 100;
+
+/** A prompt takes P 100 ms whatever runs beside it; tokens take D 1 ms each step. */
+const costs = linearCosts(
+  simulationCostsSchema.parse({
+    kvferry_simulation_costs: 1,
+    name: 'test',
+    source: 'assumed',
+    step: { ms_per_prefill_token: SERVICE_MS / TOKENS, ms_per_decode: 0.1 },
+  }),
+);
+
+/** One turn each, all different, at even gaps: `perSecond` by itself. */
+export function evenTrace(requests: number, perSecond: number, outputTokens = 4): PlannedLoad {
+  const turns = Array.from({ length: requests }, (_, index) => ({
+    ...{ index, line: index + 1, conversationId: `c${index}`, turn: 1 },
+    arrival: { kind: 'at', ms: (1000 * (index + 1)) / perSecond } as const,
+    ...{ inputTokens: TOKENS, outputTokens },
+    prompt: [{ key: index, from: 0, length: TOKENS }],
+    answer: [{ key: 1_000_000 + index, from: 0, length: outputTokens }],
+  }));
+  return traceLoad(turns, new TraceTokens(500, 1));
+}
+
+/** The same by draws. */
+export function drawnLoad(requests: number): PlannedLoad {
+  const random = new Random(7);
+  return conversationLoad(
+    Array.from({ length: requests }, (_, i) => {
+      const tokenIds = Array.from({ length: TOKENS }, () => random.int(8, 400));
+      return {
+        id: `c${i}`,
+        turns: [{ content: { kind: 'tokens', tokenIds } as const, inputTokens: TOKENS, outputTokens: 4 }],
+      };
+    }),
+    0,
+  );
+}
+
+export const roundRobin = { name: 'round-robin', parameters: {} };
+
+export function searchOf(
+  load: PlannedLoad,
+  slo: Slo,
+  space: Partial<Space> = {},
+  sample = load.requests,
+): Search {
+  const trials = new Trials({
+    load,
+    slo,
+    base: fleetOptions({ blocks: 4000, options: { maxNumSeqs: 64 } }),
+    onTrial() {},
+    simulation: {
+      ...{ costs, groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs' },
+      ...{ check: false, runs: true, tokenIds: [8, 500], seed: 1, seeds: 1 },
+      slo: { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs },
+      nextTask: promisesRun,
+      signal: new AbortController().signal,
+      onProgress() {},
+    },
+  });
+  return {
+    trials,
+    space: {
+      ...{ routings: [roundRobin], modes: ['bidirectional'], thresholds: [64], placements: ['pooled'] },
+      maxEngines: 16,
+      ...space,
+    },
+    samples: samplesOf(sample),
+    onRound() {},
+  };
+}
