@@ -36,6 +36,11 @@ export const simulation = {
       'With --arrival-rate: so many conversations come: as many are drawn, or those of a list come over and over. Left out: each once.',
     value: 'N',
   }),
+  jobs: positive('jobs').default(1).meta({
+    description:
+      'So many simulations (of an arm with a seed) run at once, each in a thread; what comes out is the same.',
+    value: 'N',
+  }),
   startUp: time('a time such as 240s, or 0', { min: 0 }).nullable().default(null).meta({
     description:
       "How long an engine takes to start that joins, or takes another's place. Left out: what --costs say; where they say nothing, BLIS's 240 s.",

@@ -2,7 +2,6 @@
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type ClientOptions, serveConversations } from '../lab/multiturn/clients.ts';
 import { serveTrace } from '../lab/replay/serve-trace.ts';
-import type { SimulatedArm } from '../measure/simulation-report.ts';
 import { TraceFeed } from '../workload/traces/feed.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
 import type { TraceTurn } from '../workload/traces/types.ts';
@@ -14,7 +13,7 @@ import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
 import { outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
 import { type FaultPlan, StormyLoad } from './stormy-load.ts';
-import { type Slo, summarise } from './summary.ts';
+import type { Slo } from './summary.ts';
 
 /** Who asks. */
 export type Load =
@@ -92,35 +91,19 @@ export async function simulateOnce(
   return { cluster, collector, happened: stormy?.happened ?? null };
 }
 
-/** Seeds are those from world.seed on. */
-export async function simulateArm(plan: SimulatedArmPlan, world: SimulationWorld): Promise<SimulatedArm> {
-  const outcomes: RunOutcome[] = [];
-  for (let i = 0; i < world.seeds; i++)
-    outcomes.push(await simulateSeed(plan, i === 0 ? world : unwatched(world), world.seed + i));
-  return summarise(plan, outcomes, world.slo);
-}
-
-const unwatched = (world: SimulationWorld): SimulationWorld => ({
-  ...world,
-  onSpan: null,
-  onTurnEnd: null,
-});
-
 /** What came of it, which must hold together; with all checks, it is simulated twice and must be the same. */
 export async function simulateSeed(
   plan: SimulatedArmPlan,
   world: SimulationWorld,
   seed: number,
 ): Promise<RunOutcome> {
-  const once = async (of: SimulationWorld): Promise<RunOutcome> => {
-    const run = await simulateOnce(plan, of, seed);
+  const once = async (): Promise<RunOutcome> => {
+    const run = await simulateOnce(plan, world, seed);
     const outcome = outcomeOf(run);
     await checkRun(run.cluster, run.collector);
     return outcome;
   };
-  const outcome = await once(world);
-  // Whoever is watched takes decode steps singly, which rounds averages otherwise.
-  const again = { ...world, onSpan: world.onSpan ? () => {} : null, onTurnEnd: null };
-  if (world.check) checkSame(outcome, await once(again), seed);
+  const outcome = await once();
+  if (world.check) checkSame(outcome, await once(), seed);
   return outcome;
 }

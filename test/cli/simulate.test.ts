@@ -171,11 +171,7 @@ describe('kvferry simulate', () => {
     expect(of('forward').every(({ cat }) => cat === 'modelled')).toBe(true);
     expect(of('forward').every(({ dur }) => dur! > 6053)).toBe(true);
     const without = await simulate(argv, files);
-    // Averages over time are rounded otherwise, since every decode step is told.
-    const { engines: _engines, engine_hours: _hours, ...arm } = arms[0]!;
-    const plain = parsed(without.world.files.get('out.json')).arms[0]!;
-    expect(plain).toMatchObject(arm);
-    expect(plain.engines.map(({ steps }) => steps)).toEqual(arms[0]!.engines.map(({ steps }) => steps));
+    expect(without.world.files.get('out.json')).toBe(world.files.get('out.json'));
   });
 
   it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {

@@ -1,28 +1,26 @@
 /** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
 import type { RunConfig } from '../../config/run.ts';
-import { autoscaleChoice } from '../../fleet/from-config.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
-import type { Architecture } from '../../model/types.ts';
 import { compareWithReport } from '../../simulate/against.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
-import type { SimulationCosts } from '../../simulate/costs/types.ts';
-import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
+import type { SimulationWorld } from '../../simulate/run.ts';
+import { summarise } from '../../simulate/summary.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
-import { benchDefaults, checkBench, checkCounts } from '../multiturn/settings.ts';
-import { loadWorkload } from '../multiturn/workload.ts';
+import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
 import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
+import { runJobs } from '../simulate/jobs.ts';
 import { printSimulation } from '../simulate/output.ts';
-import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
-import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
-import { SimulationTraces } from '../simulate/traced.ts';
+import { checkSimulation, type PlannedSimulation } from '../simulate/plan.ts';
+import { prepareSimulation } from '../simulate/prepared.ts';
+import { followTurns } from '../simulate/traced.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
 
@@ -84,37 +82,19 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   checkBench(config);
   checkSimulation(config);
   await checkFiles({ ...config, junit: null }, deps);
-  const costs = await readCosts(config, deps);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
-  const architecture = await deps.backend.architecture(config.model);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
-  const { planned, workload } =
-    config.trace === null
-      ? await planWorkload(config, costs, architecture, adapter, deps)
-      : await planTrace(config, costs, architecture, deps);
+  const prepared = await prepareSimulation(config, deps, adapter);
+  const { costs, planned, workload } = prepared;
   if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
-  const arms: SimulatedArm[] = [];
-  const traces = await SimulationTraces.open(config, costs.name, workload.turns, deps);
-  for (const arm of planned.arms) {
-    progress.begin(arm.label, workload.turns);
-    const world = worldOf(config, planned, signal);
-    const faultPlan = config.faults === null ? null : { faults: config.faults, span: workload.turns };
-    arms.push(
-      await simulateArm(arm, {
-        ...world,
-        ...{ faultPlan, autoscale: autoscaleChoice(config), ...traces.arm(arm.label) },
-        onProgress(done, ms) {
-          progress.update(done, formatSeconds(ms));
-          return traces.drained();
-        },
-      }),
-    );
-    progress.end();
-  }
-  await traces.close();
+  const outcomes = await runJobs(config, prepared, signal, deps, progress);
+  const world = prepared.world(signal, () => {});
+  const arms = planned.arms.map((arm, i) => summarise(arm, outcomes[i]!, world.slo));
+  const simulatedMs = deps.now() - begunMs;
+  const timelines = await followTurns(config, prepared, context, progress);
   const report: SimulationReport = {
     kvferry: deps.version,
     kind: 'simulate',
@@ -138,28 +118,10 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   };
   printSimulation(report, textOutput(config, deps), deps.color);
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
-  tellSpeed(arms, deps.now() - begunMs, deps);
+  tellSpeed(arms, simulatedMs, deps);
   await writeJson(report, config, deps);
-  await writePages(simulationDocument(report, traces.timelines), config, deps);
+  await writePages(simulationDocument(report, timelines), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
-}
-
-async function planWorkload(
-  config: RunConfig,
-  costs: SimulationCosts,
-  architecture: Architecture,
-  adapter: { software: boolean } | null,
-  deps: CommandContext['deps'],
-): Promise<SimulatedTrace> {
-  const vocabulary = await deps.backend.tokenizer(config.model);
-  const workload = await loadWorkload(config, deps, vocabulary, false);
-  const { source, scale, conversations } = workload;
-  checkCounts(config, conversations, source);
-  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
-  return {
-    planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),
-    workload: { source, scale, conversations: conversations.length, turns },
-  };
 }
 
 async function againstReal(
