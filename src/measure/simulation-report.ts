@@ -108,6 +108,12 @@ export const simulatedArmSchema = z.strictObject({
     ),
     unfinished: share.describe('Of all conversations, under way when the last one came.'),
   }),
+  stopped: z
+    .strictObject({ at_ms: ms, open: count })
+    .nullable()
+    .describe(
+      'Given up then, with so many requests under way: the load is unstable. null: it came to its end.',
+    ),
   scaling: scalingSchema,
   faults: z
     .record(z.string(), count)

@@ -41,6 +41,7 @@ export interface RunOutcome {
   errors: readonly (readonly [message: string, count: number])[];
   /** Of the last answer. */
   lastEndMs: number;
+  stopped: SimulatedRun['stopped'];
   /** Of the run, some of which may be after that. */
   endMs: number;
   verdict: Verdict;
@@ -57,9 +58,11 @@ export interface SimulatedRun {
   cluster: SimulatedCluster;
   collector: Collector;
   happened: ReadonlyMap<FaultKind, number> | null;
+  /** It was given up, with so many requests under way; null: it came to its end. */
+  stopped: { atMs: number; open: number } | null;
 }
 
-export function outcomeOf({ cluster, collector, happened }: SimulatedRun): RunOutcome {
+export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;
   const { decisions, events, migratedTokens, lostKv } = fleet;
   return {
@@ -68,8 +71,9 @@ export function outcomeOf({ cluster, collector, happened }: SimulatedRun): RunOu
     failed: collector.failed,
     errors: [...collector.errors],
     lastEndMs: collector.lastEndMs,
+    stopped,
     endMs: clock.now(),
-    verdict: verdictOf(collector),
+    verdict: stopped ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 } : verdictOf(collector),
     engines: cluster.engines.map(engineOutcome),
     transfers: { ...cluster.transfers },
     links: links.use(),

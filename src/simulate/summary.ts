@@ -53,6 +53,7 @@ export function summarise(
     engine_hours: sumOf(runs, (run) => sumOf(run.engines, (engine) => livedMs(engine, run))) / 3_600_000,
     transfers: transfersOf(runs),
     verdict: worstOf(runs.map(({ verdict }) => verdict)),
+    stopped: stoppedOf(runs),
     scaling: scalingOf(runs),
     faults: faultsOf(runs),
     engines: first.engines.map(engineFacts),
@@ -151,6 +152,11 @@ function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
       ...{ at_ms: atMs, event, engine_id: engineId, role: ofRole, detail },
     })),
   };
+}
+
+function stoppedOf(runs: readonly RunOutcome[]): SimulatedArm['stopped'] {
+  const stopped = runs.find((run) => run.stopped)?.stopped;
+  return stopped ? { at_ms: stopped.atMs, open: stopped.open } : null;
 }
 
 function faultsOf(runs: readonly RunOutcome[]): SimulatedArm['faults'] {

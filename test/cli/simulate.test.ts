@@ -194,12 +194,16 @@ describe('kvferry simulate', () => {
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step: Unrecognized key'],
+    ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
   ])('%s: says what is wrong', async (argv, message) => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
-    const { code, world } = await simulate(argv, { 'w.json': small, './bad.json': bad });
+    const { code, world } = await simulate(argv, {
+      ...{ 'w.json': small, './bad.json': bad },
+      './other.json': JSON.stringify({ ...JSON.parse(mine), model: 'nano' }),
+    });
     expect(code).toBe(2);
     expect(world.err()).toContain(message);
   });

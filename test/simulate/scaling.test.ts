@@ -36,7 +36,7 @@ describe('an engine that joins', () => {
         ]);
       })(),
     );
-    const { engines } = outcomeOf({ cluster, collector: new Collector(), happened: null });
+    const { engines } = outcomeOf({ cluster, collector: new Collector(), happened: null, stopped: null });
     expect(engines.map(({ engineId, begunMs, servesMs }) => [engineId, begunMs, servesMs])).toEqual([
       ['prefill-0', 0, 0],
       ['decode-0', 0, 0],
@@ -141,7 +141,7 @@ describe('an autoscaler', () => {
         yield { atMs: 40_000 + atMs, conversation: { ...conversation, id: `late ${conversation.id}` } };
     }
     await cluster.run(serveArrivals(cluster, arrivals(), collector, { thinkMs: 500, failover: false }));
-    const outcome = outcomeOf({ cluster, collector, happened: null });
+    const outcome = outcomeOf({ cluster, collector, happened: null, stopped: null });
     const mean = outcome.columns.ttftMs.reduce((sum, ms) => sum + ms, 0) / outcome.count;
     const joins = outcome.scaling.events.filter(({ event }) => event === 'joined');
     return { outcome, mean, joins };

@@ -65,7 +65,15 @@ function scalingLines(
   ];
 }
 
-export function verdictLine({ verdict, simulated_ms, requests, engine_hours }: SimulatedArm): string {
+export function verdictLine({
+  verdict,
+  simulated_ms,
+  requests,
+  engine_hours,
+  stopped,
+}: SimulatedArm): string {
+  if (stopped)
+    return `OVERLOADED: stopped after ${formatSeconds(stopped.at_ms)} simulated, with ${plural(stopped.open, 'request')} under way: more comes than is ever served. Ask for less (--arrival-rate, --speed-up), or give it more engines.`;
   const why = {
     STABLE: 'what is under way does not grow',
     BACKLOGGED: 'more comes than is served',

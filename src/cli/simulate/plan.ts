@@ -40,10 +40,14 @@ export interface PlannedSimulation {
 
 /** Throws ConfigError. */
 export async function readCosts(
-  { costs, startUp }: Pick<RunConfig, 'costs' | 'startUp'>,
+  { costs, startUp, model }: Pick<RunConfig, 'costs' | 'startUp' | 'model'>,
   deps: Pick<CliDeps, 'readTextFile'>,
 ): Promise<SimulationCosts> {
   const read = await costsOf(costs, deps);
+  if (read.model !== null && read.model !== model)
+    throw new ConfigError(
+      `--costs ${costs} has times of model ${read.model}, and ${model} is simulated: give --model ${read.model}, or measure ${model} (kvferry calibrate --model ${model} --costs-out FILE)`,
+    );
   return startUp === null ? read : { ...read, startMs: startUp };
 }
 

@@ -43,6 +43,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       kvferry_simulation_costs: 1,
       name: `${target.model}, as ${source} saw it`,
       source: 'fitted',
+      model: null,
       about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; what a hand-over takes is within ms_per_prefill_token and reply_ms`,
       step: { ...step, ...prefill.step },
       read: { fixed_ms: 0, ms_per_byte: 0 },

@@ -5,6 +5,7 @@ import type { SimulationCosts } from './types.ts';
 export const noCosts: SimulationCosts = {
   name: 'zero',
   source: 'assumed',
+  model: null,
   about: 'nothing takes any time: decisions alone',
   stepMs: () => 0,
   readMs: () => 0,

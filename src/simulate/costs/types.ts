@@ -32,6 +32,8 @@ export type CostSource = (typeof SOURCES)[number];
 export interface SimulationCosts {
   name: string;
   source: CostSource;
+  /** The model that the times are of; null: of none by name. */
+  model: string | null;
   /** For people: whose times, of what. */
   about: string;
   /** From a step's plan to its outputs, milliseconds, on an engine that has its machine to itself. */
