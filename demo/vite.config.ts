@@ -21,7 +21,7 @@ const models = readdirSync(path.join(project, 'models/recall')).filter(
 const statics = new Map<string, string>([
   ...models.map((name) => [`models/recall/${name}`, path.join(project, 'models/recall', name)] as const),
   ...readdirSync(path.join(root, 'recordings'))
-    .filter((name) => /^(shipped|lesson-\d)\.json$/.test(name))
+    .filter((name) => /^(shipped|lesson-\d+)\.json$/.test(name))
     .map((name): [string, string] => [`recordings/${name}`, path.join(root, 'recordings', name)]),
 ]);
 

@@ -1,7 +1,8 @@
-// out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n].
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n].
 // A subgroup computes ROWS rows of 4 columns a lane: each lane loads one row's part of a, the others get it by shuffle.
 // One order of sums: k ascends, one fma a term, whatever ROWS and wherever the row stands.
 // Parts: gemm_inputs, gemm_params, panels, step.
+// Ends: gemm_store.
 enable subgroups;
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size
@@ -42,11 +43,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
   for (var r = 0u; r < ROWS; r++) {
     if (first + r < rows) {
-      var s = sum[r];
-      if (params.use_bias == 1) {
-        s += bias[n];
-      }
-      out[(first + r) * params.stride4 + params.first4 + n] = s;
+      store(first + r, n, sum[r]);
     }
   }
 }

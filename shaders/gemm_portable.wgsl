@@ -1,10 +1,11 @@
-// out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
-// A thread computes 1, 4 or 8 rows of two vec4s of columns, so that what it loads of a serves twice. Written out: a
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
+// A thread computes 1, 4 or 8 rows of two vec4s of columns, which its end names, so that what it loads of a serves twice. Written out: a
 // software adapter keeps an array in memory. One order of sums: k ascends, one fma a term, whatever ROWS.
-// Parts: gemm_inputs, gemm_params, panels, step.
+// Parts: gemm_inputs, gemm_params, panels, step, row_scale, squares.
+// Ends: portable_columns, gemm_store; portable_pairs, gated_store, gated; portable_pairs, qkv_store, rope_store.
 
 override WORKGROUP: u32 = 32;       // threads along the columns
-override ROWS: u32 = 4;             // rows a thread computes: 1, 4 or 8
+override ROWS: u32 = 4;             // rows a thread computes: 1, 4 or 8; with NORM 1 or 4
 
 // A vec4 of each row, of a or of out.
 struct Rows {
@@ -41,24 +42,9 @@ fn add_rows(sum: Rows, x: Rows, at: u32, c: u32) -> Rows {
   return more;
 }
 
-fn store(row: u32, rows: u32, n: u32, sum: vec4f) {
-  if (row < rows && n < params.columns4) {
-    out[row * params.stride4 + params.first4 + n] = select(sum, sum + bias[n], params.use_bias == 1);
-  }
-}
-
-fn store_rows(row: u32, rows: u32, n: u32, sum: Rows) {
-  store(row, rows, n, sum.r0);
-  if (ROWS > 1) {
-    store(row + 1, rows, n, sum.r1);
-    store(row + 2, rows, n, sum.r2);
-    store(row + 3, rows, n, sum.r3);
-  }
-  if (ROWS > 4) {
-    store(row + 4, rows, n, sum.r4);
-    store(row + 5, rows, n, sum.r5);
-    store(row + 6, rows, n, sum.r6);
-    store(row + 7, rows, n, sum.r7);
+fn finish_one(row: u32, rows: u32, group: u32, thread: u32, left: vec4f, right: vec4f) {
+  if (row < rows) {
+    finish(row, group, thread, left, right);
   }
 }
 
@@ -66,28 +52,33 @@ fn store_rows(row: u32, rows: u32, n: u32, sum: Rows) {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   let rows = select(step.rows, step.logit_rows, params.count == 1);
   let row = group.y * ROWS;
-  let left = 2 * group.x * WORKGROUP + thread;
-  let right = left + WORKGROUP;
-  if (left >= params.columns4 || row >= rows) {
-    return;
-  }
+  let columns = columns_of(group.x, thread);
   // Rows and columns past the end compute the last one again and are not stored.
   let last = rows - 1;
   let row0123 = min(vec4(row, row + 1, row + 2, row + 3), vec4(last)) * params.inputs4;
   let row4567 = min(vec4(row + 4, row + 5, row + 6, row + 7), vec4(last)) * params.inputs4;
-  let beside = place(min(right, params.columns4 - 1));
-  let own = place(left);
+  var scales = vec4f(1);
+  if (NORM) {
+    for (var r = 0u; r < min(ROWS, 4); r++) {
+      scales[r] = row_scale(row0123[r], params.inputs4, params.inputs, params.eps, thread, WORKGROUP);
+    }
+  }
+  if (columns.x >= params.columns4) {
+    return;
+  }
+  let own = place(columns.x);
+  let beside = place(min(columns.y, params.columns4 - 1));
   var left_sum = Rows();
   var right_sum = Rows();
   var left_at = own.x;
   var right_at = beside.x;
   for (var k = 0u; k < params.inputs4; k++) {
     var x = Rows();
-    x.r0 = a[row0123.x + k];
+    x.r0 = input(row0123.x, k, scales.x);
     if (ROWS > 1) {
-      x.r1 = a[row0123.y + k];
-      x.r2 = a[row0123.z + k];
-      x.r3 = a[row0123.w + k];
+      x.r1 = input(row0123.y, k, scales.y);
+      x.r2 = input(row0123.z, k, scales.z);
+      x.r3 = input(row0123.w, k, scales.w);
     }
     if (ROWS > 4) {
       x.r4 = a[row4567.x + k];
@@ -100,6 +91,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     left_at += 4 * own.y;
     right_at += 4 * beside.y;
   }
-  store_rows(row, rows, left, left_sum);
-  store_rows(row, rows, right, right_sum);
+  finish_one(row, rows, group.x, thread, left_sum.r0, right_sum.r0);
+  if (ROWS > 1) {
+    finish_one(row + 1, rows, group.x, thread, left_sum.r1, right_sum.r1);
+    finish_one(row + 2, rows, group.x, thread, left_sum.r2, right_sum.r2);
+    finish_one(row + 3, rows, group.x, thread, left_sum.r3, right_sum.r3);
+  }
+  if (ROWS > 4) {
+    finish_one(row + 4, rows, group.x, thread, left_sum.r4, right_sum.r4);
+    finish_one(row + 5, rows, group.x, thread, left_sum.r5, right_sum.r5);
+    finish_one(row + 6, rows, group.x, thread, left_sum.r6, right_sum.r6);
+    finish_one(row + 7, rows, group.x, thread, left_sum.r7, right_sum.r7);
+  }
 }

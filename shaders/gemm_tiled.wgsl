@@ -1,7 +1,8 @@
-// out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
 // are of no one size, or where the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
 // One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS.
 // Parts: gemm_inputs, gemm_params, panels, step.
+// Ends: gemm_store.
 
 override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; its columns are 16 vec4s
 override each: u32 = ROWS / 8;      // rows a thread computes
@@ -46,7 +47,7 @@ fn main(
   for (var r = 0u; r < each; r++) {
     let row = first + 8 * r + thread.y;
     if (n < params.columns4 && row < rows) {
-      out[row * params.stride4 + params.first4 + n] = select(sum[r], sum[r] + bias[n], params.use_bias == 1);
+      store(row, n, sum[r]);
     }
   }
 }

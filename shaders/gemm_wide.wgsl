@@ -1,7 +1,8 @@
-// out[row][n] = bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights is all.
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights is all.
 // A lane owns 8 columns, so that one load brings 8 packed weights; a subgroup's one load of a serves several k at once.
 // One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS. Needs an even columns4.
-// Parts: gemm_params, panels, step.
+// Parts: gemm_params, panels, step, row_scale_lanes, squares.
+// Ends: wide_columns, gemm_store; wide_pairs, gated_store, gated; wide_pairs, qkv_store, rope_store.
 enable subgroups;
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size, a multiple of ROWS
@@ -12,7 +13,7 @@ override depth: u32 = SUBGROUP / ROWS; // k4s that one load of a brings
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
 @group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>; // [panel][4 * inputs4][its vec4 pairs]; f32: two vec4 an index
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][columns4]
+@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], of NORM
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
 
@@ -40,19 +41,24 @@ fn place(n: u32) -> vec2<u32> {
 @compute @workgroup_size(SUBGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let rows = select(step.rows, step.logit_rows, params.count == 1);
-  let columns8 = params.columns4 / 2;
-  let mine = group.x * SUBGROUP + lane;
-  let n = min(mine, columns8 - 1);
+  let n = columns_of(group.x, lane);
   let first = group.y * ROWS;
   // Lanes take rows in turn, then the next k4: lane = k4 * ROWS + row.
   let a_row = min(first + lane % ROWS, rows - 1) * params.inputs4;
+  var scale = 1.0;
+  if (NORM) {
+    for (var r = 0u; r < ROWS; r++) {
+      let found = row_scale(min(first + r, rows - 1) * params.inputs4, lane);
+      scale = select(scale, found, lane % ROWS == r);
+    }
+  }
   var low: array<vec4f, 4>;
   var high: array<vec4f, 4>;
   // Of up to 8 lanes all are in one panel: told by the workgroup alone, it is one number for all of them.
   let stride = place(select(n, group.x * SUBGROUP, SUBGROUP <= 8)).y;
   var at = place(n).x;
   for (var k = 0u; k < params.inputs4; k += depth) {
-    let loaded = a[a_row + min(k + lane / ROWS, params.inputs4 - 1)];
+    let loaded = input(a_row, min(k + lane / ROWS, params.inputs4 - 1), scale);
     for (var j = 0u; j < min(depth, params.inputs4 - k); j++) {
       let w0 = eight(at);
       let w1 = eight(at + stride);
@@ -66,18 +72,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       }
     }
   }
-  if (mine >= columns8) {
-    return;
-  }
   for (var r = 0u; r < ROWS; r++) {
     if (first + r < rows) {
-      let to = (first + r) * params.stride4 + params.first4 + 2 * n;
-      if (params.use_bias == 1) {
-        low[r] += bias[2 * n];
-        high[r] += bias[2 * n + 1];
-      }
-      out[to] = low[r];
-      out[to + 1] = high[r];
+      finish(first + r, group.x, lane, low[r], high[r]);
     }
   }
 }

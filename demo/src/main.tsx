@@ -1,7 +1,9 @@
 /** The page: a session, and the views that draw it. */
 import './styles/index.css';
+import { effect } from '@preact/signals';
 import { render } from 'preact';
-import { LessonMenu, LessonView } from './lessons/lesson-view.tsx';
+import { LessonHolder } from './lessons/lesson-holder.tsx';
+import { LessonMenu } from './lessons/lesson-menu.tsx';
 import { Banner } from './panels/banner.tsx';
 import { Chat } from './panels/chat.tsx';
 import { SettingsPanel } from './panels/settings-panel.tsx';
@@ -11,11 +13,12 @@ import { Transport } from './panels/transport.tsx';
 import { createSession } from './session/session.ts';
 import { App } from './views/app.tsx';
 import { watchOpening } from './views/opening.ts';
-import { watchTheme } from './views/palette.ts';
+import { project, watchTheme } from './views/palette.ts';
 
 watchTheme();
 const session = createSession();
 watchOpening(session);
+effect(() => project(session.state.settings.value.projector));
 
 render(
   <App
@@ -31,7 +34,7 @@ render(
     chat={<Chat session={session} />}
     settings={<SettingsPanel session={session} />}
     banner={<Banner session={session} />}
-    lesson={<LessonView session={session} />}
+    lesson={<LessonHolder session={session} />}
   />,
   document.getElementById('app')!,
 );

@@ -1,11 +1,11 @@
-// What a form of the matrix kernel reads and writes, four columns at once.
+// What a form of the matrix kernel reads, four columns at once.
 
 override WEIGHTS_F32: bool = false; // else two halves a u32
 
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
 @group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [panel][4 * inputs4][its vec4s]; f32: two vec2 a vec4
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read_write> out: array<vec4f>;   // [rows][stride4]
+@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], of NORM
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
 

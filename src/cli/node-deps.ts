@@ -1,7 +1,7 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
 import { once } from 'node:events';
 import { constants, createReadStream } from 'node:fs';
-import { access, mkdir, open, readFile, writeFile } from 'node:fs/promises';
+import { access, mkdir, open, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { ConfigError } from '../errors.ts';
@@ -37,14 +37,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
     readTextPieces: (file) => piecesOf(file),
     writeTextFile: (file, content) => writeFile(file, content).catch((error) => refuse('write', file, error)),
-    // An existing file must be writable itself, a new one needs a folder that is.
-    checkWritable: (file) =>
-      access(file, constants.W_OK)
-        .catch((error) => {
-          if (error.code !== 'ENOENT') throw error;
-          return access(path.dirname(path.resolve(file)), constants.W_OK);
-        })
-        .catch((error) => refuse('write', file, error)),
+    checkWritable: (file) => checkWritable(file).catch((error) => refuse('write', file, error)),
     createTextFile,
     makeDirectory: async (directory) => {
       await mkdir(directory, { recursive: true }).catch((error) =>
@@ -192,6 +185,16 @@ const REASONS: Record<string, string> = {
   ENOTDIR: 'a part of the path is no directory',
   EEXIST: 'a file of that name is in the way',
 };
+
+/** An existing file must be writable itself, a new one needs a folder that is. Rejects as opening it would. */
+async function checkWritable(file: string): Promise<void> {
+  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    return null;
+  });
+  if (found?.isDirectory()) throw Object.assign(new Error('it is a directory'), { code: 'EISDIR' });
+  await access(found ? file : path.dirname(path.resolve(file)), constants.W_OK);
+}
 
 function refuse(what: string, file: string, error: NodeJS.ErrnoException): never {
   const reason = REASONS[error.code ?? ''] ?? error.message;

@@ -8,9 +8,16 @@ import { parseJson } from './fields.ts';
 
 const ms = z.number().nonnegative();
 
+const filled = z
+  .number()
+  .positive()
+  .max(1)
+  .exactOptional()
+  .describe('Share of a block that its layers take; left out: all.');
+
 const groupSchema = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('full') }),
-  z.strictObject({ kind: z.literal('sliding'), window: z.number().int().positive() }),
+  z.strictObject({ kind: z.literal('full'), filled }),
+  z.strictObject({ kind: z.literal('sliding'), window: z.number().int().positive(), filled }),
 ]);
 type Group = Readonly<z.infer<typeof groupSchema>>;
 

@@ -1,8 +1,11 @@
 /** What one engine needs to know. Built from the user's configuration; plain data, so that it can travel to a thread. */
 import type { ConnectorConfig } from './kv-transfer.ts';
 
-/** What of a sequence a KV cache group keeps: all, or what a window of so many tokens sees, the token's own included. */
-export type KvCacheSpec = { kind: 'full' } | { kind: 'sliding'; window: number };
+/**
+ * What of a sequence a KV cache group keeps: all, or what a window of so many tokens sees, the token's own included. `filled`:
+ * the share of a block that its layers take where they are fewer than a block holds; the rest is never read or moved.
+ */
+export type KvCacheSpec = ({ kind: 'full' } | { kind: 'sliding'; window: number }) & { filled?: number };
 
 export interface CacheConfig {
   /** Tokens a block. vLLM's default: 16. */

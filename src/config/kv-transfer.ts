@@ -2,6 +2,7 @@
  * vLLM's KV transfer vocabulary: kv_transfer_params as they travel between router, P and D, and --kv-transfer-config as
  * a user writes it. Field names are the wire's. Source: vLLM, vllm/config/kv_transfer.py and the NIXL connector.
  */
+
 import { z } from 'zod';
 import type { CostProfile } from './cost-profile.ts';
 import {
@@ -14,6 +15,7 @@ import {
   offloadingExtraSchema,
   vllmFlag,
 } from './kv-connectors.ts';
+import type { TokenIds } from './token-ids.ts';
 
 /**
  * What decides whether P pulls what D offers: vLLM's fixed threshold, predicted costs, or nothing (always, never).
@@ -39,7 +41,11 @@ export const kvTransferParamsSchema = z.looseObject({
   /** Holder's clock, seconds; D only. */
   remote_blocks_expiry_time: z.number().nullish(),
   /** Ours: all of the holder's token ids. A pull ends at the first one that differs; the holder serves nobody who tells others. */
-  remote_token_ids: z.array(z.number().int().nonnegative()).nullish(),
+  remote_token_ids: z
+    .array(z.number().int().nonnegative())
+    .nullable()
+    .transform((ids): TokenIds | null => ids)
+    .optional(),
   /** Ours: requests that the holder served when this one set out; from the router. */
   remote_num_requests: z.number().int().nonnegative().nullish(),
   /** Ours: how this request's pull from D is decided, in place of the engine's own policy. */

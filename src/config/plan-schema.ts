@@ -38,7 +38,7 @@ export const planning = {
     }),
   sample: positive('requests').nullable().default(null).meta({
     description:
-      'Requests of the longest simulations; rounds with more candidates take an eighth, a quarter and half. Left out: 1600, or what comes in 20 times --slo-ttft where that is more.',
+      'Requests of the longest simulations; rounds with more candidates take an eighth, a quarter and half. Left out: 400 to 1600, fewer of long prompts; what comes in 20 times --slo-ttft at least.',
     value: 'N',
   }),
   fleetOut: text('a file').nullable().default(null).meta({

@@ -2,8 +2,10 @@
  * The hash chain over full blocks: block i's hash covers its tokens and everything before them, so equal hashes mean
  * equal KV. Same rule as vLLM (vllm/v1/core/kv_cache_utils.py, hash_block_tokens), with an encoding of our own.
  */
+
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import type { TokenIds } from '../config/token-ids.ts';
 
 /** Hex digits of the digest. */
 export type BlockHash = string;
@@ -12,7 +14,7 @@ export interface BlockHasher {
   /** Parent of every first block. */
   readonly root: BlockHash;
   /** `cacheSalt` belongs to the first block only: null for the others, which inherit it through their parent. */
-  hash(parent: BlockHash, tokenIds: readonly number[], cacheSalt: string | null): BlockHash;
+  hash(parent: BlockHash, tokenIds: TokenIds, cacheSalt: string | null): BlockHash;
 }
 
 export interface BlockHashing {
@@ -35,7 +37,7 @@ export function createBlockHasher(
 /** Appends the hashes of further full blocks, up to numBlocks in all. */
 export function extendHashes(
   hashes: BlockHash[],
-  { tokenIds, cacheSalt }: { tokenIds: readonly number[]; cacheSalt: string | null },
+  { tokenIds, cacheSalt }: { tokenIds: TokenIds; cacheSalt: string | null },
   { hasher, blockSize }: BlockHashing,
   numBlocks: number,
 ): void {
@@ -46,24 +48,19 @@ export function extendHashes(
   }
 }
 
-/** Leading tokens that two sequences share. */
-export function commonPrefixLength(a: readonly number[], b: readonly number[]): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return i;
-  return length;
-}
-
 /** Parent digits, token ids as little-endian u32, then a marker and the salt. Blocks have one length, so this is unambiguous. */
-function encode(parent: BlockHash, tokenIds: readonly number[], cacheSalt: string | null): Uint8Array {
+function encode(parent: BlockHash, tokenIds: TokenIds, cacheSalt: string | null): Uint8Array {
   const salt = cacheSalt === null ? null : utf8ToBytes(cacheSalt);
   const tokensAt = parent.length;
   const saltAt = tokensAt + 4 * tokenIds.length;
   const bytes = new Uint8Array(saltAt + (salt ? 1 + salt.length : 0));
   for (let i = 0; i < parent.length; i++) bytes[i] = parent.charCodeAt(i);
   const view = new DataView(bytes.buffer);
-  tokenIds.forEach((id, i) => {
-    view.setUint32(tokensAt + 4 * i, id, true);
-  });
+  let at = tokensAt;
+  for (const id of tokenIds) {
+    view.setUint32(at, id, true);
+    at += 4;
+  }
   if (salt) {
     bytes[saltAt] = 1;
     bytes.set(salt, saltAt + 1);

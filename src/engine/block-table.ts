@@ -32,8 +32,7 @@ export function keptBlocks(
 
 /** The part of a list before block `first` that is to be freed: positional, none when nothing of it is left. */
 export function leavingBlocks(ids: readonly BlockId[], first: number): BlockId[] {
-  const end = Math.min(first, ids.length);
-  let begin = end;
-  while (begin > 0 && ids[begin - 1] !== NULL_BLOCK) begin--;
-  return begin === end ? [] : ids.slice(0, end);
+  const leaving = ids.slice(0, first);
+  // Nulls come first.
+  return (leaving.at(-1) ?? NULL_BLOCK) === NULL_BLOCK ? [] : leaving;
 }

@@ -1,4 +1,5 @@
 /** Prefix cache changes, in the terms of vLLM's KV events. */
+import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHash } from './block-hash.ts';
 
 export type CacheEvent =
@@ -7,7 +8,7 @@ export type CacheEvent =
       group: number;
       blockHashes: readonly BlockHash[];
       parentBlockHash: BlockHash | null;
-      tokenIds: readonly number[];
+      tokenIds: TokenIds;
       blockSize: number;
     }
   | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[] }

@@ -1,13 +1,11 @@
 /**
  * Steps in which every running request gets one token and nothing else happens, taken at once: what so many beginStep() and
- * endStep() would do to queues, blocks and cache, without their batches and outputs. For whoever needs no device for a step.
+ * endStep() would do to queues, blocks and cache, without their batches and outputs. For whoever needs no device for a step,
+ * and has said what is generated.
  */
 import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import type { Request } from './request.ts';
 import type { PolicyDeps } from './scheduler.ts';
-
-/** What a token is drawn for. */
-export type DecodedRequest = Pick<Request, 'requestId' | 'numOutputTokens'>;
 
 export class DecodeRun {
   readonly #deps: PolicyDeps;
@@ -21,26 +19,26 @@ export class DecodeRun {
     const { queues, config, cache } = this.#deps;
     const { running, waiting, loaded } = queues;
     const alone = waiting.length === 0 && loaded.length === 0;
-    const batched = running.length > 0 && running.length <= config.scheduler.maxNumBatchedTokens;
     // A window gives back what it has passed at every step.
     const full = config.cache.groups.every(({ kind }) => kind === 'full');
-    if (!alone || !batched || !full) return 0;
+    if (running.length === 0 || !alone || !full) return 0;
     let steps = Number.POSITIVE_INFINITY;
     for (const request of running) steps = Math.min(steps, this.#before(request));
     while (steps > 0 && !cache.canAllocate(this.#blocks(steps))) steps >>= 1;
     return steps;
   }
 
-  shape(): { requests: number; context: number } {
+  shape(): { requestIds: string[]; requests: number; context: number } {
     const { running } = this.#deps.queues;
     return {
+      requestIds: running.map(({ requestId }) => requestId),
       requests: running.length,
       context: running.reduce((sum, { numComputedTokens }) => sum + numComputedTokens, 0),
     };
   }
 
   /** At most `steps`. `onStep`: told after each. */
-  take(count: number, tokenOf: (request: DecodedRequest) => number, onStep: (() => void) | null): void {
+  take(count: number, onStep: (() => void) | null): void {
     const { queues, config, cache, counters } = this.#deps;
     const { blockSize } = config.cache;
     for (let step = 0; step < count; step++) {
@@ -54,13 +52,13 @@ export class DecodeRun {
       }
       for (const request of queues.running) {
         request.advance(1);
-        request.appendOutput(tokenOf(request));
+        request.appendForced(1);
       }
       onStep?.();
     }
   }
 
-  /** Steps before the one that ends it; 0 where a token may, or what it computes is not only that token. */
+  /** Steps before the one that ends it; 0 where a token may, where none is forced, or what it computes is not only that token. */
   #before(request: Request): number {
     const { sampling, numTokens, numComputedTokens, numOutputTokens, prompt, kvTransferParams } = request;
     const { config } = this.#deps;
@@ -69,7 +67,7 @@ export class DecodeRun {
     if (!decodes || !endless || sampling.stopTokenIds.length > 0 || isStreamedPrefill(kvTransferParams))
       return 0;
     const left = Math.min(sampling.maxTokens - numOutputTokens, config.scheduler.maxModelLen - numTokens);
-    return Math.max(0, left - 1);
+    return Math.max(0, Math.min(left - 1, request.numForced));
   }
 
   #blocks(steps: number): number {

@@ -2,12 +2,14 @@
  * One engine: a step is collect, schedule, run, postprocess. Joins the scheduler with the executor and the connector's
  * worker side. Owns no loop: its thread calls step() while poll() says so, and waitForChange() otherwise.
  */
+
 import type { EngineCoreConfig } from '../config/engine.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
 import type { CacheEvent } from './cache-event.ts';
 import { startCounting } from './counters.ts';
-import { type DecodedRequest, DecodeRun } from './decode-run.ts';
+import { DecodeRun } from './decode-run.ts';
 import { Activities, type ActivitySink } from './inspect/activities.ts';
 import { Inspector } from './inspect/inspector.ts';
 import { KvCacheManager } from './kv-cache-manager.ts';
@@ -35,6 +37,8 @@ export interface EngineCoreDeps {
   onNewBlocks?: (group: number, ids: readonly BlockId[]) => void;
   /** A batch ran in so many milliseconds. */
   onBatch?: (batch: ScheduledBatch, ms: number) => void;
+  /** Nobody will look into its blocks (inspect.blocks()): what was in those that were given back is not kept. */
+  blocksUnseen?: boolean;
   /** Told what steps spend time on, and how long requests wait. */
   onActivity?: ActivitySink;
   /** For tests: another digest in the block hash chain. */
@@ -80,7 +84,8 @@ export class EngineCore {
     });
     this.#postprocessor = new Postprocessor(shared);
     this.#decodeRun = new DecodeRun(shared);
-    this.inspect = new Inspector({ ...shared, arrived: () => this.#arrived });
+    const { blocksUnseen = false } = deps;
+    this.inspect = new Inspector({ ...shared, blocksUnseen, arrived: () => this.#arrived });
   }
 
   /** Throws RequestError when the request cannot be served; a holder that it names is then told to free. */
@@ -191,13 +196,13 @@ export class EngineCore {
   }
 
   /** Of the next of them: requests, and the tokens before theirs. */
-  decodeShape(): { requests: number; context: number } {
+  decodeShape(): ReturnType<DecodeRun['shape']> {
     return this.#decodeRun.shape();
   }
 
   /** `count`: at most decodeSteps, none of which begins when something is due (dueMs). `onStep`: told after each. */
-  decode(count: number, tokenOf: (request: DecodedRequest) => number, onStep: (() => void) | null): void {
-    this.#decodeRun.take(count, tokenOf, onStep);
+  decode(count: number, onStep: (() => void) | null): void {
+    this.#decodeRun.take(count, onStep);
   }
 
   #collect(): void {
@@ -250,7 +255,7 @@ export class EngineCore {
   }
 
   /** For measuring a turn again: what is cached of the sequence beyond its first keepTokens is found no more. */
-  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): void {
+  forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): void {
     this.#cache.forgetPrefix(tokenIds, cacheSalt, keepTokens);
   }
 

@@ -3,7 +3,9 @@
  * vLLM's KVCacheManager: one pool for all KV cache groups; a table has a list for each, positional, with the null block where
  * its window has passed. Knows nothing of contents, queues or connectors.
  */
+
 import type { CacheConfig, KvCacheSpec, SchedulerConfig } from '../config/engine.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import { invariant } from '../errors.ts';
 import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
@@ -91,7 +93,7 @@ export class KvCacheManager {
   }
 
   /** What is cached of a sequence, its last block included; changes nothing. */
-  lookupPrefix(tokenIds: readonly number[], cacheSalt: string | null): CachedPrefix {
+  lookupPrefix(tokenIds: TokenIds, cacheSalt: string | null): CachedPrefix {
     if (!this.#deps.config.enablePrefixCaching) return { ...this.#noHit(), blockHashes: [] };
     const hashes = this.#hashesOf(tokenIds, cacheSalt);
     const hit = this.#longestHit(hashes);
@@ -99,7 +101,7 @@ export class KvCacheManager {
   }
 
   /** The full blocks of this sequence beyond keepTokens lose their hashes: no prefix ends there any more. */
-  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): void {
+  forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): void {
     const pool = this.#pool;
     for (const hash of this.#hashesOf(tokenIds, cacheSalt).slice(Math.floor(keepTokens / this.blockSize))) {
       for (const group of this.#groups.keys()) {
@@ -178,7 +180,7 @@ export class KvCacheManager {
         group,
         blockHashes: hashes.slice(from),
         parentBlockHash: hashes[from - 1] ?? null,
-        tokenIds: request.allTokenIds.slice(from * this.blockSize, to * this.blockSize),
+        tokenIds: request.tokenIds(from * this.blockSize, (to - from) * this.blockSize),
         blockSize: this.blockSize,
       });
     });
@@ -306,7 +308,7 @@ export class KvCacheManager {
     return { blockIds, numTokens: blockIds[0]!.length * this.blockSize };
   }
 
-  #hashesOf(tokenIds: readonly number[], cacheSalt: string | null): BlockHash[] {
+  #hashesOf(tokenIds: TokenIds, cacheSalt: string | null): BlockHash[] {
     const { hasher, config } = this.#deps;
     const hashes: BlockHash[] = [];
     extendHashes(hashes, { tokenIds, cacheSalt }, { hasher, blockSize: config.blockSize }, Infinity);

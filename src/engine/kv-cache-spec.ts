@@ -9,7 +9,13 @@ export const FULL_GROUP: readonly KvCacheSpec[] = [{ kind: 'full' }];
 
 /** What groups keep where windows may be left aside (vLLM's --disable-hybrid-kv-cache-manager). */
 export const keptBy = (groups: readonly KvCacheSpec[], allFull: boolean): readonly KvCacheSpec[] =>
-  allFull ? groups.map(() => FULL_GROUP[0]!) : groups;
+  allFull
+    ? groups.map(({ filled }) => (filled === undefined ? FULL_GROUP[0]! : { kind: 'full', filled }))
+    : groups;
+
+/** Bytes of a group's layers in a block of blockBytes. */
+export const filledBytes = ({ filled = 1 }: KvCacheSpec, blockBytes: number): number =>
+  Math.round(filled * blockBytes);
 
 /** The group whose blocks tell how much of a prefix is there: one that keeps all of it, where there is one. */
 export const prefixGroup = (groups: readonly KvCacheSpec[]): number =>

@@ -3,16 +3,18 @@
  * camelCase. Two sides: the scheduler's decides, the worker's moves bytes. What the one tells the other (Meta) is theirs
  * alone: the engine passes it on unread. What only some connectors do are facets. The connectors are in src/connector.
  */
+
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHash } from './block-hash.ts';
 import type { BlockIds, NoPull, RequestStatus } from './types.ts';
 
 /** What the scheduler sees of a request; the connector reads it, and keeps its own state elsewhere. */
 export interface ConnectorRequest {
   readonly requestId: string;
-  readonly promptTokenIds: readonly number[];
+  readonly promptTokenIds: TokenIds;
   /** Prompt and output. */
-  readonly allTokenIds: readonly number[];
+  readonly allTokenIds: TokenIds;
   readonly numComputedTokens: number;
   readonly kvTransferParams: KvTransferParams | null;
   readonly cacheSalt: string | null;

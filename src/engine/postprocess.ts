@@ -45,7 +45,7 @@ export class Postprocessor {
       if (!sample) continue;
       const sampled = samples.get(requestId);
       invariant(sampled, () => `the executor returned no token for ${requestId}`);
-      const forced = request.sampling.forcedTokenIds?.[request.numOutputTokens];
+      const forced = request.sampling.forcedTokenIds?.at(request.numOutputTokens);
       const token = forced === undefined ? sampled : { ...sampled, tokenId: forced };
       if (!request.prompt) {
         const { noPull } = request.closePrompt();

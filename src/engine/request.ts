@@ -1,7 +1,10 @@
 /** One request as the engine keeps it: what is refused at the door, how far it is, when it stops. Others decide, and move it. */
+
 import type { EngineCoreConfig } from '../config/engine.ts';
+import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { type BlockHash, type BlockHashing, extendHashes } from './block-hash.ts';
+import { GrowingTokens } from './growing-tokens.ts';
 import { mostBlocksInAll } from './kv-cache-spec.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
 import type {
@@ -17,7 +20,7 @@ const NONE: readonly number[] = [];
 
 export class Request implements ConnectorRequest {
   readonly requestId: string;
-  readonly promptTokenIds: readonly number[];
+  readonly promptTokenIds: TokenIds;
   readonly sampling: SamplingParams;
   readonly kvTransferParams: EngineRequest['kvTransferParams'];
   readonly cacheSalt: string | null;
@@ -34,7 +37,7 @@ export class Request implements ConnectorRequest {
   waitingSinceMs: number | null = null;
   /** Fixed by the first token. */
   prompt: PromptAccount | null = null;
-  readonly #allTokenIds: number[];
+  readonly #tokens: GrowingTokens;
   readonly #hashing: BlockHashing;
   /** As far as anyone asked. */
   readonly #blockHashes: BlockHash[] = [];
@@ -50,20 +53,20 @@ export class Request implements ConnectorRequest {
     this.kvTransferParams = request.kvTransferParams;
     this.cacheSalt = request.cacheSalt;
     this.times = { arrivalMs: request.arrivalMs ?? queuedMs, queuedMs, scheduledMs: null };
-    this.#allTokenIds = [...request.promptTokenIds];
+    this.#tokens = new GrowingTokens(request.promptTokenIds, request.sampling.forcedTokenIds ?? NONE);
     this.#hashing = hashing;
   }
 
-  get allTokenIds(): readonly number[] {
-    return this.#allTokenIds;
+  get allTokenIds(): TokenIds {
+    return this.#tokens.ids;
   }
 
   get numTokens(): number {
-    return this.#allTokenIds.length;
+    return this.#tokens.length;
   }
 
   get numOutputTokens(): number {
-    return this.#allTokenIds.length - this.promptTokenIds.length;
+    return this.#tokens.length - this.promptTokenIds.length;
   }
 
   /** Of the prefill under way. */
@@ -81,13 +84,28 @@ export class Request implements ConnectorRequest {
   }
 
   blockHashes(numBlocks: number = Number.POSITIVE_INFINITY): readonly BlockHash[] {
-    const sequence = { tokenIds: this.#allTokenIds, cacheSalt: this.cacheSalt };
+    const sequence = { tokenIds: this.allTokenIds, cacheSalt: this.cacheSalt };
     extendHashes(this.#blockHashes, sequence, this.#hashing, numBlocks);
     return this.#blockHashes.slice(0, numBlocks);
   }
 
+  /** The tokens [start, start + count). */
+  tokenIds(start: number, count: number): TokenIds {
+    return this.#tokens.slice(start, start + count);
+  }
+
+  /** Tokens from now on whose ids are forced. */
+  get numForced(): number {
+    return Math.max(0, (this.sampling.forcedTokenIds?.length ?? 0) - this.numOutputTokens);
+  }
+
+  /** `count`: at most numForced. */
+  appendForced(count: number): void {
+    this.#tokens.pushForced(count);
+  }
+
   appendOutput(tokenId: number): void {
-    this.#allTokenIds.push(tokenId);
+    this.#tokens.push(tokenId);
   }
 
   /** A prefill starts with this many tokens hit and this many on their way. */
@@ -120,10 +138,9 @@ export class Request implements ConnectorRequest {
     this.#noPull = noPull ?? this.#noPull;
   }
 
-  /** The tokens [numComputedTokens, numComputedTokens + count) ran. */
+  /** The tokens [numComputedTokens, numComputedTokens + count) ran: all of them the prompt's while its account is open. */
   advance(count: number): void {
-    const promptLeft = Math.max(0, this.promptTokenIds.length - this.numComputedTokens);
-    this.#prefill.computedTokens += Math.min(count, promptLeft);
+    this.#prefill.computedTokens += count;
     this.numComputedTokens += count;
   }
 
@@ -133,8 +150,9 @@ export class Request implements ConnectorRequest {
     maxModelLen: number,
   ): 'finished_stopped' | 'finished_length_capped' | null {
     const { sampling, numTokens, numOutputTokens } = this;
-    const last = this.#allTokenIds.at(-1)!;
-    if (numOutputTokens >= sampling.minTokens) {
+    const ends = !sampling.ignoreEos || sampling.stopTokenIds.length > 0;
+    if (ends && numOutputTokens >= sampling.minTokens) {
+      const { last } = this.#tokens;
       const atEos = !sampling.ignoreEos && eosTokenIds.includes(last);
       if (atEos || sampling.stopTokenIds.includes(last)) return 'finished_stopped';
     }
@@ -154,7 +172,7 @@ export class Request implements ConnectorRequest {
   #outputEndsWith(tokenIds: readonly number[]): boolean {
     const from = this.numTokens - tokenIds.length;
     return (
-      from >= this.promptTokenIds.length && tokenIds.every((id, i) => this.#allTokenIds[from + i] === id)
+      from >= this.promptTokenIds.length && tokenIds.every((id, i) => this.allTokenIds.at(from + i) === id)
     );
   }
 
@@ -190,7 +208,6 @@ export function checkRequest(
     throw new RequestError(`request ${requestId}: ${found}`);
   };
   if (promptLength === 0) refuse('the prompt is empty: give at least one token');
-  const badToken = (ids: readonly number[]) => ids.find((id) => !Number.isInteger(id) || id < 0);
   const inPrompt = badToken(promptTokenIds);
   if (inPrompt !== undefined) refuse(`the prompt holds ${inPrompt}, which is no token id`);
   const forced = badToken(sampling.forcedTokenIds ?? []);
@@ -224,4 +241,11 @@ export function checkRequest(
         `the pool of ${config.engineId} has ${numUsableBlocks}: give it ${needed + 1} blocks or more, or ask for less`,
     );
   }
+}
+
+/** The first that is no token id. */
+function badToken(ids: TokenIds): number | undefined {
+  if (ids instanceof TokenSequence) return undefined;
+  for (const id of ids) if (!Number.isInteger(id) || id < 0) return id;
+  return undefined;
 }

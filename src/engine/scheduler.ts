@@ -247,7 +247,7 @@ export class Scheduler {
     const complete = start + numNewTokens === request.numTokens;
     plan.requests.push({
       requestId: request.requestId,
-      tokenIds: request.allTokenIds.slice(start, start + numNewTokens),
+      tokenIds: request.tokenIds(start, numNewTokens),
       startPosition: start,
       blockIds: this.#deps.cache.blockIds(request),
       sample: complete

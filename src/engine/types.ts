@@ -2,7 +2,9 @@
  * What the engine's policy (scheduler, KV cache manager) exchanges with the rest: requests in, batches out, and who runs
  * them; what it exchanges with a connector is kv-connector.ts. Policy only: nothing here knows a GPU, a thread or a byte.
  */
+
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import type { ErrorCode } from '../errors.ts';
 
 export type BlockId = number;
@@ -42,14 +44,14 @@ export interface SamplingParams {
    * What is generated whatever the logits say, as far as the list goes: traces and simulations, whose next prompts hold it.
    * Logits and digests stay those that were computed. No door of a server sets it.
    */
-  forcedTokenIds?: readonly number[];
+  forcedTokenIds?: TokenIds;
   /** Returns the logits of each sampled token with it; left out: only where the engine keeps them all. */
   keepLogits?: boolean;
 }
 
 export interface EngineRequest {
   requestId: string;
-  promptTokenIds: readonly number[];
+  promptTokenIds: TokenIds;
   sampling: SamplingParams;
   kvTransferParams: KvTransferParams | null;
   /** Goes into the first block's hash: requests with another salt never share blocks. */
@@ -62,7 +64,7 @@ export interface EngineRequest {
 export interface ScheduledRequest {
   requestId: string;
   /** The tokens to compute, at positions startPosition, startPosition + 1, ... */
-  tokenIds: readonly number[];
+  tokenIds: TokenIds;
   startPosition: number;
   /** The whole block table, long enough for startPosition + tokenIds.length tokens; it does not change any more. */
   blockIds: BlockIds;
@@ -140,6 +142,8 @@ export interface RequestOutput {
   requestId: string;
   /** Tokens sampled in this step: one, or none when the request only ended. */
   tokens: SampledToken[];
+  /** Of a simulated engine: tokens before these that it has not told of yet. */
+  before?: TokenIds;
   /** Set with the first token and from then on. */
   prompt: PromptAccount | null;
   times: Readonly<RequestTimes>;

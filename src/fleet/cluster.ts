@@ -2,7 +2,9 @@
  * Engines in threads behind one generate(): starts them, sets them, watches them, and lets the router serve turns over them.
  * How a turn goes through the engines is the router's business (src/router).
  */
+
 import type { Mode } from '../config/modes.ts';
+import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { EngineStats } from '../host/engine-api.ts';
@@ -216,7 +218,7 @@ export class EngineCluster implements Cluster {
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {
     const conversation = this.#conversations.find({ ...query, conversationId: query.conversationId ?? null });
     const tokenIds = await this.#prompts.build(query, conversation);
-    const engines = await lookupIn(this.#engines, tokenIds, query.cacheSalt ?? null);
+    const engines = await lookupIn(this.#engines, written(tokenIds), query.cacheSalt ?? null);
     return { promptTokens: tokenIds.length, engines };
   }
 

@@ -11,16 +11,22 @@ interface KernelDescription {
   shader: string;
   /** Of shaders/parts, in the order in which they are appended. */
   parts?: readonly string[];
+  /** Those after them: what this kernel does with its results, where a shader serves several. */
+  ends?: readonly string[];
   /** In binding order; a test compares them with the shader's. */
   bindings: readonly Binding[];
 }
 
 const step = ['step'] as const;
-const gemmWide = {
-  parts: ['gemm_params', 'panels', ...step],
-  bindings: ['read', 'read', 'read', 'write', 'uniform', 'uniform'],
-} as const;
-const gemm = { ...gemmWide, parts: ['gemm_inputs', ...gemmWide.parts] } as const;
+const product = ['gemm_params', 'panels', ...step] as const;
+const productInputs = ['read', 'read', 'read', 'read', 'uniform', 'uniform'] as const;
+const toOut = [...productInputs, 'write'] as const;
+const toQkv = [...productInputs, 'read', 'read', 'write', 'write', 'uniform'] as const;
+const gemm = { parts: ['gemm_inputs', ...product], ends: ['gemm_store'], bindings: toOut } as const;
+const wide = { shader: 'gemm_wide', parts: [...product, 'row_scale_lanes', 'squares'] } as const;
+const portable = { shader: 'gemm_portable', parts: [...gemm.parts, 'row_scale', 'squares'] } as const;
+const gated = ['gated_store', 'gated'] as const;
+const qkv = ['qkv_store', 'rope_store'] as const;
 const attention = {
   parts: ['attention_inputs', 'running_softmax'],
   bindings: ['read', 'read', 'read', 'read', 'read', 'write', 'uniform'],
@@ -34,16 +40,20 @@ export const kernels = {
   },
   rmsNorm: {
     shader: 'rms_norm',
-    parts: step,
-    bindings: ['write', 'read', 'read', 'read', 'write', 'uniform', 'uniform'],
+    parts: ['row_scale', 'squares', ...step],
+    bindings: ['read', 'read', 'read', 'write', 'uniform', 'uniform'],
   },
   gemm: { shader: 'gemm', ...gemm },
-  gemmWide: { shader: 'gemm_wide', ...gemmWide },
-  gemmPortable: { shader: 'gemm_portable', ...gemm },
   gemmTiled: { shader: 'gemm_tiled', ...gemm },
+  gemmWide: { ...wide, ends: ['wide_columns', 'gemm_store'], bindings: toOut },
+  gemmWideGated: { ...wide, ends: ['wide_pairs', ...gated], bindings: toOut },
+  gemmWideQkv: { ...wide, ends: ['wide_pairs', ...qkv], bindings: toQkv },
+  gemmPortable: { ...portable, ends: ['portable_columns', 'gemm_store'], bindings: toOut },
+  gemmPortableGated: { ...portable, ends: ['portable_pairs', ...gated], bindings: toOut },
+  gemmPortableQkv: { ...portable, ends: ['portable_pairs', ...qkv], bindings: toQkv },
   ropeKvWrite: {
     shader: 'rope_kv_write',
-    parts: ['rope_straddling', ...step],
+    parts: ['rope_store', 'rope_straddling', ...step],
     bindings: ['read', 'read', 'read', 'read', 'write', 'write', 'uniform', 'uniform'],
   },
   attention: { shader: 'attention', ...attention },
@@ -57,7 +67,7 @@ export const kernels = {
     parts: ['running_softmax', ...step],
     bindings: ['read', 'read', 'write', 'uniform', 'uniform'],
   },
-  swiglu: { shader: 'swiglu', parts: step, bindings: ['read', 'write', 'uniform', 'uniform'] },
+  swiglu: { shader: 'swiglu', parts: ['gated', ...step], bindings: ['read', 'write', 'uniform', 'uniform'] },
   sample: {
     shader: 'sample',
     parts: ['sample_weights'],
@@ -72,10 +82,10 @@ export type Overrides = Readonly<Record<string, number>>;
 
 export type ReadShader = (name: string) => Promise<string>;
 
-/** A kernel's files: its shader, then its parts. */
+/** A kernel's files: its shader, then its parts and its ends. */
 export function shaderFiles(name: KernelName): string[] {
-  const { shader, parts = [] }: KernelDescription = kernels[name];
-  return [shader, ...parts.map((part) => `parts/${part}`)];
+  const { shader, parts = [], ends = [] }: KernelDescription = kernels[name];
+  return [shader, ...[...parts, ...ends].map((part) => `parts/${part}`)];
 }
 
 /** A kernel's whole WGSL. Parts follow, so that `enable` comes first and an error's line is the shader's own. */

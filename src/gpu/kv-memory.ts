@@ -16,13 +16,14 @@ export interface GpuKvMemoryOptions {
   gpu: GpuDevice;
   /** Blocks in the pool, the null block included. */
   numBlocks: number;
+  /** Of a block, whichever KV cache group takes it. */
   blockBytes: number;
   kvDtype: 'f16' | 'f32';
   clock: Clock;
   /** Pieces that a block lies in, one a layer, each copied by itself. 1, the default: contiguous. */
   pieces?: number;
-  /** KV cache groups that take blocks of it. */
-  numGroups?: number;
+  /** By KV cache group: bytes at a block's beginning that it uses. Default: one group that uses all. */
+  groupBytes?: readonly number[];
   /** Bytes of one gather or stage at most; raised to one block. Default: a chunk of a transfer. */
   stagingBytes?: number;
 }
@@ -31,7 +32,10 @@ export interface GpuKvMemoryOptions {
 const RING_PLACES = 4;
 
 export class GpuKvMemory implements BlockMemory {
+  /** By group: what of a block is copied. */
   readonly blockBytes: readonly number[];
+  /** Of a block, whichever group has it. */
+  readonly pageBytes: number;
   readonly numBlocks: readonly number[];
   readonly maxStagingBytes: number;
   readonly kvDtype: 'f16' | 'f32';
@@ -63,9 +67,14 @@ export class GpuKvMemory implements BlockMemory {
     this.#gpu = gpu;
     this.#clock = options.clock;
     this.kvDtype = kvDtype;
-    const { numGroups = 1 } = options;
-    this.blockBytes = new Array<number>(numGroups).fill(blockBytes);
-    this.numBlocks = new Array<number>(numGroups).fill(numBlocks);
+    this.pageBytes = blockBytes;
+    this.blockBytes = options.groupBytes ?? [blockBytes];
+    const pieceBytes = this.#pieces === 1 ? 4 : blockBytes / this.#pieces;
+    invariant(
+      this.blockBytes.every((bytes) => bytes > 0 && bytes <= blockBytes && bytes % pieceBytes === 0),
+      () => `groups use ${this.blockBytes.join(', ')} bytes of blocks of ${blockBytes}`,
+    );
+    this.numBlocks = this.blockBytes.map(() => numBlocks);
     this.maxStagingBytes = Math.max(options.stagingBytes ?? DEFAULT_CHUNK_BYTES, blockBytes);
     this.buffer = gpu.device.createBuffer({
       label: 'kv cache',
@@ -92,7 +101,7 @@ export class GpuKvMemory implements BlockMemory {
 
   /**
    * Where kernels find layer `index` of numLayers in a block: its piece is number `block * layers + layer` of the buffer's,
-   * each of blockBytes / numLayers bytes.
+   * each of pageBytes / numLayers bytes.
    */
   placeOfLayer(index: number, numLayers: number): { layer: number; layers: number } {
     if (this.#pieces === 1) return { layer: index, layers: numLayers };
@@ -106,7 +115,7 @@ export class GpuKvMemory implements BlockMemory {
       revoked?.throwIfAborted();
       const acquired = this.#clock.now();
       const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv gather' });
-      const copies = this.#copies(blockIds);
+      const copies = this.#copies(blockIds, this.blockBytes[group]!);
       for (const { device, staged, bytes } of copies)
         encoder.copyBufferToBuffer(this.buffer, device, buffer, staged, bytes);
       this.#gpu.device.queue.submit([encoder.finish()]);
@@ -157,7 +166,7 @@ export class GpuKvMemory implements BlockMemory {
             () => 'commit: blocks do not fill the stage',
           );
           buffer.unmap();
-          this.#gpu.device.queue.submit([this.#encodeScatter(buffer, blockIds)]);
+          this.#gpu.device.queue.submit([this.#encodeScatter(buffer, blockIds, this.blockBytes[group]!)]);
           const submitted = this.#clock.now();
           // Mapped again when the copy is done: one wait tells the caller, and readies the buffer for the next.
           await this.#gpu.guard(buffer.mapAsync(GPUMapMode.WRITE));
@@ -177,11 +186,10 @@ export class GpuKvMemory implements BlockMemory {
   poison(group: number, blockIds: readonly BlockId[]): void {
     this.#checkedLength(group, [], blockIds);
     if (this.#gpu.deadReason !== null) return;
-    const blockBytes = this.blockBytes[0]!;
-    this.#poisonSource ??= this.#nanBlock(blockBytes);
+    this.#poisonSource ??= this.#nanBlock(this.pageBytes);
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv poison' });
     for (const id of blockIds) {
-      for (const { device, staged, bytes } of this.#copies([id]))
+      for (const { device, staged, bytes } of this.#copies([id], this.pageBytes))
         encoder.copyBufferToBuffer(this.#poisonSource, staged, this.buffer, device, bytes);
     }
     this.#gpu.device.queue.submit([encoder.finish()]);
@@ -202,29 +210,32 @@ export class GpuKvMemory implements BlockMemory {
     this.buffer.destroy();
   }
 
-  #encodeScatter(source: GPUBuffer, blockIds: readonly BlockId[]): GPUCommandBuffer {
+  #encodeScatter(source: GPUBuffer, blockIds: readonly BlockId[], used: number): GPUCommandBuffer {
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv scatter' });
-    for (const { device, staged, bytes } of this.#copies(blockIds))
+    for (const { device, staged, bytes } of this.#copies(blockIds, used))
       encoder.copyBufferToBuffer(source, staged, this.buffer, device, bytes);
     return encoder.finish();
   }
 
-  /** Each a copy of its own, offsets and sizes in bytes: a run of neighbouring blocks, or a layer's piece of a block. */
-  #copies(blockIds: readonly BlockId[]): { device: number; staged: number; bytes: number }[] {
-    const blockBytes = this.blockBytes[0]!;
+  /**
+   * Each a copy of its own, offsets and sizes in bytes: a run of neighbouring blocks, a block that is not full of layers, or a
+   * layer's piece of a block. `used`: bytes of each block that are copied.
+   */
+  #copies(blockIds: readonly BlockId[], used: number): { device: number; staged: number; bytes: number }[] {
     if (this.#pieces === 1) {
+      const runs = used === this.pageBytes ? mergeRuns(blockIds) : blockIds.map((id) => [id, 1] as const);
       let staged = 0;
-      return mergeRuns(blockIds).map(([first, count]) => {
-        const copy = { device: first * blockBytes, staged, bytes: count * blockBytes };
+      return runs.map(([first, count]) => {
+        const copy = { device: first * this.pageBytes, staged, bytes: count * used };
         staged += copy.bytes;
         return copy;
       });
     }
-    const bytes = blockBytes / this.#pieces;
+    const bytes = this.pageBytes / this.#pieces;
     return blockIds.flatMap((id, i) =>
-      Array.from({ length: this.#pieces }, (_, piece) => ({
+      Array.from({ length: used / bytes }, (_, piece) => ({
         device: (piece * this.numBlocks[0]! + id) * bytes,
-        staged: i * blockBytes + piece * bytes,
+        staged: i * used + piece * bytes,
         bytes,
       })),
     );

@@ -13,10 +13,13 @@ export const uniformLayouts = {
     inputs4: 'u32',
     columns4: 'u32',
     use_bias: 'u32',
+    add: 'u32',
     count: 'u32',
     stride4: 'u32',
     first4: 'u32',
     panel4: 'u32',
+    inputs: 'u32',
+    eps: 'f32',
   },
   ropeKvWrite: { heads: 'u32', kv_heads: 'u32', layer: 'u32', layers: 'u32', scale: 'f32', eps: 'f32' },
   attention: {

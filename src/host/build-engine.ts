@@ -108,7 +108,7 @@ export async function buildEngine(
       started: {
         adapter: gpu.report,
         memory: memoryOf(runner, gpu, transport),
-        blockBytes: kv.blockBytes[0]!,
+        blockBytes: kv.pageBytes,
         identity: transport.identity,
         parameters: countParameters(architecture),
         loadMs: weightsMs,

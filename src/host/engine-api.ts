@@ -51,6 +51,7 @@ export interface EngineStarted {
   adapter: AdapterReport;
   /** Bytes by purpose: all on its device, and `shared` with its reader once the two have met. */
   memory: Record<string, number>;
+  /** Of a block in the pool, whichever KV cache group has it. */
   blockBytes: number;
   /** What others must agree on to exchange blocks with it. */
   identity: EngineIdentity;

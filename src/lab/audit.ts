@@ -36,7 +36,7 @@ export class Auditor {
       if (final) other = final;
     if (!other)
       throw new InternalError(`the audit of a turn of ${served.conversationId} ended without a result`);
-    const same = other.outputTokenIds.join() === served.outputTokenIds.join();
+    const same = [...other.outputTokenIds].join() === [...served.outputTokenIds].join();
     if (!same) {
       throw new InternalError(
         `turn ${served.turn} of ${served.conversationId} gave other tokens pulled than computed: KV is damaged`,

@@ -45,7 +45,8 @@ export async function measureCopyRate(
   numBlocks: number,
   options: CopyRateOptions,
 ): Promise<CopyRate> {
-  const { blockBytes } = holder.started;
+  // Blocks of the first group: not all of them are full of layers.
+  const blockBytes = holder.started.identity.blockBytes[0]!;
   const { chunkBytes } = options;
   const count = Math.max(1, Math.min(numBlocks - 1, Math.round(options.bytes / blockBytes)));
   const blockIds = Array.from({ length: count }, (_, i) => i + 1);

@@ -1,6 +1,6 @@
 /** From measured points to costs: what a pull takes (fixed, by bytes) and what prefill takes (by tokens and context), and what follows for thresholds. */
 import type { CostProfile } from '../config/cost-profile.ts';
-import { blocksOf, tokenContext } from '../connector/policy/cost-model.ts';
+import { kvBytesOf, tokenContext } from '../connector/policy/cost-model.ts';
 import { type Fit, fitNonNegative } from '../measure/least-squares.ts';
 import type { SweepSample, SweepSeries } from './sweep.ts';
 
@@ -67,7 +67,7 @@ export function predictTtft(
     prefill.fixed_ms +
     prefill.ms_per_token * tokens +
     prefill.ms_per_token_context * tokenContext(start, tokens);
-  const bytes = blocksOf(0, count, block_size, kv_cache_groups) * block_bytes;
+  const bytes = kvBytesOf(block_size, block_bytes, kv_cache_groups)(0, count);
   return {
     pullMs: compute(count, newTokens) + pull.overhead_ms + pull.fixed_ms + pull.ms_per_byte * bytes,
     recomputeMs: compute(0, count + newTokens),

@@ -51,7 +51,6 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
   const full = turnsOf('full');
   return {
     x: rows('x', hiddenSize),
-    delta: rows('delta', hiddenSize),
     normed: rows('normed', hiddenSize),
     qkv: rows('qkv', matrices.qkv.outputs),
     q: rows('q', numHeads * headDim),

@@ -17,8 +17,7 @@ import {
   type RowClass,
 } from './gemm-forms.ts';
 import { adapterForm, gemmVariant } from './kernel-variants.ts';
-import { matricesOf } from './matrices.ts';
-import { PANEL_COLUMNS } from './panels.ts';
+import { matricesOf, plainProduct } from './matrices.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
 
 /** Rows that each class is measured at. */
@@ -60,21 +59,19 @@ export async function tuneGemm(
   const inputs = zeros(4 * most * k);
   const weights = zeros((weightDtype === 'f16' ? 2 : 4) * k * n);
   const [bias, out] = [zeros(4 * n), zeros(4 * most * n)];
-  const params = own(
-    uniformBuffer(gpu.device, 'gemm', {
-      inputs4: k / 4,
-      columns4: n / 4,
-      use_bias: 0,
-      count: 0,
-      stride4: n / 4,
-      first4: 0,
-      panel4: PANEL_COLUMNS / 4,
-    }),
-  );
+  const params = own(uniformBuffer(gpu.device, 'gemm', plainProduct(k / 4, n / 4)));
   const dispatch = async (chosen: GemmForm, rows: number): Promise<Dispatch> => {
     const variant = await gemmVariant(library, form, weightDtype === 'f32', chosen);
     const step = own(uniformBuffer(gpu.device, 'step', { rows, logit_rows: 0 }));
-    const bindGroup = library.bind(variant.kernel, 'autotune', [inputs, weights, bias, out, params, step]);
+    const bindGroup = library.bind(variant.kernel, 'autotune', [
+      inputs,
+      weights,
+      bias,
+      bias,
+      params,
+      step,
+      out,
+    ]);
     const [x, y] = [Math.ceil(n / 4 / variant.columns4), Math.ceil(rows / variant.rows)];
     return { kernel: variant.kernel, bindGroup, x, y };
   };

@@ -15,6 +15,7 @@ import { attentionOf, attentionScale } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
 import { PANEL_COLUMNS } from './panels.ts';
 import type { PassKernels } from './pass-kernels.ts';
+import { createProducts } from './products.ts';
 import type { Stage, Work } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
@@ -65,7 +66,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
   }
 
   const step = uniform('step', { rows: 0, logit_rows: 0 });
-  const { gemm, embed, norm, addNorm, logitNorm, rope, swiglu, sample } = parts.kernels;
+  const { gemm, fused, embed, logitNorm, rope, swiglu, sample } = parts.kernels;
   const attention = createAttention({
     library,
     form,
@@ -88,56 +89,14 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     return ({ numRows }) => ({ x, y: numRows, work: numRows * columns });
   };
 
-  /** out = a * matrix + bias, for all rows; or a piece of the logits, for the rows that get some. */
-  const multiply = (
-    label: string,
-    a: GPUBuffer,
-    matrix: DeviceMatrix,
-    out: GPUBuffer,
-    piece: { first: number } | null = null,
-  ): Stage => {
-    const { inputs4, columns4, bias } = matrix;
-    const logits = piece !== null;
-    const params = uniform('gemm', {
-      inputs4,
-      columns4,
-      use_bias: Number(bias !== null),
-      count: Number(logits),
-      ...(piece
-        ? { stride4: pad4(vocabSize) / 4, first4: piece.first / 4 }
-        : { stride4: columns4, first4: 0 }),
-      panel4: PANEL_COLUMNS / 4,
-    });
-    const buffers = [a, matrix.buffer, bias ?? act.none, out, params, step];
-    // One bind group for all variants: their layouts are equal.
-    const bindGroup = library.bind(gemm[0]!.kernel, label, buffers);
-    return (piece) => {
-      const rows = logits ? piece.logitRows.length : piece.numRows;
-      const variant = gemmFor(gemm, rows, columns4);
-      const y = Math.ceil(rows / variant.rows);
-      return {
-        kernel: variant.kernel,
-        bindGroup,
-        label,
-        x: Math.ceil(columns4 / variant.columns4),
-        y,
-        work: y * variant.rows * 16 * inputs4 * columns4,
-      };
-    };
-  };
-
-  const normParams = uniform('rmsNorm', { hidden: hiddenSize, hidden4, eps: architecture.rmsNormEps });
-  const allRows: SizeOf = ({ numRows }) => ({ x: numRows, y: 1, work: numRows * hidden4 });
-  const normalise = (kernel: Kernel, label: string, weight: GPUBuffer): Stage =>
-    stage(kernel, label, [act.x, act.delta, weight, act.logitRows, act.normed, normParams, step], allRows);
-
-  /** What is added to x next: a matrix's product, normalised where the model wants that. */
-  const delta = (label: string, a: GPUBuffer, matrix: DeviceMatrix, outNorm: GPUBuffer | null): Stage[] => {
-    if (!outNorm) return [multiply(label, a, matrix, act.delta)];
-    // normed is free: what was computed from it is in `a`.
-    const buffers = [act.normed, act.none, outNorm, act.logitRows, act.delta, normParams, step];
-    return [multiply(label, a, matrix, act.normed), stage(norm, `${label} norm`, buffers, allRows)];
-  };
+  const { multiply, addToX, normedProduct, normParams } = createProducts({
+    library,
+    architecture,
+    activations: act,
+    kernels: parts.kernels,
+    uniform,
+    stepUniform: step,
+  });
 
   const swigluParams = uniform('swiglu', {
     width: intermediateSize,
@@ -156,34 +115,46 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
       scale: attentionScale(architecture),
       eps: architecture.rmsNormEps,
     });
-    const ropeBuffers = [
-      act.qkv,
-      layer.headNorms ?? act.none,
+    const turned = [
       act.turns[attentionOf(architecture, index).kind],
       act.tokens[place.group]!,
       act.q,
       kv.buffer,
       ropeParams,
-      step,
     ];
     return {
-      upToKv: [
-        normalise(index === 0 ? norm : addNorm, name('input norm'), layer.inputNorm),
-        multiply(name('qkv'), act.normed, layer.qkv, act.qkv),
-        stage(rope, name('rope'), ropeBuffers, perRow(ropeThreads(matrices.qkv.outputs, headDim))),
-      ],
+      upToKv: normedProduct({
+        names: { norm: name('input norm'), product: name('qkv') },
+        weight: layer.inputNorm,
+        matrix: layer.qkv,
+        out: act.qkv,
+        fused: fused?.qkv ?? null,
+        whole: turned,
+        after: stage(
+          rope,
+          name('rope'),
+          [act.qkv, layer.headNorms ?? act.none, ...turned, step],
+          perRow(ropeThreads(matrices.qkv.outputs, headDim)),
+        ),
+      }),
       rest: [
         ...attention.layerStages(index),
-        ...delta(name('o'), act.attended, layer.o, layer.attentionOutNorm),
-        normalise(addNorm, name('mlp norm'), layer.mlpNorm),
-        multiply(name('gate up'), act.normed, layer.gateUp, act.gateUp),
-        stage(
-          swiglu,
-          name('swiglu'),
-          [act.gateUp, act.activated, swigluParams, step],
-          perRow(pad4(intermediateSize) / 4),
-        ),
-        ...delta(name('down'), act.activated, layer.down, layer.mlpOutNorm),
+        ...addToX(name('o'), act.attended, layer.o, layer.attentionOutNorm),
+        ...normedProduct({
+          names: { norm: name('mlp norm'), product: name('gate up') },
+          weight: layer.mlpNorm,
+          matrix: layer.gateUp,
+          out: act.gateUp,
+          fused: fused?.gateUp ?? null,
+          whole: [act.activated],
+          after: stage(
+            swiglu,
+            name('swiglu'),
+            [act.gateUp, act.activated, swigluParams, step],
+            perRow(pad4(intermediateSize) / 4),
+          ),
+        }),
+        ...addToX(name('down'), act.activated, layer.down, layer.mlpOutNorm),
       ],
     };
   };
@@ -209,10 +180,12 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     stage(
       logitNorm,
       'final norm',
-      [act.x, act.delta, weights.finalNorm, act.logitRows, act.logitNormed, normParams, step],
+      [act.x, weights.finalNorm, act.logitRows, act.logitNormed, normParams, step],
       ({ logitRows }) => ({ x: logitRows.length, y: 1, work: logitRows.length * hidden4 }),
     ),
-    ...weights.lmHead.map((piece) => multiply('lm head', act.logitNormed, piece, act.logits, piece)),
+    ...weights.lmHead.map((piece) =>
+      multiply('lm head', act.logitNormed, piece, { piece, to: [act.logits] }),
+    ),
     stage(
       sample,
       'sample',

@@ -19,6 +19,7 @@ import type { Architecture } from './types.ts';
 /** A form of the matrix kernel. */
 export interface GemmVariant {
   kernel: Kernel;
+  overrides: Overrides;
   /** Rows and vec4 columns a workgroup computes. */
   rows: number;
   columns4: number;
@@ -68,7 +69,7 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
   return {
     subgroup: subgroupSize !== null && subgroupSize >= 8 && subgroupSize <= 64 ? subgroupSize : null,
     workgroup: software ? 64 : 256,
-    reducing: software ? 16 : 256,
+    reducing: software ? Math.max(16, subgroupSize ?? 0) : 256,
     columns: software ? 16 : 64,
     enoughWorkgroups: software ? 2 : 256,
   };
@@ -119,8 +120,10 @@ export async function gemmVariant(
     : name === 'gemmPortable'
       ? { WORKGROUP: columns }
       : {};
+  const overrides = { ...own, ROWS: rows, WEIGHTS_F32: Number(weightsF32) };
   return {
-    kernel: await library.get(name, { ...own, ROWS: rows, WEIGHTS_F32: Number(weightsF32) }),
+    kernel: await library.get(name, overrides),
+    overrides,
     rows,
     columns4: sizes[name],
     upTo: Number.POSITIVE_INFINITY,

@@ -3,6 +3,7 @@
  * block, so that one pool of equal blocks serves them all; a last group may leave layers of its blocks unused.
  */
 import type { KvCacheSpec } from '../config/engine.ts';
+import { filledBytes, keptBy } from '../engine/kv-cache-spec.ts';
 import { attentionOf, windowOf } from './layer-attention.ts';
 import { type Architecture, kvBlockBytes, type WeightDtype } from './types.ts';
 
@@ -29,10 +30,11 @@ export function kvGroups(architecture: LayerKinds): KvGroups {
   const layersPerBlock = groupSize(Math.min(...counts), Math.max(...counts));
   const groups = [...kinds.values()].flatMap(({ spec, layers }) => {
     const numGroups = Math.ceil(layers.length / layersPerBlock);
-    return Array.from({ length: numGroups }, (_, first) => ({
-      spec,
-      layers: layers.filter((_, i) => i % numGroups === first),
-    }));
+    return Array.from({ length: numGroups }, (_, first) => {
+      const its = layers.filter((_, i) => i % numGroups === first);
+      const filled = its.length / layersPerBlock;
+      return { spec: filled < 1 ? { ...spec, filled } : spec, layers: its };
+    });
   });
   return { groups, layersPerBlock };
 }
@@ -47,8 +49,12 @@ export function oneGroup({ numLayers }: Pick<Architecture, 'numLayers'>): KvGrou
 }
 
 /** By group: what each keeps of a sequence; `allFull`: everything (vLLM's --disable-hybrid-kv-cache-manager). */
-export const kvCacheSpecs = (architecture: LayerKinds, allFull = false): KvCacheSpec[] =>
-  kvGroups(architecture).groups.map(({ spec }) => (allFull ? { kind: 'full' } : spec));
+export const kvCacheSpecs = (architecture: LayerKinds, allFull = false): KvCacheSpec[] => [
+  ...keptBy(
+    kvGroups(architecture).groups.map(({ spec }) => spec),
+    allFull,
+  ),
+];
 
 /** Where a layer's KV is: its group, and its place in that group's blocks. */
 export function placeOf({ groups }: KvGroups, layer: number): { group: number; index: number } {
@@ -67,3 +73,14 @@ export const kvPageBytes = (
   blockSize: number,
   kvDtype: WeightDtype,
 ): number => kvBlockBytes({ ...architecture, numLayers: layersPerBlock }, blockSize, kvDtype);
+
+/** Of each group, bytes of its layers in a block: what travels. */
+export const kvGroupBytes = (
+  groups: KvGroups,
+  architecture: Architecture,
+  blockSize: number,
+  kvDtype: WeightDtype,
+): number[] => {
+  const page = kvPageBytes(groups, architecture, blockSize, kvDtype);
+  return groups.groups.map(({ spec }) => filledBytes(spec, page));
+};

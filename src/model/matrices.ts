@@ -1,4 +1,6 @@
 /** The matrices of a model, from its architecture alone, under the names that kernels, buffers and errors carry. */
+import type { UniformValues } from '../gpu/uniforms.ts';
+import { PANEL_COLUMNS } from './panels.ts';
 import type { Architecture } from './types.ts';
 
 export type MatrixName = 'qkv' | 'o' | 'gate up' | 'down' | 'lm head';
@@ -19,5 +21,13 @@ export function matricesOf(a: Architecture): Readonly<Record<MatrixName, MatrixS
     'gate up': { inputs: a.hiddenSize, outputs: 2 * a.intermediateSize, bias: a.mlpBias },
     down: { inputs: a.intermediateSize, outputs: a.hiddenSize, bias: a.mlpBias },
     'lm head': { inputs: a.hiddenSize, outputs: a.vocabSize, bias: false },
+  };
+}
+
+/** What the matrix kernel is told of a product that has its output to itself, for every row; in vec4s. */
+export function plainProduct(inputs4: number, columns4: number): UniformValues<'gemm'> {
+  return {
+    ...{ inputs4, columns4, stride4: columns4, first4: 0, panel4: PANEL_COLUMNS / 4 },
+    ...{ use_bias: 0, add: 0, count: 0, inputs: 4 * inputs4, eps: 0 },
   };
 }

@@ -5,7 +5,7 @@ import { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { GemmChoice } from './gemm-forms.ts';
-import { type KvGroups, kvPageBytes, oneGroup } from './kv-groups.ts';
+import { type KvGroups, kvGroupBytes, kvPageBytes, oneGroup } from './kv-groups.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
 import type { ModelWeights } from './types.ts';
@@ -25,6 +25,8 @@ export interface OnDeviceOptions {
   compileOrder?: 'forwards' | 'backwards';
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmChoice | null;
+  /** Kernels of few rows do what comes before and after them; absent: true. */
+  fuse?: boolean;
   /** Whether the driver may compute with threads of its own, where engines differ in that; null or absent: they do not. */
   driverThreads?: boolean | null;
   clock: Clock;
@@ -62,8 +64,8 @@ export async function putOnDevice(
   try {
     checkLargestWeight(architecture, dtype, gpu.report);
     const pieces = layout === 'contiguous' ? 1 : groups.layersPerBlock;
-    const numGroups = groups.groups.length;
-    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock, pieces, numGroups });
+    const groupBytes = kvGroupBytes(groups, architecture, limits.blockSize, kvDtype);
+    const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock, pieces, groupBytes });
     const { readShader } = platform;
     const runner = await ModelRunner.create({
       ...options,

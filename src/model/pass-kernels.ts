@@ -4,6 +4,7 @@
  */
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Kernel, type KernelLibrary, kernels } from '../gpu/kernels.ts';
+import { type FusedKernels, fusedKernels } from './fused-kernels.ts';
 import type { GemmChoice } from './gemm-forms.ts';
 import {
   type AdapterForm,
@@ -17,11 +18,13 @@ import { type Architecture, pad4 } from './types.ts';
 
 export interface PassKernels {
   gemm: readonly GemmVariant[];
+  /** For few rows; null: each kernel by itself. */
+  fused: FusedKernels | null;
   attention: AttentionVariants;
   embed: Kernel;
   norm: Kernel;
-  /** With the residual added first. */
-  addNorm: Kernel;
+  /** Added to what is there; null for a model without output norms. */
+  addNorm: Kernel | null;
   /** The same, of rows that get logits. */
   logitNorm: Kernel;
   rope: Kernel;
@@ -37,39 +40,54 @@ export interface PassKernelShape {
   kvF32: boolean;
   /** null: the forms that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
+  /** Fuse what can be, for few rows. */
+  fuse: boolean;
 }
 
 /** Throws InternalError with the shader's line. */
 export async function createPassKernels(
   library: KernelLibrary,
   form: AdapterForm,
-  { architecture, blockSize, maxModelLen, weightsF32, kvF32, gemm: choice }: PassKernelShape,
+  { architecture, blockSize, maxModelLen, weightsF32, kvF32, gemm: choice, fuse }: PassKernelShape,
 ): Promise<PassKernels> {
   const { headDim, numHeads, numKvHeads } = architecture;
   const WORKGROUP = form.workgroup;
   const WEIGHTS_F32 = Number(weightsF32);
   const KV_F32 = Number(kvF32);
   const group = numHeads / numKvHeads;
-  const norm = (ADD: number, GATHER: number) =>
-    library.get('rmsNorm', { WORKGROUP: form.reducing, ADD, GATHER });
-  const [gemm, attention, embed, plainNorm, addNorm, logitNorm, rope, swiglu, sample] = await Promise.all([
-    gemmVariants(library, form, weightsF32, hasOddColumns(architecture), choice ?? undefined),
-    attentionVariants(library, form, { headDim, blockSize, kvHeads: numKvHeads, group, kvF32, maxModelLen }),
-    library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
-    norm(0, 0),
-    norm(1, 0),
-    norm(1, 1),
-    library.get('ropeKvWrite', {
-      WORKGROUP,
-      HEAD_DIM: headDim,
-      BLOCK_SIZE: blockSize,
-      KV_F32,
-      QK_NORM: Number(architecture.qkNorm),
-    }),
-    library.get('swiglu', { WORKGROUP, GELU: Number(architecture.activation === 'gelu') }),
-    library.get('sample', { WORKGROUP }),
-  ]);
-  return { gemm, attention, embed, norm: plainNorm, addNorm, logitNorm, rope, swiglu, sample };
+  const norm = (ADD: number, GATHER: number) => library.get('rmsNorm', { SUMS: form.reducing, ADD, GATHER });
+  const matrixKernels = async () => {
+    const odd = hasOddColumns(architecture);
+    const gemm = await gemmVariants(library, form, weightsF32, odd, choice ?? undefined);
+    const fused = fuse ? await fusedKernels(library, form, gemm, { architecture, blockSize, kvF32 }) : null;
+    return { gemm, fused };
+  };
+  const [{ gemm, fused }, attention, embed, plainNorm, addNorm, logitNorm, rope, swiglu, sample] =
+    await Promise.all([
+      matrixKernels(),
+      attentionVariants(library, form, {
+        headDim,
+        blockSize,
+        kvHeads: numKvHeads,
+        group,
+        kvF32,
+        maxModelLen,
+      }),
+      library.get('embedding', { WORKGROUP, WEIGHTS_F32 }),
+      norm(0, 0),
+      architecture.outputNorms ? norm(1, 0) : null,
+      norm(0, 1),
+      library.get('ropeKvWrite', {
+        WORKGROUP,
+        HEAD_DIM: headDim,
+        BLOCK_SIZE: blockSize,
+        KV_F32,
+        QK_NORM: Number(architecture.qkNorm),
+      }),
+      library.get('swiglu', { WORKGROUP, GELU: Number(architecture.activation === 'gelu') }),
+      library.get('sample', { WORKGROUP }),
+    ]);
+  return { gemm, fused, attention, embed, norm: plainNorm, addNorm, logitNorm, rope, swiglu, sample };
 }
 
 const hasOddColumns = (architecture: Architecture): boolean =>
@@ -77,7 +95,7 @@ const hasOddColumns = (architecture: Architecture): boolean =>
 
 /** Enough for any kernel's uniforms, and for what it reads when all of them are 1. */
 const SCRATCH_BYTES = 256;
-const MOST_BINDINGS = 8;
+const MOST_BINDINGS = 11;
 
 /**
  * Submits a dispatch of each pipeline, on buffers full of ones, since drivers compile at the first dispatch. Two engines

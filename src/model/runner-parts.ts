@@ -41,6 +41,8 @@ export interface ModelRunnerOptions {
   clock: Clock;
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmChoice | null;
+  /** Kernels of few rows do what comes before and after them; absent: true. */
+  fuse?: boolean;
   /** Bytes of a piece of the embedding at most; absent: what every device binds. */
   pieceBytes?: number;
   /** Of the pipelines: engines that start together take one each. */
@@ -82,7 +84,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
   const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, options.kvDtype);
   invariant(
     kv.blockBytes.length === groups.groups.length &&
-      kv.blockBytes[0] === blockBytes &&
+      kv.pageBytes === blockBytes &&
       kv.kvDtype === options.kvDtype,
     () => 'the KV memory is of another model',
   );
@@ -150,7 +152,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
 
 /** Made, and submitted for the first time. */
 async function compileKernels(
-  { gpu, weights, kv, limits, gemm = null, compileOrder = 'forwards' }: ModelRunnerOptions,
+  { gpu, weights, kv, limits, gemm = null, fuse = true, compileOrder = 'forwards' }: ModelRunnerOptions,
   library: KernelLibrary,
   form: AdapterForm,
 ): Promise<PassKernels> {
@@ -161,6 +163,7 @@ async function compileKernels(
     weightsF32: weights.dtype === 'f32',
     kvF32: kv.kvDtype === 'f32',
     gemm,
+    fuse,
   });
   await submitFirstDispatches(gpu, library, compileOrder);
   return kernels;

@@ -3,6 +3,7 @@
  * logits. A piece is what one pass through the layers computes; a long prompt is cut into several, in order, which
  * changes no bit, since each reads K and V back from the cache. Plain data; no GPU.
  */
+import { written } from '../config/token-ids.ts';
 import { type BlockId, NULL_BLOCK, type ScheduledBatch, type ScheduledRequest } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import { EVERY_KEY } from './layer-attention.ts';
@@ -155,7 +156,7 @@ function groupInputs(spans: readonly Span[], group: number, numRows: number, blo
     for (let i = first; i < first + count; i++) {
       const position = request.startPosition + i;
       const slot = table[Math.floor(position / blockSize)]! * blockSize + (position % blockSize);
-      tokens.set([request.tokenIds[i]!, position, slot, 0], 4 * row);
+      tokens.set([request.tokenIds.at(i)!, position, slot, 0], 4 * row);
       row += 1;
     }
   }
@@ -212,7 +213,7 @@ function checkRequest(request: ScheduledRequest, shape: PieceShape): void {
       invariant(id > NULL_BLOCK && id < shape.numBlocks, () => `${requestId} computes with block ${id}`);
     }
   });
-  const bad = tokenIds.find((id) => !(id >= 0 && id < shape.vocabSize));
+  const bad = written(tokenIds).find((id) => !(id >= 0 && id < shape.vocabSize));
   invariant(
     bad === undefined,
     () => `${requestId} has token id ${bad} of a vocabulary of ${shape.vocabSize}`,

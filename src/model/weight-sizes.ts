@@ -57,8 +57,8 @@ export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
   return { total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer, largest };
 }
 
-/** Of a layer: norms, matrices, rope, attention, activation; and of what comes before and after the layers. */
-const LAYER_DISPATCHES = 9;
+/** Of a layer, fused: four matrices and attention; and of what comes before and after the layers. */
+const LAYER_DISPATCHES = 5;
 const OTHER_DISPATCHES = 4;
 
 /** Bytes of weights that a dispatch of a decode step reads, on average. */

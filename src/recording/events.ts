@@ -139,6 +139,28 @@ export const raceSchema = z.strictObject({
   error: z.string().nullable(),
 });
 
+const stallRunSchema = z.strictObject({
+  tokensMs: z
+    .array(z.number())
+    .describe("The first user's tokens, from the moment of the paste: before it negative."),
+  pastedFirstMs: z.number().describe("The second user's first token, from the paste."),
+});
+
+const stallSideSchema = z.strictObject({
+  phase: z.enum(['waiting', 'running', 'done']),
+  runs: z.array(stallRunSchema),
+  pieces: z.array(z.string()).describe("The first user's answer, token by token."),
+});
+
+const stallSchema = z.strictObject({
+  startedMs: z.number(),
+  question: z.string().describe("The first user's."),
+  pastedTokens: count.describe('Tokens of what the second user pastes; 0 while not known.'),
+  alone: stallSideSchema.describe('One engine reads and writes.'),
+  split: stallSideSchema.describe('P reads, D writes.'),
+  error: z.string().nullable(),
+});
+
 const pointSchema = z.strictObject({
   tokens: count.describe('Tokens that D has and P lacks: what is pulled, or computed again.'),
   pullMs: z.number().nullable(),
@@ -231,6 +253,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   }),
   event('note', { level: z.enum(['info', 'warning']), message: z.string() }),
   event('race', { race: raceSchema.nullable() }),
+  event('stall', { stall: stallSchema.nullable() }),
   event('crossover', { crossover: crossoverSchema.nullable() }),
 ]);
 
@@ -273,6 +296,9 @@ export type Machine = z.infer<typeof machineSchema>;
 export type EngineStatsView = z.infer<typeof statsSchema>;
 export type RaceLane = z.infer<typeof laneSchema>;
 export type Race = z.infer<typeof raceSchema>;
+export type StallRun = z.infer<typeof stallRunSchema>;
+export type StallSide = z.infer<typeof stallSideSchema>;
+export type Stall = z.infer<typeof stallSchema>;
 export type Crossover = z.infer<typeof crossoverSchema>;
 export type SessionEvent = z.infer<typeof sessionEventSchema>;
 export type Recording = z.infer<typeof recordingSchema>;

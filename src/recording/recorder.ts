@@ -2,6 +2,7 @@
  * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
+import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
@@ -193,7 +194,7 @@ export class Recorder {
   /** Turns are counted here: the cluster's count begins anew when its engines are set. */
   #turn({ turnId, conversationId, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
     const again = this.#retold.has(conversationId);
-    const told = this.#views.turnStarted(turnId, conversationId, promptTokenIds, again);
+    const told = this.#views.turnStarted(turnId, conversationId, written(promptTokenIds), again);
     const { turn, differsAt } = told;
     if (again) this.#turnOf.set(conversationId, { turnId, turn });
     // Measurements ask the cluster itself: their blocks are shown, their turns are no part of what is said.

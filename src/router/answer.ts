@@ -2,6 +2,7 @@
  * From an engine's outputs to an answer: text token by token, ended by stop strings too. Text that may turn out to be the
  * start of a stop string is held back until it is certain.
  */
+import { appended, type TokenIds } from '../config/token-ids.ts';
 import type { FinishReason, PromptAccount, RequestOutput, SampledToken } from '../engine/types.ts';
 import type { TimedOutput } from './output-stream.ts';
 
@@ -11,6 +12,8 @@ export interface StreamDecoder {
   push(tokenId: number): string;
   /** What is left at the end. */
   end(): string;
+  /** No token has any text. */
+  silent?: boolean;
 }
 
 export interface AnswerOptions {
@@ -36,8 +39,16 @@ export interface AnswerToken {
   atMs: number;
   output: RequestOutput;
   end: AnswerEnd | null;
-  /** With onlyEnd: those that were not given. */
-  before?: readonly Omit<AnswerToken, 'end' | 'before'>[];
+  /** With onlyEnd: those that were not given; null: there are none. */
+  before?: TokensBefore | null;
+}
+
+/** Tokens of an answer that are told at its end alone. */
+export interface TokensBefore {
+  tokenIds: TokenIds;
+  text: string;
+  /** Of the first one. */
+  atMs: number;
 }
 
 export interface AnswerEnd {
@@ -56,15 +67,21 @@ export async function* readAnswer(
   options: AnswerOptions,
 ): AsyncGenerator<AnswerToken> {
   const text = new AnswerText(options);
-  const before: Omit<AnswerToken, 'end' | 'before'>[] = [];
+  let before: TokensBefore | null = null;
   let index = 0;
   /** The token whose text completed a stop string: it waits for the engine's end of the request. */
   let last: Omit<AnswerToken, 'end'> | null = null;
   for await (const { output, atMs } of outputs) {
     const { finish } = output;
-    for (const [i, token] of output.tokens.entries()) {
+    const whole = options.onlyEnd && output.before && options.stop.length === 0;
+    if (whole && output.before) {
+      before = withMore(before, output.before, text.pushAll(output.before), atMs);
+      index += output.before.length;
+    }
+    const tokens = whole ? output.tokens : tokensOf(output);
+    for (const [i, token] of tokens.entries()) {
       if (last) break;
-      const ends = i === output.tokens.length - 1 ? finish : null;
+      const ends = i === tokens.length - 1 ? finish : null;
       // The token that ends an answer is not part of it.
       let said = ends?.reason === 'stop' ? text.skip() : text.push(token.tokenId);
       if (ends) said += text.end();
@@ -72,7 +89,7 @@ export async function* readAnswer(
       if (!ends && text.stoppedBy !== null) {
         last = item;
         options.onStop();
-      } else if (options.onlyEnd && !ends) before.push(item);
+      } else if (options.onlyEnd && !ends) before = withMore(before, [token.tokenId], said, atMs);
       else
         yield { ...item, before, end: ends && endOf(ends, output, text, token.tokenId, options.eosTokenIds) };
     }
@@ -80,6 +97,20 @@ export async function* readAnswer(
       yield { ...last, before, end: endOf(finish, output, text, last.token.tokenId, options.eosTokenIds) };
   }
 }
+
+/** One by one, those that it has not told of before too. */
+function tokensOf({ requestId, tokens, before = [] }: RequestOutput): readonly SampledToken[] {
+  if (before.length === 0) return tokens;
+  return [
+    ...[...before].map((tokenId) => ({ requestId, tokenId, logitsDigest: '', logits: null })),
+    ...tokens,
+  ];
+}
+
+const withMore = (before: TokensBefore | null, more: TokenIds, text: string, atMs: number): TokensBefore =>
+  before
+    ? { tokenIds: appended(before.tokenIds, more), text: before.text + text, atMs: before.atMs }
+    : { tokenIds: more.slice(), text, atMs };
 
 function endOf(
   finish: AnswerEnd['finish'],
@@ -136,6 +167,16 @@ class AnswerText {
     this.#held += decoded;
     this.#ends.push(this.#given + this.#held.length);
     return index < minTokens ? this.#give(this.#held.length) : this.#search(false);
+  }
+
+  /** Without stop strings. */
+  pushAll(tokenIds: TokenIds): string {
+    this.numTokens += tokenIds.length;
+    const { decoder } = this.#options;
+    if (decoder.silent) return '';
+    let said = '';
+    for (const tokenId of tokenIds) said += decoder.push(tokenId);
+    return said;
   }
 
   /** What was held back, as far as it belongs to the answer. */

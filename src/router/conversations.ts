@@ -2,7 +2,9 @@
  * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last turn,
  * which are used once, and released when they are too old.
  */
+
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import { commonPrefixLength, type TokenIds } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
@@ -29,7 +31,7 @@ export interface Conversation {
   id: string;
   turns: number;
   /** Prompt and output of the last turn. */
-  historyIds: readonly number[];
+  historyIds: TokenIds;
   /** The messages that historyIds stands for, the last answer included; null when the prompts came in another form. */
   messages: readonly Message[] | null;
   /** The same for prompts that came as text. */
@@ -49,11 +51,11 @@ export interface Conversation {
 /** What a conversation was when its last turn came, and what the turn found. */
 export interface TurnStart {
   turns: number;
-  historyIds: readonly number[];
+  historyIds: TokenIds;
   messages: readonly Message[] | null;
   text: string | null;
   /** Prompt and output of the turn. */
-  tokenIds: readonly number[];
+  tokenIds: TokenIds;
   /** Who computed the prompt, and who generated: the same engine when monolithic. */
   prefill: EngineClient;
   decode: EngineClient;
@@ -185,7 +187,7 @@ export class ConversationCache {
     conversation: Conversation,
     request: GenerateRequest,
     turn: {
-      historyIds: readonly number[] | null;
+      historyIds: TokenIds | null;
       text: string;
       kv: HeldForNextTurn | null;
       before: TurnStart;
@@ -298,7 +300,7 @@ export function goesOn(
   const prompt = request.promptTokenIds ?? [];
   // The last token may be the end of the answer, which a caller need not repeat.
   const least = historyIds.length - 1;
-  return least > 0 && prompt.length >= least && historyIds.every((id, i) => i >= least || id === prompt[i]);
+  return least > 0 && prompt.length >= least && commonPrefixLength(historyIds, prompt) >= least;
 }
 
 function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {

@@ -2,6 +2,7 @@
  * An engine as whoever routes sees it. Behind it stands a thread (src/fleet/thread-engine.ts), a test's fake, or a
  * simulated engine; who routes cannot tell which. Says nothing of how an engine is started, looked into or measured.
  */
+import type { TokenIds } from '../config/token-ids.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import type { RemoteAddress } from '../transport/types.ts';
@@ -45,7 +46,7 @@ export interface EngineClient {
   /** Frees what ended requests left for a reader. Safe for unknown ids, or an ended engine. */
   release(requestIds: readonly string[]): Promise<void>;
   /** What it has of a sequence: schedules and runs nothing. Rejects when the engine ended. */
-  lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
+  lookup(tokenIds: TokenIds, cacheSalt: string | null): Promise<CacheLookup>;
   /** What is cached of the sequence beyond its first keepTokens is found no more. Safe for an ended engine. */
-  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): Promise<void>;
+  forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): Promise<void>;
 }

@@ -2,8 +2,10 @@
  * Who serves a turn, and how: decided from the request and from views of the engines, before any of them is asked. Pure:
  * the same request and views give the same plan, on real engines, fakes, and simulated ones.
  */
+
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { PromptAccount } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
@@ -37,7 +39,7 @@ export interface RouteRequest {
   /** On the shared clock, milliseconds. */
   nowMs: number;
   conversationId: string;
-  promptTokenIds: readonly number[];
+  promptTokenIds: TokenIds;
   /** The conversation's turns so far. */
   turnsBefore: number;
   mode: Mode;

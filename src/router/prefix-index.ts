@@ -2,6 +2,7 @@
  * Which engine has which KV block cached, from the engines' cache events: block hashes, and for each a bit an engine. As
  * large as the engines' pools together, and never larger than its bound.
  */
+import type { TokenIds } from '../config/token-ids.ts';
 import { type BlockHash, type BlockHashing, extendHashes } from '../engine/block-hash.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 
@@ -47,7 +48,7 @@ export class PrefixIndex {
   }
 
   /** Leading tokens of the prompt that each engine has; engines that have none are missing. Hashes as far as anyone has it. */
-  match(tokenIds: readonly number[], cacheSalt: string | null): ReadonlyMap<string, number> {
+  match(tokenIds: TokenIds, cacheSalt: string | null): ReadonlyMap<string, number> {
     const found = new Map<string, number>();
     const { blockSize } = this.#hashing;
     const hashes: BlockHash[] = [];

@@ -1,4 +1,5 @@
 /** A turn's prompt as token ids. History stays as the ids that the engines saw; only what is new is tokenised. */
+import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
 import type { StreamDecoder } from './answer.ts';
 import { type Conversation, goesOn } from './conversations.ts';
@@ -38,7 +39,7 @@ export class PromptBuilder {
   async build(
     request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptEnd' | 'promptText' | 'encode'>,
     conversation: Conversation | null,
-  ): Promise<readonly number[]> {
+  ): Promise<TokenIds> {
     const { messages, promptTokenIds, promptText, promptEnd: end = 'generation_prompt' } = request;
     const given = [messages, promptTokenIds, promptText].filter((form) => form !== undefined);
     if (given.length > 1)
@@ -56,7 +57,7 @@ export class PromptBuilder {
     if (goingOn?.messages) {
       const { historyIds, messages: messagesBefore } = goingOn;
       const newMessages = messages.slice(messagesBefore.length);
-      const turn = { historyIds, messagesBefore, newMessages, end };
+      const turn = { historyIds: written(historyIds), messagesBefore, newMessages, end };
       return (await this.#text.chat.nextTurnPrompt(turn, encode)).promptTokenIds;
     }
     return this.#text.chat.encodePrompt(messages, encode, end);

@@ -1,3 +1,4 @@
+import { joined, type TokenIds, written } from '../config/token-ids.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
@@ -22,7 +23,7 @@ export interface TurnNotice {
   conversationId: string;
   /** From 1 on. */
   turn: number;
-  promptTokenIds: readonly number[];
+  promptTokenIds: TokenIds;
   /** On the shared clock, milliseconds. */
   atMs: number;
 }
@@ -74,8 +75,8 @@ export class Router {
     acceptedMs: number,
   ): AsyncGenerator<GeneratedToken> {
     const { conversations, prompts, text, spans } = this.#deps;
-    let promptTokenIds: readonly number[];
-    let historyIds: readonly number[];
+    let promptTokenIds: TokenIds;
+    let historyIds: TokenIds;
     do {
       historyIds = conversation.historyIds;
       promptTokenIds = await prompts.build(request, conversation);
@@ -84,7 +85,7 @@ export class Router {
     } while (conversation.historyIds !== historyIds || conversations.moving(conversation));
     // What is held stays for a turn that somebody waits for.
     request.signal?.throwIfAborted();
-    request.onPrompt?.(promptTokenIds);
+    request.onPrompt?.(written(promptTokenIds));
     const number = this.#accepted++;
     const held = conversations.takeHeld(conversation);
     const accepted = { number, acceptedMs, promptTokenIds };
@@ -211,8 +212,8 @@ export class Router {
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {
-    const { token, text, atMs, end, before = [] } = item;
-    for (const each of before) served.add(each.token.tokenId, each.text, each.atMs);
+    const { token, text, atMs, end, before } = item;
+    if (before) served.addAll(before.tokenIds, before.text, before.atMs);
     const index = served.add(token.tokenId, text, atMs);
     const final = end && this.#finish(request, served, end, atMs);
     const { tokenId, logitsDigest, logits } = token;
@@ -227,7 +228,7 @@ export class Router {
     const before = served.start();
     const held = served.held();
     this.#deps.conversations.finish(conversation, request, {
-      historyIds: keptTokens === null ? null : [...promptTokenIds, ...outputTokenIds.slice(0, keptTokens)],
+      historyIds: keptTokens === null ? null : joined(promptTokenIds, outputTokenIds.slice(0, keptTokens)),
       text,
       kv: held && { ...held, atMs },
       before,

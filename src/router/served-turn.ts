@@ -1,5 +1,7 @@
 /** One turn while it is served: what its engines gave so far, and what is reported of it. */
+
 import type { KvTransferParams } from '../config/kv-transfer.ts';
+import { appended, joined, type TokenIds } from '../config/token-ids.ts';
 import type { FinishReason, PromptAccount } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import { type RawSpan, routerSpan, type Span, type TurnSide } from '../measure/spans.ts';
@@ -15,7 +17,7 @@ import type { TurnOutput, Way } from './ways.ts';
 export interface TurnFacts {
   turnId: string;
   conversation: Conversation;
-  promptTokenIds: readonly number[];
+  promptTokenIds: TokenIds;
   /** Tokens that D held and offered; 0 when it offered none. */
   heldTokens: number;
   /** Router's acceptance, on the shared clock, milliseconds. */
@@ -28,7 +30,7 @@ export interface TurnFacts {
 
 export class ServedTurn {
   readonly facts: TurnFacts;
-  readonly outputTokenIds: number[] = [];
+  outputTokenIds: TokenIds = [];
   text = '';
   #way: Way | null = null;
   /** By the side's last output. */
@@ -57,10 +59,15 @@ export class ServedTurn {
 
   /** Returns the token's index in the answer. */
   add(tokenId: number, text: string, atMs: number): number {
+    this.addAll([tokenId], text, atMs);
+    return this.outputTokenIds.length - 1;
+  }
+
+  addAll(tokenIds: TokenIds, text: string, atMs: number): void {
     this.#firstMs ??= atMs;
     this.#lastMs = atMs;
     this.text += text;
-    return this.outputTokenIds.push(tokenId) - 1;
+    this.outputTokenIds = appended(this.outputTokenIds, tokenIds);
   }
 
   /** A span of one of its requests. What began after the first token is of no stage before it. */
@@ -97,7 +104,7 @@ export class ServedTurn {
       historyIds: conversation.historyIds,
       messages: conversation.messages,
       text: conversation.text,
-      tokenIds: [...promptTokenIds, ...this.outputTokenIds],
+      tokenIds: joined(promptTokenIds, this.outputTokenIds),
       prefill,
       decode,
       localHitTokens,
@@ -118,7 +125,7 @@ export class ServedTurn {
       conversationId: conversation.id,
       turn: conversation.turns,
       promptTokenIds,
-      outputTokenIds: [...this.outputTokenIds],
+      outputTokenIds: this.outputTokenIds.slice(),
       text: this.text,
       finishReason,
       prompt,

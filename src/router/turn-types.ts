@@ -1,5 +1,7 @@
 /** What a turn is asked for with, and what it gives. */
+
 import type { PullPolicyName } from '../config/kv-transfer.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import type { FinishReason, PromptAccount, SamplingParams } from '../engine/types.ts';
 import type { TransferStages } from '../transport/types.ts';
 import type { RoutedTurn } from './decision.ts';
@@ -16,7 +18,7 @@ export interface GenerateRequest {
   /** Turns with the same id are one conversation; null is a conversation of its own. */
   conversationId: string | null;
   /** The whole prompt, history included. Give this or messages. */
-  promptTokenIds?: readonly number[];
+  promptTokenIds?: TokenIds;
   /**
    * Whole conversation so far. What was generated before is kept as token ids, so an unchanged history is not
    * tokenised again.
@@ -70,8 +72,8 @@ export interface TurnResult {
   conversationId: string;
   /** From 1 on. */
   turn: number;
-  promptTokenIds: readonly number[];
-  outputTokenIds: readonly number[];
+  promptTokenIds: TokenIds;
+  outputTokenIds: TokenIds;
   /** Without the end token. */
   text: string;
   finishReason: FinishReason;

@@ -48,7 +48,7 @@ export class TurnWatch {
       this.#policy.observe({ kind: 'prefilled', number, engineId, ms, prompt: output.prompt });
     }
     if (side === 'prefill' && plan.way !== 'alone') return;
-    this.#tokens += output.tokens.length;
+    this.#tokens += output.tokens.length + (output.before?.length ?? 0);
     if (this.#firstToken || output.tokens.length === 0) return;
     this.#firstToken = true;
     if (plan.way !== 'alone') this.#moved(plan.prefill, engineId, transfers);

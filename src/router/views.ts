@@ -3,6 +3,7 @@
  * `ageMs` says. Making views asks no engine anything.
  */
 
+import type { TokenIds } from '../config/token-ids.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import { type EngineLoad, faded } from '../engine/inspect/engine-load.ts';
 import type { EngineClient } from './engine-client.ts';
@@ -79,11 +80,7 @@ export class EngineViews {
   }
 
   /** Leading tokens that an engine has; looked up once, when it is first asked for. */
-  cachedTokens(
-    tokenIds: readonly number[],
-    cacheSalt: string | null,
-    nowMs: number,
-  ): (engineId: string) => number {
+  cachedTokens(tokenIds: TokenIds, cacheSalt: string | null, nowMs: number): (engineId: string) => number {
     let found: ReadonlyMap<string, number> | null = null;
     return (engineId) => {
       if (!found) {

@@ -3,7 +3,9 @@
  * at once. The sequence is that of vLLM's disagg_proxy_multiturn.py; P's one sampled token is discarded, D samples it
  * again. What P and D give comes out of one stream, so whoever serves turns, or only looks at them, does it by one code.
  */
+
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../engine/types.ts';
 import { InternalError, RefusedError, TransferError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
@@ -14,7 +16,7 @@ import type { OutputStream, TimedOutput } from './output-stream.ts';
 export interface Turn {
   /** At the engines: of P's request, or that of the only engine; and of D's. Unguessable, and never used again. */
   requestIds: Readonly<Record<TurnSide, string>>;
-  promptTokenIds: readonly number[];
+  promptTokenIds: TokenIds;
   sampling: SamplingParams;
   cacheSalt: string | null;
   /** When the router accepted it, on the shared clock. */

@@ -2,6 +2,7 @@
  * One engine's KV events in vLLM's shape (vllm/distributed/kv_events.py), numbered, and kept for replay up to a bound.
  * Readers keep only their place in it, so that a slow one costs no memory: it loses its place instead.
  */
+import { written } from '../config/token-ids.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import { safeJson } from './json.ts';
 
@@ -34,7 +35,7 @@ function kvEvent(event: CacheEvent): KvEvent {
         type: 'BlockStored',
         block_hashes: event.blockHashes,
         parent_block_hash: event.parentBlockHash,
-        token_ids: event.tokenIds,
+        token_ids: written(event.tokenIds),
         block_size: event.blockSize,
         lora_id: null,
         medium: 'GPU',

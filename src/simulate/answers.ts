@@ -1,11 +1,10 @@
-/** What simulated engines generate: forced where a trace says it, drawn from the prompt elsewhere. The same on every engine. */
+/** What simulated engines generate where nobody says it: drawn from the prompt, the same on every engine. */
+import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineRequest } from '../engine/types.ts';
 
 export class Answers {
   readonly #lowest: number;
   readonly #count: number;
-  /** By the prompt itself, which the router hands on as it is. */
-  readonly #forced = new WeakMap<readonly number[], readonly number[]>();
 
   /** Ids that are drawn lie from `lowest` on, below `vocabSize`. */
   constructor(lowest: number, vocabSize: number) {
@@ -13,16 +12,15 @@ export class Answers {
     this.#count = Math.max(1, vocabSize - lowest);
   }
 
-  /** What answers this very prompt. */
-  force(promptTokenIds: readonly number[], answer: readonly number[]): void {
-    this.#forced.set(promptTokenIds, answer);
-  }
-
-  /** Token `index` of a request's answer. */
-  of({ promptTokenIds }: Pick<EngineRequest, 'promptTokenIds'>): (index: number) => number {
-    const forced = this.#forced.get(promptTokenIds);
-    const seed = Math.imul(promptTokenIds.at(-1)! ^ Math.imul(promptTokenIds.length, 0x9e3779b1), 0x85ebca6b);
-    return (index) => forced?.[index] ?? this.#lowest + (scrambled(seed + index) % this.#count);
+  /** All of a request's answer, which is at most so long as the context allows. */
+  of({ promptTokenIds, sampling }: EngineRequest, maxModelLen: number): TokenIds {
+    const { length } = promptTokenIds;
+    const count = Math.max(0, Math.min(sampling.maxTokens, maxModelLen - length));
+    const forced = sampling.forcedTokenIds ?? [];
+    if (forced.length >= count) return forced;
+    const seed = Math.imul((promptTokenIds.at(-1) ?? 0) ^ Math.imul(length, 0x9e3779b1), 0x85ebca6b);
+    const drawn = (index: number) => this.#lowest + (scrambled(seed + index) % this.#count);
+    return Array.from({ length: count }, (_, index) => forced.at(index) ?? drawn(index));
   }
 }
 

@@ -2,8 +2,10 @@
  * Digests for a simulation, whose tokens nobody forges: 64 bits mixed from the tokens in place of SHA-256, and those of a list
  * that is asked for again are known. Equal where the real ones are.
  */
+import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
 import type { ClaimPrefix, PrefixClaim } from '../transport/prefix-claim.ts';
+import { SegmentedTokens } from './segmented-tokens.ts';
 
 /** Two words as four characters: short, and read back from them. */
 const digestOf = (a: number, b: number): string =>
@@ -13,15 +15,22 @@ const firstWord = (digest: string): number => (digest.charCodeAt(0) << 16) | dig
 const secondWord = (digest: string): number => (digest.charCodeAt(2) << 16) | digest.charCodeAt(3);
 
 /** Of the tokens [0, count), on from a digest. */
-function mixed(from: string, tokenIds: readonly number[], count: number, salt: string | null): string {
+function mixed(from: string, tokenIds: TokenIds, count: number, salt: string | null): string {
   let a = firstWord(from);
   let b = secondWord(from);
-  for (let i = 0; i < count; i++) {
-    const id = tokenIds[i]!;
-    a = Math.imul(a ^ id, 0x9e3779b1);
+  const mix = (word: number): void => {
+    a = Math.imul(a ^ word, 0x9e3779b1);
     a = (a << 13) | (a >>> 19);
-    b = Math.imul((b + id) ^ (b >>> 15), 0x85ebca77);
-  }
+    b = Math.imul((b + word) ^ (b >>> 15), 0x85ebca77);
+  };
+  if (tokenIds instanceof SegmentedTokens)
+    tokenIds.eachRun(count, (key, place, length) => {
+      mix(key | 0);
+      mix(Math.floor(key / 2 ** 32));
+      mix(place);
+      mix(length);
+    });
+  else for (let i = 0; i < count; i++) mix(tokenIds.at(i)!);
   for (let i = 0; salt !== null && i < salt.length; i++) {
     a = Math.imul(a ^ (salt.charCodeAt(i) + 0x10000), 0xc2b2ae3d);
     b = Math.imul(b ^ a, 0x27d4eb2f);
@@ -35,14 +44,20 @@ const ROOT = digestOf(0x6b766665, 0x72727921);
 
 export const simulatedHasher: BlockHasher = {
   root: ROOT,
-  hash: (parent, tokenIds, cacheSalt) => mixed(parent, tokenIds, tokenIds.length, cacheSalt),
+  hash(parent, tokenIds, cacheSalt) {
+    const make = () => mixed(parent, tokenIds, tokenIds.length, cacheSalt);
+    return cacheSalt === null && tokenIds instanceof SegmentedTokens
+      ? tokenIds.digestAfter(parent, make)
+      : make();
+  },
 };
 
 /** Remembers what it made of each list; `tokenCheck` false: the tokens are taken on trust. */
 export function simulatedClaims(tokenCheck: boolean): ClaimPrefix {
-  const known = new WeakMap<readonly number[], PrefixClaim[]>();
+  const known = new WeakMap<TokenIds, PrefixClaim[]>();
   return (tokenIds, numTokens, cacheSalt) => {
-    if (cacheSalt !== null) return made(tokenCheck, tokenIds, numTokens, cacheSalt);
+    if (cacheSalt !== null || tokenIds instanceof SegmentedTokens)
+      return made(tokenCheck, tokenIds, numTokens, cacheSalt);
     const claims = known.get(tokenIds) ?? [];
     known.set(tokenIds, claims);
     let claim = claims.find((each) => each.numTokens === numTokens);
@@ -54,11 +69,6 @@ export function simulatedClaims(tokenCheck: boolean): ClaimPrefix {
   };
 }
 
-const made = (
-  check: boolean,
-  tokenIds: readonly number[],
-  numTokens: number,
-  salt: string | null,
-): PrefixClaim => {
+const made = (check: boolean, tokenIds: TokenIds, numTokens: number, salt: string | null): PrefixClaim => {
   return { numTokens, digest: mixed(ROOT, tokenIds, check ? Math.min(numTokens, tokenIds.length) : 0, salt) };
 };

@@ -8,6 +8,7 @@ import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
 import { EngineCore } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
 import { FaultyClock } from '../faults/clock.ts';
@@ -18,6 +19,7 @@ import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { OutputStream } from '../router/output-stream.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { RemoteAddress, TransferResult } from '../transport/types.ts';
+import type { Answers } from './answers.ts';
 import type { Timer } from './clock.ts';
 import { EngineTrace } from './engine-trace.ts';
 import { EngineMeter } from './meter.ts';
@@ -27,6 +29,7 @@ import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutputs'> {
   net: SimulatedNet;
+  answers: Answers;
   /** See Outbox. */
   onlyEnds: boolean;
   claim: ClaimPrefix;
@@ -68,6 +71,7 @@ export class SimulatedEngine implements EngineClient, Member {
   readonly #clock: FaultyClock;
   readonly #outbox: Outbox;
   readonly #steps: EngineSteps;
+  readonly #maxModelLen: number;
   /** When it will have something to do by itself. */
   #due: Timer | null = null;
 
@@ -77,6 +81,7 @@ export class SimulatedEngine implements EngineClient, Member {
     this.engineId = engineId;
     this.name = seat.name;
     this.startMs = deps.startMs;
+    this.#maxModelLen = config.scheduler.maxModelLen;
     this.role = seat.role;
     this.roleset = seat.roleset;
     this.combined = seat.combined;
@@ -89,6 +94,7 @@ export class SimulatedEngine implements EngineClient, Member {
     const costAware = this.connector?.costAware;
     this.core = new EngineCore({
       ...{ config, connector: this.connector, clock: this.#clock, hasher },
+      blocksUnseen: true,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
       ...(trace ? { onActivity: trace.activity } : {}),
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
@@ -114,11 +120,12 @@ export class SimulatedEngine implements EngineClient, Member {
 
   async submit(request: EngineRequest): Promise<OutputStream> {
     const { requestId } = request;
-    const { clock, costs } = this.#deps;
+    const { clock, costs, answers } = this.#deps;
     if (this.ended) throw this.ended;
     if (this.#outbox.has(requestId))
       throw new RequestError(`request ${requestId} has not ended at ${this.engineId}: choose another id`);
-    const stream = this.#outbox.open(requestId);
+    const forcedTokenIds = answers.of(request, this.#maxModelLen);
+    const stream = this.#outbox.open(requestId, forcedTokenIds);
     const sentMs = clock.now();
     const arrivalMs = request.arrivalMs ?? sentMs;
     try {
@@ -126,8 +133,7 @@ export class SimulatedEngine implements EngineClient, Member {
       if (this.ended) throw this.ended;
       this.catchUp();
       this.#trace?.submitted(requestId, sentMs, clock.now());
-      this.core.addRequest({ ...request, arrivalMs });
-      this.#steps.expect(request);
+      this.core.addRequest({ ...request, sampling: { ...request.sampling, forcedTokenIds }, arrivalMs });
     } catch (error) {
       this.#outbox.drop(requestId);
       throw error;
@@ -240,7 +246,10 @@ export class SimulatedEngine implements EngineClient, Member {
     const { net, claim, blockBytes, onTransfer, onStage } = this.#deps;
     const { blockSize, groups } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'simulated', blockSize };
-    const transport = new SimulatedTransport({ ...identity, blockBytes: groups.map(() => blockBytes) }, net);
+    const transport = new SimulatedTransport(
+      { ...identity, blockBytes: groups.map((spec) => filledBytes(spec, blockBytes)) },
+      net,
+    );
     return (
       connector &&
       createConnector(connector, {

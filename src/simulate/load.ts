@@ -2,6 +2,7 @@
  * Who asks a fleet, simulated or real, for turns: clients of the benchmark, who wait for each answer, or conversations that come when
  * they come. A conversation's next turn waits for the last token of the one before, and a think time.
  */
+import { joined, type TokenIds, written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { EngineDeadError, KvferryError, RequestError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
@@ -9,7 +10,6 @@ import type { AnsweredTurn, BenchTarget, TurnToSend } from '../lab/multiturn/tar
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
 import { Random } from '../workload/random.ts';
 import type { BenchConversation } from '../workload/types.ts';
-import type { Answers } from './answers.ts';
 import type { Collector } from './collector.ts';
 
 /** Where nobody said how long an answer is. */
@@ -20,8 +20,22 @@ export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
   clock: Pick<Clock, 'now' | 'sleep'>;
 }
 
+/** To its end; what is wrong with it alone is counted, and gives null. */
+export async function serveTurn(
+  cluster: Served,
+  request: GenerateRequest & { conversationId: string },
+  collector: Collector,
+): Promise<TurnResult | null> {
+  try {
+    return await askedTurn(cluster, request, collector);
+  } catch (error) {
+    if (error instanceof RequestError) return null;
+    throw error;
+  }
+}
+
 /** To its end; what is wrong with it alone is counted, and thrown as a RequestError. `signal`: ends everything. */
-async function serveTurn(
+async function askedTurn(
   cluster: Served,
   request: GenerateRequest & { conversationId: string },
   collector: Collector,
@@ -105,24 +119,20 @@ async function converse(
   collector: Collector,
   { thinkMs, failover }: ArrivalOptions,
 ): Promise<void> {
-  let history: readonly number[] = [];
+  let history: TokenIds = [];
   for (const [index, { content, outputTokens }] of turns.entries()) {
     if (index > 0) await cluster.clock.sleep(thinkMs);
-    const promptTokenIds = [...history, ...tokenIdsOf(content)];
+    const promptTokenIds = joined(history, tokenIdsOf(content));
     const request = { conversationId: id, promptTokenIds, sampling: exactly(outputTokens), failover };
-    try {
-      const { outputTokenIds } = await serveTurn(cluster, request, collector);
-      history = [...promptTokenIds, ...outputTokenIds];
-    } catch (error) {
-      if (!(error instanceof RequestError)) throw error;
-      break;
-    }
+    const result = await serveTurn(cluster, request, collector);
+    if (!result) break;
+    history = joined(promptTokenIds, result.outputTokenIds);
   }
   collector.conversationEnds();
   await cluster.endConversation(id);
 }
 
-const exactly = (outputTokens: number | null) => ({
+export const exactly = (outputTokens: number | null) => ({
   maxTokens: outputTokens ?? FALLBACK_OUTPUT,
   ignoreEos: true,
 });
@@ -136,21 +146,17 @@ function tokenIdsOf(content: BenchConversation['turns'][number]['content']): rea
 export class LoadTarget implements BenchTarget {
   readonly #cluster: Served;
   readonly #collector: Collector;
-  readonly #answers: Answers | null;
 
-  /** `answers`: of simulated engines; null: they are real. */
-  constructor(cluster: Served, collector: Collector, answers: Answers | null = null) {
+  constructor(cluster: Served, collector: Collector) {
     this.#cluster = cluster;
     this.#collector = collector;
-    this.#answers = answers;
   }
 
   async send({ conversationId, prompt, maxTokens, forced, signal }: TurnToSend): Promise<AnsweredTurn> {
     if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn is token ids');
     const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
-    if (forced) this.#answers?.force(prompt.tokenIds, forced);
     const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
-    const result = await serveTurn(this.#cluster, request, this.#collector, signal);
+    const result = await askedTurn(this.#cluster, request, this.#collector, signal);
     return answered(result);
   }
 
@@ -163,7 +169,8 @@ export class LoadTarget implements BenchTarget {
 
 /** Without the gaps between tokens, which nobody asks for here. */
 function answered(result: TurnResult): AnsweredTurn {
-  const { ttftMs, latencyMs, prompt, outputTokenIds, transfer, stagesMs, routed } = result;
+  const { ttftMs, latencyMs, prompt, transfer, stagesMs, routed } = result;
+  const outputTokenIds = written(result.outputTokenIds);
   return {
     ...{ ttftMs, latencyMs, stagesMs },
     gapsMs: [],

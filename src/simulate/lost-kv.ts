@@ -1,4 +1,5 @@
 /** KV that was held for next turns and is gone, since its engine left or died: how much, and how much of it was computed again. */
+import { commonPrefixLength, type TokenIds } from '../config/token-ids.ts';
 import type { Conversation } from '../router/conversations.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 
@@ -9,7 +10,7 @@ export class LostKv {
   lostTokens = 0;
   recomputedTokens = 0;
   /** What was held for whom, by conversation. */
-  readonly #lost = new Map<string, readonly number[]>();
+  readonly #lost = new Map<string, TokenIds>();
 
   lost({ id, historyIds }: Pick<Conversation, 'id' | 'historyIds'>, tokens: number): void {
     this.lostTokens += tokens;
@@ -23,8 +24,7 @@ export class LostKv {
     const lost = this.#lost.get(conversationId);
     if (!lost) return;
     this.#lost.delete(conversationId);
-    const differs = lost.findIndex((id, i) => id !== promptTokenIds[i]);
-    const wanted = differs < 0 ? lost.length : differs;
+    const wanted = commonPrefixLength(lost, promptTokenIds);
     this.recomputedTokens += Math.max(0, wanted - prompt.localHitTokens - prompt.pulledTokens);
   }
 }

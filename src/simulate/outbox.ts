@@ -1,8 +1,9 @@
 /** What leaves a simulated engine: its requests' tokens, and its news of load and cache for whoever listens. */
+import type { TokenIds } from '../config/token-ids.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
-import type { RequestOutput, SampledToken } from '../engine/types.ts';
+import type { RequestOutput } from '../engine/types.ts';
 import { CacheReport } from '../host/cache-report.ts';
 import { LoadReport } from '../host/load-report.ts';
 import { OutputStream } from '../router/output-stream.ts';
@@ -25,17 +26,23 @@ export interface OutboxDeps extends EngineNews {
   onlyEnds: boolean;
 }
 
+/** A request that has not ended. */
+interface Open {
+  stream: OutputStream;
+  /** All that it will generate. */
+  answer: TokenIds;
+  /** Tokens of it that went out, and those that are there beyond them. */
+  told: number;
+  kept: number;
+}
+
 export class Outbox {
   readonly #clock: VirtualClock;
   readonly #core: EngineCore;
   readonly #news: EngineNews;
   readonly #replyMs: number;
   readonly #onlyEnds: boolean;
-  readonly #streams = new Map<string, OutputStream>();
-  /** Whose first token went out. */
-  readonly #begun = new Set<string>();
-  /** Tokens that nobody waits for: they go out with their request's last. */
-  readonly #kept = new Map<string, SampledToken[]>();
+  readonly #open = new Map<string, Open>();
   readonly #loads = new LoadReport();
   readonly #caches = new CacheReport();
 
@@ -52,35 +59,33 @@ export class Outbox {
 
   /** Requests that have not ended. */
   get size(): number {
-    return this.#streams.size;
+    return this.#open.size;
   }
 
   has(requestId: string): boolean {
-    return this.#streams.has(requestId);
+    return this.#open.has(requestId);
   }
 
-  open(requestId: string): OutputStream {
+  open(requestId: string, answer: TokenIds): OutputStream {
     const stream = new OutputStream(requestId);
-    this.#streams.set(requestId, stream);
+    this.#open.set(requestId, { stream, answer, told: 0, kept: 0 });
     return stream;
   }
 
   /** Nobody wants what is to come. */
   drop(requestId: string): void {
-    this.#streams.delete(requestId);
-    this.#kept.delete(requestId);
-    this.#begun.delete(requestId);
+    this.#open.delete(requestId);
   }
 
   /** Its next output says so. */
   transferred(requestId: string, result: TransferResult): void {
-    this.#streams.get(requestId)?.transfers.push(result);
+    this.#open.get(requestId)?.stream.transfers.push(result);
   }
 
-  keep(requestId: string, token: SampledToken): void {
-    const kept = this.#kept.get(requestId);
-    if (kept) kept.push(token);
-    else this.#kept.set(requestId, [token]);
+  /** It has so many tokens more, which nobody waits for: they go out with its last. */
+  keep(requestId: string, count: number): void {
+    const open = this.#open.get(requestId);
+    if (open) open.kept += count;
   }
 
   /** What a step that ends now gave. */
@@ -88,10 +93,10 @@ export class Outbox {
     const atMs = this.#clock.now();
     this.#loads.add(outputs, atMs);
     for (const output of outputs) {
-      const { requestId, tokens, finish } = output;
-      if (this.#onlyEnds && !finish && this.#begun.has(requestId))
-        for (const token of tokens) this.keep(requestId, token);
-      else this.#send(output, atMs);
+      const open = this.#open.get(output.requestId);
+      if (!open) continue;
+      if (this.#onlyEnds && !output.finish && open.told > 0) open.kept += output.tokens.length;
+      else this.#send(open, output, atMs);
     }
     if (outputs.length > 0) this.#news.onOutputs?.();
     this.tell(false);
@@ -118,29 +123,21 @@ export class Outbox {
   /** The engine ends: what it generated was on its way, and whoever waits for more is told. */
   fail(error: Error): void {
     const nothing = { prompt: null, finish: null, times: { arrivalMs: 0, queuedMs: 0, scheduledMs: null } };
-    for (const [requestId, tokens] of this.#kept)
-      this.#streams.get(requestId)?.push({ requestId, tokens, ...nothing }, this.#clock.now());
-    this.#kept.clear();
-    for (const stream of this.#streams.values()) stream.fail(error);
-    this.#streams.clear();
-    this.#begun.clear();
+    for (const [requestId, { stream, answer, told, kept }] of this.#open) {
+      const before = answer.slice(told, told + kept);
+      if (kept > 0) stream.push({ requestId, tokens: [], before, ...nothing }, this.#clock.now());
+      stream.fail(error);
+    }
+    this.#open.clear();
   }
 
-  #send(output: RequestOutput, atMs: number): void {
-    const { requestId, finish } = output;
-    const stream = this.#streams.get(requestId);
-    if (finish) {
-      this.#streams.delete(requestId);
-      this.#begun.delete(requestId);
-    } else if (stream) this.#begun.add(requestId);
-    const kept = this.#kept.get(requestId);
-    if (kept) this.#kept.delete(requestId);
-    const whole = kept ? { ...output, tokens: [...kept, ...output.tokens] } : output;
-    if (!stream) return;
-    const push = (): void => {
-      stream.push(whole, atMs);
-    };
-    if (this.#replyMs > 0) this.#clock.after(this.#replyMs, push);
-    else push();
+  #send(open: Open, output: RequestOutput, atMs: number): void {
+    const { stream, answer, told, kept } = open;
+    if (output.finish) this.#open.delete(output.requestId);
+    const whole = kept > 0 ? { ...output, before: answer.slice(told, told + kept) } : output;
+    open.told += kept + output.tokens.length;
+    open.kept = 0;
+    if (this.#replyMs > 0) this.#clock.after(this.#replyMs, () => stream.push(whole, atMs));
+    else stream.push(whole, atMs);
   }
 }

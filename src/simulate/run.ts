@@ -5,7 +5,7 @@ import { type ClientOptions, serveConversations } from '../lab/multiturn/clients
 import { serveTrace } from '../lab/replay/serve-trace.ts';
 import { TraceFeed } from '../workload/traces/feed.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
-import type { TraceTurn } from '../workload/traces/types.ts';
+import type { Segment, TraceTurn } from '../workload/traces/types.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import { Answers } from './answers.ts';
 import { checkRun, checkSame } from './check-run.ts';
@@ -13,8 +13,10 @@ import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
 import { outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
+import { SegmentedTokens } from './segmented-tokens.ts';
 import { type FaultPlan, StormyLoad } from './stormy-load.ts';
 import type { Slo } from './summary.ts';
+import { serveTurns } from './trace-load.ts';
 
 /** Who asks. */
 export type Load =
@@ -49,15 +51,19 @@ async function* inOrder(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> 
   yield* turns;
 }
 
-/** Resolves when all was answered. */
+/** Resolves when all was answered. `fleet`: simulated or not. */
 export function serveLoad(
   fleet: Served,
   load: Load,
   collector: Collector,
-  { seed, signal, answers = null }: { seed: number; signal: AbortSignal; answers?: Answers | null },
+  { seed, signal }: { seed: number; signal: AbortSignal },
 ): Promise<unknown> {
+  if (load.kind === 'trace' && fleet instanceof SimulatedCluster) {
+    const tokensOf = (segments: readonly Segment[]) => SegmentedTokens.of(segments, load.tokens);
+    return serveTurns(fleet, new TraceFeed(inOrder(load.turns)), tokensOf, collector);
+  }
   if (load.kind === 'trace')
-    return serveTrace(new LoadTarget(fleet, collector, answers), new TraceFeed(inOrder(load.turns)), {
+    return serveTrace(new LoadTarget(fleet, collector), new TraceFeed(inOrder(load.turns)), {
       ...{ round: 1, tokens: load.tokens, signal },
       now: () => fleet.clock.now(),
       sleep: (ms, until) => fleet.clock.sleep(ms, until),
@@ -96,7 +102,7 @@ export async function simulateOnce(
   const { signal } = world;
   const stormy = world.faultPlan ? new StormyLoad(cluster, world.faultPlan, seed) : null;
   const most = mostOpen(options);
-  const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal, answers });
+  const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal });
   let stopped: SimulatedRun['stopped'] = null;
   try {
     await cluster.run(served, (nowMs) => {

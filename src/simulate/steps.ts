@@ -1,7 +1,6 @@
 /** An engine's steps on a virtual clock: one by one, or many decode steps at once in which nothing can change. */
 import type { EngineCore } from '../engine/engine-core.ts';
-import type { EngineRequest, SampledToken, ScheduledBatch } from '../engine/types.ts';
-import type { Answers } from './answers.ts';
+import type { SampledToken, ScheduledBatch } from '../engine/types.ts';
 import type { Timer, VirtualClock } from './clock.ts';
 import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
@@ -13,8 +12,6 @@ import type { Resource } from './resources.ts';
 /** Fewer steps are not worth it. */
 const LEAST_RUN = 2;
 
-type DecodedRequest = Parameters<Parameters<EngineCore['decode']>[1]>[0];
-
 export interface StepDeps {
   clock: VirtualClock;
   costs: SimulationCosts;
@@ -22,7 +19,6 @@ export interface StepDeps {
   machine: Resource | null;
   /** Decode steps in which nothing can change are taken at once. */
   runs: boolean;
-  answers: Answers;
 }
 
 export interface SteppedEngine {
@@ -41,7 +37,6 @@ export interface SteppedEngine {
 export class EngineSteps {
   readonly #deps: StepDeps;
   readonly #engine: SteppedEngine;
-  readonly #answers = new Map<string, (index: number) => number>();
   #stepping: { cancel(): void } | null = null;
   /** Steps that are taken at once, from the one under way on; null: none are. */
   #run: DecodeSteps | null = null;
@@ -51,11 +46,6 @@ export class EngineSteps {
   constructor(engine: SteppedEngine, deps: StepDeps) {
     this.#engine = engine;
     this.#deps = deps;
-  }
-
-  /** What it will generate is known. */
-  expect(request: EngineRequest): void {
-    this.#answers.set(request.requestId, this.#deps.answers.of(request));
   }
 
   get underWay(): boolean {
@@ -153,43 +143,34 @@ export class EngineSteps {
     const { core, meter, outbox } = this.#engine;
     let atMs = run.startMs;
     const next = run.walk();
-    const { requests } = core.decodeShape();
+    const { requests, requestIds } = core.decodeShape();
     const onStep = (): void => {
       meter.stepTaken(requests, atMs);
       atMs = next();
       outbox.tellDecoded(requests, atMs);
     };
-    core.decode(count, (request) => this.#keep(request), onStep);
+    core.decode(count, onStep);
+    for (const requestId of requestIds) outbox.keep(requestId, count);
     return atMs;
-  }
-
-  #keep({ requestId, numOutputTokens }: DecodedRequest): number {
-    const tokenId = this.#answers.get(requestId)!(numOutputTokens);
-    this.#engine.outbox.keep(requestId, { requestId, tokenId, logitsDigest: '', logits: null });
-    return tokenId;
   }
 
   /** `shape`: null where nothing ran. */
   #end(batch: ScheduledBatch, shape: StepShape | null): void {
     const { core, meter, outbox, trace } = this.#engine;
     if (shape) trace?.ran(batch, this.#step.startMs, this.#deps.clock.now());
-    const outputs = core.endStep(batch, this.#sample(batch));
+    const outputs = core.endStep(batch, sampled(batch));
     if (shape) meter.stepEnds(outputs);
-    for (const { requestId, finish } of outputs) {
-      if (!finish) continue;
-      this.#answers.delete(requestId);
-      trace?.closed(requestId);
-    }
+    if (trace) for (const { requestId, finish } of outputs) if (finish) trace.closed(requestId);
     outbox.deliver(outputs);
   }
+}
 
-  #sample({ requests }: ScheduledBatch): SampledToken[] {
-    return requests.flatMap(({ requestId, sample }) => {
-      if (!sample) return [];
-      const tokenId = this.#answers.get(requestId)!(sample.outputIndex);
-      return [{ requestId, tokenId, logitsDigest: '', logits: null }];
-    });
-  }
+/** Ids that nobody looks at: what is generated is forced. */
+function sampled({ requests }: ScheduledBatch): SampledToken[] {
+  const tokens: SampledToken[] = [];
+  for (const { requestId, sample } of requests)
+    if (sample) tokens.push({ requestId, tokenId: 0, logitsDigest: '', logits: null });
+  return tokens;
 }
 
 const cancelling = (timer: Timer): { cancel(): void } => {

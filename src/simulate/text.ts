@@ -9,6 +9,6 @@ const noText = (): never => {
 export const tokensOnly: TurnText = {
   // Answers are as long as they were asked for.
   architecture: { eosTokenIds: [] },
-  tokenizer: { encode: noText, streamDecoder: () => ({ push: () => '', end: () => '' }) },
+  tokenizer: { encode: noText, streamDecoder: () => ({ push: () => '', end: () => '', silent: true }) },
   chat: { encodePrompt: noText, nextTurnPrompt: noText },
 };

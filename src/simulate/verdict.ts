@@ -10,18 +10,22 @@ const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
 
 export type Verdict = SimulatedArm['verdict'];
 
-/** Requests that failed are not counted as under way. */
-export function verdictOf(collector: Collector): Verdict {
+/**
+ * Requests that failed are not counted as under way. `lastComesMs`: when the last request of a trace comes that waits for no
+ * other; those that are under way then count as unfinished, as conversations do elsewhere.
+ */
+export function verdictOf(collector: Collector, lastComesMs: number | null = null): Verdict {
   const { came, openAtLast, lastMs } = collector.conversations;
   // Clients who wait for each answer are never more than they are.
-  const untilMs = came > 0 ? lastMs : collector.lastEndMs;
+  const untilMs = lastComesMs ?? (came > 0 ? lastMs : collector.lastEndMs);
   const starts = collector.column('startMs');
   const latencies = collector.column('latencyMs');
   const middle = meanOpen(starts, latencies, untilMs / 3, (2 * untilMs) / 3);
   const last = meanOpen(starts, latencies, (2 * untilMs) / 3, untilMs);
   // Below one request nothing is a backlog.
   const growth = clamp((last / Math.max(1, middle) - 1) / EVEN_GROWTH);
-  const unfinished = came > 0 ? openAtLast / came : 0;
+  const unfinished =
+    lastComesMs !== null ? shareOpen(starts, latencies, lastComesMs) : came > 0 ? openAtLast / came : 0;
   const score = WEIGHTS.growth * growth + WEIGHTS.unfinished * clamp(unfinished / WORST_UNFINISHED);
   return {
     word: score < 0.5 ? 'STABLE' : score < 0.75 ? 'BACKLOGGED' : 'OVERLOADED',
@@ -41,4 +45,15 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
     openMs += Math.max(0, Math.min(toMs, startMs + latencies[i]!) - Math.max(fromMs, startMs));
   });
   return openMs / (toMs - fromMs);
+}
+
+/** Of the requests that have come by then. */
+function shareOpen(starts: Float64Array, latencies: Float64Array, atMs: number): number {
+  let [came, open] = [0, 0];
+  starts.forEach((startMs, i) => {
+    if (startMs > atMs) return;
+    came++;
+    if (startMs + latencies[i]! > atMs) open++;
+  });
+  return came > 0 ? open / came : 0;
 }

@@ -3,8 +3,10 @@
  * of the same tokens under the same cache salt. Not the block hash chain, which knows whole blocks only and is not kept
  * without a prefix cache.
  */
+
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import type { TokenIds } from '../config/token-ids.ts';
 
 export interface PrefixClaim {
   numTokens: number;
@@ -13,11 +15,7 @@ export interface PrefixClaim {
 }
 
 /** Of the first numTokens tokens, or of their number and the salt alone. */
-export type ClaimPrefix = (
-  tokenIds: readonly number[],
-  numTokens: number,
-  cacheSalt: string | null,
-) => PrefixClaim;
+export type ClaimPrefix = (tokenIds: TokenIds, numTokens: number, cacheSalt: string | null) => PrefixClaim;
 
 /** `tokenCheck` false is vLLM's way: the tokens are taken on trust. Both ends must agree on it. */
 export const claimPrefix =
@@ -37,16 +35,18 @@ export function warmUpClaims(): void {
 }
 
 /** Two counts, then the tokens, as little-endian u32; then a marker and the salt. The counts make it unambiguous. */
-function encode(numTokens: number, tokenIds: readonly number[], cacheSalt: string | null): Uint8Array {
+function encode(numTokens: number, tokenIds: TokenIds, cacheSalt: string | null): Uint8Array {
   const salt = cacheSalt === null ? null : utf8ToBytes(cacheSalt);
   const saltAt = 4 * (2 + tokenIds.length);
   const bytes = new Uint8Array(saltAt + (salt ? 1 + salt.length : 0));
   const view = new DataView(bytes.buffer);
   view.setUint32(0, numTokens, true);
   view.setUint32(4, tokenIds.length, true);
-  tokenIds.forEach((id, i) => {
-    view.setUint32(8 + 4 * i, id, true);
-  });
+  let at = 8;
+  for (const id of tokenIds) {
+    view.setUint32(at, id, true);
+    at += 4;
+  }
   if (salt) {
     bytes[saltAt] = 1;
     bytes.set(salt, saltAt + 1);

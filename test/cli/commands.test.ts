@@ -21,7 +21,7 @@ describe('usage', () => {
   test.each([
     [
       ['rn'],
-      "kvferry: there is no command 'rn': wanted one of run, serve, bench, replay, sweep, simulate, calibrate, report, trace, verify, doctor, export, store (did you mean run?)",
+      "kvferry: there is no command 'rn': wanted one of run, serve, bench, replay, sweep, simulate, plan, calibrate, report, trace, verify, doctor, export, store (did you mean run?)",
     ],
     [['run', '--treshold', '5'], 'kvferry: there is no option --treshold (did you mean --threshold?)'],
     [['run', '--zzzzzz'], 'kvferry: there is no option --zzzzzz; --help lists them'],

@@ -113,7 +113,7 @@ export class FakeCluster implements Cluster {
     const prompt =
       request.promptTokenIds ?? this.encode((request.messages ?? []).map((m) => m.content).join('\n'));
     const wrong = this.#wrongness(turn);
-    const seed = prompt.reduce((sum, token, i) => (sum * 31 + token + i) % 1_000_003, 7);
+    const seed = [...prompt].reduce((sum, token, i) => (sum * 31 + token + i) % 1_000_003, 7);
     const length = Math.min(request.sampling?.maxTokens ?? 4, request.sampling?.ignoreEos ? 1e9 : 5);
     const ids = Array.from({ length }, (_, i) => ((seed + i * 17 + (wrong === 'token' ? 1 : 0)) % 500) + 8);
     if (!request.sampling?.ignoreEos) ids[ids.length - 1] = 0;

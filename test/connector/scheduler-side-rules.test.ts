@@ -1,8 +1,8 @@
 /** What to pull from whom and what to hold: each rule of the scheduler side by itself. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { commonPrefixLength } from '../../src/config/token-ids.ts';
 import { pairBlocks } from '../../src/connector/nixl/params.ts';
-import { commonPrefixLength } from '../../src/engine/block-hash.ts';
 import { RequestError } from '../../src/errors.ts';
 import { request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';

@@ -2,10 +2,12 @@
 import type { ConnectorConfig, KvTransferParams, NixlConfig } from '../../src/config/kv-transfer.ts';
 import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
+import type { EngineCoreDeps } from '../../src/engine/engine-core.ts';
 import type {
   ConnectorHolds,
   ConnectorOutput,
   KvConnectorWorker,
+  Pressure,
   TransferOutcome,
 } from '../../src/engine/kv-connector.ts';
 import { TestClock } from '../clock.ts';
@@ -49,6 +51,8 @@ export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, Connecto
   readonly metadata: NixlMetadata[] = [];
   readonly sending = new Map<string, SendRequest & { reading: boolean }>();
   readonly dropped: string[] = [];
+  /** Under which the engine asked for a hold's end. */
+  readonly pressures: Pressure[] = [];
   #output = empty();
   #wake: () => void = () => {};
 
@@ -63,7 +67,8 @@ export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, Connecto
     return output;
   }
 
-  dropOldest(): string | null {
+  dropOldest(pressure: Pressure): string | null {
+    this.pressures.push(pressure);
     for (const [id, hold] of this.sending) {
       if (hold.direction === 'prefill' || hold.reading) continue;
       this.finishSending(id);
@@ -129,7 +134,7 @@ export class ScriptedEngine extends TestEngine {
   readonly worker: ScriptedWorker;
   readonly clock: TestClock;
 
-  constructor(sizes: Sizes = {}, changes: Changes = {}) {
+  constructor(sizes: Sizes = {}, changes: Changes = {}, rest: Partial<EngineCoreDeps> = {}) {
     const settings = connectorWith(changes);
     const config = { ...engineConfig(sizes), connector: settings };
     const clock = new TestClock();
@@ -143,7 +148,7 @@ export class ScriptedEngine extends TestEngine {
       groups: config.cache.groups,
       clock,
     });
-    super(config, { connector: { scheduler, worker, holds: worker, streams: scheduler }, clock });
+    super(config, { connector: { scheduler, worker, holds: worker, streams: scheduler }, clock, ...rest });
     this.worker = worker;
     this.clock = clock;
   }

@@ -6,6 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { build, preview } from 'vite';
+import type { Lesson } from '../../demo/src/lessons/types.ts';
 import type { RecordedTurn } from '../../src/recording/events.ts';
 
 const configFile = path.join(import.meta.dirname, '..', '..', 'demo', 'vite.config.ts');
@@ -174,6 +175,25 @@ export async function ask(page: Page, question: string): Promise<PageState['turn
   await until(page, `state.turns.value.length > ${before} && state.turns.value.at(-1).endMs !== null`);
   await untilReady(page);
   return (await readState(page)).turns.at(-1)!;
+}
+
+/** Goes through a lesson's step as a reader does, up to its being seen. */
+export async function walkStep(page: Page, lesson: Lesson, place: number): Promise<void> {
+  const { number, title, tasks } = lesson;
+  const { todo, predict } = tasks[place]!;
+  const region = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
+  const step = region.locator('.lesson-task');
+  await region.getByRole('button', { name: `Step ${place + 1}` }).click();
+  if ((await step.getAttribute('data-seen')) !== 'false') throw new Error(`seen before it was done: ${todo}`);
+  const run = region.getByRole('button', { name: todo, exact: true });
+  if (await run.isEnabled()) throw new Error(`can be run before anything was predicted: ${todo}`);
+  await region.getByRole('button', { name: predict.choices[0], exact: true }).click();
+  await run.click();
+  await page.waitForFunction(
+    "document.querySelector('.lesson-task')?.getAttribute('data-seen') === 'true'",
+    null,
+    { timeout: 200_000 },
+  );
 }
 
 /** The drawer with all settings. */

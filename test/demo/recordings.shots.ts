@@ -3,25 +3,23 @@ import path from 'node:path';
 import { test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { launchBrowser } from './browser.ts';
-import { openPage, servePage, untilReady } from './page.ts';
+import { openPage, servePage, untilReady, walkStep } from './page.ts';
 
+/** `LESSONS=1,9`: these alone. */
+const ONLY = (process.env.LESSONS ?? '').split(',').filter(Boolean).map(Number);
 const folder = path.join(import.meta.dirname, '..', '..', 'demo', 'recordings');
 
 test('a recording of each lesson', async () => {
   const served = await servePage();
   const browser = await launchBrowser();
   try {
-    for (const { number, title, tasks } of lessons) {
+    for (const lesson of lessons) {
+      const { number, tasks } = lesson;
+      if (ONLY.length > 0 && !ONLY.includes(number)) continue;
       const { page } = await openPage(browser, `${served.url}#lesson=${number}&speed=live`);
       await untilReady(page);
-      const lesson = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
-      for (const [i, { todo }] of tasks.entries()) {
-        await lesson.getByRole('button', { name: todo, exact: true }).click();
-        await page.waitForFunction(
-          (index) => document.querySelectorAll('.lesson-task')[index]?.getAttribute('data-seen') === 'true',
-          i,
-          { timeout: 200_000 },
-        );
+      for (const i of tasks.keys()) {
+        await walkStep(page, lesson, i);
         await untilReady(page);
       }
       const saving = page.waitForEvent('download');

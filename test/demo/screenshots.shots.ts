@@ -1,40 +1,86 @@
-/** `npm run screenshots`: the main view, each lesson and the replay, light and dark, 1280 and 390 pixels wide. */
+/**
+ * `npm run screenshots`: the main view, each lesson before and after its first step, the recorded run and the page for a
+ * room; 1280×800, 1440×900 and a phone, light and dark. `VIEWS=main,lesson-1`: these alone.
+ */
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
+import type { Page } from 'playwright-core';
 import { test } from 'vitest';
+import { lessons } from '../../demo/src/lessons/index.ts';
 import { launchBrowser } from './browser.ts';
-import { openPage, servePage, until, untilReady } from './page.ts';
+import { openPage, servePage, until, untilReady, walkStep } from './page.ts';
 
 const folder = path.join(import.meta.dirname, '..', '..', 'screenshots');
-const LESSONS = 8;
-const WIDTHS = [1280, 390];
+const ONLY = (process.env.VIEWS ?? '').split(',').filter(Boolean);
+const SIZES = [
+  { width: 1280, height: 800 },
+  { width: 1440, height: 900 },
+  { width: 390, height: 844 },
+];
 const SCHEMES = ['light', 'dark'] as const;
+
+interface View {
+  name: string;
+  hash: string;
+  webgpu?: false;
+  /** Up to what is pictured. */
+  go?: (page: Page) => Promise<void>;
+}
+
+const views: View[] = [
+  { name: 'main', hash: '#turns=3&speed=live' },
+  {
+    name: 'raced',
+    hash: '#turns=3&speed=live',
+    go: async (page) => {
+      await page.evaluate('kvferry.actions.runRace()');
+      await untilReady(page);
+      await page.locator('.chat-answer .word').nth(20).hover();
+    },
+  },
+  { name: 'projector', hash: '#turns=3&speed=live&projector=true' },
+  { name: 'projector-lesson', hash: '#lesson=5&projector=true&speed=live', go: walked(5) },
+  { name: 'recorded', hash: '', webgpu: false },
+  { name: 'recorded-lesson', hash: '#lesson=1&speed=live', webgpu: false, go: walked(1) },
+  ...lessons.flatMap(({ number }) => [
+    { name: `lesson-${number}`, hash: `#lesson=${number}&speed=live` },
+    { name: `lesson-${number}-seen`, hash: `#lesson=${number}&speed=live`, go: walked(number) },
+  ]),
+];
+
+function walked(number: number) {
+  return async (page: Page) => {
+    await walkStep(page, lessons[number - 1]!, 0);
+    await until(page, "state.status.value.phase === 'ready' || !state.time.value.playing");
+  };
+}
 
 test('screenshots', async () => {
   mkdirSync(folder, { recursive: true });
   const served = await servePage();
-  const browser = await launchBrowser();
+  const browsers = { with: await launchBrowser(), without: await launchBrowser({ webgpu: false }) };
   try {
-    const views = ['main', ...Array.from({ length: LESSONS }, (_, i) => `lesson-${i + 1}`)];
-    for (const view of views) {
-      const lesson = view === 'main' ? '' : `lesson=${view.slice('lesson-'.length)}&`;
-      const { page } = await openPage(browser, `${served.url}#${lesson}turns=3`);
-      await until(page, 'state.machine.value !== null');
-      await untilReady(page);
-      for (const width of WIDTHS) {
-        await page.setViewportSize({ width, height: 900 });
+    for (const { name, hash, webgpu, go } of views) {
+      if (ONLY.length > 0 && !ONLY.includes(name)) continue;
+      const browser = webgpu === false ? browsers.without : browsers.with;
+      const { page } = await openPage(browser, `${served.url}${hash}`, SIZES[0]);
+      if (webgpu === false) await until(page, "state.status.value.phase === 'recorded'");
+      else await untilReady(page);
+      await go?.(page);
+      for (const size of SIZES) {
+        await page.setViewportSize(size);
         for (const colorScheme of SCHEMES) {
           await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-          const file = path.join(folder, `${view}-${width}-${colorScheme}.png`);
-          await page.screenshot({ path: file, fullPage: true });
+          const file = path.join(folder, `${name}-${size.width}-${colorScheme}.png`);
+          await page.screenshot({ path: file });
           process.stderr.write(`${path.relative(process.cwd(), file)}\n`);
         }
       }
-      await page.evaluate('kvferry.actions.stop()');
+      await page.screenshot({ path: path.join(folder, `${name}-whole.png`), fullPage: true });
       await page.close();
     }
   } finally {
-    await browser.close();
+    for (const browser of Object.values(browsers)) await browser.close();
     await served.close();
   }
 });

@@ -2,8 +2,17 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
+import { OBJECTS } from '../../demo/src/lessons/types.ts';
 import { launchBrowser } from './browser.ts';
-import { type OpenedPage, openPage, readState, type ServedPage, servePage, untilReady } from './page.ts';
+import {
+  type OpenedPage,
+  openPage,
+  readState,
+  type ServedPage,
+  servePage,
+  untilReady,
+  walkStep,
+} from './page.ts';
 
 let served: ServedPage;
 let browser: Browser;
@@ -24,23 +33,23 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
   async (number, title) => {
     const { page } = opened;
     if (number === 1) {
-      await page.getByText('Eight lessons').click();
+      await page.locator('.lesson-menu summary').click();
       await page.getByRole('navigation', { name: 'Lessons' }).getByRole('button', { name: title }).click();
     } else {
       await page.getByRole('button', { name: `Next: ${title}` }).click();
     }
     const lesson = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
     await lesson.waitFor();
-    for (const [i, { todo }] of lessons[number - 1]!.tasks.entries()) {
+    for (const [i, { look, see }] of lessons[number - 1]!.tasks.entries()) {
       await untilReady(page);
-      const button = lesson.getByRole('button', { name: todo, exact: true });
-      await button.click();
-      const item = lesson.locator('.lesson-task').nth(i);
-      await expect
-        .poll(() => item.getAttribute('data-seen'), { timeout: 100_000, message: `to be seen: ${todo}` })
-        .toBe('true');
-      await expect.poll(() => button.isEnabled(), { timeout: 100_000 }).toBe(true);
+      await walkStep(page, lessons[number - 1]!, i);
+      expect(await lesson.innerText()).toContain(see);
+      // Which prediction came true is told, and the object that the step speaks of is marked.
+      expect(await lesson.locator('.lesson-told').innerText()).toMatch(/As you said|It was/);
+      expect(await page.locator(`${OBJECTS[look]}[data-pointed]`).count()).toBe(1);
     }
+    await untilReady(page);
+    await lesson.getByRole('button', { name: 'Think' }).click();
     await lesson.locator('summary').click();
     expect(await lesson.locator('details p').innerText()).toBe(lessons[number - 1]!.answer);
     // What a race or a sweep asks is no part of the conversation.

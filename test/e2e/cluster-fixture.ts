@@ -75,15 +75,21 @@ export async function converse(
   cluster: EngineCluster,
   conversationId: string,
   turns: number,
-  options: { seed?: number; newTokens?: number; outputTokens?: number; temperature?: number } = {},
+  options: {
+    seed?: number;
+    newTokens?: number;
+    outputTokens?: number;
+    temperature?: number;
+    ids?: number;
+  } = {},
 ): Promise<Answer[]> {
-  const { seed = 7, newTokens = 21, outputTokens = 12, temperature = 0 } = options;
+  const { seed = 7, newTokens = 21, outputTokens = 12, temperature = 0, ids = 400 } = options;
   const answers: Answer[] = [];
   let history: number[] = [];
   for (let turn = 0; turn < turns; turn++) {
     const fresh = Array.from(
       { length: newTokens },
-      (_, i) => 10 + ((seed * 7919 + turn * 104_729 + i * 31) % 400),
+      (_, i) => 10 + ((seed * 7919 + turn * 104_729 + i * 31) % ids),
     );
     const promptTokenIds = [...history, ...fresh];
     const sampling = { maxTokens: outputTokens, temperature, seed, ignoreEos: true };

@@ -111,6 +111,6 @@ it('takes back a turn whose prompt came as text', async () => {
     // What the turn said is no history any more: all of it after the first turn's is new.
     const third = await serve(`${text}${second.result.text}, at last`);
     expect(third.result.turn).toBe(2);
-    expect(cluster.decode(third.result.promptTokenIds)).toContain(', and then');
+    expect(cluster.decode([...third.result.promptTokenIds])).toContain(', and then');
   });
 });

@@ -97,8 +97,9 @@ export class KvModel implements ModelExecutor {
     const { requestId, tokenIds, startPosition, blockIds, sample } = request;
     const truth = this.#truth.get(requestId);
     if (!truth) throw new Error(`${requestId} was not announced`);
+    if (tokenIds.length === 0) throw new Error(`${requestId}: a row without a token`);
     const end = startPosition + tokenIds.length;
-    const given = tokenIds.join();
+    const given = [...tokenIds].join();
     const wanted = truth.slice(startPosition, end).join();
     if (given !== wanted) throw new Error(`${requestId}: tokens ${given} at ${startPosition}, not ${wanted}`);
     let digest = 0;
@@ -119,7 +120,7 @@ export class KvModel implements ModelExecutor {
     if (!sample) return [];
     if (end !== truth.length) throw new Error(`${requestId}: samples at ${end} of ${truth.length}`);
     const tokenId = this.scripts.get(requestId)?.[sample.outputIndex] ?? draw(digest, sample);
-    truth.push(sample.params.forcedTokenIds?.[sample.outputIndex] ?? tokenId);
+    truth.push(sample.params.forcedTokenIds?.at(sample.outputIndex) ?? tokenId);
     return [{ requestId, tokenId, logitsDigest: digest.toString(16).padStart(16, '0'), logits: null }];
   }
 }

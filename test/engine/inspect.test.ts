@@ -159,6 +159,8 @@ describe('a block', () => {
     expect(
       engine.core.inspect.blocks().every(({ use, hold, evicted }) => use === 'left' && !hold && !evicted),
     ).toBe(true);
+    const { inspect } = engine.core;
+    expect(inspect.blocks().map(({ id }) => id)).toEqual(inspect.blocks().map((_, i) => i + 1));
     engine.core.resetPrefixCache();
     expect(
       engine.core.inspect
@@ -167,6 +169,29 @@ describe('a block', () => {
         .map(({ id }) => id),
     ).toEqual([1, 2]);
   });
+});
+
+it('blocks of an engine with groups name theirs, and those of a load that follows a hit', async () => {
+  const engine = new ScriptedEngine({ groups: [{ kind: 'full' }, { kind: 'full' }] });
+  engine.add(request('before', tokens(20), { maxTokens: 1 }));
+  await engine.settle();
+  const two = {
+    remote_block_ids: [
+      [901, 902, 903],
+      [904, 905, 906],
+    ],
+  };
+  engine.add(decodeRequest('d', tokens(40), 4, two));
+  await engine.step();
+  const mine = engine.core.inspect.blocks().filter(({ requestId }) => requestId === 'd');
+  expect(mine.map(({ group, index, use, hit }) => [group, index, use, hit])).toEqual([
+    [0, 0, 'running', true],
+    [1, 0, 'running', true],
+    [0, 1, 'arriving', false],
+    [0, 2, 'arriving', false],
+    [1, 1, 'arriving', false],
+    [1, 2, 'arriving', false],
+  ]);
 });
 
 describe('what a step takes', () => {
@@ -205,6 +230,37 @@ describe('what a step takes', () => {
     expect(shown().map(([name]) => name)).toEqual(['collect']);
   });
 
+  it('is told of whom, with what is free and held after it', async () => {
+    const told: EngineActivity[] = [];
+    const engine = new ScriptedEngine({ numBlocks: 11 }, {}, { onActivity: (each) => told.push(each) });
+    const shown = () =>
+      told.splice(0).map(({ name, requestIds, blocks }) => [name, requestIds.join(), blocks ?? undefined]);
+    engine.add(decodeRequest('d', tokens(40)));
+    engine.add(prefillRequest('p', tokens(20, 1), null));
+    await engine.step();
+    // p ends with its first token and is held; d's KV is on its way.
+    expect(shown()).toEqual([
+      ['lookup', 'd', undefined],
+      ['lookup', 'p', undefined],
+      ['queue', 'p', undefined],
+      ['queue', 'd', undefined],
+      ['schedule', 'p,d', undefined],
+      ['step', 'p', undefined],
+      ['collect', 'p', { free: 5, held: 2 }],
+    ]);
+    engine.receive('d');
+    await engine.step();
+    expect(shown().map(([name, ids]) => `${name} ${ids}`)).toEqual([
+      'queue d',
+      'schedule d',
+      'step d',
+      'collect d',
+    ]);
+    engine.worker.finishSending('p');
+    await engine.step();
+    expect(shown()).toEqual([['collect', 'd', { free: 7, held: 0 }]]);
+  });
+
   it('names who waits for KV, until it came', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));
@@ -212,6 +268,14 @@ describe('what a step takes', () => {
     expect(engine.core.inspect.waitingReason('d')).toBe("waits for KV from 'prefill-engine'");
     engine.receive('d');
     await engine.settle();
+    expect(engine.core.inspect.waitingReason('d')).toBeNull();
+  });
+
+  it('does not say of a streamed load what only P knows', async () => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d', tokens(40), 4, { streamed: true }));
+    await engine.step();
+    expect(engine.status('d')).toBe('waiting_for_remote_kvs');
     expect(engine.core.inspect.waitingReason('d')).toBeNull();
   });
 });

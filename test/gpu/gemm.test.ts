@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
+import { plainProduct } from '../../src/model/matrices.ts';
 import { PANEL_COLUMNS } from '../../src/model/panels.ts';
 import { openTestDevice } from './adapter.ts';
 import { inPanels, matmul, maxError, randomValues, store } from './reference.ts';
@@ -60,6 +61,7 @@ async function multiply(
   n: number,
   useBias: boolean,
   panel4 = PANEL_COLUMNS / 4,
+  residual: Float32Array | null = null,
 ) {
   const a = randomValues(m * k, 1);
   const w = store(randomValues(k * n, 2), dtype);
@@ -72,22 +74,23 @@ async function multiply(
       a,
       inPanels(w.data, k, n, 4 * panel4),
       bias,
-      new Float32Array(m * n),
+      new Float32Array(4),
       packUniform('gemm', {
-        inputs4: k / 4,
-        columns4: n / 4,
+        ...plainProduct(k / 4, n / 4),
         use_bias: Number(useBias),
-        count: 0,
-        stride4: n / 4,
-        first4: 0,
+        add: Number(residual !== null),
         panel4,
       }),
       packUniform('step', { rows: m, logit_rows: 0 }),
+      residual ?? new Float32Array(m * n).fill(Number.NaN),
     ],
     [Math.ceil(n / 4 / form.columns4), Math.ceil(m / form.rows)],
   );
   const expected = matmul(a, w.values, useBias ? bias : null, m, k, n);
-  return { out: new Float32Array(out!, 0, m * n), expected };
+  return {
+    out: new Float32Array(out!, 0, m * n),
+    expected: expected.map((v, i) => v + (residual?.[i] ?? 0)),
+  };
 }
 
 describe('gemm', () => {
@@ -108,6 +111,18 @@ describe('gemm', () => {
       }
     },
   );
+
+  it('adds to what is there, after the bias: the same bits in every form', async () => {
+    const [m, k, n] = [5, 44, 72];
+    const residual = randomValues(m * n, 4);
+    const plain = await multiply(forms()[0]!, 'f16', m, k, n, true);
+    const sums = plain.out.map((value, i) => value + residual[i]!);
+    for (const form of forms()) {
+      const { out, expected } = await multiply(form, 'f16', m, k, n, true, PANEL_COLUMNS / 4, residual);
+      expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
+      expect(out, JSON.stringify(form)).toEqual(sums);
+    }
+  });
 
   it('gives a row the same bits in every form, for any shape, however its weights lie', async () => {
     const size = (most: number) => fc.integer({ min: 1, max: most });

@@ -65,6 +65,37 @@ it('copies a block as one piece a layer, each to a place of its own, and brings 
   expect([...new Uint8Array(out.getMappedRange())]).toEqual(at(2).slice(3 * bytes));
 });
 
+it.each([1, 4])(
+  'copies of a group with fewer layers than a block holds only these, in %i piece(s)',
+  async (pieces) => {
+    gpu = await openTestDevice();
+    const used = 192;
+    const memory = new GpuKvMemory({
+      ...{ gpu, numBlocks: 40, blockBytes, pieces, kvDtype: 'f16', clock: systemClock },
+      groupBytes: [blockBytes, used],
+    });
+    const ids = [5, 6, 30];
+    await write(memory, ids);
+    const staged = await memory.stage(ids.length * used);
+    staged.bytes.fill(7);
+    await staged.commit(1, ids);
+    const gathered = await memory.gather(1, [30, 5]);
+    expect([...gathered.bytes]).toEqual(new Array(2 * used).fill(7));
+    gathered.release();
+    // What lies behind its layers is as it was.
+    const whole = content(ids);
+    for (const [i, id] of ids.entries())
+      expect([...(await memory.readBlock(id)).slice(used)]).toEqual([
+        ...whole.slice(i * blockBytes + used, (i + 1) * blockBytes),
+      ]);
+    const groupBytes = [blockBytes + 64];
+    expect(
+      () =>
+        new GpuKvMemory({ gpu, numBlocks: 40, blockBytes, groupBytes, kvDtype: 'f16', clock: systemClock }),
+    ).toThrow(/groups use 320 bytes of blocks of 256/);
+  },
+);
+
 it('copies neighbouring blocks as one when they are contiguous', async () => {
   const memory = await openMemory();
   const gathered = await memory.gather(0, [2, 5, 6]);

@@ -9,11 +9,15 @@ const uniformOf = {
   rmsNorm: 'rmsNorm',
   gemm: 'gemm',
   gemmPortable: 'gemm',
+  gemmPortableGated: 'gemm',
+  gemmPortableQkv: 'gemm',
   gemmTiled: 'gemm',
   gemmWide: 'gemm',
+  gemmWideGated: 'gemm',
+  gemmWideQkv: 'gemm',
   ceilingMultiplyAdd: 'ceilingMultiplyAdd',
   ceilingRead: 'ceilingRead',
-  ropeKvWrite: 'ropeKvWrite',
+  ropeKvWrite: null,
   attention: 'attention',
   attentionPortable: 'attention',
   attentionCombine: 'attentionCombine',
@@ -42,17 +46,24 @@ describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
 
   it('packs Params and Step as the shader declares them', async () => {
     const code = await shaderText(name, readShader);
-    const layout = uniformLayouts[uniformOf[name]];
-    expect(structFields(code, 'Params')).toEqual(Object.entries(layout));
-    const step = structFields(code, 'Step');
-    if (step) expect(step).toEqual(Object.entries(uniformLayouts.step));
+    const own = uniformOf[name];
+    expect(structFields(code, 'Params')).toEqual(own && Object.entries(uniformLayouts[own]));
+    const shared = { Step: 'step', RopeParams: 'ropeKvWrite' } as const;
+    for (const [struct, layout] of Object.entries(shared)) {
+      const fields = structFields(code, struct);
+      if (fields) expect(fields).toEqual(Object.entries(uniformLayouts[layout]));
+    }
+    for (const [, type] of code.matchAll(/var<uniform> \w+: (\w+);/g))
+      expect(type === 'Params' ? own !== null : Object.hasOwn(shared, type!), type).toBe(true);
   });
 
   it('names in its header the parts that follow it', async () => {
     const [shader, ...parts] = shaderFiles(name);
     const code = await readShader(shader!);
-    const named = /^\/\/ Parts: (.*)\.$/m.exec(code)?.[1]?.split(', ') ?? [];
-    expect(named.map((part) => `parts/${part}`)).toEqual(parts);
+    const names = (list: string | undefined) => list?.split(', ').map((part) => `parts/${part}`) ?? [];
+    const always = names(/^\/\/ Parts: ([^.]*)\.$/m.exec(code)?.[1]);
+    const ends = /^\/\/ Ends: (.*)\.$/m.exec(code)?.[1]?.split('; ') ?? [undefined];
+    expect(ends.map((end) => [...always, ...names(end)])).toContainEqual(parts);
   });
 });
 

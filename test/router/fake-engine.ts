@@ -1,5 +1,7 @@
 /** An engine that answers by arithmetic, behind the router's interface; a test says what it holds, and when it fails. */
+
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
+import { written } from '../../src/config/token-ids.ts';
 import type { EngineRequest, RequestOutput } from '../../src/engine/types.ts';
 import { EngineDeadError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
@@ -96,7 +98,12 @@ export class FakeEngine implements EngineClient {
       const reason = failure ? 'error' : this.stopped.includes(requestId) ? 'stop' : 'length';
       const error = failure === null ? null : { code: 'transfer' as const, message: failure };
       const finish = { reason, error, kvTransferParams: params, numPreemptions: 0 } as const;
-      const token = { requestId, tokenId: answerOf(promptTokenIds, index), logitsDigest: '', logits: null };
+      const token = {
+        requestId,
+        tokenId: answerOf(written(promptTokenIds), index),
+        logitsDigest: '',
+        logits: null,
+      };
       const output: RequestOutput = {
         requestId,
         tokens: failure ? [] : [token],

@@ -290,7 +290,7 @@ export async function serveAll(
     expect(turns).toHaveLength(userTokens.length);
     for (const { promptTokenIds, outputTokenIds, prompt, finishReason } of turns) {
       expect(finishReason).toBe('length');
-      expect(outputTokenIds).toEqual(await alone(promptTokenIds, maxTokens, `c${i}`.charCodeAt(1)));
+      expect(outputTokenIds).toEqual(await alone([...promptTokenIds], maxTokens, `c${i}`.charCodeAt(1)));
       expect(prompt.localHitTokens + prompt.pulledTokens + prompt.computedTokens).toBe(prompt.promptTokens);
       pulled += prompt.pulledTokens;
     }

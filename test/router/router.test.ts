@@ -74,7 +74,8 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], po
   return { engines, at, router, conversations, turns, told, ask, converse };
 }
 
-const expected = ({ promptTokenIds }: TurnResult) => [0, 1, 2, 3].map((i) => answerOf(promptTokenIds, i));
+const expected = ({ promptTokenIds }: TurnResult) =>
+  [0, 1, 2, 3].map((i) => answerOf([...promptTokenIds], i));
 
 describe('a conversation of three turns', () => {
   test.each(['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const)(

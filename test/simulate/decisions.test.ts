@@ -164,8 +164,8 @@ describe('the same decisions as the policy over fakes', () => {
     const cluster = simulated(fleet, {}, { answers });
     const found = await cluster.run(
       converse(7, 40, ({ conversationId, promptTokenIds, answer }) => {
-        answers.force(promptTokenIds, answer);
-        return turn(cluster, { conversationId, promptTokenIds, sampling: greedy(answer.length) });
+        const sampling = { ...greedy(answer.length), forcedTokenIds: answer };
+        return turn(cluster, { conversationId, promptTokenIds, sampling });
       }),
     );
     expect(found).toEqual(expected);

@@ -1,5 +1,6 @@
 /** The faults that are done to real engines, by the same schedule, on a virtual clock: answers stay right, nothing is left over. */
 import { describe, expect, it } from 'vitest';
+import type { EngineRequest } from '../../src/engine/types.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import { changed } from '../../src/fleet/options.ts';
 import type { ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
@@ -25,10 +26,9 @@ function scripts(): Script[] {
     let history: number[] = [];
     return Array.from({ length: 3 }, (_, i) => {
       const promptTokenIds = [...history, ...(i === 0 ? fresh(20, 40) : fresh(5, 30))];
-      const tokenOf = answers.of({ promptTokenIds });
-      const tokens = Array.from({ length: 12 }, (_, index) => tokenOf(index));
-      history = [...promptTokenIds, ...tokens];
       const sampling = { maxTokens: 12, temperature: 0, seed: 0, ignoreEos: true as const };
+      const tokens = [...answers.of({ promptTokenIds, sampling } as unknown as EngineRequest, 512)];
+      history = [...promptTokenIds, ...tokens];
       return { promptTokenIds, sampling, answer: tokens.map((id) => `${id}:`) };
     });
   });

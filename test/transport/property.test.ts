@@ -1,20 +1,33 @@
 /**
- * Random READs in both directions at once over tiny rings, of held blocks and streamed, with random delays, drops, failures,
+ * Random READs in both directions at once over tiny rings, of held blocks and streamed, of one to three groups of random sizes and windows, with random delays, drops, failures,
  * cancels, deaths, and messages that are lost or come twice. Whatever happens: every transfer ends, 'done' means that the bytes are equal, and no pin, slot or staging buffer is left.
  */
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { TransferOutcome } from '../../src/engine/kv-connector.ts';
+import { NULL_BLOCK } from '../../src/engine/types.ts';
 import type { BlockStream, TransferResult } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
 import { CLAIM, connect, differing, makeEngine, type TestEngine, TestMemory, turns } from './helpers.ts';
 
 const BLOCKS = 24;
-const shape = { blockBytes: [24, 52], numBlocks: [BLOCKS, BLOCKS] };
+/** Own blocks of the readers start at 12: nothing is both read from and written to, so equality is well defined. */
+const FIRST_LOCAL = 12;
+/** Blocks of the sequence that is read, of each group: 1 to 11. */
+const PLACES = FIRST_LOCAL - 1;
+
+/** `window`: blocks at the sequence's end that a group has kept; null: all. */
+const groupList = fc.array(
+  fc.record({
+    bytes: fc.integer({ min: 1, max: 16 }).map((words) => 4 * words),
+    window: fc.option(fc.integer({ min: 1, max: PLACES })),
+  }),
+  { minLength: 1, maxLength: 3 },
+);
 
 /** Local blocks of a READ are its own, as the block pool guarantees; remote ones are shared by all. */
-const blockList = fc.array(fc.record({ group: fc.nat(1), remote: fc.integer({ min: 1, max: 11 }) }), {
+const blockList = fc.array(fc.record({ group: fc.nat(2), remote: fc.integer({ min: 1, max: PLACES }) }), {
   minLength: 1,
   maxLength: 8,
 });
@@ -51,6 +64,7 @@ const event = fc.oneof(
 );
 
 const scenario = fc.record({
+  groups: groupList,
   slots: fc.integer({ min: 1, max: 3 }),
   chunkBytes: fc.integer({ min: 1, max: 120 }),
   ring: fc.integer({ min: 1, max: 3 }),
@@ -61,10 +75,8 @@ const scenario = fc.record({
 
 const NEVER = new AbortController().signal;
 
-/** Own blocks of the readers start at 12: nothing is both read from and written to, so equality is well defined. */
-const FIRST_LOCAL = 12;
-
 async function play({
+  groups,
   slots,
   chunkBytes,
   ring,
@@ -72,6 +84,13 @@ async function play({
   delays,
   events,
 }: typeof scenario extends fc.Arbitrary<infer T> ? T : never) {
+  const shape = { blockBytes: groups.map(({ bytes }) => bytes), numBlocks: groups.map(() => BLOCKS) };
+  /** A block of the sequence that its group still has. */
+  const kept = (drawn: { group: number; remote: number }): { group: number; remote: number } => {
+    const group = drawn.group % groups.length;
+    const window = groups[group]!.window ?? PLACES;
+    return { group, remote: PLACES - ((PLACES - drawn.remote) % window) };
+  };
   const clock = new TestClock();
   let step = 0;
   const delay = () => clock.sleep(delays[step++ % delays.length]!);
@@ -90,16 +109,16 @@ async function play({
   const streamOf = (pins: TestEngine['pins']): BlockStream => {
     pins.held += 1;
     let numBlocks = 0;
-    const blockIds = [0, 1].map(() => Array.from({ length: FIRST_LOCAL - 1 }, (_, i) => i + 1));
+    const blockIds = groups.map(({ window }) =>
+      Array.from({ length: PLACES }, (_, i) => (i < PLACES - (window ?? PLACES) ? NULL_BLOCK : i + 1)),
+    );
     return {
       async ready(index, signal) {
         while (numBlocks <= index && !signal.aborted) {
           await delay();
           numBlocks += 1 + (step % 3);
         }
-        return signal.aborted
-          ? null
-          : { blockIds, numBlocks: Math.min(numBlocks, FIRST_LOCAL - 1), revoked: NEVER };
+        return signal.aborted ? null : { blockIds, numBlocks: Math.min(numBlocks, PLACES), revoked: NEVER };
       },
       finished: () => {
         pins.held -= 1;
@@ -122,7 +141,7 @@ async function play({
   const ended: TransferOutcome[] = [];
   // One local block a READ and pair: reads wait for a place as requests do for blocks.
   const free = engines.map(() =>
-    [0, 1].map(() => Array.from({ length: BLOCKS - FIRST_LOCAL }, (_, i) => FIRST_LOCAL + i)),
+    groups.map(() => Array.from({ length: BLOCKS - FIRST_LOCAL }, (_, i) => FIRST_LOCAL + i)),
   );
   let disturbed = false;
 
@@ -131,7 +150,7 @@ async function play({
     const [reader, holder] = way === 0 ? engines : [engines[1], engines[0]];
     if (each.kind === 'read' || each.kind === 'stream') {
       const pools = free[way]!;
-      const pairs = each.blocks.flatMap(({ group, remote }) => {
+      const pairs = each.blocks.map(kept).flatMap(({ group, remote }) => {
         const local = pools[group]!.pop();
         return local === undefined ? [] : [{ group, remote, local }];
       });

@@ -1,17 +1,20 @@
 import { askThreeTimes } from './ask.ts';
 import { recomputed } from './seen.ts';
-import type { Lesson } from './types.ts';
+import type { LessonContent } from './types.ts';
 
-export const whatTurnTwoRecomputes: Lesson = {
-  number: 4,
-  title: 'What turn two recomputes',
+export const whatTurnTwoRecomputes: LessonContent = {
   text: 'A conversation’s next prompt contains the last answer. D wrote that answer, so its KV is in D. P has never seen it. P keeps its own blocks here (prefix caching is on), and still must compute the whole answer before it can read the new question.',
-  settings: { mode: 'unidirectional', prefixCaching: true },
   tasks: [
     {
+      predict: {
+        ask: 'The third question is five words. How many tokens will P compute for it?',
+        choices: ['About as many as the question has', 'More than the story had', 'None'],
+        cameTrue: () => 1,
+      },
       todo: 'Ask three times; the second answer is a story',
       run: askThreeTimes,
       see: 'The third question is short, but P computes many tokens for it: the story. Compare “computed” under the third answer with the length of its question.',
+      look: 'the chat',
       happened: (seen) => recomputed(seen),
     },
   ],

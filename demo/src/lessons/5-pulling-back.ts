@@ -1,23 +1,32 @@
 import { askThreeTimes } from './ask.ts';
-import { pulled, raceWinner } from './seen.ts';
-import type { Lesson } from './types.ts';
+import { pulled, raced, raceWinner } from './seen.ts';
+import type { LessonContent } from './types.ts';
 
-export const pullingBack: Lesson = {
-  number: 5,
-  title: 'Pulling back from D',
+export const pullingBack: LessonContent = {
   text: 'In the bidirectional mode D holds its blocks when an answer is done, and says where they are. On the next turn P fetches them the way D fetched P’s. Only what is new is computed. It is the same copy, the other way round.',
-  settings: { mode: 'bidirectional' },
   tasks: [
     {
+      predict: {
+        ask: 'The second answer is a story that D wrote. For the third question P needs its KV. Where will it come from?',
+        choices: ['P computes it', 'Back from D'],
+        cameTrue: () => 1,
+      },
       todo: 'Ask three times',
       run: askThreeTimes,
       see: 'Orange blocks go from D back to P before P begins. P then computes little more than the new question.',
+      look: 'the blocks of P and D',
       happened: (seen) => pulled(seen),
     },
     {
+      predict: {
+        ask: 'The same turn, once with P computing the history again, once pulling it. Which gives the first token sooner here?',
+        choices: ['Pulling', 'Computing again', 'No difference'],
+        cameTrue: raced,
+      },
       todo: 'Race it: the same turn, both ways',
       run: (actions) => actions.runRace(),
       see: 'Both lanes under “The race”, with the winner and the margin. The answers must be the same.',
+      look: 'the race',
       happened: (seen) => raceWinner(seen) !== null,
     },
   ],

@@ -1,6 +1,6 @@
 import { askThreeTimes } from './ask.ts';
 import { ended, hit } from './seen.ts';
-import type { Lesson, Seen } from './types.ts';
+import type { LessonContent, Seen } from './types.ts';
 
 /** After P's cache was emptied, a turn found nothing there, and pulled. */
 export function pulledAfterEviction(seen: Pick<Seen, 'turns'>): boolean {
@@ -14,25 +14,34 @@ export function pulledAfterEviction(seen: Pick<Seen, 'turns'>): boolean {
   );
 }
 
-export const eviction: Lesson = {
-  number: 6,
-  title: 'Eviction on P',
+export const eviction: LessonContent = {
   text: 'P serves many conversations with one pool. When it needs blocks it takes the oldest free ones, and what they held can no longer be found. For the conversation that comes back later, all is as if P had never seen it. Unless somebody else still has the KV.',
-  settings: { mode: 'bidirectional', prefixCaching: true, threshold: 0 },
   tasks: [
     {
+      predict: {
+        ask: 'P keeps its blocks now, and D holds its own. What will P pull for the third question?',
+        choices: ['The whole history', 'Only what D wrote', 'Nothing'],
+        cameTrue: () => 1,
+      },
       todo: 'Ask three times',
       run: askThreeTimes,
       see: 'Rings in P: blocks found in its own cache. P pulls only what it does not have: the answers.',
+      look: 'the blocks of P and D',
       happened: (seen) => hit(seen),
     },
     {
+      predict: {
+        ask: 'P’s cache is emptied. What will P do with the next question?',
+        choices: ['Compute all of the history', 'Pull all of the history', 'Refuse it'],
+        cameTrue: () => 1,
+      },
       todo: 'Evict all of P, and ask again',
       run: async (actions) => {
         await actions.evictPrefill();
         await actions.step();
       },
       see: 'Crosses in P, then more orange than before: P finds nothing of its own, and pulls all of the history, its own part included.',
+      look: 'the blocks of P and D',
       happened: (seen) => pulledAfterEviction(seen),
     },
   ],

@@ -1,26 +1,35 @@
 import { askThreeTimes } from './ask.ts';
-import { ended, raceWinner } from './seen.ts';
-import type { Lesson } from './types.ts';
+import { ended, raced, raceWinner } from './seen.ts';
+import type { LessonContent } from './types.ts';
 
-export const whenPullingLoses: Lesson = {
-  number: 7,
-  title: 'When pulling loses: threshold and link',
+export const whenPullingLoses: LessonContent = {
   text: 'A copy has fixed costs (asking, waiting for the device, mapping buffers) and costs by the byte; computing costs by the token. Over a slow link, or for a few tokens, computing again is the better way. vLLM’s rule is a threshold: pull only if it brings at least so many tokens. This lesson’s link is modelled, and says so: 40 kB/s.',
-  settings: { mode: 'bidirectional', threshold: 0, link: '40e3,5ms' },
   tasks: [
     {
+      predict: {
+        ask: 'The link between D and P carries 40 kB a second now. Which way gives the first token sooner?',
+        choices: ['Pulling', 'Computing again', 'No difference'],
+        cameTrue: raced,
+      },
       todo: 'Race over the slow link',
       run: (actions) => actions.runRace(),
       see: 'Pulling loses, and by how much. In the timeline the hatched bars are the modelled link.',
+      look: 'the race',
       happened: (seen) => raceWinner(seen) === 'recompute',
     },
     {
+      predict: {
+        ask: 'A pull must now bring at least 10,000 tokens. What will the third turn do?',
+        choices: ['Pull all the same', 'Compute, and say why', 'Fail'],
+        cameTrue: () => 1,
+      },
       todo: 'Set the threshold to 10,000 and ask three times',
       run: async (actions) => {
         await actions.configure({ threshold: 10_000 });
         await askThreeTimes(actions);
       },
       see: 'Nothing is pulled any more: the account says why, with both numbers.',
+      look: 'the chat',
       happened: (seen) => ended(seen).some(({ result }) => /threshold/.test(result.no_pull_reason ?? '')),
     },
   ],

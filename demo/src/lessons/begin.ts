@@ -1,12 +1,12 @@
 /** How a lesson begins: its settings over the page's defaults, an empty conversation, nothing played by itself. */
 import { defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
-import { lessonSettings } from './index.ts';
-import type { Lesson } from './types.ts';
+import { lessonSettings } from './list.ts';
+import type { LessonHead } from './types.ts';
 
-/** Everything that a lesson decides; the model and what it is kept as stay the user's. */
-export function settingsOf(lesson: Lesson, now: Settings): Settings {
-  const { model, weightDtype, kvDtype, seed, blockSize } = now;
+/** Everything that a lesson decides; the model, what it is kept as, and how all is shown stay the user's. */
+export function settingsOf(lesson: LessonHead, now: Settings): Settings {
+  const { model, weightDtype, kvDtype, seed, blockSize, speed, projector } = now;
   return {
     ...defaultSettings,
     model,
@@ -14,12 +14,14 @@ export function settingsOf(lesson: Lesson, now: Settings): Settings {
     kvDtype,
     seed,
     blockSize,
+    speed,
+    projector,
     ...lessonSettings(lesson.number),
   };
 }
 
 export async function beginLesson(
-  lesson: Lesson,
+  lesson: LessonHead,
   state: SessionState,
   actions: SessionActions,
 ): Promise<void> {
@@ -32,10 +34,13 @@ const NAMES: Partial<Record<keyof Settings, string>> = {
   threshold: 'threshold',
   link: 'link',
   tokenCheck: 'token check',
+  prefill: 'engines that prefill',
+  decode: 'that decode',
+  routing: 'routing',
 };
 
 /** What a lesson sets, for the reader. */
-export function settingsInWords({ settings }: Lesson): string {
+export function settingsInWords({ settings }: LessonHead): string {
   return (Object.entries(settings) as [keyof Settings, unknown][])
     .map(([key, value]) => {
       const shown = value === true ? 'on' : value === false || value === null ? 'off' : String(value);

@@ -1,6 +1,4 @@
-/** The eight lessons, in the order of the class. */
-
-import type { Settings } from '../session/settings.ts';
+/** The lessons with all that they say and do. */
 import { whySplit } from './1-why-split.ts';
 import { pagedKv } from './2-paged-kv.ts';
 import { handOver } from './3-hand-over.ts';
@@ -9,9 +7,11 @@ import { pullingBack } from './5-pulling-back.ts';
 import { eviction } from './6-eviction.ts';
 import { whenPullingLoses } from './7-when-pulling-loses.ts';
 import { wrongKv } from './8-wrong-kv.ts';
-import type { Lesson } from './types.ts';
+import { routing } from './9-routing.ts';
+import { lessonList } from './list.ts';
+import type { Lesson, LessonContent } from './types.ts';
 
-export const lessons: readonly Lesson[] = [
+const contents: readonly LessonContent[] = [
   whySplit,
   pagedKv,
   handOver,
@@ -20,13 +20,10 @@ export const lessons: readonly Lesson[] = [
   eviction,
   whenPullingLoses,
   wrongKv,
+  routing,
 ];
+
+export const lessons: readonly Lesson[] = lessonList.map((head, i) => ({ ...head, ...contents[i]! }));
 
 export const lessonNumbered = (number: number | null): Lesson | null =>
   lessons.find((lesson) => lesson.number === number) ?? null;
-
-/** What a lesson sets of its own accord: a lesson plays nothing by itself. */
-export function lessonSettings(number: number | null): Partial<Settings> {
-  const lesson = lessonNumbered(number);
-  return lesson ? { turns: 0, ...lesson.settings, lesson: lesson.number } : {};
-}

@@ -1,52 +1,10 @@
-/** The lesson that runs: its text, what to do, marks that turn when it was seen, a question with its answer. */
-import { effect, useComputed, useSignal, useSignalEffect } from '@preact/signals';
-import { useRef } from 'preact/hooks';
+/** The lesson that runs, over the page's whole width: its text, its steps one after the other, a question at the end. */
+import { useSignal } from '@preact/signals';
 import type { Session } from '../session/types.ts';
 import { beginLesson, settingsInWords } from './begin.ts';
 import { lessonNumbered, lessons } from './index.ts';
-import { lookAt } from './seen.ts';
-import type { Lesson, Task } from './types.ts';
-
-/** The list of lessons, for the page's head. */
-export function LessonMenu({ session }: { session: Session }) {
-  const menu = useRef<HTMLDetailsElement>(null);
-  const now = session.state.settings.value.lesson;
-  const begin = (lesson: Lesson) => {
-    menu.current!.open = false;
-    void beginLesson(lesson, session.state, session.actions);
-  };
-  return (
-    <details
-      class="lesson-menu"
-      ref={menu}
-      onKeyDown={(event) => {
-        if (event.key === 'Escape') event.currentTarget.open = false;
-      }}
-      onFocusOut={(event) => {
-        const to = event.relatedTarget;
-        if (!(to instanceof Node && event.currentTarget.contains(to))) event.currentTarget.open = false;
-      }}
-    >
-      <summary>Eight lessons</summary>
-      <nav class="lesson-list" aria-label="Lessons">
-        <ol>
-          {lessons.map((lesson) => (
-            <li key={lesson.number}>
-              <button
-                type="button"
-                class="quiet"
-                aria-current={lesson.number === now ? 'step' : undefined}
-                onClick={() => begin(lesson)}
-              >
-                {lesson.number}. {lesson.title}
-              </button>
-            </li>
-          ))}
-        </ol>
-      </nav>
-    </details>
-  );
-}
+import { Step, useProgress } from './lesson-step.tsx';
+import type { Lesson } from './types.ts';
 
 /** null while no lesson runs. */
 export function LessonView({ session }: { session: Session }) {
@@ -64,117 +22,91 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
     attempt.value++;
     void beginLesson(next, state, actions);
   };
-  const replayed = state.replay.value !== null;
   return (
     <section class="panel lesson" aria-label={`Lesson ${lesson.number}: ${lesson.title}`}>
       <div class="lesson-head">
         <p class="lesson-count">
           Lesson {lesson.number} of {lessons.length}
         </p>
-        <button type="button" class="quiet" onClick={() => void actions.configure({ lesson: null })}>
-          Leave the lesson
-        </button>
+        <h2 class="lesson-title">{lesson.title}</h2>
+        <div class="lesson-buttons">
+          {lesson.number > 1 && (
+            <button type="button" class="quiet" onClick={() => go(lesson.number - 1)}>
+              Back
+            </button>
+          )}
+          <button type="button" class="quiet" onClick={() => go(lesson.number)}>
+            Begin again
+          </button>
+          <button type="button" class="quiet" onClick={() => void actions.configure({ lesson: null })}>
+            Leave the lesson
+          </button>
+        </div>
       </div>
-      <h2 class="lesson-title">{lesson.title}</h2>
-      <p class="lesson-text">{lesson.text}</p>
-      <p class="lesson-sets">
-        Sets: {settingsInWords(lesson)}.{' '}
-        {replayed && 'This browser runs no engines: each step plays what was recorded of it.'}
-      </p>
-      <Tasks key={attempt.value} lesson={lesson} session={session} />
-      <Question question={lesson.question} answer={lesson.answer} />
-      <div class="lesson-foot">
-        <button type="button" disabled={lesson.number === 1} onClick={() => go(lesson.number - 1)}>
-          Back
-        </button>
-        <button type="button" onClick={() => go(lesson.number)}>
-          Begin again
-        </button>
-        <button
-          type="button"
-          class="primary"
-          disabled={lesson.number === lessons.length}
-          onClick={() => go(lesson.number + 1)}
-        >
-          Next{lesson.number < lessons.length ? `: ${lessons[lesson.number]!.title}` : ''}
-        </button>
-      </div>
+      <Steps key={attempt.value} lesson={lesson} session={session} go={go} />
     </section>
   );
 }
 
-function Tasks({ lesson, session }: { lesson: Lesson; session: Session }) {
+interface StepsProps {
+  lesson: Lesson;
+  session: Session;
+  go: (number: number) => void;
+}
+
+function Steps({ lesson, session, go }: StepsProps) {
   const { state } = session;
   const replayed = state.replay.value !== null;
-  const sinceMs = useSignal(replayed ? Number.NEGATIVE_INFINITY : state.nowMs());
-  const ready = replayed ? !state.time.value.playing : state.status.value.phase === 'ready';
+  const progress = useProgress(lesson, session);
+  const at = useSignal(0);
+  const last = at.value === lesson.tasks.length;
+  const next = lessons[lesson.number];
+  const task = lesson.tasks[at.value];
   return (
-    <ol class="lesson-tasks">
-      {lesson.tasks.map((task) => (
-        <TaskItem key={task.todo} task={task} session={session} sinceMs={sinceMs.value} ready={ready} />
-      ))}
-    </ol>
+    <div class="lesson-body">
+      <div class="lesson-about">
+        <p class="lesson-text">{lesson.text}</p>
+        <p class="lesson-sets">
+          Sets: {settingsInWords(lesson)}.{' '}
+          {replayed && 'This browser runs no engines: each step plays what was recorded of it.'}
+        </p>
+        <ol class="lesson-dots" aria-label="Steps">
+          {[...lesson.tasks.map((_, i) => `Step ${i + 1}`), 'Think'].map((name, i) => (
+            <li key={name}>
+              <button
+                type="button"
+                aria-current={i === at.value ? 'step' : undefined}
+                data-seen={progress[i]?.seen.value ?? false}
+                onClick={() => {
+                  at.value = i;
+                }}
+              >
+                {name}
+              </button>
+            </li>
+          ))}
+        </ol>
+      </div>
+      {task ? (
+        <Step
+          key={at.value}
+          task={task}
+          session={session}
+          progress={progress[at.value]!}
+          onNext={() => {
+            at.value++;
+          }}
+        />
+      ) : (
+        <Question question={lesson.question} answer={lesson.answer} />
+      )}
+      {last && next && (
+        <button type="button" class="primary lesson-next" onClick={() => go(next.number)}>
+          Next: {next.title}
+        </button>
+      )}
+    </div>
   );
-}
-
-interface TaskProps {
-  task: Task;
-  session: Session;
-  sinceMs: number;
-  ready: boolean;
-}
-
-function TaskItem({ task, session: { state, actions }, sinceMs, ready }: TaskProps) {
-  const running = useSignal(false);
-  // Once seen it stays seen, whatever the next task does to the state.
-  const seen = useSignal(false);
-  const happened = useComputed(() => task.happened(lookAt(state, sinceMs)));
-  useSignalEffect(() => {
-    if (happened.value) seen.value = true;
-  });
-  const run = async () => {
-    if (state.replay.peek() !== null) {
-      watchUntil(
-        () => happened.peek() && state.turns.peek().every(({ endMs }) => endMs !== null),
-        state,
-        actions,
-      );
-      return;
-    }
-    running.value = true;
-    try {
-      await task.run(actions, state);
-    } finally {
-      running.value = false;
-    }
-  };
-  return (
-    <li class="lesson-task" data-seen={seen.value}>
-      <button type="button" disabled={!ready || running.value} onClick={() => void run()}>
-        {task.todo}
-      </button>
-      <p>
-        <span class="lesson-mark" aria-hidden="true">
-          {seen.value ? '✓' : '○'}
-        </span>{' '}
-        <strong>{seen.value ? 'Seen:' : 'To see:'}</strong> {task.see}
-      </p>
-    </li>
-  );
-}
-
-/** Plays the recording on until then. */
-function watchUntil(isThere: () => boolean, state: Session['state'], actions: Session['actions']): void {
-  actions.playTime();
-  const stop = effect(() => {
-    if (!state.time.value.playing) queueMicrotask(() => stop());
-    else if (isThere()) {
-      queueMicrotask(() => {
-        stop();
-        actions.pauseTime();
-      });
-    }
-  });
 }
 
 function Question({ question, answer }: { question: string; answer: string }) {

@@ -43,6 +43,12 @@ export function raceWinner({ state, sinceMs }: Seen): 'pull' | 'recompute' | 'ne
   return verdictOf(race)?.winner ?? null;
 }
 
+/** As choices: pulling, computing again, no difference. */
+export function raced(seen: Seen): number | null {
+  const winner = raceWinner(seen);
+  return winner && ['pull', 'recompute', 'neither'].indexOf(winner);
+}
+
 /** The answer to an edited history, if it has the word. */
 export const editedAnswerHas = (seen: Pick<Seen, 'turns'>, word: string, pulledMore: boolean): boolean =>
   ended(seen).some(

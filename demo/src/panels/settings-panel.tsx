@@ -1,4 +1,5 @@
 /** All settings, other models, and the history's editor: in a drawer over the page. */
+import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import type { Session, Settings } from '../session/types.ts';
 import { ChoiceField, NumberField, SwitchField } from './fields.tsx';
 import { ModelField } from './model-field.tsx';
@@ -93,6 +94,13 @@ export function SettingsPanel({ session }: { session: Session }) {
           max={3}
           value={settings.decode}
           onChange={(decode) => set({ decode })}
+        />
+        <ChoiceField
+          label="Routing, among several"
+          help="Which P and which D get the next turn."
+          value={settings.routing}
+          choices={ROUTING_NAMES.map((name) => [name, name] as const)}
+          onChange={(routing) => set({ routing: routing as Settings['routing'] })}
         />
         <NumberField
           label="P's pool, blocks"

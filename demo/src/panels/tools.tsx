@@ -45,6 +45,15 @@ export function Tools({ session: { state, actions } }: { session: Session }) {
           }}
         />
       </label>
+      <button
+        type="button"
+        class="quiet tools-projector"
+        aria-pressed={state.settings.value.projector}
+        title="For a room: large text"
+        onClick={() => void actions.configure({ projector: !state.settings.value.projector })}
+      >
+        Projector
+      </button>
       <ThemeSwitch />
     </>
   );

@@ -4,9 +4,14 @@ import type { TurnResult } from '../../../src/router/turn-types.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import type { Settings } from './settings.ts';
 
-/** Races and sweeps ask too; these are not the user's conversation. */
+/** Races, sweeps and other measurements ask too; these are not the user's conversation. */
 export const isConversation = ({ conversation }: { conversation: string }): boolean =>
-  !/^(race|sweep|crossover)/.test(conversation);
+  !/^(race|sweep|crossover|stall)/.test(conversation);
+
+/** The user's conversations, in the order in which they began. */
+export const talksOf = (turns: readonly { conversation: string }[]): string[] => [
+  ...new Set(turns.filter(isConversation).map(({ conversation }) => conversation)),
+];
 
 export class Conversation {
   readonly id: string;

@@ -5,7 +5,6 @@ import { EngineCluster } from '../../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../../src/fleet/from-config.ts';
 import type { PolicyChange } from '../../../src/fleet/types.ts';
 import { describeAdapter } from '../../../src/gpu/device.ts';
-import { calibrate } from '../../../src/lab/calibrate.ts';
 import { loadArchitecture } from '../../../src/model/load.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
@@ -134,6 +133,7 @@ export class Engines {
     let profile = this.#profiles.get(key);
     if (!profile) {
       await cluster.configure(policy(settings));
+      const { calibrate } = await import('../../../src/lab/calibrate.ts');
       profile = await calibrate(cluster, {
         version: 'the page',
         date: new Date().toISOString(),
@@ -162,7 +162,9 @@ export class Engines {
 }
 
 function runConfig(settings: Settings) {
-  const { mode, conversations: _, lesson: __, turns: ___, speed: ____, ...shared } = settings;
+  const own = ['conversations', 'lesson', 'turns', 'speed', 'projector'];
+  const { mode, ...rest } = settings;
+  const shared = Object.fromEntries(Object.entries(rest).filter(([key]) => !own.includes(key)));
   return parseRunConfig({
     ...shared,
     mode: [mode],
@@ -182,6 +184,7 @@ function policy(settings: Settings): PolicyChange {
     decoderTtlMs: settings.ttl * 1000,
     link: settings.link === null ? null : parseLink(settings.link),
     handover: settings.handover,
+    routing: { name: settings.routing, parameters: {} },
   };
 }
 

@@ -1,7 +1,7 @@
 /** Settings to and from the URL's hash: only what differs from the defaults is written, and everything is checked. */
 import type { z } from 'zod';
 import { nearest } from '../../../src/config/fields.ts';
-import { lessonSettings } from '../lessons/index.ts';
+import { lessonSettings } from '../lessons/list.ts';
 import { defaultSettings, type SettingKey, type Settings, settingsSchema } from './settings.ts';
 
 const keys = Object.keys(settingsSchema.shape) as SettingKey[];

@@ -1,4 +1,4 @@
-/** The events of this session, for saving as a recording. */
+/** What happened, as a recording in a file. */
 import {
   RECORDING_VERSION,
   type Recording,
@@ -6,31 +6,14 @@ import {
   type SessionEvent,
 } from '../../../src/recording/events.ts';
 
-/** An hour of chatting; then recording ends, and what there is stays. */
-const MOST_EVENTS = 200_000;
-
-export class EventLog {
-  #events: SessionEvent[] = [];
-
-  add(event: SessionEvent): void {
-    if (this.#events.length < MOST_EVENTS) this.#events.push(event);
-  }
-
-  /** Begins anew: what was drawn before is gone with the engines that it came from. */
-  clear(): void {
-    this.#events = [];
-  }
-
-  recording(title: string): Recording {
+export function recordingOf(events: readonly SessionEvent[], title: string): Recording {
+  return recordingSchema.parse({
+    kvferryRecording: RECORDING_VERSION,
+    madeWith: 'the page',
+    title,
     // Progress of building engines tells a viewer nothing.
-    const events = this.#events.filter((event) => event.kind !== 'status' || event.phase !== 'starting');
-    return recordingSchema.parse({
-      kvferryRecording: RECORDING_VERSION,
-      madeWith: 'the page',
-      title,
-      events,
-    });
-  }
+    events: events.filter((event) => event.kind !== 'status' || event.phase !== 'starting'),
+  });
 }
 
 /** Has the browser save a text as a file. */

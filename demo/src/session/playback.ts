@@ -58,17 +58,18 @@ export class Playback {
   hear(event: SessionEvent): void {
     // Of engines that are built, of settings and of a recording's own notes nobody waits to hear.
     const atOnce = event.kind === 'status' && (event.phase === 'starting' || event.phase === 'failed');
-    if (this.#recording || event.kind === 'settings') {
+    if (this.#recording) {
       applyEvent(this.#state, event);
       this.#show();
       return;
     }
+    if (event.kind === 'settings') applyEvent(this.#state, event);
     if (atOnce || this.#events.full) this.toNow();
     const places = this.#events.add(event);
     if (this.#follows) {
       if (event.kind === 'turn_started') this.#keep(event.atMs);
       this.#next = this.#events.length;
-      applyEvent(this.#state, event);
+      this.#apply(event);
       if (event.kind === 'turn_started' && this.#chosen !== 1 && this.#events.isShownSlowly(event.turnId))
         this.#fallBehind(event.atMs);
     } else {
@@ -76,10 +77,23 @@ export class Playback {
       for (const place of places) {
         if (place >= this.#next) continue;
         this.#next++;
-        applyEvent(this.#state, this.#events.at(place)!);
+        this.#apply(this.#events.at(place)!);
       }
     }
     this.#show();
+  }
+
+  /** Everything since the engines were built, for a recording. */
+  told(): SessionEvent[] {
+    return this.#events.told();
+  }
+
+  /** Begins anew: what was drawn before is gone with the engines that it came from. */
+  forget(): void {
+    this.toNow();
+    this.#events = new Timeline();
+    this.#kept = [];
+    this.#next = 0;
   }
 
   /** From now on only this is shown. */
@@ -232,8 +246,13 @@ export class Playback {
       if (!event || this.#events.shownMs(event) > this.#atMs) return;
       if (event.kind === 'turn_started') this.#keep(event.atMs);
       this.#next++;
-      applyEvent(this.#state, event);
+      this.#apply(event);
     }
+  }
+
+  /** Live, settings are in force as soon as they are heard, whatever is shown: they are kept for a recording. */
+  #apply(event: SessionEvent): void {
+    if (this.#recording || event.kind !== 'settings') applyEvent(this.#state, event);
   }
 
   /** Before the event that comes next. */

@@ -68,6 +68,22 @@ export class Timeline {
     return place;
   }
 
+  /** All events, spans in the bunches in which they were told. */
+  told(): SessionEvent[] {
+    const bunches = new Map<number, Extract<SessionEvent, { kind: 'spans' }>>();
+    return this.#events.flatMap((event): SessionEvent[] => {
+      if (event.kind !== 'spans') return [event];
+      const bunch = bunches.get(event.atMs);
+      if (bunch) {
+        bunch.spans.push(...event.spans);
+        return [];
+      }
+      const first = { ...event, spans: [...event.spans] };
+      bunches.set(event.atMs, first);
+      return [first];
+    });
+  }
+
   /** null while the copy runs. */
   endOf({ requestId, startMs }: { requestId: string; startMs: number }): number | null {
     const end = this.#ends.find((one) => one.requestId === requestId && one.atMs >= startMs);

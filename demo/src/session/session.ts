@@ -3,17 +3,15 @@
  * talk.ts, what is shown of it when is playback.ts; here is which of them acts.
  */
 import { messageOf } from '../../../src/errors.ts';
-import { runCrossover } from './crossover.ts';
 import type { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
-import { runRace } from './race.ts';
 import { parseRecording } from './recordings.ts';
 import { asked, defaultSettings, type Settings } from './settings.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
-import type { Role, Session, SessionActions, SessionState } from './types.ts';
+import type { Pointed, Role, Session, SessionActions, SessionState } from './types.ts';
 import { Workbench } from './workbench.ts';
 
 const SHIPPED_RECORDING = 'recordings/shipped.json';
@@ -192,6 +190,10 @@ class PageActions implements SessionActions {
     this.#bench.state.looked.value = { ...this.state.looked.value, [role]: engineId };
   }
 
+  point(at: Pointed | null): void {
+    this.#bench.state.pointed.value = at;
+  }
+
   async revive(): Promise<void> {
     if (this.#bench.refusesChange()) return;
     // Whatever is done builds first what ended.
@@ -203,13 +205,23 @@ class PageActions implements SessionActions {
       const { engines, settings } = this.#bench;
       const history = await this.#talk.history(signal);
       const question = suggest(settings.model, history)[0]!;
+      const { runRace } = await import('./race.ts');
       await runRace({ engines, settings, history, question, signal, ...this.#tools() });
+    });
+  }
+
+  async runStall(): Promise<void> {
+    await this.#measure('Two users: one is answered, the other pastes a long text', async (signal) => {
+      const { engines, settings } = this.#bench;
+      const { runStall } = await import('./stall.ts');
+      await runStall({ engines, settings, signal, ...this.#tools() });
     });
   }
 
   async runCrossover(): Promise<void> {
     await this.#measure('Measuring both ways over growing histories', async (signal) => {
       const { engines, settings } = this.#bench;
+      const { runCrossover } = await import('./crossover.ts');
       await runCrossover({ engines, settings, signal, ...this.#tools() });
     });
   }

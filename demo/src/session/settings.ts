@@ -3,8 +3,9 @@
  * page's own. All of it goes into the URL's hash, so that a link reproduces a state.
  */
 import { z } from 'zod';
-import { oneOf, text, wholeNumber } from '../../../src/config/fields.ts';
+import { flag, oneOf, text, wholeNumber } from '../../../src/config/fields.ts';
 import { MODES } from '../../../src/config/modes.ts';
+import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { runConfigSchema } from '../../../src/config/run-schema.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 
@@ -32,6 +33,8 @@ export const settingsSchema = z.strictObject({
   pBlocks: shape.pBlocks.unwrap().unwrap().default(64),
   dBlocks: shape.dBlocks.unwrap().unwrap().default(64),
   blockSize: shape.blockSize,
+  /** Who chooses among several; one policy, no mix. */
+  routing: oneOf(ROUTING_NAMES).default('round-robin'),
   threshold: shape.threshold.unwrap().default(32),
   pullPolicy: shape.pullPolicy,
   link: shape.link.refine(isLink, {
@@ -50,7 +53,9 @@ export const settingsSchema = z.strictObject({
   turns: wholeNumber('a number of turns from 0 to 12', { min: 0, max: 12 }).default(3),
   /** How fast a turn is shown. */
   speed: oneOf(Object.keys(SPEEDS) as [Speed, ...Speed[]]).default('slow'),
-  lesson: wholeNumber('a lesson from 1 to 8', { min: 1, max: 8 }).nullable().default(null),
+  /** For a room: no text smaller than 18 pixels. */
+  projector: flag().default(false),
+  lesson: wholeNumber('a lesson from 1 to 9', { min: 1, max: 9 }).nullable().default(null),
 });
 
 export type Settings = Readonly<z.infer<typeof settingsSchema>>;
@@ -61,7 +66,7 @@ export const needsNewEngines = ['model', 'prefill', 'decode', 'blockSize', 'weig
 
 /** What concerns the page, and what goes with each question: engines go on as they are. */
 export const asked: readonly string[] = [
-  ...['lesson', 'turns', 'conversations', 'speed'],
+  ...['lesson', 'turns', 'conversations', 'speed', 'projector'],
   ...['temperature', 'maxTokens', 'seed'],
 ];
 

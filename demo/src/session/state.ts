@@ -9,6 +9,7 @@ import type {
   EngineStatsView,
   Machine,
   Note,
+  Pointed,
   Race,
   ReplayView,
   Role,
@@ -16,6 +17,7 @@ import type {
   SessionState,
   SlabView,
   Span,
+  Stall,
   Status,
   TimeView,
   TransferView,
@@ -48,19 +50,29 @@ const newEngine = (engineId: string, role: Role): WritableEngine => ({
   blocks: signal<readonly BlockView[]>([]),
 });
 
+/** Which end of a copy an engine of the role is. */
+const atWork = (role: Role, { side }: TransferView): 'from' | 'to' => (side === role ? 'to' : 'from');
+
 export function createState(
   nowMs: () => number,
   settings: Settings = defaultSettings,
   endOf: SessionState['endOf'] = () => null,
 ): WritableState {
   const engines = signal<ReadonlyMap<string, WritableEngine>>(new Map());
+  const transfers = signal<readonly TransferView[]>([]);
   const looked = signal<Readonly<Record<Role, string | null>>>({ prefill: null, decode: null });
   const first = (role: Role) =>
     computed(() => {
       const all = [...engines.value.values()].filter((engine) => engine.role === role);
-      const wanted = all.find(({ engineId }) => engineId === looked.value[role]);
+      const last = transfers.value.at(-1);
+      const living = (id: string | null | undefined) =>
+        all.find(({ engineId, alive }) => engineId === id && alive.value);
       return (
-        (wanted?.alive.value ? wanted : null) ?? all.find(({ alive }) => alive.value) ?? all.at(-1) ?? null
+        living(looked.value[role]) ??
+        living(last?.[atWork(role, last)]) ??
+        all.find(({ alive }) => alive.value) ??
+        all.at(-1) ??
+        null
       );
     });
   return {
@@ -69,13 +81,15 @@ export function createState(
     machine: signal<Machine | null>(null),
     engines,
     looked,
+    pointed: signal<Pointed | null>(null),
     drawn: { prefill: first('prefill'), decode: first('decode') },
-    transfers: signal<readonly TransferView[]>([]),
+    transfers,
     slabs: signal<ReadonlyMap<string, SlabView>>(new Map()),
     turns: signal<readonly TurnView[]>([]),
     spans: signal<readonly Span[]>([]),
     notes: signal<readonly Note[]>([]),
     race: signal<Race | null>(null),
+    stall: signal<Stall | null>(null),
     crossover: signal<Crossover | null>(null),
     replay: signal<ReplayView | null>(null),
     time: signal<TimeView>({ atMs: 0, lengthMs: 0, follows: true, playing: false, speed: 1 }),
@@ -93,16 +107,18 @@ export function clearState(state: WritableState): void {
     clearEngines(state);
     for (const list of [state.transfers, state.turns, state.spans, state.notes]) list.value = [];
     state.race.value = null;
+    state.stall.value = null;
     state.crossover.value = null;
   });
 }
 
 /** What is shown now, to be shown again: returns how. Settings, the clock and what is asked next stay as they are then. */
 export function keepState(state: WritableState): () => void {
-  const { status, machine, engines, transfers, slabs, turns, spans, notes, race, crossover } = state;
-  const kept = [status, machine, engines, transfers, slabs, turns, spans, notes, race, crossover].map((one) =>
-    keepSignal(one as Signal<unknown>),
-  );
+  const { status, machine, engines, transfers, slabs, turns, spans, notes, race, stall, crossover } = state;
+  const kept = [
+    ...[status, machine, engines, transfers, slabs, turns, spans, notes],
+    ...[race, stall, crossover],
+  ].map((one) => keepSignal(one as Signal<unknown>));
   const inEngines = [...engines.peek().values()].flatMap(({ alive, message, stats, blocks }) =>
     [alive, message, stats, blocks].map((one) => keepSignal(one as Signal<unknown>)),
   );
@@ -184,6 +200,9 @@ function apply(state: WritableState, event: SessionEvent): void {
       break;
     case 'race':
       state.race.value = event.race;
+      break;
+    case 'stall':
+      state.stall.value = event.stall;
       break;
     case 'crossover':
       state.crossover.value = event.crossover;

@@ -21,6 +21,27 @@ export const secondScript: readonly string[] = script.map((line) =>
   line.replace(/\w+/g, (word) => others[word] ?? word),
 );
 
+/** What the shipped model has learnt, for those who want to ask it something else. */
+export const ABILITIES =
+  'This little model remembers facts that you tell it, makes up stories, answers questions about both, and counts. It knows nothing of the world.';
+
+/** Beginnings of what it has learnt to answer (models/recall/training/corpus.py). */
+const LEARNT = [
+  /^(now |remember that )?my \w+( \w+)? is /i,
+  /^(what is|do you remember) my /i,
+  /^what do you know about me/i,
+  /^tell me a story/i,
+  /^who (came|is the story about)/i,
+  /^(what did|where did|what colou?r|which animal) /i,
+  /^(count from|repeat after me)/i,
+];
+
+/** A hint below an answer that cannot be a good one; null where the model may know. */
+export function beyond(model: string, question: string): string | null {
+  if (model !== 'recall' || LEARNT.some((known) => known.test(question.trim()))) return null;
+  return 'It was never taught to answer that. Try “My name is Ada.”, “Tell me a story about Gus and a bear.”, and then ask about them.';
+}
+
 const ABOUT = /story about (\w+) and an? (\w+)/i;
 
 const general = [

@@ -8,6 +8,9 @@ import type { Workbench } from './workbench.ts';
 /** Time to read an answer before the next question is played. */
 const READING_MS = 900;
 
+/** The second user asks when the first was told so many tokens: people do not ask at the same instant. */
+const SECOND_AFTER = 3;
+
 export class Talk {
   readonly #bench: Workbench;
   #count = 0;
@@ -54,11 +57,15 @@ export class Talk {
       return false;
     }
     await this.#bench.exclusive('Answering', async (signal) => {
-      const turns = [this.#turn(this.#chat, question, signal)];
-      if (this.#bench.settings.conversations === 2) {
+      const turns: Promise<void>[] = [];
+      let tokens = 0;
+      const second = () => {
+        if (this.#bench.settings.conversations !== 2 || ++tokens !== SECOND_AFTER) return;
         this.#second ??= this.#newConversation();
         turns.push(this.#turn(this.#second, secondScript[asked]!, signal));
-      }
+      };
+      turns.push(this.#turn(this.#chat, question, signal, second));
+      await turns[0]!.catch(() => {});
       const ends = await Promise.allSettled(turns);
       for (const end of ends) if (end.status === 'rejected') throw end.reason;
     });
@@ -119,10 +126,15 @@ export class Talk {
     this.#bench.state.suggestions.value = suggest(this.#bench.settings.model, this.#chat.messages);
   }
 
-  async #turn(conversation: Conversation, question: string, signal: AbortSignal): Promise<void> {
+  async #turn(
+    conversation: Conversation,
+    question: string,
+    signal: AbortSignal,
+    onText: () => void = () => {},
+  ): Promise<void> {
     const { engines, settings } = this.#bench;
     if (!engines.running) throw new Error('The engines are not running: choose a model, or reload the page.');
-    await conversation.ask(engines.running.recorder, settings, question, signal);
+    await conversation.ask(engines.running.recorder, settings, question, signal, onText);
   }
 
   #newConversation(): Conversation {

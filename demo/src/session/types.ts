@@ -14,6 +14,7 @@ import type {
   Race,
   RecordedTurn,
   Role,
+  Stall,
 } from '../../../src/recording/events.ts';
 import type { Settings } from './settings.ts';
 
@@ -29,6 +30,9 @@ export type {
   RecordedTurn as TurnReport,
   Role,
   SessionEvent,
+  Stall,
+  StallRun,
+  StallSide,
 } from '../../../src/recording/events.ts';
 export type { Settings } from './settings.ts';
 
@@ -141,6 +145,14 @@ export interface TimeView {
   speed: number;
 }
 
+/** Of what was said in a turn. */
+export type Part = 'question' | 'answer';
+
+/** What somebody points at: a block, or a word by its first character in what was said. */
+export type Pointed =
+  | { at: 'block'; role: Role; id: number }
+  | { at: 'word'; turnId: string; part: Part; start: number };
+
 export interface SessionState {
   status: ReadonlySignal<Status>;
   settings: ReadonlySignal<Settings>;
@@ -150,7 +162,9 @@ export interface SessionState {
   engines: ReadonlySignal<ReadonlyMap<string, EngineState>>;
   /** Which engine of a role somebody wants to see; null: whichever. */
   looked: ReadonlySignal<Readonly<Record<Role, string | null>>>;
-  /** "The P" and "the D", which are drawn: the one looked at, the first of the role that lives, or the last that there was. */
+  /** null: nothing is pointed at now. */
+  pointed: ReadonlySignal<Pointed | null>;
+  /** "The P" and "the D", which are drawn: the one looked at, that of the last copy, the first that lives, or the last there was. */
   drawn: Readonly<Record<Role, ReadonlySignal<EngineState | null>>>;
   /** Oldest first; the last 64, those under way included. */
   transfers: ReadonlySignal<readonly TransferView[]>;
@@ -163,6 +177,7 @@ export interface SessionState {
   /** Oldest first, the last 50. */
   notes: ReadonlySignal<readonly Note[]>;
   race: ReadonlySignal<Race | null>;
+  stall: ReadonlySignal<Stall | null>;
   crossover: ReadonlySignal<Crossover | null>;
   /** null unless a recording is replayed. */
   replay: ReadonlySignal<ReplayView | null>;
@@ -207,10 +222,14 @@ export interface SessionActions {
   kill(role: Role): Promise<void>;
   /** Draws this one of the role's engines. */
   look(role: Role, engineId: string): void;
+  /** With a pointer, a finger or the keyboard; null: no more. */
+  point(at: Pointed | null): void;
   /** Builds engines that ended anew. */
   revive(): Promise<void>;
   /** The next turn of the conversation, once recomputed and once pulled. */
   runRace(): Promise<void>;
+  /** One user is answered as another pastes a long text: on one engine, and on P and D. */
+  runStall(): Promise<void>;
   runCrossover(): Promise<void>;
   /** A dropped Hugging Face directory, or its URL. */
   loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void>;

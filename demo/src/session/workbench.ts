@@ -7,7 +7,7 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
-import { download, EventLog } from './log.ts';
+import { download, recordingOf } from './log.ts';
 import { Playback } from './playback.ts';
 import type { Settings } from './settings.ts';
 import { clearEngines, createState, type WritableState } from './state.ts';
@@ -22,7 +22,6 @@ export class Workbench {
   readonly engines: Engines;
   readonly playback: Playback;
   readonly #originMs = systemClock.now();
-  readonly #log = new EventLog();
   /** What runs now; null while the next thing can begin. */
   #task: Task | null = null;
 
@@ -57,7 +56,6 @@ export class Workbench {
   }
 
   emit(event: SessionEvent): void {
-    if (!this.replays) this.#log.add(event);
     this.playback.hear(event);
   }
 
@@ -86,7 +84,7 @@ export class Workbench {
   async startEngines(settings: Settings): Promise<void> {
     await this.#begin(async () => {
       try {
-        this.#log.clear();
+        this.playback.forget();
         clearEngines(this.state);
         this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
         await this.engines.start(settings);
@@ -124,7 +122,8 @@ export class Workbench {
 
   saveRecording(): void {
     const { model, mode } = this.settings;
-    const recording = this.#log.recording(`${model}, ${mode}, ${this.state.turns.value.length} turns`);
+    const title = `${model}, ${mode}, ${this.state.turns.value.length} turns`;
+    const recording = recordingOf(this.playback.told(), title);
     download(
       `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
       JSON.stringify(recording, toMicroseconds),

@@ -9,6 +9,7 @@ import { EnginesView } from './engines-view.tsx';
 import { Foot } from './foot.tsx';
 import { NumbersView } from './numbers-view.tsx';
 import { RaceView } from './race-view.tsx';
+import { StallView } from './stall-view.tsx';
 import { StoryView } from './story-view.tsx';
 import { TimelineView } from './timeline-view.tsx';
 
@@ -20,17 +21,18 @@ export interface AppProps {
   transport: ComponentChildren;
   /** The clock of what is shown: below the engines. */
   time: ComponentChildren;
-  /** The conversation and its field; below the lesson. */
+  /** The conversation and its field. */
   chat: ComponentChildren;
   /** All settings, in a drawer over the page. */
   settings: ComponentChildren;
   /** Replay's bar, or what is missing; null when there is nothing to say. */
   banner: ComponentChildren;
-  /** The running lesson; null without one. */
+  /** The running lesson, over all that it points at; null without one. */
   lesson: ComponentChildren;
 }
 
 export function App({ session, tools, transport, time, chat, settings, banner, lesson }: AppProps) {
+  const stallFirst = session.state.settings.value.lesson === 1;
   return (
     <div class="page">
       {/* No link: the address holds the settings. */}
@@ -51,18 +53,18 @@ export function App({ session, tools, transport, time, chat, settings, banner, l
         <div class="tools">{tools}</div>
       </header>
       {banner}
+      {lesson}
       <main class="main">
-        <div class="conversation">
-          {lesson}
-          {chat}
-        </div>
+        <div class="conversation">{chat}</div>
         <div class="show" id="stage">
           <div class="lead">
             <StoryView session={session} />
             <div class="transport">{transport}</div>
           </div>
+          {stallFirst && <StallView session={session} />}
           <EnginesView session={session} time={time} />
           <RaceView session={session} />
+          {!stallFirst && <StallView session={session} />}
           <TimelineView session={session} />
           <CrossoverView session={session} />
           <NumbersView session={session} />

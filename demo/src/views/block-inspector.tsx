@@ -1,45 +1,62 @@
-/** What is in the block under the pointer or the keyboard's focus. */
-import type { ReadonlySignal } from '@preact/signals';
-import type { BlockView, SessionState } from '../session/types.ts';
+/** What is in the block that was pointed at, or where the word lies: it stays until something else is pointed at. */
+import { type ReadonlySignal, useComputed } from '@preact/signals';
+import { litPlaces, wordOf } from '../session/pointing.ts';
+import type { BlockView, Pointed, Role, SessionState } from '../session/types.ts';
 import { blockInWords, holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
-import type { Focus } from './draw-stage.ts';
 
 interface Props {
-  focus: ReadonlySignal<Focus | null>;
-  block: ReadonlySignal<BlockView | null>;
+  at: ReadonlySignal<Pointed | null>;
   state: SessionState;
 }
 
-export function BlockInspector({ focus, block, state }: Props) {
-  const at = focus.value;
+export function BlockInspector({ at, state }: Props) {
+  const pointed = at.value;
+  const block = useComputed(() => {
+    const now = at.value;
+    return now?.at === 'block' ? (state.drawn[now.role].value?.blocks.value[now.id] ?? null) : null;
+  });
   const shown = block.value;
+  const word = pointed?.at === 'word' ? wordInWords(pointed, state) : null;
   return (
     <div class="inspector" id="block-inspector">
-      {at && shown ? (
-        <Details at={at} block={shown} nowMs={state.nowMs()} />
+      {pointed?.at === 'block' && shown ? (
+        <Details role={pointed.role} block={shown} nowMs={state.nowMs()} />
+      ) : word ? (
+        <p class="inspector-title">{word}</p>
       ) : (
         <p class="inspector-hint">
-          Point at a block, touch it, or go there with <kbd>Tab</kbd> and the arrow keys, to see the tokens in
-          it.
+          Point at a block or at a word in the chat, touch it, or go there with <kbd>Tab</kbd> and the arrow
+          keys: the other lights up.
         </p>
       )}
       <p class="visually-hidden" aria-live="polite">
-        {at && shown ? blockInWords(shown, at.role, state.nowMs()) : ''}
+        {pointed?.at === 'block' && shown ? blockInWords(shown, pointed.role, state.nowMs()) : (word ?? '')}
       </p>
     </div>
   );
 }
 
-function Details({ at, block, nowMs }: { at: Focus; block: BlockView; nowMs: number }) {
+/** Where a word lies, in both engines. */
+function wordInWords(pointed: Extract<Pointed, { at: 'word' }>, state: SessionState): string {
+  const word = `“${wordOf(state, pointed)}”`;
+  const lies = (['prefill', 'decode'] as const).flatMap((role) => {
+    const ids = litPlaces(state, pointed, role);
+    return ids.length > 0 ? [`${letterOf(role)}'s block ${ids.join(' and ')}`] : [];
+  });
+  if (lies.length === 0) return `${word}: no block has it now.`;
+  return `${word} lies in ${lies.join(', and in ')}.`;
+}
+
+function Details({ role, block, nowMs }: { role: Role; block: BlockView; nowMs: number }) {
   const whose = whoseInWords(block);
   const hold = holdInWords(block, nowMs);
   return (
     <>
       <p class="inspector-title">
-        <strong class={`is-${letterOf(at.role).toLowerCase()}`}>
-          {letterOf(at.role)} · block {block.id}
+        <strong class={`is-${letterOf(role).toLowerCase()}`}>
+          {letterOf(role)} · block {block.id}
         </strong>{' '}
-        {stateInWords(block, at.role)}
+        {stateInWords(block, role)}
       </p>
       {block.text !== null && <p class="inspector-text">{block.text}</p>}
       <dl class="inspector-facts">

@@ -1,7 +1,8 @@
 /** What the marks of blocks mean, drawn by the same code as the blocks. */
 import { useEffect, useRef } from 'preact/hooks';
 import { emptyBlock } from '../../../src/recording/events.ts';
-import type { BlockView, Role } from '../session/types.ts';
+import { talksOf } from '../session/conversation.ts';
+import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { drawBlock } from './draw-block.ts';
 import { readPalette, themeVersion } from './palette.ts';
 
@@ -28,7 +29,8 @@ const ENTRIES: readonly { label: string; role: Role; block: Partial<BlockView> }
   { label: 'evicted', role: 'prefill', block: { state: 'evicted', origin: null, turn: null } },
 ];
 
-export function BlockLegend() {
+export function BlockLegend({ state }: { state: SessionState }) {
+  const talks = talksOf(state.turns.value);
   return (
     <details class="legend-fold">
       <summary>What the marks mean</summary>
@@ -39,13 +41,31 @@ export function BlockLegend() {
             {label}
           </li>
         ))}
-        <li class="legend-note">Figure: the turn. Stronger: newer. Faint: free, what it had last.</li>
+        {talks.length > 1 &&
+          talks.map((talk, i) => (
+            <li key={talk}>
+              <Swatch engine="decode" block={sample} conversation={i} />
+              conversation {i + 1}
+            </li>
+          ))}
+        <li class="legend-note">
+          Figure: the turn. Stronger: newer. Faint: free, what it had last. Framed: has the words pointed at.
+          {talks.length > 1 ? ' Stripe: whose conversation.' : ''}
+        </li>
       </ul>
     </details>
   );
 }
 
-function Swatch({ engine: role, block }: { engine: Role; block: BlockView }) {
+function Swatch({
+  engine: role,
+  block,
+  conversation = 0,
+}: {
+  engine: Role;
+  block: BlockView;
+  conversation?: number;
+}) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = themeVersion.value;
   useEffect(() => {
@@ -55,7 +75,7 @@ function Swatch({ engine: role, block }: { engine: Role; block: BlockView }) {
     const look = {
       role,
       newestTurn: 2,
-      conversation: 0,
+      conversation,
       awaited: false,
       evictedGlow: 0,
       fade: 1,

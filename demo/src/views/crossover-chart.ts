@@ -3,6 +3,7 @@ import './locale.ts'; // before uPlot
 import uPlot from 'uplot';
 import type { Crossover } from '../session/types.ts';
 import { regretPieces } from './crossover-math.ts';
+import { font } from './fonts.ts';
 import { timed } from './frame-meter.ts';
 import { type Palette, readPalette } from './palette.ts';
 
@@ -28,9 +29,9 @@ export class CrossoverChart {
   #options(width: number): uPlot.Options {
     const axis = (label: string): uPlot.Axis => ({
       label,
-      labelSize: 20,
-      labelFont: `12px ${this.#palette.sans}`,
-      font: `11px ${this.#palette.sans}`,
+      labelSize: Math.max(20, this.#palette.least + 6),
+      labelFont: font(this.#palette, 12),
+      font: font(this.#palette, 11),
       stroke: () => this.#palette.ink2,
       grid: { stroke: () => this.#palette.line, width: 1 },
       ticks: { stroke: () => this.#palette.line, width: 1 },
@@ -54,8 +55,8 @@ export class CrossoverChart {
         y: { range: (_, __, most) => [0, Math.max(1, (most || 0) * 1.15)] },
       },
       axes: [
-        { ...axis('tokens that D has and P lacks'), size: 34 },
-        { ...axis('time to the first token, ms'), size: 56 },
+        { ...axis('tokens that D has and P lacks'), size: Math.max(34, 2 * this.#palette.least) },
+        { ...axis('time to the first token, ms'), size: Math.max(56, 3.4 * this.#palette.least) },
       ],
       series: [
         {},
@@ -126,7 +127,7 @@ export class CrossoverChart {
     const ratio = globalThis.devicePixelRatio || 1;
     const { ctx } = plot;
     ctx.save();
-    ctx.font = `600 ${12 * ratio}px ${this.#palette.sans}`;
+    ctx.font = font({ ...this.#palette, least: this.#palette.least * ratio }, 12 * ratio, 600);
     ctx.textAlign = 'right';
     for (const [index, colour] of [
       [1, this.#palette.pullInk],

@@ -16,7 +16,7 @@ import {
 import { ms } from './format.ts';
 import { clamp } from './geometry.ts';
 import { measured } from './measured.ts';
-import { themeVersion } from './palette.ts';
+import { leastFont, themeVersion } from './palette.ts';
 
 export function CrossoverView({ session: { state, actions } }: { session: Session }) {
   const holder = useRef<HTMLDivElement>(null);
@@ -42,8 +42,10 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
     return () => {
       gone = true;
       chart.current?.destroy();
+      chart.current = null;
     };
-  }, []);
+    // Its fonts are the chart's for life.
+  }, [leastFont.value]);
   useSignalEffect(() => {
     themeVersion.value;
     chart.current?.show(state.crossover.value, threshold.value);

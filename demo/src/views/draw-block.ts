@@ -3,6 +3,7 @@
  * came back from D; the newer the turn, the stronger. Figure: the turn. Stripe below: the conversation.
  */
 import type { BlockView, Role } from '../session/types.ts';
+import { font } from './fonts.ts';
 import type { Box } from './geometry.ts';
 import type { Palette } from './palette.ts';
 
@@ -66,7 +67,7 @@ export function drawBlock(
     context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
   }
   if (size >= 7) drawMark(context, box, block, cached ? palette.ink2 : palette.onAccent, palette);
-  if (size >= 17 && block.turn !== null && look.fade > 0.3) {
+  if (size >= Math.max(17, 1.2 * palette.least) && block.turn !== null && look.fade > 0.3) {
     drawTurn(
       context,
       box,
@@ -157,7 +158,7 @@ function drawTurn(
   palette: Palette,
 ): void {
   context.fillStyle = colour;
-  context.font = `600 ${Math.round(size * 0.42)}px ${palette.sans}`;
+  context.font = font(palette, Math.round(size * 0.42), 600);
   context.textAlign = 'center';
   context.textBaseline = 'middle';
   context.fillText(String(turn), x + size / 2, y + size / 2 + 0.5);

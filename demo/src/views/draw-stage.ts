@@ -3,6 +3,7 @@ import type { BlockView, Role, SlabView, TransferView } from '../session/types.t
 import { DIRECTIONS, type Direction, holderOf, readerOf } from './direction.ts';
 import { type BlockLook, drawBlock, roundRect } from './draw-block.ts';
 import { type Flight, pointOnWay, progressOf } from './flights.ts';
+import { font } from './fonts.ts';
 import * as format from './format.ts';
 import { type Box, cellBox, type StageLayout } from './geometry.ts';
 import { movedMs } from './measured.ts';
@@ -27,6 +28,8 @@ export interface StageModel {
   /** What a free block had until a moment ago. */
   glow(role: Role, block: BlockView): { block: BlockView; fade: number } | null;
   focus: Focus | null;
+  /** Has the words that are pointed at. */
+  lit(block: BlockView): boolean;
 }
 
 const ROLES = ['prefill', 'decode'] as const;
@@ -55,6 +58,7 @@ export function drawStage(
     context.restore();
   }
   for (const direction of DIRECTIONS) drawChannel(context, layout, direction, model, palette);
+  drawLit(context, layout, model, palette);
   if (model.focus) drawFocus(context, layout, model, palette);
   for (const flight of model.flights) drawFlight(context, layout, flight, palette);
 }
@@ -186,13 +190,14 @@ function drawRate(
   context.textAlign = 'center';
   context.textBaseline = 'alphabetic';
   context.fillStyle = direction === 'd_to_p' ? palette.pullInk : palette.pInk;
-  context.font = `600 12px ${palette.sans}`;
+  context.font = font(palette, 12, 600);
   context.fillText(direction === 'd_to_p' ? 'back: D → P' : 'hand-over: P → D', x, slots.y - 9);
   context.fillStyle = palette.ink2;
-  context.font = `12px ${palette.sans}`;
+  context.font = font(palette, 12);
+  const lineHeight = Math.max(15, palette.least + 3);
   const lines = rateLines(model.last[direction]);
   lines.forEach((text, i) => {
-    context.fillText(text, x, slots.y + slots.height + 29 + i * 15);
+    context.fillText(text, x, slots.y + slots.height + 14 + (i + 1) * lineHeight);
   });
 }
 
@@ -230,6 +235,25 @@ function drawFlight(
     context.fill();
     context.stroke();
   });
+}
+
+/** A frame around each block that has the words pointed at: at P and at D. */
+function drawLit(
+  context: CanvasRenderingContext2D,
+  layout: StageLayout,
+  { blocks, lit }: StageModel,
+  palette: Palette,
+): void {
+  context.strokeStyle = palette.ink;
+  context.lineWidth = 3;
+  for (const role of ROLES) {
+    for (const block of blocks[role]) {
+      if (!lit(block)) continue;
+      const { x, y, width, height } = cellBox(layout[role], block.id);
+      roundRect(context, { x: x - 1, y: y - 1, width: width + 2, height: height + 2 }, 4);
+      context.stroke();
+    }
+  }
 }
 
 function drawFocus(

@@ -1,10 +1,11 @@
 /** The timeline's picture: lanes, bars, axis. A modelled time is hatched, one from the GPU has a dark edge on top. */
 import type { TurnView } from '../session/types.ts';
 import { line } from './draw-block.ts';
+import { font } from './fonts.ts';
 import { ms as inMs } from './format.ts';
 import { LANES, type Tone } from './lanes.ts';
 import type { Palette } from './palette.ts';
-import { type Domain, spanOf, tickStep, ticks, toX } from './time-scale.ts';
+import { type Domain, tickStep, ticks, toX } from './time-scale.ts';
 import type { Bar, LaneBars, TimelineLayout } from './timeline-model.ts';
 
 export interface TimelineModel {
@@ -58,7 +59,7 @@ function drawAxis(
   const inView = shown.find(({ startMs }) => startMs >= domain.startMs);
   const origin = (inView ?? shown.at(-1))?.startMs ?? domain.startMs;
   const step = tickStep(domain, plot);
-  context.font = `11px ${palette.sans}`;
+  context.font = font(palette, 11);
   context.textBaseline = 'middle';
   context.textAlign = 'left';
   context.lineWidth = 1;
@@ -71,35 +72,38 @@ function drawAxis(
   }
   context.strokeStyle = palette.ink3;
   context.setLineDash([2, 3]);
-  for (const turn of shown) {
+  /** Up to there labels stand already. */
+  let free = layout.gutter;
+  for (const turn of shown.toSorted((a, b) => (a.firstTokenMs ?? 0) - (b.firstTokenMs ?? 0))) {
     for (const at of [turn.startMs, turn.firstTokenMs]) {
       if (at === null) continue;
       const x = Math.round(layout.gutter + toX(domain, plot, at)) + 0.5;
       if (x < layout.gutter) continue;
       line(context, x, layout.axis, x, layout.height);
     }
-    if (turn.firstTokenMs !== null) drawFlag(context, turn, layout, plot, domain, palette);
+    if (turn.firstTokenMs !== null) free = drawFlag(context, turn, free, layout, plot, domain, palette);
   }
   context.setLineDash([]);
 }
 
-/** Where the first token came. */
+/** Where the first token came, unless another label stands there. Returns up to where labels stand. */
 function drawFlag(
   context: CanvasRenderingContext2D,
   turn: TurnView,
+  free: number,
   layout: TimelineLayout,
   plot: number,
   domain: Domain,
   palette: Palette,
-): void {
-  const x = layout.gutter + toX(domain, plot, turn.firstTokenMs!);
+): number {
+  const x = layout.gutter + toX(domain, plot, turn.firstTokenMs!) - 5;
   const text = `turn ${turn.turn}: first token`;
-  if (spanOf(domain) > 0 && x - layout.gutter > 110) {
-    context.fillStyle = palette.ink2;
-    context.textAlign = 'right';
-    context.fillText(text, x - 5, layout.height - 8);
-    context.textAlign = 'left';
-  }
+  if (x > layout.gutter + plot || x - context.measureText(text).width < free) return free;
+  context.fillStyle = palette.ink2;
+  context.textAlign = 'right';
+  context.fillText(text, x, layout.height - 8);
+  context.textAlign = 'left';
+  return x + 10;
 }
 
 function tickLabel(value: number, step: number): string {
@@ -108,7 +112,7 @@ function tickLabel(value: number, step: number): string {
 }
 
 function drawLabels(context: CanvasRenderingContext2D, layout: TimelineLayout, palette: Palette): void {
-  context.font = `600 11.5px ${palette.sans}`;
+  context.font = font(palette, 11.5, 600);
   context.textAlign = 'left';
   context.textBaseline = 'middle';
   for (const { lane, y, height } of layout.lanes) {
@@ -168,7 +172,7 @@ function label(
   context.rect(x, y, width - 3, height);
   context.clip();
   context.fillStyle = onLight ? palette.ink : palette.onAccent;
-  context.font = `10px ${palette.sans}`;
+  context.font = font(palette, 10);
   context.textAlign = 'left';
   context.textBaseline = 'middle';
   context.fillText(text, x + 4, y + height / 2 + 1);

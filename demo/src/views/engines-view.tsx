@@ -1,8 +1,8 @@
 /** The two engines: their blocks, the slab between, copies as they happen; pointing or arrow keys show a block's content. */
-import { useComputed, useSignal } from '@preact/signals';
+import { useSignal, useSignalEffect } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
-import type { Session } from '../session/types.ts';
+import type { Pointed, Session } from '../session/types.ts';
 import { BlockInspector } from './block-inspector.tsx';
 import { BlockLegend } from './block-legend.tsx';
 import { BlockTable } from './block-table.tsx';
@@ -14,8 +14,13 @@ import { Surface } from './surface.tsx';
 import { TransferNews } from './transfer-news.tsx';
 
 export function EnginesView({ session, time }: { session: Session; time: ComponentChildren }) {
-  const { state } = session;
+  const { state, actions } = session;
   const focus = useSignal<Focus | null>(null);
+  /** What was pointed at last, here or in the chat: it stays in the inspector. */
+  const remembered = useSignal<Pointed | null>(null);
+  useSignalEffect(() => {
+    if (state.pointed.value) remembered.value = state.pointed.value;
+  });
   const picture = useMemo(() => new StagePicture(state), [state]);
   const redraw = useRef(() => {});
   const pinned = useRef(false);
@@ -23,6 +28,7 @@ export function EnginesView({ session, time }: { session: Session; time: Compone
   const show = (next: Focus | null) => {
     focus.value = next;
     picture.focus = next;
+    actions.point(next && { at: 'block', ...next });
     redraw.current();
   };
   const pointed = (event: PointerEvent): Focus | null => {
@@ -33,15 +39,12 @@ export function EnginesView({ session, time }: { session: Session; time: Compone
     if (event.key === 'Escape') {
       pinned.current = false;
       show(null);
+      remembered.value = null;
     } else if (isArrowKey(event.key)) {
       event.preventDefault();
       show(picture.moved(focus.value, event.key));
     }
   };
-  const block = useComputed(() => {
-    const at = focus.value;
-    return at ? (state.drawn[at.role].value?.blocks.value[at.id] ?? null) : null;
-  });
 
   return (
     <section class="panel engines" aria-label="The two engines">
@@ -86,10 +89,10 @@ export function EnginesView({ session, time }: { session: Session; time: Compone
         />
       </div>
       {time}
-      <BlockInspector focus={focus} block={block} state={state} />
+      <BlockInspector at={remembered} state={state} />
       <TransferNews state={state} />
       <div class="engines-more">
-        <BlockLegend />
+        <BlockLegend state={state} />
         <BlockTable state={state} />
       </div>
     </section>

@@ -104,19 +104,26 @@ const PADDING = 4;
 const SLAB_ACROSS = 136;
 const SLAB_DOWN = 118;
 
-export function layoutStage(width: number, counts: { prefill: number; decode: number }): StageLayout {
-  return width < NARROW ? layoutDown(width, counts) : layoutAcross(width, counts);
+interface Counts {
+  prefill: number;
+  decode: number;
 }
 
-function layoutAcross(width: number, counts: { prefill: number; decode: number }): StageLayout {
-  const slabWidth = Math.round(clamp(width * 0.17, SLAB_ACROSS, 210));
+/** `least`: no text is smaller, pixels. */
+export function layoutStage(width: number, counts: Counts, least = 0): StageLayout {
+  return width < NARROW ? layoutDown(width, counts, least) : layoutAcross(width, counts, least);
+}
+
+function layoutAcross(width: number, counts: Counts, least: number): StageLayout {
+  const slabLeast = Math.max(SLAB_ACROSS, 9.5 * least);
+  const slabWidth = Math.round(clamp(width * 0.17, slabLeast, Math.max(210, slabLeast)));
   const side = Math.floor((width - slabWidth - 2 * PADDING) / 2);
   const height = Math.round(clamp(width * 0.26, 190, 380));
   const box = (x: number): Box => ({ x, y: PADDING, width: side, height: height - 2 * PADDING });
   const prefill = layoutGrid(counts.prefill, box(PADDING));
   const decode = layoutGrid(counts.decode, box(PADDING + side + slabWidth));
   const used = Math.max(heightOf(prefill), heightOf(decode));
-  const total = Math.max(used, 196) + 2 * PADDING;
+  const total = Math.max(used, 196, 14 * least) + 2 * PADDING;
   return {
     direction: 'across',
     prefill: centred(prefill),
@@ -126,18 +133,19 @@ function layoutAcross(width: number, counts: { prefill: number; decode: number }
   };
 }
 
-function layoutDown(width: number, counts: { prefill: number; decode: number }): StageLayout {
+function layoutDown(width: number, counts: Counts, least: number): StageLayout {
   const inner = width - 2 * PADDING;
   const most = clamp(width * 0.4, 110, 300);
   const prefill = layoutGrid(counts.prefill, { x: PADDING, y: PADDING, width: inner, height: most });
-  const slab = { x: PADDING, y: PADDING + heightOf(prefill), width: inner, height: SLAB_DOWN };
-  const decode = layoutGrid(counts.decode, { x: PADDING, y: slab.y + SLAB_DOWN, width: inner, height: most });
+  const between = Math.max(SLAB_DOWN, 7 * least);
+  const slab = { x: PADDING, y: PADDING + heightOf(prefill), width: inner, height: between };
+  const decode = layoutGrid(counts.decode, { x: PADDING, y: slab.y + between, width: inner, height: most });
   return {
     direction: 'down',
     prefill: centred(prefill),
     slab,
     decode: centred(decode),
-    height: slab.y + SLAB_DOWN + heightOf(decode) + PADDING,
+    height: slab.y + between + heightOf(decode) + PADDING,
   };
 }
 

@@ -17,6 +17,7 @@ const NAMES = {
   pullInk: '--pull-ink',
   over: '--over',
   bad: '--bad',
+  badWash: '--bad-wash',
   onAccent: '--on-accent',
   focus: '--focus',
   talk1: '--talk-1',
@@ -26,17 +27,30 @@ const NAMES = {
   sans: '--sans',
 } as const;
 
-export type Palette = Readonly<Record<keyof typeof NAMES, string>>;
+export type Palette = Readonly<Record<keyof typeof NAMES, string>> & {
+  /** No text is smaller, CSS pixels. */
+  readonly least: number;
+};
 
 export function readPalette(element: Element = document.documentElement): Palette {
   const style = getComputedStyle(element);
-  return Object.fromEntries(
-    Object.entries(NAMES).map(([key, name]) => [key, style.getPropertyValue(name).trim()]),
-  ) as Palette;
+  const colours = Object.entries(NAMES).map(([key, name]) => [key, style.getPropertyValue(name).trim()]);
+  return { ...Object.fromEntries(colours), least: leastFont.peek() } as Palette;
 }
 
-/** Goes up when light and dark change places. */
+/** Goes up when light and dark change places, and with the size of text. */
 export const themeVersion = signal(0);
+
+/** For a room, all text is at least so large: CSS pixels. */
+const PROJECTED_PX = 18;
+export const leastFont = signal(0);
+
+/** The page's root says whether it is for a room. */
+export function project(on: boolean): void {
+  document.documentElement.toggleAttribute('data-projector', on);
+  leastFont.value = on ? PROJECTED_PX : 0;
+  themeVersion.value = themeVersion.peek() + 1;
+}
 
 /** True while the user asks for less motion. */
 export const reducedMotion = signal(false);

@@ -1,11 +1,14 @@
 /** The stage from frame to frame: flights, afterglow, the slab's falling meter, when a block was evicted, the focus. */
+import { computed, type ReadonlySignal } from '@preact/signals';
+import { talksOf } from '../session/conversation.ts';
+import { isLit, type Lit, litBlocks } from '../session/pointing.ts';
 import type { BlockView, Role, SessionState, TurnView } from '../session/types.ts';
 import { Afterglow, FAINT } from './afterglow.ts';
 import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
 import { drawStage, type Focus, type StageModel } from './draw-stage.ts';
 import { Flights } from './flights.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
-import { reducedMotion } from './palette.ts';
+import { leastFont, reducedMotion } from './palette.ts';
 import { SlabMeter } from './slab-meter.ts';
 import { wrongTokens } from './story.ts';
 import type { Frame } from './surface.tsx';
@@ -23,10 +26,11 @@ export class StagePicture {
   readonly #evictedAt = new Map<string, number>();
   readonly #evictions = new Map<string, number>();
   #layout: { key: string; layout: StageLayout } | null = null;
-  #conversations: string[] = [];
+  readonly #lit: ReadonlySignal<Lit | null>;
 
   constructor(state: SessionState) {
     this.#state = state;
+    this.#lit = computed(() => litBlocks(state));
   }
 
   watch(): void {
@@ -38,13 +42,15 @@ export class StagePicture {
     transfers.value;
     slabs.value;
     time.value;
+    this.#lit.value;
   }
 
   layout(width: number): StageLayout {
     const blocks = this.#blocks();
     const counts = { prefill: blocks.prefill.length || 64, decode: blocks.decode.length || 64 };
-    const key = `${width} ${counts.prefill} ${counts.decode}`;
-    if (this.#layout?.key !== key) this.#layout = { key, layout: layoutStage(width, counts) };
+    const least = leastFont.peek();
+    const key = `${width} ${counts.prefill} ${counts.decode} ${least}`;
+    if (this.#layout?.key !== key) this.#layout = { key, layout: layoutStage(width, counts, least) };
     return this.#layout.layout;
   }
 
@@ -90,6 +96,8 @@ export class StagePicture {
     }
     const last = turns.peek().at(-1);
     const wrong = last && wrongTokens(last) > 0 ? last : null;
+    const talks = talksOf(turns.peek());
+    const lit = this.#lit.peek();
     const model: StageModel = {
       blocks,
       alive: { prefill: isAlive('prefill'), decode: isAlive('decode') },
@@ -104,7 +112,7 @@ export class StagePicture {
       look: (role, block) => ({
         role,
         newestTurn,
-        conversation: block.conversation ? this.#conversations.indexOf(block.conversation) : 0,
+        conversation: block.conversation ? talks.indexOf(block.conversation) : 0,
         awaited: awaited[role].has(block.id),
         evictedGlow: this.#evicted(role, block),
         fade: 1,
@@ -116,6 +124,7 @@ export class StagePicture {
         return glow;
       },
       focus: this.focus,
+      lit: (block) => lit !== null && isLit(lit, block),
     };
     drawStage(context, this.layout(width), model, palette);
     return more;
@@ -154,9 +163,6 @@ export class StagePicture {
     for (const role of ['prefill', 'decode'] as const) {
       for (const block of blocks[role]) {
         newest = Math.max(newest, block.turn ?? 0);
-        if (block.conversation && !this.#conversations.includes(block.conversation)) {
-          this.#conversations.push(block.conversation);
-        }
         const key = `${role} ${block.id}`;
         if (block.evictions > (this.#evictions.get(key) ?? 0)) this.#evictedAt.set(key, now);
         this.#evictions.set(key, block.evictions);

@@ -10,6 +10,7 @@ export function StoryView({ session: { state } }: { session: Session }) {
       turns: state.turns.value,
       transfers: state.transfers.value,
       race: state.race.value,
+      stall: state.stall.value,
     }),
   );
   const { tone, headline, detail } = story.value;

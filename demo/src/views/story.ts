@@ -1,8 +1,9 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
 import { isConversation } from '../session/conversation.ts';
-import type { Race, Status, TransferView, TurnView } from '../session/types.ts';
+import type { Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { plainly } from './plain-words.ts';
+import { stallVerdict } from './stall.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
 
 export interface Story {
@@ -17,6 +18,7 @@ export interface StoryFacts {
   turns: readonly TurnView[];
   transfers: readonly TransferView[];
   race: Race | null;
+  stall: Stall | null;
 }
 
 export function tell(given: StoryFacts): Story {
@@ -24,8 +26,8 @@ export function tell(given: StoryFacts): Story {
   const { status, turns } = facts;
   if (status.phase === 'failed')
     return { tone: 'bad', headline: 'This page cannot go on', detail: plainly(status.message) };
-  const race = raceStory(facts);
-  if (race) return race;
+  const measured = stallStory(facts) ?? raceStory(facts);
+  if (measured) return measured;
   const turn = turns.at(-1);
   if (!turn) return opening(status);
   if (turn.error)
@@ -190,6 +192,23 @@ function compared(pulledTokens: number, { turns }: StoryFacts): string {
   return other?.result
     ? ` Turn ${other.turn} computed ${other.result.computed_tokens} tokens: ${ms(other.result.ttft_ms)}.`
     : '';
+}
+
+function stallStory({ stall, race, turns }: StoryFacts): Story | null {
+  if (!stall || stall.error) return null;
+  const { startedMs } = stall;
+  // What came later is the newer story.
+  if ((turns.at(-1)?.startMs ?? 0) > startedMs || (race?.pull.startedMs ?? 0) > startedMs) return null;
+  const verdict = stallVerdict(stall);
+  if (!verdict) {
+    return {
+      tone: 'plain',
+      headline: 'One user is being answered, another pastes a long text',
+      detail: 'Three times on one engine that does both, three times on P and D. Who waits for whom?',
+    };
+  }
+  const tones = { split: 'd', neither: 'plain', alone: 'bad' } as const;
+  return { tone: tones[verdict.winner], headline: verdict.headline, detail: verdict.sentence };
 }
 
 function raceStory({ race, turns }: StoryFacts): Story | null {

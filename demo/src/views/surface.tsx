@@ -3,7 +3,7 @@
  * any screen, still while it cannot be seen.
  */
 import { effect } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { timed } from './frame-meter.ts';
 import { type Palette, readPalette, themeVersion } from './palette.ts';
 
@@ -34,6 +34,12 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
   const canvas = useRef<HTMLCanvasElement>(null);
   const latest = useRef({ heightFor, draw });
   latest.current = { heightFor, draw };
+
+  // Its size from the first frame on: what stands below must not jump when it is drawn.
+  useLayoutEffect(() => {
+    const width = canvas.current!.parentElement!.clientWidth;
+    if (width > 0) fitToScreen(canvas.current!, width, heightFor(width));
+  }, []);
 
   useEffect(() => {
     const element = canvas.current!;

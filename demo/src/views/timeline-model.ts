@@ -76,8 +76,10 @@ export interface TimelineLayout {
   height: number;
 }
 
-export function layoutTimeline(width: number, rows: readonly number[]): TimelineLayout {
-  const [gutter, axis, row, gap] = [width < 520 ? 62 : 76, 22, 13, 7];
+/** `least`: no text is smaller, pixels. */
+export function layoutTimeline(width: number, rows: readonly number[], least = 0): TimelineLayout {
+  const gutter = Math.max(width < 520 ? 62 : 76, 5.2 * least);
+  const [axis, row, gap] = [Math.max(22, least + 12), Math.max(13, least + 4), 7];
   let y = axis + 4;
   const lanes = laneNames.map((lane, i) => {
     const height = Math.max(1, rows[i] ?? 1) * row + 2;
@@ -85,7 +87,7 @@ export function layoutTimeline(width: number, rows: readonly number[]): Timeline
     y += height + gap;
     return placed;
   });
-  return { gutter, axis, row, lanes, height: y + FLAG };
+  return { gutter, axis, row, lanes, height: y + Math.max(FLAG, least + 4) };
 }
 
 /** The bar at a point, with 3 pixels' grace; the shortest wins, since it lies on the others. */

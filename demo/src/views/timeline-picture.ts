@@ -3,6 +3,7 @@ import type { Signal } from '@preact/signals';
 import type { SessionState, Span } from '../session/types.ts';
 import { drawnIds } from './direction.ts';
 import { drawTimeline } from './draw-timeline.ts';
+import { leastFont } from './palette.ts';
 import type { Frame } from './surface.tsx';
 import { type Domain, pan, pinch, spanOf, toMs, zoom } from './time-scale.ts';
 import {
@@ -47,7 +48,7 @@ export class TimelinePicture {
 
   layout(width: number): TimelineLayout {
     this.#place();
-    return layoutTimeline(width, this.#rows);
+    return layoutTimeline(width, this.#rows, leastFont.peek());
   }
 
   /** Lanes only grow, so that the page below does not jump while a turn runs. */

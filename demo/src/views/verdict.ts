@@ -10,13 +10,19 @@ export interface Verdict {
   sentence: string;
 }
 
-/** The ratio, and how far the runs let it be from that. */
-function compared(pull: RaceLane, recompute: RaceLane): Compared {
-  const ratio = recompute.ttftMs! / pull.ttftMs!;
-  const [slow, fast] = [recompute.runsMs ?? [], pull.runsMs ?? []];
-  if (slow.length < 2 || fast.length < 2) return within(ratio, SINGLE_NOISE);
-  return { ratio, low: Math.min(...slow) / Math.max(...fast), high: Math.max(...slow) / Math.min(...fast) };
+/** The ratio of two times, and how far their runs let it be from that. */
+export function comparedRuns(
+  ratio: number,
+  reference: readonly number[],
+  candidate: readonly number[],
+): Compared {
+  if (reference.length < 2 || candidate.length < 2) return within(ratio, SINGLE_NOISE);
+  const low = Math.min(...reference) / Math.max(...candidate);
+  return { ratio, low, high: Math.max(...reference) / Math.min(...candidate) };
 }
+
+const compared = (pull: RaceLane, recompute: RaceLane): Compared =>
+  comparedRuns(recompute.ttftMs! / pull.ttftMs!, recompute.runsMs ?? [], pull.runsMs ?? []);
 
 /** null until both have finished. */
 export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): Verdict | null {

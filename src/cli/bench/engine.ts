@@ -2,119 +2,93 @@
  * `npm run bench:engine`: one engine alone on one adapter: its start, a prefill beside its kernels alone, and decode steps
  * with what of them the host takes. Rounds alternate. No transfers.
  */
-import { EngineCore } from '../../engine/engine-core.ts';
-import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
-import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import { ConfigError } from '../../errors.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
 import { median } from '../../measure/statistics.ts';
 import { adapterForm } from '../../model/kernel-variants.ts';
 import { loadWeights } from '../../model/load.ts';
 import { matricesOf } from '../../model/matrices.ts';
-import { putOnDevice } from '../../model/on-device.ts';
-import type { Architecture } from '../../model/types.ts';
+import type { Architecture, ModelWeights } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
+import { type DecodeCase, decode, engineAlone, longestOf, prefill, type StepTime } from './engine/alone.ts';
+import { compareFusion, fusionTable } from './engine/fusion.ts';
 import { measureAttention } from './kernels/attention.ts';
 import { measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
-import { benchOptions, report, runBench } from './options.ts';
+import { type BenchOptions, benchOptions, report, runBench } from './options.ts';
 
 const PROMPT = 1024;
-const BLOCK_SIZE = 16;
-/** Steps of a case in a round; the first, which prefills, is not counted. */
-const DECODE_STEPS = 12;
-/** Prompts as long as a context, in tokens, and how many at once. At 64 tokens a step is little but matrices. */
-const CASES = [
+/** At 64 tokens a step is little but matrices. */
+const CASES: readonly DecodeCase[] = [
   { context: 64, sequences: 1 },
   { context: 64, sequences: 4 },
   { context: 512, sequences: 1 },
   { context: 512, sequences: 4 },
   { context: 4096, sequences: 1 },
-] as const;
-const LONGEST = Math.max(...CASES.map(({ context }) => context)) + DECODE_STEPS;
-
-/** A decode step, milliseconds: all of it, and the part in which the device has nothing to do. */
-interface StepTime {
-  ms: number;
-  hostMs: number;
-}
+];
+const LONGEST = longestOf(CASES);
 
 await runBench(async () => {
-  const options = benchOptions('bench:engine', 'one engine alone: start, prefill and decode', {
-    model: 'tiny',
-    rounds: 5,
-  });
+  const options = benchOptions(
+    'bench:engine',
+    'one engine alone: start, prefill and decode',
+    { model: 'tiny', rounds: 5 },
+    { 'compare fusion': 'decode only, of engines with fused kernels and without, in turn' },
+  );
+  const { compare } = options.own;
+  if (compare !== undefined && compare !== 'fusion')
+    throw new ConfigError(`--compare is ${compare}: wanted fusion`);
   const files = await nodePlatform.openModel(options.model);
   const adapter = await useAdapter(options.adapter);
   const begun = systemClock.now();
   const weights = await loadWeights({ name: options.model, files, dtype: 'f16', seed: 0 });
+  if (compare) {
+    const figures = await compareFusion(weights, options.rounds, [true, false]);
+    const head = `decode steps of ${options.model} on ${adapter.name}, kernels apart and fused; medians`;
+    report(options, [head, '', ...fusionTable(figures)], { model: options.model, figures });
+  } else {
+    await measureEngine(options, adapter.name, weights, begun);
+  }
+});
+
+/** `begun`: when loading the weights began. */
+async function measureEngine(
+  options: BenchOptions,
+  adapterName: string,
+  weights: ModelWeights,
+  begun: number,
+): Promise<void> {
   const { architecture } = weights;
   if (architecture.maxModelLen < LONGEST) {
     throw new ConfigError(
       `${options.model} goes up to ${architecture.maxModelLen} tokens: wanted ${LONGEST}`,
     );
   }
-  const tokens = CASES.reduce((sum, { context, sequences }) => sum + sequences * (context + DECODE_STEPS), 0);
-  const numBlocks = 1 + Math.ceil((tokens + 2 * PROMPT) / BLOCK_SIZE) + 16;
-  const limits = { maxNumBatchedTokens: PROMPT, maxNumSeqs: 8, maxModelLen: LONGEST };
-  const { gpu, kv, runner } = await putOnDevice(nodePlatform, weights, {
-    numBlocks,
-    kvDtype: 'f16',
-    layout: 'contiguous',
-    keepLogits: false,
-    clock: systemClock,
-    limits: { ...limits, blockSize: BLOCK_SIZE },
-  });
+  const engine = await engineAlone(weights, { promptTokens: PROMPT, cases: CASES });
+  const { gpu, runner } = engine;
   try {
-    const { weightsMs, compileMs, pipelines } = await runner.warmUp();
+    const { weightsMs, compileMs, pipelines } = engine.warmedUp;
     const startMs = systemClock.now() - begun;
-    const busy = busyTime(gpu);
-    const core = new EngineCore({
-      clock: systemClock,
-      executor: runner,
-      connector: null,
-      config: {
-        engineId: 'engine',
-        host: '127.0.0.1',
-        port: 0,
-        connector: null,
-        eosTokenIds: [],
-        cache: {
-          blockSize: BLOCK_SIZE,
-          numBlocks,
-          enablePrefixCaching: true,
-          hashSeed: '0',
-          kvDtype: 'f16',
-          groups: FULL_GROUP,
-          allFullKv: false,
-        },
-        scheduler: limits,
-      },
-    });
     const prefillMs: number[] = [];
     const kernelsMs: number[] = [];
     const steps = CASES.map((): StepTime[] => []);
-    await decode(core, busy, CASES[0], architecture.vocabSize, 'warm');
+    await decode(engine, CASES[0]!, 'warm');
     for (let round = 0; round < options.rounds; round++) {
       process.stderr.write(`\rround ${round + 1} of ${options.rounds}`);
-      prefillMs.push(await prefill(core, architecture.vocabSize, round));
+      prefillMs.push(await prefill(engine, PROMPT, round));
       kernelsMs.push(await kernelsAlone(gpu, architecture));
-      for (const [i, each] of CASES.entries()) {
-        steps[i]!.push(...(await decode(core, busy, each, architecture.vocabSize, `${round}`)));
-      }
+      for (const [i, each] of CASES.entries()) steps[i]!.push(...(await decode(engine, each, `${round}`)));
     }
     process.stderr.write('\n');
     const decodes = CASES.map((each, i) => ({ ...each, steps: steps[i]! }));
     const share = median(prefillMs.map((ms, i) => kernelsMs[i]! / ms));
-    runner.destroy();
-    kv.destroy();
     report(
       options,
       [
-        `${options.model} alone on ${adapter.name}`,
+        `${options.model} alone on ${adapterName}`,
         `start ${formatMs(startMs)} ms; weights ${formatMs(weightsMs)} ms, and beside them ${pipelines} pipelines ${formatMs(compileMs)} ms (warm if the driver had them cached)`,
         '',
         ...table([
@@ -144,9 +118,9 @@ await runBench(async () => {
       },
     );
   } finally {
-    gpu.destroy();
+    engine.close();
   }
-});
+}
 
 /** How many times longer a step gets with more sequences, and with a longer context. */
 function stepRatios(decodes: readonly { context: number; sequences: number; steps: StepTime[] }[]): string[] {
@@ -159,59 +133,6 @@ function stepRatios(decodes: readonly { context: number; sequences: number; step
     `a step of 4 sequences takes ${times(step(4, 64), step(1, 64))} one of 1 at 64 tokens, ${times(step(4, 512), step(1, 512))} at 512`,
     `a step at 4,096 tokens takes ${times(step(1, 4096), step(1, 512))} one at 512`,
   ];
-}
-
-/** Milliseconds, so far, from submits to the word that they are done. */
-function busyTime(gpu: GpuDevice): () => number {
-  const { run } = gpu;
-  let total = 0;
-  gpu.run = async (...args) => {
-    const start = systemClock.now();
-    const result = await run.apply(gpu, args);
-    total += systemClock.now() - start;
-    return result;
-  };
-  return () => total;
-}
-
-function promptOf(length: number, vocabSize: number, seed: number): number[] {
-  return Array.from({ length }, (_, i) => (i * 7919 + 13 + 31 * seed) % vocabSize);
-}
-
-function add(core: EngineCore, requestId: string, promptTokenIds: number[], maxTokens: number): void {
-  const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
-  core.addRequest({ requestId, promptTokenIds, sampling, kvTransferParams: null, cacheSalt: null });
-}
-
-/** A prompt that nothing of is cached. */
-async function prefill(core: EngineCore, vocabSize: number, round: number): Promise<number> {
-  core.resetPrefixCache();
-  add(core, `prefill ${round}`, promptOf(PROMPT, vocabSize, round), 1);
-  const start = systemClock.now();
-  while (core.poll()) await core.step();
-  return systemClock.now() - start;
-}
-
-async function decode(
-  core: EngineCore,
-  busy: () => number,
-  { context, sequences }: (typeof CASES)[number],
-  vocabSize: number,
-  name: string,
-): Promise<StepTime[]> {
-  for (let s = 0; s < sequences; s++) {
-    add(core, `${name} ${context} ${s}`, promptOf(context, vocabSize, s), DECODE_STEPS);
-  }
-  const times: StepTime[] = [];
-  let outputs = 0;
-  while (core.poll()) {
-    const [start, busyBefore] = [systemClock.now(), busy()];
-    outputs += (await core.step()).length;
-    const ms = systemClock.now() - start;
-    // All have their first token: from now on steps only decode.
-    if (outputs > sequences) times.push({ ms, hostMs: ms - (busy() - busyBefore) });
-  }
-  return times.slice(1);
 }
 
 /** What a prefill computes, kernel after kernel: each alone, times its number of layers. */

@@ -11,6 +11,18 @@ import { EngineDeadError } from '../../errors.ts';
 const ASK = 'live memory?';
 /** P and D. */
 const ENGINES = 2;
+/** An engine that is being replaced does not answer: then all are asked again, so often. */
+const ROUND_MS = 2000;
+const ROUNDS = 30;
+
+/** Between threads. A question's number comes back with its answer, so that a late one does not count for the next. */
+interface Question {
+  ask: number;
+}
+interface Reply {
+  to: number;
+  bytes: number;
+}
 
 const openChannel = (): BroadcastChannel => new BroadcastChannel('kvferry live memory');
 
@@ -29,35 +41,53 @@ function ownBytes(): number {
 export function answerMainThread(): void {
   const channel = openChannel();
   channel.unref();
-  channel.onmessage = ({ data }: { data: unknown }) => {
-    if (data === ASK) channel.postMessage(ownBytes());
+  channel.onmessage = ({ data }: { data: Question | Reply }) => {
+    if ('ask' in data) channel.postMessage({ to: data.ask, bytes: ownBytes() } satisfies Reply);
   };
 }
 
 /** From now on this process answers the one that started it, if that gave it an IPC channel. */
 export function answerParent(): void {
   if (!process.send) return;
+  const send = process.send.bind(process);
   process.on('message', (message) => {
-    if (message === ASK) void liveMemory().then((bytes) => process.send!(bytes));
+    if (message !== ASK) return;
+    liveMemory().then(send, (error: Error) => send(error.message));
   });
   process.channel!.unref();
 }
 
-/** Bytes of all threads of this process; both engines must be alive. */
-export async function liveMemory(): Promise<number> {
+/** Bytes of all threads of this process. An `EngineDeadError` if no round finds both engines alive. */
+export async function liveMemory(roundMs = ROUND_MS): Promise<number> {
   const channel = openChannel();
-  const engines = new Promise<number>((resolve) => {
+  try {
+    for (let round = 1; round <= ROUNDS; round++) {
+      const bytes = await askEngines(channel, round, roundMs);
+      if (bytes !== null) return bytes + ownBytes();
+    }
+  } finally {
+    channel.close();
+  }
+  throw new EngineDeadError(
+    `fewer than ${ENGINES} engines told their memory within ${(ROUNDS * roundMs) / 1000} s: one is dead`,
+  );
+}
+
+/** Null: not all of them answered in time. */
+function askEngines(channel: BroadcastChannel, round: number, roundMs: number): Promise<number | null> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(null), roundMs);
     let left = ENGINES;
     let sum = 0;
-    channel.onmessage = ({ data }: { data: unknown }) => {
-      sum += Number(data);
-      if (--left === 0) resolve(sum);
+    channel.onmessage = ({ data }: { data: Question | Reply }) => {
+      if (!('to' in data) || data.to !== round) return;
+      sum += data.bytes;
+      if (--left > 0) return;
+      clearTimeout(timer);
+      resolve(sum);
     };
+    channel.postMessage({ ask: round } satisfies Question);
   });
-  channel.postMessage(ASK);
-  const bytes = await engines;
-  channel.close();
-  return bytes + ownBytes();
 }
 
 /** The same of a process that answers this one. */
@@ -66,9 +96,10 @@ export function askLiveMemory(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     const gone = () => reject(new EngineDeadError('the process ended before it told its memory'));
     child.once('exit', gone);
-    child.once('message', (bytes) => {
+    child.once('message', (answer) => {
       child.off('exit', gone);
-      resolve(Number(bytes));
+      if (typeof answer === 'number') resolve(answer);
+      else reject(new EngineDeadError(String(answer)));
     });
   });
 }

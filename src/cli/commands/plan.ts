@@ -26,9 +26,6 @@ import { worldOf } from '../simulate/world.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
-const LEAST_SAMPLE = 1600;
-/** Of the TTFT that is allowed: how long requests come at least. */
-const SLO_TIMES = 20;
 
 export const planSpec: CommandSpec = {
   usage: 'plan [file]',
@@ -89,8 +86,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
   const costs = await readCosts(config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const sized = withPools(config);
-  const sample = config.sample ?? sampleFor(config);
-  const workload = await planWorkload(sized, sample, costs, architecture, deps);
+  const workload = await planWorkload(sized, costs, architecture, deps);
   const space = spaceOf(config, lists.threshold);
 
   const progress = createProgress(deps);
@@ -99,7 +95,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
   const trials = trialsOf(sized, workload, signal, progress);
   const search: Search = {
     ...{ trials, space },
-    samples: samplesOf(Math.min(sample, workload.load.requests)),
+    samples: samplesOf(Math.min(workload.sample, workload.load.requests)),
     onRound: (round) => void rounds.push(round),
   };
   progress.begin('planning', aboutHowMany(space));
@@ -161,10 +157,6 @@ const withPools = (config: RunConfig): RunConfig => ({
   pBlocks: config.pBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
   dBlocks: config.dBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
 });
-
-/** Long enough for a queue to show. */
-const sampleFor = ({ rate, sloTtft }: RunConfig): number =>
-  Math.max(LEAST_SAMPLE, Math.ceil((SLO_TIMES * (sloTtft ?? 0) * (rate ?? 0)) / 1000));
 
 const spaceOf = (config: RunConfig, thresholds: readonly unknown[] | undefined): Space => ({
   routings: config.routing.map((name) => routingChoice(config, name)),

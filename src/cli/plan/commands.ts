@@ -25,8 +25,12 @@ export function commandsFor(
   return [
     line('simulate', ...asked, ...fleet, ...policy, ...pools, ...slo, ...costs),
     line('bench', ...fleet, ...policy, '--model', config.model),
-    line('export', 'aibrix', ...fleet, '--model', 'MODEL'),
+    line('export', targetOf(row), ...fleet, '--model', 'MODEL'),
   ];
 }
+
+/** Who has that policy. */
+const targetOf = ({ routing }: PlanRow): string =>
+  ['llm-d', 'dynamo', 'sglang'].includes(routing) ? routing : 'aibrix';
 
 const line = (command: string, ...args: readonly string[]): string => `kvferry ${command} ${args.join(' ')}`;

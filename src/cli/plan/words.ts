@@ -3,6 +3,9 @@ import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import { formatMs, plural } from '../format.ts';
 
 export const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+/** As it was given. */
+const wantedOf = ({ attainment }: PlanReport['slo']): string =>
+  `${Number((100 * attainment).toPrecision(6))}%`;
 
 /** No more digits than a rate deserves. */
 export const formatRate = (perSecond: number): string =>
@@ -17,16 +20,16 @@ export function policyOf({ routing, mode, threshold, placement, rolesets }: Plan
 
 export function sloOf({ ttft_ms, tpot_ms }: PlanReport['slo']): string {
   const limits = [
-    ...(ttft_ms === null ? [] : [`TTFT ${formatMs(ttft_ms)} ms`]),
-    ...(tpot_ms === null ? [] : [`TPOT ${formatMs(tpot_ms)} ms`]),
+    ...(ttft_ms === null ? [] : [`TTFT ${ttft_ms} ms`]),
+    ...(tpot_ms === null ? [] : [`TPOT ${tpot_ms} ms`]),
   ];
   return limits.join(' and ');
 }
 
 export const goalOf = ({ goal, slo }: PlanReport): string =>
   goal.kind === 'fewest'
-    ? `the fewest engines with which ${percent(slo.attainment)} of ${formatRate(goal.requests_per_second)} requests a second keep ${sloOf(slo)}`
-    : `the highest rate at which ${goal.engines} engines keep ${sloOf(slo)} for ${percent(slo.attainment)} of requests`;
+    ? `the fewest engines with which ${wantedOf(slo)} of ${formatRate(goal.requests_per_second)} requests a second keep ${sloOf(slo)}`
+    : `the highest rate at which ${goal.engines} engines keep ${sloOf(slo)} for ${wantedOf(slo)} of requests`;
 
 const intervalOf = ({ low, high }: PlanRow): string => `95% interval ${percent(low)} to ${percent(high)}`;
 
@@ -34,14 +37,14 @@ const intervalOf = ({ low, high }: PlanRow): string => `95% interval ${percent(l
 export function answerOf(report: PlanReport): string {
   const { chosen, goodput, slo, goal } = report;
   if (!chosen) return nothingOf(report);
-  const kept = `${percent(chosen.share)} keep ${sloOf(slo)} (wanted ${percent(slo.attainment)}; ${intervalOf(chosen)})`;
+  const kept = `${percent(chosen.share)} keep ${sloOf(slo)} (wanted ${wantedOf(slo)}; ${intervalOf(chosen)})`;
   if (goal.kind === 'fewest' || !goodput)
     return `${plural(chosen.engines, 'engine')}: ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
   return `${formatRate(goodput.requests_per_second)} requests a second with ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
 }
 
 function nothingOf({ closest, idle, slo, searched }: PlanReport): string {
-  const what = `Nothing that was tried keeps ${sloOf(slo)} for ${percent(slo.attainment)} of requests (up to ${searched.max_engines} engines).`;
+  const what = `Nothing that was tried keeps ${sloOf(slo)} for ${wantedOf(slo)} of requests (up to ${searched.max_engines} engines).`;
   if (!closest) return what;
   const nearest = `Closest: ${countsOf(closest)}, ${policyOf(closest)}, at ${formatRate(closest.requests_per_second)} requests a second: ${percent(closest.share)}, p90 of TTFT ${quantile(closest.ttft_ms)} and of TPOT ${quantile(closest.tpot_ms)}.`;
   return [what, nearest, whyOf(closest, idle, slo)].join(' ');
@@ -63,7 +66,7 @@ export function certaintyOf(report: PlanReport): string[] {
   const { chosen, front, goal, goodput, slo, not_told_apart: rivals, seeds } = report;
   if (!chosen) return [];
   return [
-    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, front, slo.attainment) : sureOfRate(goodput)),
+    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, front, slo) : sureOfRate(goodput)),
     ...(rivals.length > 0
       ? [
           `Not told apart from it: ${rivals
@@ -87,13 +90,14 @@ export function certaintyOf(report: PlanReport): string[] {
 
 const BRIEF = 10;
 
-function sureOfFewest(chosen: PlanRow, front: readonly PlanRow[], wanted: number): string[] {
+function sureOfFewest(chosen: PlanRow, front: readonly PlanRow[], slo: PlanReport['slo']): string[] {
+  const wanted = slo.attainment;
   const told = [];
   const surer = front.find(({ engines, low }) => engines > chosen.engines && low >= wanted);
   told.push(
     chosen.low >= wanted
       ? `Its whole interval keeps it.`
-      : `Not sure: its interval reaches below ${percent(wanted)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${percent(surer.low)} to ${percent(surer.high)})` : '. A longer --sample or --seeds would tell'}.`,
+      : `Not sure: its interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${percent(surer.low)} to ${percent(surer.high)})` : '. A longer --sample or --seeds would tell'}.`,
   );
   const fewer = front.find(({ engines }) => engines === chosen.engines - 1);
   if (fewer)

@@ -3,7 +3,9 @@ import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import { FALLBACK_OUTPUT } from '../../simulate/load.ts';
 import { conversationLoad, type PlannedLoad, rateOf, traceLoad } from '../../simulate/plan/load.ts';
+import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
@@ -13,6 +15,8 @@ import { planTrace } from '../simulate/trace.ts';
 export interface PlanWorkload {
   planned: PlannedSimulation;
   load: PlannedLoad;
+  /** Requests of the longest simulations. */
+  sample: number;
   source: string;
   scale: string;
   /** What a reader must know of the sample. */
@@ -23,23 +27,34 @@ export interface PlanWorkload {
   asked(sample: number, perSecond: number): string[];
 }
 
-/** `sample`: requests of the longest simulation. Throws ConfigError. */
+/** Throws ConfigError. */
 export async function planWorkload(
   config: RunConfig,
-  sample: number,
   costs: SimulationCosts,
   architecture: Architecture,
   deps: CliDeps,
 ): Promise<PlanWorkload> {
   return config.trace === null
-    ? conversations(config, sample, costs, architecture, deps)
-    : trace(config, sample, costs, architecture, deps);
+    ? conversations(config, costs, architecture, deps)
+    : trace(config, costs, architecture, deps);
+}
+
+/** Of the longest simulations, where nobody says: what a search simulates in a minute or two. */
+const PROMPT_TOKENS = 6_400_000;
+const [FEWEST, MOST] = [400, 1600];
+/** Of the TTFT that is allowed: how long requests come at least, for a queue to show. */
+const SLO_TIMES = 20;
+
+/** `promptTokens`: of a request, on average. */
+function sampleOf({ sample, rate, sloTtft }: RunConfig, promptTokens: number): number {
+  if (sample !== null) return sample;
+  const long = Math.ceil((SLO_TIMES * (sloTtft ?? 0) * (rate ?? 0)) / 1000);
+  return Math.max(long, Math.min(MOST, Math.max(FEWEST, Math.round(PROMPT_TOKENS / promptTokens))));
 }
 
 /** As many as the sample needs are drawn; a list has those that it has. */
 async function conversations(
   config: RunConfig,
-  sample: number,
   costs: SimulationCosts,
   architecture: Architecture,
   deps: CliDeps,
@@ -47,6 +62,7 @@ async function conversations(
   const vocabulary = await deps.backend.tokenizer(config.model);
   const few = await loadWorkload(config, deps, vocabulary, false);
   const turns = few.conversations.reduce((sum, each) => sum + each.turns.length, 0);
+  const sample = sampleOf(config, promptTokens(few.conversations) / turns);
   const arrivals = Math.max(few.conversations.length, Math.ceil((sample * few.conversations.length) / turns));
   const workload = await loadWorkload({ ...config, arrivals }, deps, vocabulary, false);
   // How often they come is the plan's to say: here only that they come by themselves.
@@ -62,6 +78,7 @@ async function conversations(
   return {
     planned,
     load: planLoad,
+    sample,
     source: workload.source,
     scale: workload.scale,
     sampleRate: null,
@@ -77,6 +94,18 @@ async function conversations(
   };
 }
 
+/** Of all turns, each with the turns before it. */
+const promptTokens = (conversations: readonly BenchConversation[]): number =>
+  conversations.reduce((sum, { turns }) => {
+    let history = 0;
+    for (const { inputTokens, outputTokens } of turns) {
+      history += inputTokens;
+      sum += history;
+      history += outputTokens ?? FALLBACK_OUTPUT;
+    }
+    return sum;
+  }, 0);
+
 const rounded = (value: number): string => String(Number(value.toPrecision(4)));
 
 /** Rates that differ by less are told as one. */
@@ -84,7 +113,6 @@ const ALIKE = 0.05;
 
 async function trace(
   config: RunConfig,
-  sample: number,
   costs: SimulationCosts,
   architecture: Architecture,
   deps: CliDeps,
@@ -98,12 +126,13 @@ async function trace(
     throw new ConfigError(
       `all requests of ${workload.source} come at once: a plan is for a rate; give a trace with times`,
     );
+  const tokensOf = (some: typeof turns): number =>
+    some.reduce((sum, { inputTokens }) => sum + inputTokens, 0) / some.length;
+  const sample = sampleOf({ ...config, rate: config.rate ?? whole }, tokensOf(turns));
   const first = turns.slice(0, sample);
   const sampleRate = rateOf(first);
   const notes: string[] = [];
   if (first.length < turns.length) {
-    const tokensOf = (some: typeof turns): number =>
-      some.reduce((sum, { inputTokens }) => sum + inputTokens, 0) / some.length;
     const differ = [
       ['requests a second', sampleRate ?? whole, whole],
       ['prompt tokens', tokensOf(first), tokensOf(turns)],
@@ -118,6 +147,7 @@ async function trace(
   return {
     planned,
     load: traceLoad(turns, tokens),
+    sample,
     source: workload.source,
     scale: workload.scale,
     notes,

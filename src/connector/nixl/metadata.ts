@@ -1,4 +1,5 @@
 /** What the NIXL connector's scheduler side tells its worker side, once a step (vLLM, nixl/metadata.py). */
+import type { TokenIds } from '../../config/token-ids.ts';
 import type { BlockIds } from '../../engine/types.ts';
 import type { BlockPair, HoldRef, ReadClaim, RemoteAddress } from '../../transport/types.ts';
 
@@ -7,7 +8,7 @@ export interface ComputedBlocks {
   blockIds: BlockIds;
   numTokens: number;
   /** The whole prompt's. */
-  tokenIds: readonly number[];
+  tokenIds: TokenIds;
   cacheSalt: string | null;
 }
 
@@ -31,7 +32,7 @@ export interface RecvRequest {
 export interface SendRequest {
   blockIds: BlockIds;
   /** Those whose KV is in the blocks; nobody is served who does not know them and the salt. */
-  tokenIds: readonly number[];
+  tokenIds: TokenIds;
   cacheSalt: string | null;
   /** Own clock, milliseconds. */
   deadline: number;

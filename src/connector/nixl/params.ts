@@ -4,7 +4,7 @@
  */
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
-import { commonPrefixLength } from '../../engine/block-hash.ts';
+import { commonPrefixLength, type TokenIds } from '../../config/token-ids.ts';
 import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
 import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
@@ -41,8 +41,8 @@ export function remoteRequest(params: KvTransferParams): RemoteRequest | { missi
  */
 export function toldTokens(
   { remote_token_ids: told, remote_num_tokens: numTokens }: KvTransferParams,
-  promptTokenIds: readonly number[],
-): { tokenIds: readonly number[]; numTokens: number } {
+  promptTokenIds: TokenIds,
+): { tokenIds: TokenIds; numTokens: number } {
   if (told) return { tokenIds: told, numTokens: told.length };
   return { tokenIds: promptTokenIds, numTokens: numTokens ?? promptTokenIds.length };
 }
@@ -77,7 +77,7 @@ export interface BlockRules {
  */
 export function remoteTable(
   { remote_block_ids: lists, remote_num_tokens: numTokens }: KvTransferParams,
-  promptTokenIds: readonly number[],
+  promptTokenIds: TokenIds,
   { blockSize, groups }: BlockRules,
 ): BlockId[][] {
   const blocks = Math.ceil((numTokens ?? promptTokenIds.length) / blockSize);
@@ -94,7 +94,7 @@ export function remoteTable(
  */
 export function usableTokens(
   params: KvTransferParams,
-  promptTokenIds: readonly number[],
+  promptTokenIds: TokenIds,
   numLocalTokens: number,
   { blockSize, groups, tokenCheck }: BlockRules & { tokenCheck: boolean },
 ): UsableTokens {

@@ -6,7 +6,13 @@
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { ScheduledRequest } from '../../engine/types.ts';
-import { blocksOf, type PrefillCosts, type TransferCosts, tokenContext } from './cost-model.ts';
+import {
+  type KvBytes,
+  kvBytesOf,
+  type PrefillCosts,
+  type TransferCosts,
+  tokenContext,
+} from './cost-model.ts';
 import type { PullPolicy, PullQuestion } from './pull-policy.ts';
 import { RecursiveLeastSquares } from './recursive-least-squares.ts';
 
@@ -31,6 +37,7 @@ export interface CostAwareDeps {
 
 export class CostAwarePolicy implements PullPolicy {
   readonly #deps: CostAwareDeps;
+  readonly #kvBytes: KvBytes;
   readonly #transfer: RecursiveLeastSquares;
   readonly #prefill: RecursiveLeastSquares;
   /** Pulls under way: their bytes, and what they were predicted from. */
@@ -38,7 +45,8 @@ export class CostAwarePolicy implements PullPolicy {
 
   constructor(deps: CostAwareDeps) {
     this.#deps = deps;
-    const { pull, prefill } = deps.profile;
+    const { pull, prefill, block_bytes } = deps.profile;
+    this.#kvBytes = kvBytesOf(deps.blockSize, block_bytes, deps.groups);
     this.#transfer = new RecursiveLeastSquares(
       [pull.fixed_ms, pull.ms_per_byte, 0],
       [0.5 * pull.fixed_ms + 1, 0.3 * pull.ms_per_byte + 1e-9, 0.5 * pull.fixed_ms + 5],
@@ -113,8 +121,7 @@ export class CostAwarePolicy implements PullPolicy {
   }
 
   #bytes({ localHitTokens, count }: PullQuestion): number {
-    const { blockSize, groups, profile } = this.#deps;
-    return blocksOf(localHitTokens, count, blockSize, groups) * profile.block_bytes;
+    return this.#kvBytes(localHitTokens, count);
   }
 
   /** Reads under way come first over the same link. */

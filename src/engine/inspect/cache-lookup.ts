@@ -1,5 +1,6 @@
 /** What an engine has of a token sequence, for whoever asks without wanting to compute. */
-import { type BlockHash, commonPrefixLength } from '../block-hash.ts';
+import { commonPrefixLength, type TokenIds } from '../../config/token-ids.ts';
+import type { BlockHash } from '../block-hash.ts';
 import type { HeldBlocks } from '../kv-connector.ts';
 import type { PolicyDeps } from '../scheduler.ts';
 import type { BlockIds } from '../types.ts';
@@ -31,7 +32,7 @@ export interface CacheLookup {
 }
 
 export function lookup(
-  tokenIds: readonly number[],
+  tokenIds: TokenIds,
   cacheSalt: string | null,
   { cache, queues }: Pick<PolicyDeps, 'cache' | 'queues'>,
   holds: readonly HeldBlocks[],
@@ -54,7 +55,7 @@ export function lookup(
 function heldPrefixes(
   holds: readonly HeldBlocks[],
   { cache, queues }: Pick<PolicyDeps, 'cache' | 'queues'>,
-  wanted: { tokenIds: readonly number[]; cacheSalt: string | null; blockSize: number },
+  wanted: { tokenIds: TokenIds; cacheSalt: string | null; blockSize: number },
 ): HeldPrefix[] {
   const found = holds.flatMap(({ requestId, direction, blockIds, deadline }) => {
     const request = queues.known.get(requestId);

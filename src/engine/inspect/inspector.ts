@@ -1,4 +1,6 @@
 /** Shows an engine as it is, to whoever looks at it. Changes nothing and decides nothing; every answer is valid until the next step. */
+import type { TokenIds } from '../../config/token-ids.ts';
+import { invariant } from '../../errors.ts';
 import type { EngineCounters } from '../counters.ts';
 import type { ConnectorOutput, HeldBlocks } from '../kv-connector.ts';
 import type { PolicyDeps } from '../scheduler.ts';
@@ -36,15 +38,17 @@ export interface RequestState {
 export interface InspectorDeps extends PolicyDeps {
   /** Reported by the worker side, not yet taken by a step. */
   arrived: () => readonly ConnectorOutput[];
+  /** blocks() is never asked. */
+  blocksUnseen: boolean;
 }
 
 export class Inspector {
   readonly #deps: InspectorDeps;
-  readonly #ledger: BlockLedger;
+  readonly #ledger: BlockLedger | null;
 
   constructor(deps: InspectorDeps) {
     this.#deps = deps;
-    this.#ledger = new BlockLedger(deps.cache);
+    this.#ledger = deps.blocksUnseen ? null : new BlockLedger(deps.cache);
   }
 
   stats(): EngineCoreStats {
@@ -93,12 +97,13 @@ export class Inspector {
    * What this engine has of a sequence: the lookup that admission makes, and the blocks of ended requests that wait for a
    * reader. Takes and schedules nothing, runs nothing.
    */
-  lookup(tokenIds: readonly number[], cacheSalt: string | null): CacheLookup {
+  lookup(tokenIds: TokenIds, cacheSalt: string | null): CacheLookup {
     return lookup(tokenIds, cacheSalt, this.#deps, this.#holds());
   }
 
   /** Every block that was ever used, by id. */
   blocks(): BlockFact[] {
+    invariant(this.#ledger, () => 'the blocks of an engine that nobody was to look into were asked for');
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
   }
 

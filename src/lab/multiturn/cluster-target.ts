@@ -1,4 +1,5 @@
 /** Engines in this process as a benchmark's target: times are those of the engines' own clock. */
+import { written } from '../../config/token-ids.ts';
 import type { SamplingParams } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
 import type { Cluster, ClusterInfo } from '../../fleet/types.ts';
@@ -53,7 +54,8 @@ export class ClusterTarget implements BenchTarget {
     if (!result)
       throw new InternalError(`turn ${turn} of conversation ${conversationId} ended without a result`);
     const audit = auditor?.wants(result) ? await auditor.audit(this.#cluster, request, result) : null;
-    const { outputTokenIds, text, prompt: account, transfer } = result;
+    const { text, prompt: account, transfer } = result;
+    const outputTokenIds = written(result.outputTokenIds);
     return {
       ttftMs: result.ttftMs,
       latencyMs: result.latencyMs,

@@ -3,7 +3,7 @@
  * then the second prompt once more on P, from nothing. Says what differs; decides nothing else.
  */
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
-import { blocksOf } from '../../connector/policy/cost-model.ts';
+import { kvBytesOf } from '../../connector/policy/cost-model.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { RequestOutput } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
@@ -81,8 +81,9 @@ export async function twoTurns(
   }
   const { blockSize } = layout;
   const specs = groups.groups.map(({ spec }) => spec);
-  const pulledBlockCount = blocksOf(localHitTokens, offered - localHitTokens, blockSize, specs);
-  failures.push(...transferFailures(pulling.transfers, pulledBlockCount * prefill.started.blockBytes));
+  const kvBytes = kvBytesOf(blockSize, prefill.started.blockBytes, specs);
+  const pulledBytes = kvBytes(localHitTokens, offered - localHitTokens);
+  failures.push(...transferFailures(pulling.transfers, pulledBytes));
 
   // Another salt: the prefix cache cannot help.
   const again = await prefilled(prefill, serve('again', second, { cacheSalt: 'recompute' }), readHeld);
@@ -95,7 +96,7 @@ export async function twoTurns(
     pulledBlocks: pulling.blocks,
     hitTokens: localHitTokens,
     pulledTokens,
-    pulledBlockCount,
+    pulledBlockCount: pulling.transfers.reduce((sum, { blocks }) => sum + blocks, 0),
     failures,
   };
 }

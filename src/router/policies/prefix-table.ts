@@ -2,6 +2,7 @@
  * What a router believes that engines have cached, from where it sent prompts: AIBrix's prefix hash table
  * (pkg/utils/prefixcacheindexer) and llm-d's approximate prefix index. Nobody tells it what an engine evicted.
  */
+import type { TokenIds } from '../../config/token-ids.ts';
 
 interface Block {
   /** A second hash: a false match would only cost time, and is still not wanted. */
@@ -29,12 +30,12 @@ export class PrefixTable {
   }
 
   /** Blocks of a prompt; a last one that is not full counts. */
-  blocksOf(tokenIds: readonly number[]): number {
+  blocksOf(tokenIds: TokenIds): number {
     return Math.ceil(tokenIds.length / this.#sizes.blockTokens);
   }
 
   /** Leading blocks by engine; engines with none are left out. */
-  match(tokenIds: readonly number[], nowMs: number): ReadonlyMap<string, number> {
+  match(tokenIds: TokenIds, nowMs: number): ReadonlyMap<string, number> {
     const found: Block[] = [];
     this.#eachBlock(tokenIds, (hash, check) => {
       const block = this.#blocks.get(hash);
@@ -53,7 +54,7 @@ export class PrefixTable {
   }
 
   /** The engine was sent this prompt. */
-  credit(tokenIds: readonly number[], engineId: string, nowMs: number): void {
+  credit(tokenIds: TokenIds, engineId: string, nowMs: number): void {
     const hashes: [number, number][] = [];
     this.#eachBlock(tokenIds, (hash, check) => {
       hashes.push([hash, check]);
@@ -75,15 +76,15 @@ export class PrefixTable {
   }
 
   /** Until `visit` says false. Each block's hash has all tokens before it in it. */
-  #eachBlock(tokenIds: readonly number[], visit: (hash: number, check: number) => boolean): void {
+  #eachBlock(tokenIds: TokenIds, visit: (hash: number, check: number) => boolean): void {
     const { blockTokens } = this.#sizes;
     let hash = 0x811c9dc5 | 0;
     let check = 0x9e3779b9 | 0;
     for (let start = 0; start < tokenIds.length; start += blockTokens) {
       const end = Math.min(start + blockTokens, tokenIds.length);
       for (let i = start; i < end; i++) {
-        hash = Math.imul(hash ^ tokenIds[i]!, 0x01000193);
-        check = Math.imul(check ^ tokenIds[i]!, 0x85ebca6b);
+        hash = Math.imul(hash ^ tokenIds.at(i)!, 0x01000193);
+        check = Math.imul(check ^ tokenIds.at(i)!, 0x85ebca6b);
         check ^= check >>> 15;
       }
       // A last block that is not full is none of the full ones.

@@ -3,7 +3,7 @@
  * compares policies at that size, and then asks every near split and good policy of one engine less, until none keeps it.
  */
 import { type Candidate, distinct, enginesOf, type Policy, type Shape, splitsNear } from './candidate.ts';
-import { halve, type Round } from './halving.ts';
+import { byGoodness, halve, type Round } from './halving.ts';
 import {
   eachOf,
   Front,
@@ -121,8 +121,8 @@ async function grow({ trials, space, samples, onRound }: Search, perSecond: numb
     const gained = best === null || outcome.share > best.share + GAIN;
     const hurried = Math.max(outcome.busy.prefill, outcome.busy.decode) > UNHURRIED;
     vain = gained || hurried ? 0 : vain + 1;
-    if (best === null || outcome.share > best.share) best = outcome;
-    role = gained || role === null ? lacking(outcome) : other(role);
+    if (best === null || byGoodness(outcome, best, trials.slo) < 0) best = outcome;
+    role = gained || hurried || role === null ? lacking(outcome) : other(role);
     const larger = enlarged(shape, role, space.maxEngines) ?? enlarged(shape, other(role), space.maxEngines);
     if (!larger || vain >= VAIN) return best;
     shape = larger;

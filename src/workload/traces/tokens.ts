@@ -29,11 +29,23 @@ export class TraceTokens {
   of(segments: readonly Segment[]): number[] {
     const tokenIds: number[] = [];
     for (const { key, from, length } of segments) {
-      const base = mix((key >>> 0) ^ mix(Math.floor(key / 2 ** 32) ^ this.#seed));
-      for (let place = from; place < from + length; place++)
-        tokenIds.push(LOWEST_TOKEN_ID + (mix(base + Math.imul(place, 0x9e3779b1)) % this.#span));
+      const base = this.#base(key);
+      for (let place = from; place < from + length; place++) tokenIds.push(this.#drawn(base, place));
     }
     return tokenIds;
+  }
+
+  /** What stands at a place of a content. */
+  at(key: number, place: number): number {
+    return this.#drawn(this.#base(key), place);
+  }
+
+  #base(key: number): number {
+    return mix((key >>> 0) ^ mix(Math.floor(key / 2 ** 32) ^ this.#seed));
+  }
+
+  #drawn(base: number, place: number): number {
+    return LOWEST_TOKEN_ID + (mix(base + Math.imul(place, 0x9e3779b1)) % this.#span);
   }
 }
 

@@ -11,6 +11,7 @@ import {
   raceWinner,
   recomputed,
 } from '../../../demo/src/lessons/seen.ts';
+import { OBJECTS } from '../../../demo/src/lessons/types.ts';
 import { checkedSettings } from '../../../demo/src/session/hash.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import type { SessionActions, SessionEvent, TurnReport } from '../../../demo/src/session/types.ts';
@@ -37,15 +38,20 @@ function conversation(reports: readonly Partial<TurnReport & { edited: boolean }
   return lookAt(fixtureState(events), 0);
 }
 
-describe('the eight lessons', () => {
-  it('are numbered from 1 to 8, each with text, tasks, a question and its answer', () => {
-    expect(lessons.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+describe('the lessons', () => {
+  it('are numbered from 1 to 9, each with text, tasks, a question and its answer', () => {
+    expect(lessons.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
     for (const { title, text, tasks, question, answer } of lessons) {
       expect(title.length).toBeGreaterThan(8);
       expect(text.split('. ').length).toBeGreaterThanOrEqual(3);
       expect(tasks.length).toBeGreaterThanOrEqual(1);
       expect(question).toMatch(/\?$/);
       expect(answer.length).toBeGreaterThan(40);
+      for (const { predict, look } of tasks) {
+        expect(predict.ask).toMatch(/\?$/);
+        expect(new Set(predict.choices).size).toBe(predict.choices.length);
+        expect(OBJECTS[look]).toBeTruthy();
+      }
     }
     expect(lessonNumbered(5)?.title).toBe('Pulling back from D');
     expect(lessonNumbered(null)).toBeNull();

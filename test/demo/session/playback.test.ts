@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkedSettings } from '../../../demo/src/session/hash.ts';
+import { recordingOf } from '../../../demo/src/session/log.ts';
 import { Playback } from '../../../demo/src/session/playback.ts';
 import { Timeline } from '../../../demo/src/session/played-events.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
@@ -140,6 +141,41 @@ describe('held', () => {
     expect(state.turns.value).toHaveLength(1);
     playback.toNow();
     expect(state.turns.value).toHaveLength(2);
+  });
+});
+
+describe('what was told', () => {
+  it('is a recording that shows the same, with the settings of its time', () => {
+    const { state, playback, tell } = playing('live');
+    tell({ kind: 'settings', atMs: 0, settings: { mode: 'unidirectional' } });
+    for (const event of events) tell(event);
+    const shown = ({ turns, transfers, spans }: typeof state) =>
+      JSON.stringify([turns.value, transfers.value, spans.value.length]);
+    const recording = recordingOf(playback.told(), 'two turns');
+    expect(recording.events.length).toBeLessThanOrEqual(events.length + 1);
+    const other = playing('live');
+    other.playback.load(recording);
+    other.playback.seek(1e9);
+    expect(shown(other.state)).toBe(shown(state));
+    expect(other.state.settings.value.mode).toBe('unidirectional');
+  });
+
+  it('is not what is in force: settings stay while the last turn is searched', () => {
+    const { state, playback, tell } = playing('live');
+    for (const event of turn1) tell(event);
+    tell({ kind: 'settings', atMs: end + 1, settings: { threshold: 7 } });
+    playback.seek(0);
+    expect(state.settings.value.threshold).toBe(7);
+    tell({ kind: 'settings', atMs: end + 2, settings: { threshold: 8 } });
+    expect(state.settings.value.threshold).toBe(8);
+  });
+
+  it('begins anew with new engines', () => {
+    const { playback, tell, state } = playing('live');
+    for (const event of turn1) tell(event);
+    playback.forget();
+    expect(playback.told()).toEqual([]);
+    expect(state.time.value.follows).toBe(true);
   });
 });
 

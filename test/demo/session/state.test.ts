@@ -53,6 +53,26 @@ describe('engines', () => {
     expect(prefill.value).toMatchObject({ engineId: 'p2', message: { value: 'killed' } });
   });
 
+  it('that the last copy went between are drawn, unless somebody looks at another', () => {
+    const copied = (from: string, to: string, side: 'prefill' | 'decode'): SessionEvent => {
+      const shared = { requestId: `${from}-${to}`, from, to, side, bytes: 0 };
+      return { kind: 'transfer_started', atMs: 1, ...shared, pairs: [] };
+    };
+    const state = fixtureState([
+      ...[began('p0', 'prefill'), began('p1', 'prefill')],
+      ...[began('d0', 'decode'), began('d1', 'decode')],
+      copied('p1', 'd1', 'decode'),
+    ]);
+    const drawn = () => [state.drawn.prefill.value?.engineId, state.drawn.decode.value?.engineId];
+    expect(drawn()).toEqual(['p1', 'd1']);
+    feed(state, [copied('d1', 'p0', 'prefill')]);
+    expect(drawn()).toEqual(['p0', 'd1']);
+    state.looked.value = { prefill: 'p1', decode: 'd0' };
+    expect(drawn()).toEqual(['p1', 'd0']);
+    feed(state, [ended('d0', 'decode')]);
+    expect(drawn()).toEqual(['p1', 'd1']);
+  });
+
   it('begin with nothing in their blocks, also under the id of one before', () => {
     const state = fixtureState([began('p0', 'prefill'), used('p0', 3), began('p0', 'prefill')]);
     expect(state.engines.value.get('p0')!.blocks.value).toEqual([]);

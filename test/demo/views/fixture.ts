@@ -98,7 +98,6 @@ const engine = (engineId: string, role: Role) => ({
   numBlocks: 64,
   loadMs: 400,
   compileMs: 300,
-  driverThreads: true,
   memory: {},
 });
 

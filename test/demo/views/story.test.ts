@@ -17,6 +17,7 @@ const told = (events: readonly SessionEvent[]) => {
     turns: state.turns.value,
     transfers: state.transfers.value,
     race: state.race.value,
+    stall: state.stall.value,
   });
 };
 const race = (raceEvent as Extract<SessionEvent, { kind: 'race' }>).race!;

@@ -63,7 +63,7 @@ export function searchOf(
   const trials = new Trials({
     load,
     slo,
-    base: fleetOptions({ blocks: 4000, options: { maxNumSeqs: 64 } }),
+    base: fleetOptions({ blocks: 600, options: { maxNumSeqs: 64 } }),
     onTrial() {},
     simulation: {
       ...{ costs, groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs' },

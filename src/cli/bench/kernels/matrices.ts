@@ -3,8 +3,8 @@ import { readRate } from '../../../gpu/ceilings.ts';
 import { packUniform } from '../../../gpu/uniforms.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
 import { type AdapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
-import { matricesOf } from '../../../model/matrices.ts';
-import { elementPlace, PANEL_COLUMNS } from '../../../model/panels.ts';
+import { matricesOf, plainProduct } from '../../../model/matrices.ts';
+import { elementPlace } from '../../../model/panels.ts';
 import { type Architecture, pad4 } from '../../../model/types.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
@@ -63,19 +63,12 @@ export async function measureMatrix(
       a,
       weights,
       new Float32Array(4),
-      new Float32Array(m * pad4(n)),
-      packUniform('gemm', {
-        inputs4: pad4(k) / 4,
-        columns4,
-        use_bias: 0,
-        count: 0,
-        stride4: columns4,
-        first4: 0,
-        panel4: PANEL_COLUMNS / 4,
-      }),
+      new Float32Array(4),
+      packUniform('gemm', plainProduct(pad4(k) / 4, columns4)),
       packUniform('step', { rows: m, logit_rows: 0 }),
+      new Float32Array(m * pad4(n)),
     ],
-    output: 3,
+    output: 6,
     workgroups: [Math.ceil(columns4 / tile), Math.ceil(m / rows)],
   });
   let error = 0;

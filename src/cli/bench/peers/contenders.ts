@@ -7,6 +7,7 @@ import { GpuDevice } from '../../../gpu/device.ts';
 import { KernelLibrary } from '../../../gpu/kernels.ts';
 import { uniformBuffer } from '../../../gpu/uniforms.ts';
 import { adapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
+import { plainProduct } from '../../../model/matrices.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 import { matMulModel } from './onnx-model.ts';
 
@@ -52,18 +53,11 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
   const out = buffer(4 * m * n, STORAGE | COPY_SRC);
   const back = buffer(4 * m * n, MAP_READ | COPY_DST);
   const bindGroup = library.bind(kernel, 'peers', [
-    ...[inA, inB, buffer(16, STORAGE), out],
-    uniformBuffer(device, 'gemm', {
-      inputs4: k / 4,
-      columns4: n / 4,
-      use_bias: 0,
-      count: 0,
-      stride4: n / 4,
-      first4: 0,
-      // As the others' lie: row by row.
-      panel4: n / 4,
-    }),
+    ...[inA, inB, buffer(16, STORAGE), buffer(16, STORAGE)],
+    // Weights as the others' lie: row by row.
+    uniformBuffer(device, 'gemm', { ...plainProduct(k / 4, n / 4), panel4: n / 4 }),
     uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),
+    out,
   ]);
   // As an engine waits for such an adapter.
   if (gpu.report.software) nodePlatform.easePolling();

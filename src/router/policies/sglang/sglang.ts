@@ -3,7 +3,9 @@
  * power_of_two for D, as its example for disaggregation has them. Load is what this router has under way; SGLang counts characters, this
  * counts tokens.
  */
+
 import { z } from 'zod';
+import { written } from '../../../config/token-ids.ts';
 import type {
   Candidates,
   EngineView,
@@ -73,7 +75,7 @@ class SglangPolicy implements RoutingPolicy {
       this.#buckets.record({ engineId: prefill, tokens: promptTokens, atMs: request.nowMs });
     }
     if (prefillPolicy !== 'cache_aware') return;
-    this.#tree.insert(request.promptTokenIds, prefill, request.nowMs);
+    this.#tree.insert(written(request.promptTokenIds), prefill, request.nowMs);
     this.#evictedMs ??= request.nowMs;
     if (request.nowMs - this.#evictedMs < evictionIntervalSecs * 1000) return;
     this.#evictedMs = request.nowMs;
@@ -85,7 +87,7 @@ class SglangPolicy implements RoutingPolicy {
     const unbalanced = this.#unbalanced(engines, underWay);
     if (unbalanced) return { engine: leastOf(engines, underWay, draw)!, why: unbalanced };
     const byId = new Map(engines.map((engine) => [engine.engineId, engine]));
-    const { tokens, engineId } = this.#tree.match(promptTokenIds, new Set(byId.keys()));
+    const { tokens, engineId } = this.#tree.match(written(promptTokenIds), new Set(byId.keys()));
     const share = promptTokenIds.length > 0 ? tokens / promptTokenIds.length : 0;
     if (share > this.#parameters.cacheThreshold && engineId !== null) {
       return { engine: byId.get(engineId)!, why: `was sent ${tokens} of these tokens` };

@@ -1,0 +1,166 @@
+/** One step of a lesson: predict, run, see. It points at the object that it speaks of. */
+import { effect, type Signal, signal, useSignal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import type { Session } from '../session/types.ts';
+import { lookAt } from './seen.ts';
+import { type Lesson, OBJECTS, type PageObject, type Seen, type Task } from './types.ts';
+
+/** How far somebody is with a step. */
+export interface Progress {
+  /** The choice; null before. */
+  predicted: Signal<number | null>;
+  /** Once seen it stays seen, whatever the next step does to the state. */
+  seen: Signal<boolean>;
+  look: () => Seen;
+}
+
+/** Of each of a lesson's steps, from now on. */
+export function useProgress(lesson: Lesson, { state }: Session): readonly Progress[] {
+  const progress = useMemo(() => {
+    // All of a recording is of its lesson.
+    const sinceMs = state.replay.peek() ? Number.NEGATIVE_INFINITY : state.nowMs();
+    const look = () => lookAt(state, sinceMs);
+    return lesson.tasks.map(() => ({
+      predicted: signal<number | null>(null),
+      seen: signal(false),
+      look,
+    }));
+  }, []);
+  useEffect(() => {
+    const stops = lesson.tasks.map((task, i) =>
+      effect(() => {
+        if (task.happened(progress[i]!.look())) progress[i]!.seen.value = true;
+      }),
+    );
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }, []);
+  return progress;
+}
+
+interface StepProps {
+  task: Task;
+  session: Session;
+  progress: Progress;
+  onNext: () => void;
+}
+
+export function Step({ task, session: { state, actions }, progress, onNext }: StepProps) {
+  const running = useSignal(false);
+  const { predicted, seen, look } = progress;
+  const replayed = state.replay.value !== null;
+  const ready = replayed ? !state.time.value.playing : state.status.value.phase === 'ready';
+  usePointer(task.look);
+  const run = async () => {
+    showObject(task.look);
+    if (state.replay.peek() !== null) {
+      watchUntil(
+        () => task.happened(look()) && state.turns.peek().every(({ endMs }) => endMs !== null),
+        state,
+        actions,
+      );
+      return;
+    }
+    running.value = true;
+    try {
+      await task.run(actions, state);
+    } finally {
+      running.value = false;
+    }
+  };
+  return (
+    <ol class="lesson-task" data-seen={seen.value}>
+      <li class="lesson-part">
+        <h3>Predict</h3>
+        <p>{task.predict.ask}</p>
+        <ul class="lesson-choices" aria-label="Your prediction">
+          {task.predict.choices.map((choice, i) => (
+            <li key={choice}>
+              <button
+                type="button"
+                aria-pressed={predicted.value === i}
+                disabled={seen.value}
+                onClick={() => {
+                  predicted.value = i;
+                }}
+              >
+                {choice}
+              </button>
+            </li>
+          ))}
+        </ul>
+      </li>
+      <li class="lesson-part">
+        <h3>Run</h3>
+        <button
+          type="button"
+          class="primary lesson-run"
+          disabled={!ready || running.value || predicted.value === null}
+          onClick={() => void run()}
+        >
+          {task.todo}
+        </button>
+        <p class="lesson-look">
+          {predicted.value === null && !seen.value ? 'Predict first. ' : ''}Look at {task.look}.
+        </p>
+      </li>
+      <li class="lesson-part" aria-live="polite">
+        <h3>See</h3>
+        {seen.value ? (
+          <>
+            <Told task={task} predicted={predicted.value} look={look} />
+            <p class="lesson-see">{task.see}</p>
+            <button type="button" class="lesson-on" onClick={onNext}>
+              Go on
+            </button>
+          </>
+        ) : (
+          <p class="quiet-text">Not yet.</p>
+        )}
+      </li>
+    </ol>
+  );
+}
+
+/** How the prediction fared. */
+function Told({ task, predicted, look }: { task: Task; predicted: number | null; look: () => Seen }) {
+  const came = task.predict.cameTrue(look());
+  const choice = came === null ? undefined : task.predict.choices[came];
+  if (choice === undefined) return null;
+  const right = predicted === came;
+  return (
+    <p class="lesson-told" data-right={predicted === null ? undefined : right}>
+      <span aria-hidden="true">{predicted === null ? '' : right ? '✓ ' : '✗ '}</span>
+      {predicted === null ? '' : right ? 'As you said: ' : 'It was: '}
+      <strong>{choice}</strong>
+    </p>
+  );
+}
+
+/** Marks the object while the step is shown. */
+function usePointer(object: PageObject): void {
+  useEffect(() => {
+    const element = document.querySelector(OBJECTS[object]);
+    element?.setAttribute('data-pointed', '');
+    return () => element?.removeAttribute('data-pointed');
+  });
+}
+
+function showObject(object: PageObject): void {
+  document.querySelector(OBJECTS[object])?.scrollIntoView({ block: 'nearest' });
+}
+
+/** Plays the recording on until then. */
+function watchUntil(isThere: () => boolean, state: Session['state'], actions: Session['actions']): void {
+  actions.playTime();
+  const stop = effect(() => {
+    if (!state.time.value.playing) queueMicrotask(() => stop());
+    else if (isThere()) {
+      queueMicrotask(() => {
+        stop();
+        actions.pauseTime();
+      });
+    }
+  });
+}

@@ -1,0 +1,42 @@
+/** Which lessons there are, and what each sets: known at once, before anything of a lesson is fetched. */
+import type { Settings } from '../session/settings.ts';
+import type { LessonHead } from './types.ts';
+
+/** In the order of the class. */
+export const lessonList: readonly LessonHead[] = [
+  { number: 1, title: 'Why split prefill from decode: the stall', settings: { mode: 'monolithic' } },
+  {
+    number: 2,
+    title: 'Paged KV and prefix caching',
+    settings: { mode: 'unidirectional', prefixCaching: true },
+  },
+  { number: 3, title: 'The hand-over, P → D', settings: { mode: 'unidirectional' } },
+  { number: 4, title: 'What turn two recomputes', settings: { mode: 'unidirectional', prefixCaching: true } },
+  { number: 5, title: 'Pulling back from D', settings: { mode: 'bidirectional' } },
+  {
+    number: 6,
+    title: 'Eviction on P',
+    settings: { mode: 'bidirectional', prefixCaching: true, threshold: 0 },
+  },
+  {
+    number: 7,
+    title: 'When pulling loses: threshold and link',
+    settings: { mode: 'bidirectional', threshold: 0, link: '40e3,5ms' },
+  },
+  {
+    number: 8,
+    title: 'Holds, leases, and wrong KV',
+    settings: { mode: 'bidirectional', threshold: 0, tokenCheck: false },
+  },
+  {
+    number: 9,
+    title: 'Routing: who gets the next turn',
+    settings: { mode: 'bidirectional', threshold: 0, prefill: 2, decode: 2, routing: 'round-robin' },
+  },
+];
+
+/** What a lesson sets of its own accord: a lesson plays nothing by itself. */
+export function lessonSettings(number: number | null): Partial<Settings> {
+  const lesson = lessonList.find((one) => one.number === number);
+  return lesson ? { turns: 0, ...lesson.settings, lesson: lesson.number } : {};
+}

@@ -1,0 +1,50 @@
+/** What was said, word by word: each can be pointed at, and those in the blocks that are pointed at are marked. */
+import type { Part, TurnView } from '../session/types.ts';
+
+interface Props {
+  turnId: string;
+  part: Part;
+  text: string;
+  /** Characters from and to, of the text without the space around it; null: none. */
+  lit: readonly [number, number] | null;
+}
+
+export function Words({ turnId, part, text, lit }: Props) {
+  let start = 0;
+  return (
+    <>
+      {text
+        .trim()
+        .split(/(\s+)/)
+        .map((word) => {
+          const at = start;
+          start += word.length;
+          if (word.trim() === '') return word;
+          const isLit = lit !== null && at < lit[1] && at + word.length > lit[0];
+          return (
+            <span key={at} class="word" data-turn={turnId} data-part={part} data-start={at} data-lit={isLit}>
+              {word}
+            </span>
+          );
+        })}
+    </>
+  );
+}
+
+/** What was said; where the user rewrote it, the old word struck through beside the new one. */
+export function Said({ text, edits }: { text: string } & Pick<TurnView, 'edits'>) {
+  const [edit, ...later] = edits;
+  if (!edit) return <>{text}</>;
+  return (
+    <>
+      {text
+        .split(edit.from)
+        .flatMap((part, i) => [
+          ...(i === 0
+            ? []
+            : [<del key={`del ${i}`}>{edit.from}</del>, <ins key={`ins ${i}`}>{edit.to}</ins>]),
+          <Said key={`part ${i}`} text={part} edits={later} />,
+        ])}
+    </>
+  );
+}

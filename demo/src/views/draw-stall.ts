@@ -1,0 +1,136 @@
+/** One side of the stall: a beat for each token of the first user, and below it what the second user waits for. */
+
+import type { StallRun } from '../session/types.ts';
+import { line } from './draw-block.ts';
+import { font } from './fonts.ts';
+import { ms } from './format.ts';
+import type { Palette } from './palette.ts';
+import { longestOf, type Pause } from './stall.ts';
+import { tickStep, ticks, toX } from './time-scale.ts';
+
+export interface StallModel {
+  run: StallRun;
+  /** Of both sides. */
+  domain: Pause;
+  /** What comes later is not drawn yet. */
+  atMs: number;
+  pastedTokens: number;
+}
+
+export interface StallLayout {
+  gutter: number;
+  row: number;
+  height: number;
+}
+
+export function layoutStall(width: number, least: number): StallLayout {
+  const text = Math.max(11, least);
+  const row = text + 9;
+  return { gutter: Math.min(width * 0.3, text * 5.4), row, height: 2 * row + 6 + text + 6 };
+}
+
+export function drawStall(
+  context: CanvasRenderingContext2D,
+  width: number,
+  layout: StallLayout,
+  model: StallModel,
+  palette: Palette,
+): void {
+  const { gutter, row, height } = layout;
+  const plot = width - gutter - 2;
+  const x = (atMs: number) => gutter + toX(model.domain, plot, atMs);
+  context.font = font(palette, 11);
+  context.textBaseline = 'middle';
+  context.textAlign = 'left';
+  context.fillStyle = palette.ink2;
+  context.fillText('first user', 0, row / 2);
+  context.fillText('second', 0, row + 6 + row / 2);
+  drawAxis(context, layout, width, model, x, palette);
+  drawPause(context, layout, model, x, palette);
+  context.fillStyle = palette.d;
+  for (const at of model.run.tokensMs) if (at <= model.atMs) context.fillRect(x(at) - 1, 2, 2.5, row - 4);
+  drawPaste(context, layout, model, x, palette);
+  if (model.atMs < model.domain.endMs) {
+    context.strokeStyle = palette.ink;
+    context.lineWidth = 1;
+    line(context, x(model.atMs), 0, x(model.atMs), height - 2);
+  }
+}
+
+type ToX = (atMs: number) => number;
+
+/** Times from the paste on, below both rows. */
+function drawAxis(
+  context: CanvasRenderingContext2D,
+  { row, gutter, height }: StallLayout,
+  width: number,
+  { domain }: StallModel,
+  x: ToX,
+  palette: Palette,
+): void {
+  const plot = width - gutter - 2;
+  context.font = font(palette, 11);
+  const step = tickStep(domain, plot);
+  let free = gutter;
+  for (const at of ticks(domain, plot, 0)) {
+    context.strokeStyle = at === 0 ? palette.ink3 : palette.line;
+    context.lineWidth = 1;
+    line(context, Math.round(x(at)) + 0.5, 0, Math.round(x(at)) + 0.5, 2 * row + 10);
+    const text = at === 0 ? 'pasted' : step >= 1000 ? `${at / 1000} s` : ms(at);
+    const long = context.measureText(text).width;
+    const left = x(at) - long / 2;
+    if (left < free || left + long > width) continue;
+    context.fillStyle = palette.ink3;
+    context.fillText(text, left, height - 8);
+    free = left + long + 10;
+  }
+}
+
+/** The longest pause, from its last token to where the clock is, and how long it was once it is over. */
+function drawPause(
+  context: CanvasRenderingContext2D,
+  { row }: StallLayout,
+  { run, atMs }: StallModel,
+  x: ToX,
+  palette: Palette,
+): void {
+  const pause = longestOf(run);
+  if (!pause || atMs <= pause.startMs) return;
+  const [from, to] = [x(pause.startMs) + 2, x(Math.min(pause.endMs, atMs)) - 2];
+  if (to <= from) return;
+  context.fillStyle = palette.badWash;
+  context.fillRect(from, 2, to - from, row - 4);
+  const text = ms(pause.endMs - pause.startMs);
+  if (atMs < pause.endMs || context.measureText(text).width > to - from - 6) return;
+  context.fillStyle = palette.bad;
+  context.font = font(palette, 11, 600);
+  context.textAlign = 'center';
+  context.fillText(text, (from + to) / 2, row / 2);
+  context.textAlign = 'left';
+}
+
+/** From the paste to the second user's first token: the reading. */
+function drawPaste(
+  context: CanvasRenderingContext2D,
+  { row }: StallLayout,
+  { run, atMs, pastedTokens }: StallModel,
+  x: ToX,
+  palette: Palette,
+): void {
+  if (atMs <= 0) return;
+  const y = row + 8;
+  const [from, to] = [x(0), x(Math.min(run.pastedFirstMs, atMs))];
+  context.globalAlpha = 0.8;
+  context.fillStyle = palette.p;
+  context.fillRect(from, y, to - from, row - 4);
+  context.globalAlpha = 1;
+  const text = `${pastedTokens} tokens are read`;
+  context.font = font(palette, 11);
+  if (context.measureText(text).width < to - from - 10) {
+    context.fillStyle = palette.onAccent;
+    context.fillText(text, from + 6, y + (row - 4) / 2 + 0.5);
+  }
+  if (atMs < run.pastedFirstMs) return;
+  context.fillStyle = palette.d;
+  context.fillRect(x(run.pastedFirstMs) - 1, y, 2.5, row - 4);
+}

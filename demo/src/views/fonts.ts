@@ -1,0 +1,5 @@
+/** Fonts for canvases: no smaller than the page's least, which a projector raises. */
+import type { Palette } from './palette.ts';
+
+export const font = (palette: Palette, size: number, weight = 400): string =>
+  `${weight === 400 ? '' : `${weight} `}${Math.max(size, palette.least)}px ${palette.sans}`;

@@ -1,0 +1,203 @@
+/** The stall: two users on one engine, and on P and D, shown side by side on one clock, a beat for each token. */
+import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { SPEEDS } from '../session/settings.ts';
+import type { Session, Stall, StallSide } from '../session/types.ts';
+import { AsTable } from './as-table.tsx';
+import { drawStall, layoutStall } from './draw-stall.ts';
+import { ms, plural } from './format.ts';
+import { leastFont, reducedMotion } from './palette.ts';
+import { figuresOf, type Pause, sameCount, stallDomain, stallVerdict } from './stall.ts';
+import { Surface } from './surface.tsx';
+
+/** The whole of it is shown in about so long. */
+const SHOWN_MS = 10_000;
+
+const SIDES = [
+  ['alone', 'One engine', 'reads and writes'],
+  ['split', 'P and D', 'P reads, D writes'],
+] as const;
+
+export function StallView({ session: { state, actions } }: { session: Session }) {
+  const stall = state.stall.value;
+  const domain = useComputed(() => (state.stall.value ? stallDomain(state.stall.value) : null));
+  const speed = SPEEDS[state.settings.value.speed];
+  const verdict = stall && stallVerdict(stall);
+  const clock = useShownClock(verdict ? domain.value : null, speed);
+  const running = stall !== null && stall.error === null && verdict === null;
+  const { phase } = state.status.value;
+  return (
+    <section class="panel stall" aria-label="The stall">
+      <div class="panel-head">
+        <h2>Two users at once: who waits?</h2>
+        {clock.slower > 1 && verdict && (
+          <span class="quiet-text">shown {Math.round(clock.slower)}× slower</span>
+        )}
+        {verdict && (
+          <button type="button" onClick={clock.again}>
+            Show it again
+          </button>
+        )}
+        <button
+          type="button"
+          class="primary"
+          disabled={phase !== 'ready' || running}
+          onClick={() => void actions.runStall()}
+        >
+          {running ? `Run ${runsOf(stall) + 1} of 6…` : 'Let two users ask'}
+        </button>
+      </div>
+      {stall ? (
+        SIDES.map(([name, title, about]) => (
+          <Side
+            key={name}
+            name={name}
+            title={title}
+            about={about}
+            stall={stall}
+            domain={domain}
+            atMs={clock.atMs}
+          />
+        ))
+      ) : (
+        <p class="quiet-text">
+          One user is being answered; another pastes a long text. Three times on one engine, three times on P
+          and D: when does each token of the first come?
+        </p>
+      )}
+      {stall?.error && <p class="problem">{stall.error}</p>}
+      {verdict && (
+        <p class="race-verdict" aria-live="polite">
+          {verdict.headline}. {verdict.sentence}{' '}
+          {sameCount(stall) ? 'Both counted alike.' : 'They did not count alike.'}
+        </p>
+      )}
+      {stall && <RunTable stall={stall} />}
+    </section>
+  );
+}
+
+const runsOf = ({ alone, split }: Stall): number => alone.runs.length + split.runs.length;
+
+interface SideProps {
+  name: 'alone' | 'split';
+  title: string;
+  about: string;
+  stall: Stall;
+  domain: ReadonlySignal<Pause | null>;
+  atMs: ReadonlySignal<number>;
+}
+
+function Side({ name, title, about, stall, domain, atMs }: SideProps) {
+  const side: StallSide = stall[name];
+  const figures = figuresOf(side);
+  return (
+    <div class="stall-side" data-side={name}>
+      <p class="race-name">
+        <strong>{title}</strong>
+        <span class="race-tokens">{about}</span>
+        {figures && (
+          <span class="race-tokens">
+            longest pause of {plural(figures.longestRunsMs.length, 'run')}:{' '}
+            {ms(Math.min(...figures.longestRunsMs))} to {ms(Math.max(...figures.longestRunsMs))}; usual{' '}
+            {ms(figures.typicalMs)}
+          </span>
+        )}
+        <span class="race-time number">{figures ? ms(figures.longestMs) : '–'}</span>
+      </p>
+      <Surface
+        name={`stall ${name}`}
+        heightFor={(width) => layoutStall(width, leastFont.peek()).height}
+        watch={() => {
+          atMs.value;
+          domain.value;
+          leastFont.value;
+        }}
+        draw={({ context, width, palette }) => {
+          const shown = domain.peek();
+          if (!figures || !shown) return false;
+          const model = {
+            run: figures.shown,
+            domain: shown,
+            atMs: atMs.peek(),
+            pastedTokens: stall.pastedTokens,
+          };
+          drawStall(context, width, layoutStall(width, palette.least), model, palette);
+          return false;
+        }}
+      />
+      <Count side={side} atMs={atMs} />
+    </div>
+  );
+}
+
+/** What the first user has read by then. */
+function Count({ side, atMs }: { side: StallSide; atMs: ReadonlySignal<number> }) {
+  const shown = figuresOf(side)?.shown.tokensMs ?? [];
+  const many = shown.filter((at) => at <= atMs.value).length;
+  return <p class="stall-said">{side.pieces.slice(0, many).join('')}</p>;
+}
+
+function RunTable({ stall }: { stall: Stall }) {
+  return (
+    <AsTable summary="The runs as a table">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">engines</th>
+            <th scope="col">longest pause of each run</th>
+            <th scope="col">usual pause</th>
+            <th scope="col">first token of what was pasted</th>
+          </tr>
+        </thead>
+        <tbody>
+          {SIDES.map(([name, title]) => {
+            const figures = figuresOf(stall[name]);
+            return (
+              <tr key={name}>
+                <th scope="row">{title}</th>
+                <td>{figures?.longestRunsMs.map(ms).join(', ')}</td>
+                <td>{figures && ms(figures.typicalMs)}</td>
+                <td>{figures && ms(figures.pastedFirstMs)}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </AsTable>
+  );
+}
+
+interface ShownClock {
+  /** From the paste. */
+  atMs: ReadonlySignal<number>;
+  slower: number;
+  again: () => void;
+}
+
+/** Runs over it once it is known, and when asked again; stands at its end for those who want less motion. */
+function useShownClock(shown: Pause | null, chosen: number | null): ShownClock {
+  const atMs = useSignal(Number.POSITIVE_INFINITY);
+  const plays = useSignal(0);
+  const spanMs = shown ? shown.endMs - shown.startMs : 0;
+  const speed = chosen ?? Math.min(1, spanMs / SHOWN_MS);
+  useEffect(() => {
+    if (!shown || reducedMotion.peek()) {
+      atMs.value = Number.POSITIVE_INFINITY;
+      return;
+    }
+    const begun = performance.now();
+    let pending = requestAnimationFrame(function tick() {
+      atMs.value = shown.startMs + (performance.now() - begun) * speed;
+      if (atMs.value < shown.endMs) pending = requestAnimationFrame(tick);
+    });
+    return () => cancelAnimationFrame(pending);
+  }, [shown?.startMs, shown?.endMs, plays.value, speed]);
+  return {
+    atMs,
+    slower: speed > 0 ? 1 / speed : 1,
+    again: () => {
+      plays.value++;
+    },
+  };
+}

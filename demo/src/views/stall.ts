@@ -1,0 +1,110 @@
+/** What the stall showed: how long the first user waited for a token while the paste of the second was read. No DOM. */
+import { median } from 'simple-statistics';
+import { outcomeOf } from '../../../src/measure/outcome.ts';
+import type { Stall, StallRun, StallSide } from '../session/types.ts';
+import { ms, times } from './format.ts';
+import { comparedRuns } from './verdict.ts';
+
+export interface Pause {
+  /** From the moment of the paste. */
+  startMs: number;
+  endMs: number;
+}
+
+const lengthOf = ({ startMs, endMs }: Pause): number => endMs - startMs;
+
+/** Between the first user's tokens, from the paste to the second user's first token. */
+export function pausesOf({ tokensMs, pastedFirstMs }: StallRun): Pause[] {
+  return tokensMs
+    .slice(1)
+    .map((endMs, i) => ({ startMs: tokensMs[i]!, endMs }))
+    .filter(({ startMs, endMs }) => endMs > 0 && startMs < pastedFirstMs);
+}
+
+export const longestOf = (run: StallRun): Pause | null =>
+  pausesOf(run).reduce<Pause | null>(
+    (best, pause) => (best && lengthOf(best) >= lengthOf(pause) ? best : pause),
+    null,
+  );
+
+export interface StallFigures {
+  /** Medians of the runs, milliseconds. */
+  longestMs: number;
+  typicalMs: number;
+  pastedFirstMs: number;
+  /** Each run's longest pause. */
+  longestRunsMs: readonly number[];
+  /** The run whose longest pause is the middle one. */
+  shown: StallRun;
+}
+
+/** null before a run in which a pause could be measured. */
+export function figuresOf({ runs }: StallSide): StallFigures | null {
+  const measured = runs.flatMap((run) => {
+    const longest = longestOf(run);
+    return longest
+      ? [{ run, longestMs: lengthOf(longest), typicalMs: median(pausesOf(run).map(lengthOf)) }]
+      : [];
+  });
+  if (measured.length === 0) return null;
+  const byLength = measured.toSorted((a, b) => a.longestMs - b.longestMs);
+  const shown = byLength[Math.floor((byLength.length - 1) / 2)]!.run;
+  return {
+    longestMs: median(measured.map(({ longestMs }) => longestMs)),
+    typicalMs: median(measured.map(({ typicalMs }) => typicalMs)),
+    pastedFirstMs: median(measured.map(({ run }) => run.pastedFirstMs)),
+    longestRunsMs: measured.map(({ longestMs }) => longestMs),
+    shown,
+  };
+}
+
+export interface StallVerdict {
+  winner: 'split' | 'alone' | 'neither';
+  headline: string;
+  sentence: string;
+}
+
+/** null until both sides have run as often as they should. */
+export function stallVerdict({ alone, split }: Pick<Stall, 'alone' | 'split'>): StallVerdict | null {
+  if (alone.phase !== 'done' || split.phase !== 'done') return null;
+  const [one, two] = [figuresOf(alone), figuresOf(split)];
+  if (!one || !two) return null;
+  const ratio = one.longestMs / two.longestMs;
+  const outcome = outcomeOf(comparedRuns(ratio, one.longestRunsMs, two.longestRunsMs));
+  const [waited, waitedSplit] = [ms(one.longestMs), ms(two.longestMs)];
+  const price = ` The paste itself was answered after ${ms(one.pastedFirstMs)} on one engine and after ${ms(two.pastedFirstMs)} on P and D.`;
+  if (outcome === 'ahead') {
+    return {
+      winner: 'split',
+      headline: `One engine: no token for ${waited}. P and D: never longer than ${waitedSplit}`,
+      sentence: `Splitting made the longest pause ${times(ratio)} shorter.${price}`,
+    };
+  }
+  const why = 'P and D share one GPU here; with one each they would not wait for each other.';
+  if (outcome === 'tie') {
+    return {
+      winner: 'neither',
+      headline: `Splitting did not help here: pauses of ${waited} and ${waitedSplit}`,
+      sentence: `The runs overlap, so there is nothing to claim. ${why}${price}`,
+    };
+  }
+  return {
+    winner: 'alone',
+    headline: `Splitting made it worse here: ${waitedSplit} without a token, against ${waited}`,
+    sentence: `${why}${price}`,
+  };
+}
+
+/** Both must have counted alike; null while they cannot be compared. */
+export function sameCount({ alone, split }: Pick<Stall, 'alone' | 'split'>): boolean | null {
+  if (alone.phase !== 'done' || split.phase !== 'done') return null;
+  return alone.pieces.join('') === split.pieces.join('');
+}
+
+/** All the time that the shown runs take, from the paste; the same for both sides. null before one. */
+export function stallDomain({ alone, split }: Pick<Stall, 'alone' | 'split'>): Pause | null {
+  const shown = [alone, split].flatMap((side) => figuresOf(side)?.shown ?? []);
+  if (shown.length === 0) return null;
+  const all = shown.flatMap(({ tokensMs, pastedFirstMs }) => [...tokensMs, pastedFirstMs]);
+  return { startMs: Math.min(...all), endMs: Math.max(...all) };
+}

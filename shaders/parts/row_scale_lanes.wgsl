@@ -1,0 +1,22 @@
+// 1 / RMS of a row of a, by the lanes of a subgroup: the order of sums of row_scale.wgsl, a lane having several of them.
+
+override SUMS: u32 = 64;             // a power of two, at least SUBGROUP and at most 32 of them a lane
+override each: u32 = SUMS / SUBGROUP; // sums a lane
+
+// Of the row that begins at vec4 `base`; every lane must come.
+fn row_scale(base: u32, lane: u32) -> f32 {
+  var sums: array<f32, 32>;
+  for (var s = 0u; s < each; s++) {
+    sums[s] = squares(base, params.inputs4, lane + s * SUBGROUP, SUMS);
+  }
+  for (var half = each / 2; half > 0; half /= 2) {
+    for (var s = 0u; s < half; s++) {
+      sums[s] += sums[s + half];
+    }
+  }
+  var sum = sums[0];
+  for (var half = SUBGROUP / 2; half > 0; half /= 2) {
+    sum += subgroupShuffleXor(sum, half);
+  }
+  return inverseSqrt(sum / f32(params.inputs) + params.eps);
+}

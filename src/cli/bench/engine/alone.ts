@@ -1,0 +1,166 @@
+/** One engine alone on a device of its own, in this thread: prompts that nothing of is cached, and decode steps. */
+import { EngineCore } from '../../../engine/engine-core.ts';
+import { FULL_GROUP } from '../../../engine/kv-cache-spec.ts';
+import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
+import type { GpuDevice } from '../../../gpu/device.ts';
+import type { RawSpan } from '../../../measure/spans.ts';
+import { type ModelOnDevice, type OnDeviceOptions, putOnDevice } from '../../../model/on-device.ts';
+import type { WarmedUp } from '../../../model/runner.ts';
+import type { ModelWeights } from '../../../model/types.ts';
+import { systemClock } from '../../../platform/clock.ts';
+import { nodePlatform } from '../../../platform/node.ts';
+
+/** Steps of a case in a round; the first, which prefills, is not counted. */
+export const DECODE_STEPS = 12;
+const BLOCK_SIZE = 16;
+
+/** Prompts as long as a context, in tokens, and how many at once. */
+export interface DecodeCase {
+  context: number;
+  sequences: number;
+}
+
+/** A decode step, milliseconds: all of it, the part in which the device has nothing to do, and the process's processor time. */
+export interface StepTime {
+  ms: number;
+  hostMs: number;
+  processorMs: number;
+}
+
+export interface EngineAlone extends ModelOnDevice {
+  core: EngineCore;
+  warmedUp: WarmedUp;
+  /** Milliseconds, so far, from submits to the word that they are done. */
+  busy: () => number;
+  spans: readonly RawSpan[];
+  vocabSize: number;
+  close(): void;
+}
+
+export interface AloneOptions extends Pick<OnDeviceOptions, 'fuse' | 'driverThreads'> {
+  /** Of the longest prefill. */
+  promptTokens: number;
+  cases: readonly DecodeCase[];
+}
+
+/** With room for all cases at once. Throws AdapterError or ModelError. */
+export async function engineAlone(
+  weights: ModelWeights,
+  { promptTokens, cases, ...own }: AloneOptions,
+): Promise<EngineAlone> {
+  const { vocabSize } = weights.architecture;
+  const tokens = cases.reduce((sum, { context, sequences }) => sum + sequences * (context + DECODE_STEPS), 0);
+  const numBlocks = 1 + Math.ceil((tokens + 2 * promptTokens) / BLOCK_SIZE) + 16;
+  const limits = {
+    maxNumBatchedTokens: promptTokens,
+    maxNumSeqs: 8,
+    maxModelLen: longestOf(cases),
+  };
+  const spans: RawSpan[] = [];
+  const onDevice = await putOnDevice(nodePlatform, weights, {
+    ...own,
+    onSpan: (span) => spans.push(span),
+    numBlocks,
+    kvDtype: 'f16',
+    layout: 'contiguous',
+    keepLogits: false,
+    clock: systemClock,
+    limits: { ...limits, blockSize: BLOCK_SIZE },
+  });
+  const { gpu, kv, runner } = onDevice;
+  try {
+    const warmedUp = await runner.warmUp();
+    const core = new EngineCore({
+      clock: systemClock,
+      executor: runner,
+      connector: null,
+      config: {
+        engineId: 'engine',
+        host: '127.0.0.1',
+        port: 0,
+        connector: null,
+        eosTokenIds: [],
+        cache: {
+          blockSize: BLOCK_SIZE,
+          numBlocks,
+          enablePrefixCaching: true,
+          hashSeed: '0',
+          kvDtype: 'f16',
+          groups: FULL_GROUP,
+          allFullKv: false,
+        },
+        scheduler: limits,
+      },
+    });
+    const close = () => {
+      runner.destroy();
+      kv.destroy();
+      gpu.destroy();
+    };
+    return { ...onDevice, core, warmedUp, busy: busyTime(gpu), spans, vocabSize, close };
+  } catch (error) {
+    gpu.destroy('the engine could not be warmed up');
+    throw error;
+  }
+}
+
+/** Tokens of the longest case, what it decodes included. */
+export const longestOf = (cases: readonly DecodeCase[]): number =>
+  Math.max(...cases.map(({ context }) => context)) + DECODE_STEPS;
+
+/** Milliseconds of a prompt that nothing of is cached. */
+export async function prefill(
+  { core, vocabSize }: EngineAlone,
+  tokens: number,
+  round: number,
+): Promise<number> {
+  core.resetPrefixCache();
+  add(core, `prefill ${round}`, promptOf(tokens, vocabSize, round), 1);
+  const start = systemClock.now();
+  while (core.poll()) await core.step();
+  return systemClock.now() - start;
+}
+
+/** `name`: another one in each round. */
+export async function decode(
+  { core, busy, vocabSize }: EngineAlone,
+  { context, sequences }: DecodeCase,
+  name: string,
+): Promise<StepTime[]> {
+  for (let s = 0; s < sequences; s++) {
+    add(core, `${name} ${context} ${s}`, promptOf(context, vocabSize, s), DECODE_STEPS);
+  }
+  const times: StepTime[] = [];
+  let outputs = 0;
+  while (core.poll()) {
+    const [start, busyBefore, processor] = [systemClock.now(), busy(), process.cpuUsage()];
+    outputs += (await core.step()).length;
+    const ms = systemClock.now() - start;
+    const { user, system } = process.cpuUsage(processor);
+    // All have their first token: from now on steps only decode.
+    if (outputs > sequences)
+      times.push({ ms, hostMs: ms - (busy() - busyBefore), processorMs: (user + system) / 1000 });
+  }
+  return times.slice(1);
+}
+
+function busyTime(gpu: GpuDevice): () => number {
+  const { run } = gpu;
+  let total = 0;
+  gpu.run = async (...args) => {
+    const start = systemClock.now();
+    const result = await run.apply(gpu, args);
+    total += systemClock.now() - start;
+    return result;
+  };
+  return () => total;
+}
+
+function promptOf(length: number, vocabSize: number, seed: number): number[] {
+  return Array.from({ length }, (_, i) => (i * 7919 + 13 + 31 * seed) % vocabSize);
+}
+
+function add(core: EngineCore, requestId: string, promptTokenIds: number[], maxTokens: number): void {
+  const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
+  core.addRequest({ requestId, promptTokenIds, sampling, kvTransferParams: null, cacheSalt: null });
+}

@@ -1,0 +1,147 @@
+/**
+ * Tokens of a trace by what they are parts of, and not written out: a prompt of ten thousand is a handful of runs. Two are
+ * equal where they are the same places of the same contents; a token that is of no content is a content of its own.
+ */
+import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
+import type { TraceTokens } from '../workload/traces/tokens.ts';
+import type { Segment } from '../workload/traces/types.ts';
+
+/** In columns; neighbours that go on from each other are one. */
+interface Runs {
+  keys: number[];
+  /** Place of the first token in its content. */
+  froms: number[];
+  /** Where each ends in the sequence. */
+  ends: number[];
+  tokens: TraceTokens;
+  /** Digests of its blocks of one size, by their index, each with the one that it follows. */
+  blocks: { size: number; parents: string[]; digests: string[] };
+}
+
+/** The content that one token is, below all of a trace. */
+const literal = (tokenId: number): number => -1 - tokenId;
+
+export class SegmentedTokens extends TokenSequence {
+  readonly length: number;
+  readonly #runs: Runs;
+  readonly #start: number;
+
+  private constructor(runs: Runs, start: number, length: number) {
+    super();
+    this.#runs = runs;
+    this.#start = start;
+    this.length = length;
+  }
+
+  static of(segments: readonly Segment[], tokens: TraceTokens): SegmentedTokens {
+    const runs = noRuns(tokens);
+    for (const { key, from, length } of segments) append(runs, key, from, length);
+    return new SegmentedTokens(runs, 0, runs.ends.at(-1) ?? 0);
+  }
+
+  at(index: number): number | undefined {
+    const place = index < 0 ? this.length + index : index;
+    if (place < 0 || place >= this.length) return undefined;
+    const { keys, froms, ends, tokens } = this.#runs;
+    const at = this.#start + place;
+    const run = this.#runAt(at);
+    const key = keys[run]!;
+    return key < 0 ? literal(key) : tokens.at(key, froms[run]! + at - (ends[run - 1] ?? 0));
+  }
+
+  slice(start = 0, end: number = this.length): SegmentedTokens {
+    const from = Math.min(start, this.length);
+    return new SegmentedTokens(
+      this.#runs,
+      this.#start + from,
+      Math.max(0, Math.min(end, this.length) - from),
+    );
+  }
+
+  followedBy(more: TokenIds): SegmentedTokens {
+    if (more.length === 0) return this;
+    const runs = noRuns(this.#runs.tokens);
+    const add = (key: number, from: number, length: number) => append(runs, key, from, length);
+    this.eachRun(this.length, add);
+    if (more instanceof SegmentedTokens) more.eachRun(more.length, add);
+    else for (const id of more) add(literal(id), 0, 1);
+    return new SegmentedTokens(runs, 0, this.length + more.length);
+  }
+
+  sharedWith(other: TokenIds): number {
+    const length = Math.min(this.length, other.length);
+    if (!(other instanceof SegmentedTokens)) {
+      for (let i = 0; i < length; i++) if (this.at(i) !== other.at(i)) return i;
+      return length;
+    }
+    const a = this.#runs;
+    const b = other.#runs;
+    let i = this.#runAt(this.#start);
+    let j = other.#runAt(other.#start);
+    for (let at = 0; at < length; ) {
+      const placeA = a.froms[i]! + this.#start + at - (a.ends[i - 1] ?? 0);
+      const placeB = b.froms[j]! + other.#start + at - (b.ends[j - 1] ?? 0);
+      if (a.keys[i] !== b.keys[j] || placeA !== placeB) return at;
+      const leftA = a.ends[i]! - this.#start - at;
+      const leftB = b.ends[j]! - other.#start - at;
+      at += Math.min(leftA, leftB);
+      if (leftA <= leftB) i++;
+      if (leftB <= leftA) j++;
+    }
+    return length;
+  }
+
+  /** Of the first count tokens, in their order. */
+  eachRun(count: number, visit: (key: number, from: number, length: number) => void): void {
+    const { keys, froms, ends } = this.#runs;
+    const end = this.#start + count;
+    let at = this.#start;
+    for (let run = this.#runAt(at); at < end; run++) {
+      const until = Math.min(end, ends[run]!);
+      visit(keys[run]!, froms[run]! + at - (ends[run - 1] ?? 0), until - at);
+      at = until;
+    }
+  }
+
+  /** The digest of this, a block of a sequence, after the parent's: made once for all that have the sequence. */
+  digestAfter(parent: string, make: () => string): string {
+    const { blocks } = this.#runs;
+    const index = this.#start / this.length;
+    if (!Number.isInteger(index)) return make();
+    if (blocks.size !== this.length) this.#runs.blocks = { size: this.length, parents: [], digests: [] };
+    const { parents, digests } = this.#runs.blocks;
+    if (parents[index] !== parent) {
+      parents[index] = parent;
+      digests[index] = make();
+    }
+    return digests[index]!;
+  }
+
+  #runAt(place: number): number {
+    const { ends } = this.#runs;
+    let low = 0;
+    for (let high = ends.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if (ends[middle]! <= place) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+const noRuns = (tokens: TraceTokens): Runs => {
+  return { keys: [], froms: [], ends: [], tokens, blocks: { size: 0, parents: [], digests: [] } };
+};
+
+function append({ keys, froms, ends }: Runs, key: number, from: number, length: number): void {
+  if (length === 0) return;
+  const last = ends.length - 1;
+  const end = ends[last] ?? 0;
+  const goesOn = last >= 0 && keys[last] === key && froms[last]! + end - (ends[last - 1] ?? 0) === from;
+  if (goesOn) ends[last] = end + length;
+  else {
+    keys.push(key);
+    froms.push(from);
+    ends.push(end + length);
+  }
+}

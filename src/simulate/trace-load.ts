@@ -1,0 +1,44 @@
+/** A trace's turns at a simulated fleet, when it says; those that go on wait for the turn before and think. */
+import type { TokenIds } from '../config/token-ids.ts';
+import type { TraceFeed } from '../workload/traces/feed.ts';
+import type { Segment, TraceTurn } from '../workload/traces/types.ts';
+import type { Collector } from './collector.ts';
+import { exactly, type Served, serveTurn } from './load.ts';
+
+/** Resolves when the last answer ended; failed requests are counted and passed over. Call inside run(). */
+export async function serveTurns(
+  fleet: Served,
+  feed: TraceFeed,
+  tokensOf: (segments: readonly Segment[]) => TokenIds,
+  collector: Collector,
+): Promise<void> {
+  const { clock } = fleet;
+  const begunMs = clock.now();
+  let failure: unknown = null;
+  /** A turn ended: what follows it may be due. */
+  let news = new AbortController();
+
+  async function serve({ index, conversationId, prompt, answer, outputTokens }: TraceTurn): Promise<void> {
+    const sampling = { ...exactly(outputTokens), forcedTokenIds: tokensOf(answer) };
+    await serveTurn(fleet, { conversationId, promptTokenIds: tokensOf(prompt), sampling }, collector);
+    feed.ended(index, clock.now() - begunMs);
+  }
+
+  while (!failure) {
+    if (feed.wantsFill) await feed.fill();
+    if (feed.over) break;
+    const waitMs = feed.nextMs === null ? Number.POSITIVE_INFINITY : feed.nextMs - (clock.now() - begunMs);
+    if (waitMs <= 0) {
+      void serve(feed.next()!.turn)
+        .catch((error: unknown) => {
+          failure ??= error;
+        })
+        .finally(() => news.abort());
+      continue;
+    }
+    news = new AbortController();
+    if (Number.isFinite(waitMs)) await clock.sleep(waitMs, news.signal);
+    else await new Promise((resolve) => news.signal.addEventListener('abort', resolve));
+  }
+  if (failure) throw failure;
+}

@@ -1,0 +1,216 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { Ajv } from 'ajv';
+import { describe, expect, it, vi } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { main } from '../../src/cli/app.ts';
+import { widthOf } from '../../src/cli/format.ts';
+import { fleetFileSchema } from '../../src/config/fleet-schema.ts';
+import { type PlanReport, planReportSchema } from '../../src/measure/plan-report.ts';
+import { simulationReportSchema } from '../../src/measure/simulation-report.ts';
+import { fakeWorld } from './fake.ts';
+
+// Some dozen simulations each.
+vi.setConfig({ testTimeout: 180_000 });
+
+const constant = (value: number) => ({ distribution: 'constant', value });
+/** Turns of 100 tokens each, all different; P takes 1 ms a token. */
+const workload = JSON.stringify({
+  filetype: 'generate_conversations',
+  num_conversations: 12,
+  prompt_input: { num_turns: constant(2), prefix_num_tokens: constant(0), num_tokens: constant(100) },
+  prompt_output: { num_tokens: constant(5) },
+});
+const costs = JSON.stringify({
+  kvferry_simulation_costs: 1,
+  name: 'mine',
+  source: 'fitted',
+  step: { ms_per_prefill_token: 1, ms_per_decode: 0.5 },
+});
+const row = (i: number) =>
+  `${JSON.stringify({ timestamp: 60 * i, input_length: 512, output_length: 20, hash_ids: [1000 + i] })}\n`;
+const TRACE = Array.from({ length: 140 }, (_, i) => row(i)).join('');
+const FILES = { 'w.json': workload, './mine.json': costs, 't.jsonl': TRACE };
+
+async function kvferry(argv: string, files: Record<string, string> = FILES) {
+  const world = fakeWorld({}, files);
+  const code = await main(argv.split(' ').filter(Boolean), world.deps);
+  return { code, world };
+}
+
+const small =
+  'w.json --costs ./mine.json --sample 100 --routing round-robin --threshold 64 --mode bidirectional';
+const parsed = (text: string | undefined): PlanReport => planReportSchema.parse(JSON.parse(text!));
+
+describe('kvferry plan', () => {
+  it('finds a fleet, says how sure and by whose times, and writes the same bytes for the same seed', async () => {
+    const argv = `plan ${small} --slo-ttft 300ms --slo-tpot 50ms --rate 28 --json out.json --html page.html --markdown page.md --fleet-out fleet.json`;
+    const { code, world } = await kvferry(argv);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const report = parsed(world.files.get('out.json'));
+    expect(report).toMatchObject({
+      costs: { name: 'mine', source: 'fitted' },
+      goal: { kind: 'fewest', requests_per_second: 28 },
+      slo: { ttft_ms: 300, tpot_ms: 50, attainment: 0.9 },
+      closest: null,
+    });
+    const chosen = report.chosen!;
+    // A turn takes P 100 ms or more: two would be busy all the time.
+    expect(chosen.prefill).toBeGreaterThan(2);
+    expect(chosen.share).toBeGreaterThanOrEqual(0.9);
+    expect(chosen.low).toBeLessThanOrEqual(chosen.share);
+    expect(report.front.map(({ engines }) => engines)).toEqual(
+      [-1, 0, 1, 2].map((more) => chosen.engines + more),
+    );
+    expect(report.front[0]!.met).toBe(false);
+    const out = world.out();
+    expect(out).toContain('Times fitted: mine');
+    expect(out).toMatch(/interval/);
+    const table = out.split('\n').filter((line) => !line.includes('kvferry '));
+    expect(Math.max(...table.map(widthOf))).toBeLessThanOrEqual(80);
+    expect(world.files.get('page.html')).toContain('Requests that keep the SLO, by number of engines');
+    expect(world.files.get('page.md')).toContain(`${chosen.prefill} P + ${chosen.decode} D`);
+    const again = await kvferry(argv);
+    expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
+    const other = await kvferry(`${argv} --seed 5`);
+    expect(other.world.files.get('out.json')).not.toBe(world.files.get('out.json'));
+  });
+
+  it('writes a fleet that simulate and export take as it is', async () => {
+    const { world } = await kvferry(
+      `plan ${small} --placement replica,pooled --slo-ttft 300ms --rate 20 --json out.json --fleet-out fleet.json`,
+    );
+    const text = world.files.get('fleet.json')!;
+    const report = parsed(world.files.get('out.json'));
+    expect(fleetFileSchema.parse(JSON.parse(text)).rolesets).toHaveLength(report.chosen!.rolesets);
+    const files = { ...FILES, 'fleet.json': text };
+
+    // The command that it prints, on what it wrote, simulates what it was planned by.
+    const [simulate] = report.commands;
+    const again = await kvferry(`${simulate!.replace(/^kvferry /, '')} --json sim.json`, files);
+    expect([again.code, again.world.err().includes('kvferry:')]).toEqual([0, false]);
+    const [arm] = simulationReportSchema.parse(JSON.parse(again.world.files.get('sim.json')!)).arms;
+    expect(arm!.requests).toBeGreaterThanOrEqual(report.chosen!.sample);
+    expect(arm!.goodput!.share).toBeGreaterThanOrEqual(0.9);
+    expect(arm!.ttft_ms!.p50).toBeCloseTo(report.chosen!.ttft_ms!.p50, -2);
+
+    const schema = (name: string) =>
+      JSON.parse(readFileSync(path.join(import.meta.dirname, '../fixtures/export', name), 'utf8'));
+    const ajv = new Ajv({ allowUnionTypes: true, schemas: [schema('pod.json')] });
+    const checks = {
+      StormService: ajv.compile(schema('aibrix-stormservice.json')),
+      PodAutoscaler: ajv.compile(schema('aibrix-podautoscaler.json')),
+      values: ajv.compile(schema('llm-d-values.json')),
+      EndpointPickerConfig: ajv.compile(schema('llm-d-epp.json')),
+      DynamoGraphDeployment: ajv.compile(schema('dynamo-graph.json')),
+    };
+    for (const target of ['aibrix', 'llm-d', 'dynamo']) {
+      const exported = await kvferry(
+        `export ${target} --model qwen2.5-0.5b --fleet fleet.json --routing round-robin`,
+        files,
+      );
+      expect([exported.code, exported.world.err()]).toEqual([0, '']);
+      const documents = parseAllDocuments(exported.world.out());
+      expect(documents.length).toBeGreaterThan(0);
+      for (const document of documents) {
+        const json = document.toJS();
+        const check = checks[(json.kind ?? 'values') as keyof typeof checks];
+        check(json);
+        expect(check.errors ?? []).toEqual([]);
+      }
+    }
+    for (const target of ['sglang', 'vllm']) {
+      const exported = await kvferry(`export ${target} --model qwen2.5-0.5b --fleet fleet.json`, files);
+      expect([exported.code, exported.world.err()]).toEqual([0, '']);
+    }
+  });
+
+  it('says the highest rate of so many engines, between which rates it is sure, and every rate that it tried', async () => {
+    const { code, world } = await kvferry(
+      `plan ${small} --engines 3 --slo-ttft 300ms --json out.json --html page.html`,
+    );
+    expect([code, world.err().includes('kvferry:')]).toEqual([0, false]);
+    const { goodput, chosen, front } = parsed(world.files.get('out.json'));
+    expect(chosen).toMatchObject({ engines: 3, prefill: 2, decode: 1 });
+    // Two P at 100 ms a turn: twenty a second, and a little more for as short a sample.
+    expect(goodput!.requests_per_second).toBeLessThan(24);
+    expect(goodput!.requests_per_second).toBeGreaterThan(8);
+    expect(goodput!.not_at!).toBeGreaterThan(goodput!.requests_per_second);
+    const rates = goodput!.tried.map((one) => one.requests_per_second);
+    expect(rates).toEqual(rates.toSorted((a, b) => a - b));
+    expect(front.map(({ engines }) => engines)).toEqual([2, 3]);
+    expect(world.out()).toMatch(/requests a second with 2 P \+ 1 D/);
+    expect(world.files.get('page.html')).toContain('Requests that keep the SLO, by rate');
+  });
+
+  it('takes a trace at its own rate, says which part of it was simulated, and at another rate', async () => {
+    const argv =
+      'plan --trace t.jsonl --costs ./mine.json --slo-ttft 1200ms --routing round-robin --json out.json';
+    const own = await kvferry(`${argv} --sample 70`);
+    expect(own.code).toBe(0);
+    const report = parsed(own.world.files.get('out.json'));
+    expect(report.workload).toMatchObject({ source: 't.jsonl', requests: 140, sample: 70 });
+    expect(report.workload.own_rate).toBeCloseTo(140 / 8.34, 3);
+    expect(own.world.out()).toContain('the first 70 requests of 140');
+    // 512 ms each, 16.8 a second: 8.6 P are busy, of which a sample of four seconds lets some be missing.
+    expect(report.chosen!.prefill).toBeGreaterThanOrEqual(8);
+    const slow = await kvferry(`${argv} --sample 70 --rate 5`);
+    const slower = parsed(slow.world.files.get('out.json')).chosen!;
+    expect(slower.requests_per_second).toBe(5);
+    expect(slower.prefill).toBeLessThan(report.chosen!.prefill);
+    expect(slower.prefill).toBeGreaterThanOrEqual(3);
+  });
+
+  it('an SLO that nothing keeps: what is closest, and that idle engines do not either', async () => {
+    const { code, world } = await kvferry(
+      `plan ${small} --slo-ttft 40ms --rate 20 --max-engines 12 --json out.json --fleet-out fleet.json`,
+    );
+    expect(code).toBe(1);
+    const report = parsed(world.files.get('out.json'));
+    expect(report.chosen).toBeNull();
+    expect(report.idle!.met).toBe(false);
+    expect(world.out().replaceAll('\n', ' ')).toMatch(
+      /Nothing that was tried keeps TTFT 40 ms.*Closest: .*More engines do not help/,
+    );
+    expect(world.files.has('fleet.json')).toBe(false);
+  });
+
+  it('a load that is unstable: says so', async () => {
+    const { code, world } = await kvferry(`plan ${small} --slo-ttft 300ms --rate 200 --max-engines 4`);
+    expect(code).toBe(1);
+    expect(world.out().replaceAll('\n', ' ')).toContain('The load is unstable: OVERLOADED');
+  });
+
+  it.each([
+    [`${small} --rate 5`, 'no SLO is given'],
+    [`${small} --slo-ttft 1s`, 'neither --rate nor --engines is given'],
+    [`${small} --slo-ttft 1s --rate 5 --engines 4`, '--rate is 5 and --engines is 4'],
+    [`${small} --slo-ttft 1s --engines 40 --max-engines 20`, '--engines is 40 and --max-engines is 20'],
+    [`${small} --slo-ttft 1s --engines 1`, 'wanted a whole number of engines from 2 to 128'],
+    [`${small} --slo-ttft 1s --rate 0`, 'wanted requests a second, above 0'],
+    [`${small} --slo-ttft 1s --rate 5 --attainment 0%`, 'wanted a share of requests above 0% and up to 100%'],
+    [
+      `${small} --slo-ttft 1s --rate 5 --attainment 101%`,
+      'wanted a share of requests above 0% and up to 100%',
+    ],
+    [
+      `${small} --slo-ttft 1s --rate 5 --attainment much`,
+      'wanted a share of requests above 0% and up to 100%',
+    ],
+    [`${small} --slo-ttft 1s --rate 5 --placement pool`, 'did you mean pooled?'],
+    [`${small} --slo-ttft 1s --rate 5 --trace t.jsonl`, '--trace and another workload are both given'],
+    [`${small} --slo-ttft 1s --rate 5 --preset pr32553`, 'a file and --preset are both given'],
+    [`${small} --slo-ttft 1s --rate 5 --budget 1m`, '--budget is of no use to a plan'],
+    [`${small} --slo-ttft 1s --rate 5 --num-clients 4`, '--num-clients and --max-active-conversations'],
+    [`${small} --slo-ttft 1s --rate 5 --fleet-out /read-only/f.json`, 'cannot write /read-only/f.json'],
+    ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there are no costs 'mocker'"],
+    [`${small} --slo-ttft 1s --rate 5 --p-blocks 2`, 'the longest conversation takes'],
+    [`${small} --slo-ttft 1s --rate 5 --prefill 2`, '--prefill is an option of'],
+    ['--trace at-once.jsonl --slo-ttft 1s', 'all requests of at-once.jsonl come at once'],
+  ])('%s: says what is wrong', async (argv, message) => {
+    const files = { ...FILES, 'at-once.jsonl': row(0) + row(0) };
+    const { code, world } = await kvferry(`plan ${argv}`, files);
+    expect([code, world.err().includes(message) ? message : world.err()]).toEqual([2, message]);
+  });
+});

@@ -1,0 +1,24 @@
+/** Where a result is to go is looked at before anything is measured. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { nodeDeps } from '../../src/cli/node-deps.ts';
+
+it('a file may be new or known; a directory, and what lies in none, is refused', async () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
+  try {
+    const { checkWritable } = await nodeDeps();
+    const file = path.join(folder, 'known.json');
+    writeFileSync(file, '');
+    await checkWritable(file);
+    await checkWritable(path.join(folder, 'new.json'));
+    await expect(checkWritable(folder)).rejects.toThrow(`cannot write ${folder}: it is a directory`);
+    await expect(checkWritable(path.join(folder, 'no', 'such.json'))).rejects.toThrow(
+      'no such file or directory',
+    );
+    await expect(checkWritable(path.join(file, 'below.json'))).rejects.toThrow('cannot write');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

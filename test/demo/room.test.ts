@@ -1,0 +1,154 @@
+/** What a room needs: words and blocks that show each other, large text, and a hint for whoever says hello. */
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { seriousFaults } from './axe.ts';
+import { launchBrowser } from './browser.ts';
+import { ask, type OpenedPage, openPage, readState, type ServedPage, servePage, untilReady } from './page.ts';
+
+let served: ServedPage;
+let browser: Browser;
+beforeAll(async () => {
+  served = await servePage();
+  browser = await launchBrowser();
+}, 120_000);
+afterAll(async () => {
+  await browser?.close();
+  await served?.close();
+});
+
+describe('words and blocks', () => {
+  let opened: OpenedPage;
+  const inspector = () => opened.page.locator('#block-inspector');
+  const lit = () => opened.page.locator('.word[data-lit="true"]').allInnerTexts();
+  beforeAll(async () => {
+    opened = await openPage(browser, `${served.url}#turns=0&speed=live`);
+    await untilReady(opened.page);
+    await ask(opened.page, 'My name is Ada and my boat is mira.');
+    await ask(opened.page, 'Tell me a story about Gus and a bear.');
+  }, 120_000);
+
+  test('a word that is pointed at lights its blocks, and the inspector says which', async () => {
+    const { page } = opened;
+    await page.locator('.chat-question .word', { hasText: 'bear' }).first().hover();
+    await expect.poll(() => inspector().innerText()).toMatch(/“bear\.” lies in .*D's block \d+/);
+    expect((await lit()).join(' ')).toContain('bear.');
+    // It stays when the pointer has gone on.
+    await page.mouse.move(5, 5);
+    await expect.poll(lit).toEqual([]);
+    expect(await inspector().innerText()).toContain('bear');
+  });
+
+  test('a block that is pointed at lights its words, by the keyboard too', async () => {
+    const { page } = opened;
+    const id = (await page.evaluate(
+      "kvferry.state.drawn.decode.value.blocks.value.find((block) => block.text?.includes('name is Ada')).id",
+    )) as number;
+    await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'decode', id: ${id} })`);
+    await expect.poll(async () => (await lit()).join(' ')).toContain('Ada');
+    await page.keyboard.press('Escape');
+    await page.locator('.engines .stage').focus();
+    await page.keyboard.press('ArrowRight');
+    await expect.poll(() => page.evaluate('kvferry.state.pointed.value?.at')).toBe('block');
+  });
+
+  test('arrow keys go from word to word, and Escape leaves', async () => {
+    const { page } = opened;
+    await page.locator('.chat-turns').focus();
+    await page.keyboard.press('ArrowLeft');
+    const first = await page.evaluate('kvferry.state.pointed.value');
+    expect(first).toMatchObject({ at: 'word', part: 'answer' });
+    await page.keyboard.press('ArrowLeft');
+    expect(await page.evaluate('kvferry.state.pointed.value')).not.toEqual(first);
+    await expect.poll(lit).not.toEqual([]);
+    await page.keyboard.press('Escape');
+    await expect.poll(lit).toEqual([]);
+  });
+
+  test('a greeting gets a hint of what the model was taught', async () => {
+    const { page } = opened;
+    await ask(page, 'Hello');
+    await expect.poll(() => page.locator('.chat-hint').innerText()).toContain('My name is Ada.');
+    expect(await page.locator('.chat-hint').count()).toBe(1);
+    expect(await page.locator('.chat-knows').innerText()).toContain('It knows nothing of the world');
+  });
+
+  test('nothing went wrong on the console', () => {
+    expect(opened.errors).toEqual([]);
+  });
+});
+
+describe('two users', () => {
+  test('ask one after the other, and each has a colour in the legend', async () => {
+    const { page } = await openPage(browser, `${served.url}#turns=0&speed=live&conversations=2`);
+    await untilReady(page);
+    await page.evaluate('kvferry.actions.step()');
+    await untilReady(page);
+    const starts = (await page.evaluate(
+      'kvferry.state.turns.value.map(({ startMs, firstTokenMs }) => [startMs, firstTokenMs])',
+    )) as [number, number][];
+    expect(starts).toHaveLength(2);
+    // The second when the first is being answered.
+    expect(starts[1]![0]).toBeGreaterThan(starts[0]![1]);
+    await page.getByText('What the marks mean').click();
+    expect(await page.locator('.legend').innerText()).toContain('conversation 2');
+    await page.close();
+  });
+});
+
+describe('for a room', () => {
+  test('no text is smaller than 18 pixels, on a canvas neither', async () => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    await context.addInitScript(() => {
+      const drawn: string[] = [];
+      Object.assign(globalThis, { drawn });
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.fillText = function (...args) {
+        drawn.push(`${this.font} ${args[0]}`);
+        return fillText.apply(this, args);
+      };
+    });
+    const page = await context.newPage();
+    await page.goto(`${served.url}#projector=true&turns=0&speed=live`);
+    await untilReady(page);
+    await ask(page, 'Hello');
+    await page.getByText('What the marks mean').click();
+    await page.locator('.timeline').scrollIntoViewIfNeeded();
+    await page.locator('.crossover').scrollIntoViewIfNeeded();
+    await expect
+      .poll(() => page.evaluate<string[]>('globalThis.drawn').then((all) => all.join()), { timeout: 20_000 })
+      .toMatch(/hand-over.*router.*tokens that D has/s);
+    const small = await page.evaluate<string[]>(`(() => {
+      const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      const small = [];
+      for (let node = words.nextNode(); node; node = words.nextNode()) {
+        const element = node.parentElement;
+        if (node.data.trim() === '' || element.closest('script, style, .visually-hidden')) continue;
+        if (!element.checkVisibility()) continue;
+        const size = parseFloat(getComputedStyle(element).fontSize);
+        if (size < 18) small.push(size + ' ' + element.className + ' ' + node.data.trim());
+      }
+      return small;
+    })()`);
+    expect(small).toEqual([]);
+    const fonts = await page.evaluate<string[]>('globalThis.drawn');
+    const sizeOf = (font: string) => Number(/([\d.]+)px/.exec(font)![1]);
+    expect(fonts.filter((font) => sizeOf(font) < 18)).toEqual([]);
+    const wide = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+    expect(wide).toBeLessThanOrEqual(0);
+    await context.close();
+  });
+
+  test('is in the address, and switched by a button', async () => {
+    const { page, errors } = await openPage(browser, `${served.url}#model=nano&turns=0`);
+    await untilReady(page);
+    const button = page.getByRole('button', { name: 'Projector' });
+    await button.click();
+    expect(new URL(page.url()).hash).toContain('projector=true');
+    expect(await button.getAttribute('aria-pressed')).toBe('true');
+    expect((await readState(page)).settings).toMatchObject({ projector: true });
+    expect(await seriousFaults(page)).toEqual([]);
+    await button.click();
+    expect(new URL(page.url()).hash).not.toContain('projector');
+    expect(errors).toEqual([]);
+  });
+});

@@ -1,0 +1,10 @@
+import { expect, it } from 'vitest';
+import { beyond, script, secondScript } from '../../../demo/src/session/suggestions.ts';
+
+it('what the shipped model was taught needs no hint, a greeting does', () => {
+  for (const line of [...script, ...secondScript, 'Count from 10 to 50.', 'Repeat after me: zorb'])
+    expect(beyond('recall', line)).toBeNull();
+  for (const line of ['Hello', 'hi there', 'What is the capital of France?'])
+    expect(beyond('recall', line)).toContain('Try “My name is Ada.”');
+  expect(beyond('tiny', 'Hello')).toBeNull();
+});

@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import type { Stall, StallRun, StallSide } from '../../../demo/src/session/types.ts';
+import {
+  figuresOf,
+  longestOf,
+  pausesOf,
+  sameCount,
+  stallDomain,
+  stallVerdict,
+} from '../../../demo/src/views/stall.ts';
+
+/** Tokens each 20 ms, and one pause from the paste on. */
+const run = (pauseMs: number, pastedFirstMs = pauseMs): StallRun => ({
+  tokensMs: [-40, -20, 0, pauseMs, pauseMs + 20, pauseMs + 40],
+  pastedFirstMs,
+});
+const side = (...runs: StallRun[]): StallSide => ({ phase: 'done', runs, pieces: ['1', ' 2', ' 3'] });
+const stall = (alone: StallSide, split: StallSide): Stall => ({
+  startedMs: 0,
+  question: 'Count.',
+  pastedTokens: 400,
+  alone,
+  split,
+  error: null,
+});
+
+describe('the pauses of a run', () => {
+  it('are those between the paste and what it was answered with', () => {
+    expect(pausesOf(run(100, 110))).toEqual([
+      { startMs: 0, endMs: 100 },
+      { startMs: 100, endMs: 120 },
+    ]);
+    expect(longestOf(run(100))).toEqual({ startMs: 0, endMs: 100 });
+  });
+
+  it('before the paste or after its answer are none of it', () => {
+    const late: StallRun = { tokensMs: [-900, -100, 10, 20, 900], pastedFirstMs: 15 };
+    expect(longestOf(late)).toEqual({ startMs: -100, endMs: 10 });
+  });
+});
+
+describe('the figures of a side', () => {
+  it('are medians of its runs, and the run shown is the middle one', () => {
+    const figures = figuresOf(side(run(90), run(500), run(100)))!;
+    expect(figures).toMatchObject({ longestMs: 100, longestRunsMs: [90, 500, 100], pastedFirstMs: 100 });
+    expect(figures.shown).toEqual(run(100));
+  });
+
+  it('are none where nothing could be measured', () => {
+    expect(figuresOf(side())).toBeNull();
+    expect(figuresOf(side({ tokensMs: [-20, -10], pastedFirstMs: 50 }))).toBeNull();
+  });
+});
+
+describe('the verdict', () => {
+  const slow = side(run(900), run(1000), run(1100));
+  const quick = side(run(40), run(50), run(60));
+
+  it('says how long each waited, and what the paste paid', () => {
+    const verdict = stallVerdict(stall(slow, quick))!;
+    expect(verdict).toMatchObject({ winner: 'split' });
+    expect(verdict.headline).toBe('One engine: no token for 1,000 ms. P and D: never longer than 50 ms');
+    expect(verdict.sentence).toContain('20× shorter');
+    expect(verdict.sentence).toContain('after 1,000 ms on one engine and after 50 ms on P and D');
+  });
+
+  it('says so where splitting did not help, or made it worse', () => {
+    expect(stallVerdict(stall(quick, slow))).toMatchObject({ winner: 'alone' });
+    expect(stallVerdict(stall(quick, slow))!.headline).toContain('made it worse here');
+    const overlapping = stall(side(run(50), run(90), run(200)), side(run(40), run(60), run(80)));
+    expect(stallVerdict(overlapping)).toMatchObject({ winner: 'neither' });
+    expect(stallVerdict(overlapping)!.headline).toContain('did not help here');
+  });
+
+  it('is none before both sides have run as often as they should', () => {
+    expect(stallVerdict(stall(slow, { ...quick, phase: 'running' }))).toBeNull();
+  });
+
+  it('compares what was counted', () => {
+    expect(sameCount(stall(slow, quick))).toBe(true);
+    expect(sameCount(stall(slow, { ...quick, pieces: ['1', ' 3'] }))).toBe(false);
+  });
+
+  it('lies on one clock for both sides', () => {
+    expect(stallDomain(stall(slow, quick))).toEqual({ startMs: -40, endMs: 1040 });
+    expect(stallDomain(stall(side(), side()))).toBeNull();
+  });
+});

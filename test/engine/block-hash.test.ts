@@ -1,0 +1,69 @@
+import { expect, it } from 'vitest';
+import { commonPrefixLength } from '../../src/config/token-ids.ts';
+import { type BlockHasher, createBlockHasher, extendHashes } from '../../src/engine/block-hash.ts';
+
+/** Says what it is given. */
+const plain: BlockHasher = {
+  root: 'root',
+  hash: (parent, tokenIds, cacheSalt) =>
+    `${parent}(${[...tokenIds].join(' ')}${cacheSalt ? ` ${cacheSalt}` : ''})`,
+};
+
+it('a block’s hash is of its parent’s and its own tokens, the first one’s of the salt too', () => {
+  const hashes: string[] = [];
+  const sequence = { tokenIds: [1, 2, 3, 4, 5, 6, 7, 8], cacheSalt: 'salt' };
+  extendHashes(hashes, sequence, { hasher: plain, blockSize: 3 }, Infinity);
+  expect(hashes).toEqual(['root(1 2 3 salt)', 'root(1 2 3 salt)(4 5 6)']);
+});
+
+it('goes on where it ended, and no further than is asked for or than blocks are full', () => {
+  const hashes = ['known'];
+  const sequence = { tokenIds: [1, 2, 3, 4, 5, 6, 7], cacheSalt: null };
+  extendHashes(hashes, sequence, { hasher: plain, blockSize: 2 }, 2);
+  expect(hashes).toEqual(['known', 'known(3 4)']);
+  extendHashes(hashes, sequence, { hasher: plain, blockSize: 2 }, 9);
+  expect(hashes).toEqual(['known', 'known(3 4)', 'known(3 4)(5 6)']);
+});
+
+it('tells tokens, parents and salts apart, whatever their sizes', () => {
+  const { root, hash } = createBlockHasher('seed');
+  const different = [
+    hash(root, [1, 2], null),
+    hash(root, [2, 1], null),
+    hash(root, [1, 2 + 256], null),
+    hash(root, [1, 2 + 65_536], null),
+    hash(root, [1, 2 + 16_777_216], null),
+    hash(root, [1, 2], ''),
+    hash(root, [1, 2], 'a'),
+    hash(root, [1, 2], 'b'),
+    hash(root, [1, 2], 'ab'),
+    hash(createBlockHasher('another').root, [1, 2], null),
+  ];
+  expect(new Set(different).size).toBe(different.length);
+  expect(createBlockHasher('seed').hash(root, [1, 2], 'a')).toBe(different[6]);
+});
+
+it('gives the digest the parent’s digits, the ids as little-endian u32, a marker and the salt', () => {
+  const seen: Uint8Array[] = [];
+  const { hash } = createBlockHasher('', (bytes) => {
+    seen.push(bytes);
+    return new Uint8Array([255]);
+  });
+  expect(hash('0f', [1, 258], null)).toBe('ff');
+  expect(hash('0f', [1], 'A')).toBe('ff');
+  expect(seen.slice(1).map((bytes) => [...bytes])).toEqual([
+    [48, 102, 1, 0, 0, 0, 2, 1, 0, 0],
+    [48, 102, 1, 0, 0, 0, 1, 65],
+  ]);
+});
+
+it.each([
+  [[], [1], 0],
+  [[1, 2, 3], [1, 2, 3], 3],
+  [[1, 2, 3], [1, 2], 2],
+  [[1, 2, 3], [1, 9, 3], 1],
+  [[9, 2, 3], [1, 2, 3], 0],
+])('%j and %j share %i leading tokens', (a, b, count) => {
+  expect(commonPrefixLength(a, b)).toBe(count);
+  expect(commonPrefixLength(b, a)).toBe(count);
+});

@@ -1,0 +1,192 @@
+/** The engine's own interface: what it refuses, ends and forgets, and when it is due. */
+import { describe, expect, it } from 'vitest';
+import { EngineCore } from '../../src/engine/engine-core.ts';
+import type { KvConnector, RefusedRequest } from '../../src/engine/kv-connector.ts';
+import { TestClock } from '../clock.ts';
+import { decodeRequest, ScriptedEngine } from '../connector/scripted.ts';
+import { EOS, engineConfig, KvModel, request, TestEngine, tokens } from './fakes.ts';
+
+const nothing = { finishedSending: [], finishedRecving: [], failedRecving: [], changed: false };
+
+/** A connector that has nothing to offer, and is due when the test says. */
+function coreDue(scheduler: number | null, worker?: number | null) {
+  const refused: RefusedRequest[] = [];
+  const connector: KvConnector = {
+    scheduler: {
+      onNewRequest: () => {},
+      getNumNewMatchedTokens: () => ({ tokens: 0, noPull: null }),
+      updateStateAfterAlloc: () => {},
+      buildConnectorMeta: () => null,
+      metaDueMs: () => scheduler,
+      updateConnectorOutput: () => {},
+      requestFinished: () => ({ delayFree: false, kvTransferParams: null }),
+      requestRefused: (one) => refused.push(one),
+    },
+    worker: {
+      startLoadKv: () => {},
+      getFinished: () => nothing,
+      waitForChange: () => new Promise(() => {}),
+      ...(worker === undefined ? {} : { dueMs: () => worker }),
+    },
+  };
+  const config = engineConfig();
+  const clock = new TestClock(1000);
+  const core = new EngineCore({ config, executor: new KvModel(16), connector, clock });
+  return { core, refused, clock, connector };
+}
+
+describe('an engine is due', () => {
+  it.each([
+    [null, null, null],
+    [5000, null, 5000],
+    [null, 7000, 7000],
+    [5000, 7000, 5000],
+    [9000, 7000, 7000],
+    [5000, undefined, 5000],
+    [null, undefined, null],
+  ])('scheduler side %s, worker side %s: %s', (scheduler, worker, due) => {
+    expect(coreDue(scheduler, worker).core.dueMs()).toBe(due);
+  });
+
+  it('never without a connector', () => {
+    expect(new TestEngine(engineConfig()).core.dueMs()).toBeNull();
+  });
+
+  it('and then it has work, and whoever waits goes on', async () => {
+    const { core, clock } = coreDue(5000);
+    expect([core.poll(), core.hasWork()]).toEqual([false, false]);
+    let over = false;
+    const waiting = core.waitForChange(new AbortController().signal).then(() => {
+      over = true;
+    });
+    clock.advance(3999);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(over).toBe(false);
+    clock.advance(1);
+    await waiting;
+    expect([core.poll(), core.hasWork()]).toEqual([true, true]);
+    await core.waitForChange(new AbortController().signal);
+  });
+
+  it('whose signal came before: nobody waits', async () => {
+    await coreDue(null).core.waitForChange(AbortSignal.abort());
+    await new TestEngine(engineConfig()).core.waitForChange(AbortSignal.abort());
+  });
+});
+
+describe('a request that is refused', () => {
+  const params = { do_remote_prefill: true, do_remote_decode: false, remote_request_id: 'there' };
+
+  it('is told to the connector, if there is one that wants to know', () => {
+    const { core, refused, connector } = coreDue(null);
+    const one = request('a', [], {}, { kvTransferParams: params });
+    core.refuseRequest(one);
+    expect(refused).toEqual([one]);
+    delete connector.scheduler.requestRefused;
+    core.refuseRequest(one);
+    new TestEngine(engineConfig()).core.refuseRequest(one);
+    expect(refused).toHaveLength(1);
+  });
+
+  it('for its id gives up what it names, unless the earlier one names the same', () => {
+    const { core, refused } = coreDue(null);
+    core.addRequest(request('a', tokens(5), {}, { kvTransferParams: params }));
+    const again = (remote: string) =>
+      core.addRequest(
+        request('a', tokens(5), {}, { kvTransferParams: { ...params, remote_request_id: remote } }),
+      );
+    expect(() => again('there')).toThrow('has not ended');
+    expect(refused).toEqual([]);
+    expect(() => again('elsewhere')).toThrow('has not ended');
+    expect(refused.map(({ kvTransferParams }) => kvTransferParams?.remote_request_id)).toEqual(['elsewhere']);
+  });
+
+  const door = () => new TestEngine(engineConfig({ maxModelLen: 20 }));
+
+  it.each([
+    [{ minTokens: -1 }, 'minTokens is -1'],
+    [{ minTokens: 1.5 }, 'minTokens is 1.5'],
+    [{ maxTokens: 1.5 }, 'maxTokens is 1.5'],
+    [{ badWordsTokenIds: [[7], []] }, 'badWordsTokenIds holds []'],
+    [{ allowedTokenIds: [] }, 'allowedTokenIds is []'],
+    [{ forcedTokenIds: [0.5] }, 'the answer is to hold 0.5'],
+  ])('%j: %s', (sampling, told) => {
+    expect(() => door().add(request('a', tokens(5), sampling))).toThrow(told);
+  });
+
+  it('is not one that just fits', async () => {
+    const engine = door();
+    engine.add(request('a', tokens(19), { maxTokens: 2, minTokens: 2 }));
+    await engine.settle();
+    expect(engine.tokensOf('a')).toHaveLength(1);
+  });
+});
+
+it('the time of a batch is told with it, and of none where none ran', async () => {
+  const told: [string[], number][] = [];
+  const clock = new TestClock(100);
+  const engine = new TestEngine(engineConfig({ maxNumSeqs: 1 }), {
+    clock,
+    onBatch: ({ requests }, ms) => told.push([requests.map(({ requestId }) => requestId), ms]),
+  });
+  engine.model.duringBatch = () => clock.advance(7);
+  engine.add(request('a', tokens(5), { maxTokens: 1 }));
+  await engine.step();
+  engine.core.abortRequest('a');
+  await engine.step();
+  expect(told).toEqual([[['a'], 7]]);
+});
+
+it('what is forgotten of a sequence is computed again, and what is kept is not', async () => {
+  const engine = new TestEngine(engineConfig());
+  engine.add(request('a', tokens(64), { maxTokens: 1 }));
+  await engine.settle();
+  engine.core.forgetPrefix(tokens(64), null, 32);
+  engine.add(request('b', tokens(64), { maxTokens: 1 }));
+  await engine.settle();
+  expect(engine.promptOf('b')).toMatchObject({ localHitTokens: 32, computedTokens: 32 });
+  engine.core.forgetPrefix(tokens(64), 'salt', 0);
+  expect(engine.core.inspect.lookup(tokens(64), null).cachedTokens).toBe(64);
+});
+
+it('a stop that comes before minTokens is none, and the one that comes with them is', async () => {
+  const engine = new TestEngine(engineConfig());
+  const forced = { forcedTokenIds: [EOS, 5, EOS, 6], ignoreEos: false, maxTokens: 9 };
+  engine.add(request('early', tokens(5), { ...forced, minTokens: 3 }));
+  engine.add(request('never', tokens(5, 1), { ...forced, minTokens: 0 }));
+  await engine.settle();
+  expect(engine.tokensOf('early')).toEqual([EOS, 5, EOS]);
+  expect(engine.tokensOf('never')).toEqual([EOS]);
+});
+
+describe('KV that does not come', () => {
+  const failed = async (outcome: 'refused' | 'expired' | 'dead' | 'failed') => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d', tokens(40)));
+    await engine.step();
+    engine.worker.failRecving('d', outcome, engine.blocks('d') as number[]);
+    await engine.settle();
+    return engine.finishOf('d')!.error;
+  };
+
+  it('is told by its kind', async () => {
+    const lost = (outcome: string) => `the KV of request d did not arrive (${outcome}): the test says so`;
+    expect(await failed('refused')).toEqual({ code: 'refused', message: 'the test says so' });
+    expect(await failed('expired')).toEqual({ code: 'refused', message: lost('expired') });
+    expect(await failed('dead')).toEqual({ code: 'transfer', message: lost('dead') });
+    expect(await failed('failed')).toEqual({ code: 'transfer', message: lost('failed') });
+  });
+
+  it.each(['fail', 'recompute'] as const)('for whom nobody waits is ignored: policy %s', async (policy) => {
+    const engine = new ScriptedEngine({}, { loadFailurePolicy: policy });
+    engine.add(decodeRequest('d', tokens(40)));
+    await engine.step();
+    engine.worker.failRecving('nobody', 'failed', []);
+    engine.receive('d');
+    await engine.settle();
+    engine.worker.failRecving('d', 'failed', []);
+    await engine.settle();
+    expect(engine.finishOf('d')!.reason).toBe('length');
+    expect(engine.outputs.filter(({ finish }) => finish)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,83 @@
+/** Engines that fuse kernels of few rows and such that do not: the same tokens, logits and KV, with fewer dispatches. */
+import { afterEach, expect, it } from 'vitest';
+import { choiceOf, type GemmChoice } from '../../src/model/gemm-forms.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import type { Architecture } from '../../src/model/types.ts';
+import { createHarness, type Harness, request, tokens } from './runner-harness.ts';
+
+let h: Harness;
+afterEach(() => h.close());
+
+const nano: Architecture = { ...presetArchitecture('nano'), numLayers: 2 };
+const portable: GemmChoice = choiceOf((rows) =>
+  rows === '1' || rows === '4' ? `gemmPortable ${rows}` : 'gemmTiled 32',
+);
+const window = { kind: 'sliding', window: 20 } as const;
+const families: readonly [string, Architecture, { fused: number; apart: number }][] = [
+  ['Llama', nano, { fused: 5, apart: 9 }],
+  ['Qwen2, biases', { ...nano, qkvBias: true, oBias: true, mlpBias: true }, { fused: 5, apart: 9 }],
+  ['Mistral, a window', { ...nano, attention: [window] }, { fused: 5, apart: 9 }],
+  ['Qwen3, QK norm', { ...nano, qkNorm: true }, { fused: 6, apart: 9 }],
+  [
+    'Gemma 3, output norms, QK norm and gelu',
+    {
+      ...nano,
+      qkNorm: true,
+      outputNorms: true,
+      activation: 'gelu',
+      attention: [window, { kind: 'full' }],
+      slidingRope: { ropeTheta: 1000, ropeScaling: null },
+    },
+    { fused: 8, apart: 11 },
+  ],
+  [
+    'widths that fill no panel',
+    { ...nano, hiddenSize: 54, numHeads: 3, numKvHeads: 1, headDim: 24, intermediateSize: 87 },
+    { fused: 7, apart: 9 },
+  ],
+];
+
+it.each(
+  families.flatMap(([name, architecture, dispatches]) =>
+    [
+      ['as the adapter takes them', null],
+      ['portable', portable],
+    ].map(([forms, gemm]) => [name, forms, architecture, gemm as GemmChoice | null, dispatches] as const),
+  ),
+)('%s, forms %s', async (_, __, architecture, gemm, dispatches) => {
+  const weights = new SeededWeights(architecture, 5, 'f16');
+  const ids = [1, 2, 3].map((seed) => tokens(30, architecture.vocabSize, seed));
+  const lived = [];
+  for (const fuse of [true, false]) {
+    h = await createHarness(weights, { gemm, fuse, numBlocks: 12, maxNumBatchedTokens: 64, maxModelLen: 64 });
+    const digests: string[] = [];
+    const run = async (start: number, end: number, which: readonly number[]) => {
+      const requests = which.map((i) =>
+        request(`${i}`, ids[i]!, start, end, [1 + 3 * i, 2 + 3 * i, 3 + 3 * i]),
+      );
+      digests.push(...(await h.runner.execute({ step: start, requests })).map((each) => each.logitsDigest));
+    };
+    // Some rows by themselves, then many, then one and three sequences token by token.
+    await run(0, 3, [0, 1, 2].slice(0, 1));
+    await run(3, 24, [0]);
+    await run(0, 24, [1, 2]);
+    const timed = h.runner.setTiming('kernels');
+    await run(24, 25, [0]);
+    const calls = h.runner.takeKernelTimes().totals.filter(({ layer }) => layer !== null);
+    h.runner.setTiming(null);
+    await run(24, 25, [1, 2]);
+    await run(25, 26, [0, 1, 2]);
+    await run(26, 27, [0, 1, 2]);
+    const kv = await Promise.all([1, 2, 4, 5, 7, 8].map((id) => h.kv.readBlock(id)));
+    lived.push({ digests, kv });
+    expect(h.runner.firstUseCompilations()).toBe(0);
+    if (timed)
+      expect(calls.reduce((sum, each) => sum + each.calls, 0)).toBe(
+        architecture.numLayers * (fuse ? dispatches.fused : dispatches.apart),
+      );
+    if (fuse) h.close();
+  }
+  expect(lived[0]!.digests).toEqual(lived[1]!.digests);
+  expect(lived[0]!.kv).toEqual(lived[1]!.kv);
+});

@@ -1,0 +1,61 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+
+const HEAD = `# Mutants killed, by file
+
+Written by \`npm run test:mutation\`, in percent of all mutants of a file that are tested (not those that are static or ignored);
+what timed out counts as killed, what no test reaches as not.
+
+`;
+
+const row = (name, { Killed = 0, Timeout = 0, Survived = 0, NoCoverage = 0 }) => {
+  const all = Killed + Timeout + Survived + NoCoverage;
+  if (all === 0) return '';
+  const score = ((100 * (Killed + Timeout)) / all).toFixed(1);
+  return `| ${[name, score, all, Killed, Timeout, Survived, NoCoverage].join(' | ')} |\n`;
+};
+
+const count = (mutants) => {
+  const by = {};
+  for (const { status } of mutants) by[status] = (by[status] ?? 0) + 1;
+  return by;
+};
+
+const reportOf = (room) => {
+  const report = `.cache/mutation/${room}.json`;
+  return existsSync(report) ? Object.entries(JSON.parse(readFileSync(report, 'utf8')).files).sort() : [];
+};
+
+/** A line each: where, what stood there, what stood there instead and no test saw. Of these files, or of all. */
+export const printSurvivors = (room, files) => {
+  const short = (text) => text.replaceAll(/\s+/g, ' ').slice(0, 60);
+  for (const [file, { source, mutants }] of reportOf(room)) {
+    if (files.length > 0 && !files.includes(file)) continue;
+    const lines = source.split('\n');
+    for (const { status, location, mutatorName, replacement } of mutants) {
+      if (status !== 'Survived' && status !== 'NoCoverage') continue;
+      const { start, end } = location;
+      const was = lines[start.line - 1].slice(
+        start.column - 1,
+        start.line === end.line ? end.column - 1 : undefined,
+      );
+      const mark = status === 'Survived' ? '' : ' (not reached)';
+      console.log(
+        `${file}:${start.line}:${start.column} ${mutatorName}${mark}: ${short(was)}  =>  ${short(replacement)}`,
+      );
+    }
+  }
+};
+
+/** Writes scores.md from the reports of the rooms that have one. */
+export const writeScores = (rooms) => {
+  let text = HEAD;
+  for (const room of rooms) {
+    const files = reportOf(room);
+    if (files.length === 0) continue;
+    text += `## \`${room}\`\n\n| file | score | mutants | killed | timed out | survived | not reached |\n|-|-|-|-|-|-|-|\n`;
+    for (const [file, { mutants }] of files) text += row(`\`${file}\``, count(mutants));
+    text += row('**all**', count(files.flatMap(([, { mutants }]) => mutants)));
+    text += '\n';
+  }
+  writeFileSync('test/mutation/scores.md', `${text.trimEnd()}\n`);
+};

@@ -1,0 +1,105 @@
+/** Tokens by what they are parts of give what the tokens themselves give. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { commonPrefixLength, joined, type TokenIds } from '../../src/config/token-ids.ts';
+import { extendHashes } from '../../src/engine/block-hash.ts';
+import { GrowingTokens } from '../../src/engine/growing-tokens.ts';
+import { simulatedClaims, simulatedHasher } from '../../src/simulate/digests.ts';
+import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
+import { TraceTokens } from '../../src/workload/traces/tokens.ts';
+
+const tokens = new TraceTokens(50_000, 3);
+const segment = fc.record({
+  key: fc.oneof(fc.nat(3), fc.constant(2 ** 40 + 1)),
+  from: fc.nat(6),
+  length: fc.nat(9),
+});
+const segments = fc.array(segment, { maxLength: 8 });
+
+describe('SegmentedTokens', () => {
+  it('is read, cut and joined as an array', () => {
+    fc.assert(
+      fc.property(segments, segments, fc.nat(40), fc.nat(40), (first, second, a, b) => {
+        const all = [...tokens.of(first), ...tokens.of(second)];
+        const sequence = SegmentedTokens.of(first, tokens).followedBy(SegmentedTokens.of(second, tokens));
+        expect([...sequence]).toEqual(all);
+        expect(sequence.at(-1)).toBe(all.at(-1));
+        const [start, end] = [Math.min(a, b), Math.max(a, b)];
+        expect([...sequence.slice(start, end)]).toEqual(all.slice(start, end));
+        expect([...joined([7, 7], sequence.slice(start))]).toEqual([7, 7, ...all.slice(start)]);
+        expect([...sequence.slice(0, end).followedBy([7, 7])]).toEqual([...all.slice(0, end), 7, 7]);
+      }),
+    );
+  });
+
+  it('has the prefix in common with another that their tokens have', () => {
+    fc.assert(
+      fc.property(segments, segments, segments, fc.nat(20), (shared, mine, other, cut) => {
+        const a = SegmentedTokens.of([...shared, ...mine], tokens).slice(0, 60);
+        const b = SegmentedTokens.of(shared, tokens).followedBy(SegmentedTokens.of(other, tokens));
+        const wanted = commonPrefixLength([...a], [...b]);
+        expect(commonPrefixLength(a, b)).toBe(wanted);
+        expect(commonPrefixLength(b, a)).toBe(wanted);
+        expect(commonPrefixLength([...a], b)).toBe(wanted);
+        const later = Math.min(cut, wanted);
+        expect(commonPrefixLength(a.slice(later), b.slice(later))).toBe(wanted - later);
+      }),
+    );
+  });
+
+  it('has the digests of whatever has the same tokens, however it was put together', () => {
+    const hashes = (tokenIds: TokenIds, cacheSalt: string | null) => {
+      const found: string[] = [];
+      extendHashes(found, { tokenIds, cacheSalt }, { hasher: simulatedHasher, blockSize: 4 }, Infinity);
+      return found;
+    };
+    const claim = simulatedClaims(true);
+    fc.assert(
+      fc.property(segments, segments, fc.nat(60), fc.constantFrom(null, 's'), (shared, other, cut, salt) => {
+        const a = SegmentedTokens.of(shared, tokens);
+        const length = Math.min(cut, a.length);
+        const b = a.slice(0, length).followedBy(SegmentedTokens.of(other, tokens));
+        const same = commonPrefixLength([...a], [...b]);
+        const [ofA, ofB] = [hashes(a, salt), hashes(b, salt)];
+        for (let i = 0; i < Math.min(ofA.length, ofB.length); i++)
+          expect(ofA[i] === ofB[i]).toBe(4 * (i + 1) <= same);
+        expect(hashes(a, salt)).toEqual(ofA);
+        expect(claim(a, same, salt)).toEqual(claim(b, same, salt));
+        if (same < Math.min(a.length, b.length))
+          expect(claim(a, same + 1, salt)).not.toEqual(claim(b, same + 1, salt));
+      }),
+    );
+  });
+});
+
+describe('GrowingTokens', () => {
+  it('are the same whether prompt and answer are written out or not', () => {
+    fc.assert(
+      fc.property(
+        segments,
+        segments,
+        fc.array(fc.nat(3)),
+        fc.nat(40),
+        fc.nat(40),
+        (prompt, answer, ends, a, b) => {
+          const sequence = SegmentedTokens.of(answer, tokens);
+          const forced = tokens.of(answer);
+          const few = new GrowingTokens(SegmentedTokens.of(prompt, tokens), sequence);
+          const many = new GrowingTokens(tokens.of(prompt), forced);
+          let count = 0;
+          for (const end of ends) {
+            const left = Math.max(0, Math.min(end, forced.length - count));
+            for (const growing of [few, many]) growing.pushForced(left);
+            count += left;
+            for (const growing of [few, many]) growing.push(forced[count] ?? 9);
+            count++;
+            const [start, until] = [Math.min(a, b), Math.min(Math.max(a, b), many.length)];
+            expect([...few.slice(start, until)]).toEqual([...many.slice(start, until)]);
+            expect([...few.ids]).toEqual([...many.ids]);
+            expect(few.last).toBe(many.last);
+          }
+        },
+      ),
+    );
+  });
+});
