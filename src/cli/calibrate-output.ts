@@ -47,11 +47,31 @@ export function costRows(profile: CostProfile): [string, string][] {
       'a prefill',
       `${prefill.ms_per_token.toPrecision(3)} ms a token, ${(1000 * prefill.ms_per_token_context).toPrecision(3)} ms more for each 1,000 before it`,
     ],
+    ...storeRows(profile),
     ['a turn', `${formatMs(prefill.fixed_ms)} ms besides (hand-over to D, its first step)`],
     [
       'fit',
       `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${percent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${percent(fit.transfer_median_error)}`,
     ],
+  ];
+}
+
+/** What the tiers of a store cost. */
+function storeRows({ store, block_bytes, block_size }: CostProfile): [string, string][] {
+  if (!store) return [];
+  const row = (name: string, cost: typeof store.folder_read): [string, string][] =>
+    cost
+      ? [
+          [
+            name,
+            `${formatMs(cost.fixed_ms)} ms + ${((cost.ms_per_byte * block_bytes) / block_size).toPrecision(3)} ms a token (of ${plural(cost.samples, 'sample')})`,
+          ],
+        ]
+      : [];
+  return [
+    ...row('a load', store.load),
+    ...row('a save', store.save),
+    ...row('its folder', store.folder_read),
   ];
 }
 

@@ -1,5 +1,5 @@
 /** `--pull-policy` and `--cost-profile` of the commands that serve: read and checked early, put in force once engines run. */
-import { parseCostProfile } from '../config/cost-profile.ts';
+import { type CostProfile, parseCostProfile } from '../config/cost-profile.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
@@ -9,8 +9,8 @@ import type { Progress } from './progress.ts';
 import { createTimeLeft } from './time-left.ts';
 
 export interface PullPolicySetting {
-  /** Throws ConfigError when the profile was measured elsewhere. */
-  apply(cluster: Cluster, progress: Progress): Promise<void>;
+  /** Resolves with the profile in force, if one is. Throws ConfigError when the one given was measured elsewhere. */
+  apply(cluster: Cluster, progress: Progress): Promise<CostProfile | null>;
 }
 
 /** Throws ConfigError for a file that is no profile, or one that nothing would use. */
@@ -19,7 +19,7 @@ export async function preparePullPolicy(
   { deps, signal }: CommandContext,
 ): Promise<PullPolicySetting> {
   if (pullPolicy === 'threshold') {
-    if (costProfile === null) return { apply: async () => {} };
+    if (costProfile === null) return { apply: async () => null };
     throw new ConfigError(
       '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
     );
@@ -36,7 +36,7 @@ export async function preparePullPolicy(
         progress.line('cost-aware without --cost-profile: a quick calibration first');
         progress.begin('calibrate', total);
       }
-      await startCostAware(cluster, {
+      const inForce = await startCostAware(cluster, {
         profile,
         version: deps.version,
         date: deps.today(),
@@ -45,6 +45,7 @@ export async function preparePullPolicy(
         onProgress: (done, _, what) => progress.update(done, `${what}, ${left.after(done)}`),
       });
       progress.end();
+      return inForce;
     },
   };
 }

@@ -1,5 +1,7 @@
 /** The settings of a benchmark: what is served, by how many clients, how often, and against what. vLLM's names and meanings where it has them. */
+import { z } from 'zod';
 import { anyNumber, flag, listOf, oneOf, positive, text, time, wholeNumber } from './fields.ts';
+import { PATHS, USUAL_PATHS } from './paths.ts';
 
 export const EXPERIMENTS = ['no-prefix-caching', 'prefix-caching', 'eviction'] as const;
 export type ExperimentName = (typeof EXPERIMENTS)[number];
@@ -84,6 +86,22 @@ export const bench = {
     .meta({
       description: `Of P's cache: ${EXPERIMENTS.join(', ')} (P's pool too small for all). Left out: all three.`,
       value: 'NAMES',
+    }),
+  paths: z
+    .preprocess(
+      (value) =>
+        value === true || value === 'true'
+          ? [...USUAL_PATHS]
+          : value === false || value === 'false'
+            ? null
+            : value,
+      listOf(PATHS).nullable(),
+    )
+    .default(null)
+    .meta({
+      description: `In place of modes: the ways that KV can take, at equal device memory, over each --link (a comma list; none is memory's speed): ${PATHS.join(', ')}. Without names ${USUAL_PATHS.length} of them.`,
+      value: 'NAMES',
+      valueOptional: true,
     }),
   numClients: positive('clients').default(1).meta({
     description:

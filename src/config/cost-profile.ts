@@ -21,6 +21,12 @@ const groupSchema = z.discriminatedUnion('kind', [
 ]);
 type Group = Readonly<z.infer<typeof groupSchema>>;
 
+const byBytes = z.strictObject({
+  fixed_ms: ms,
+  ms_per_byte: ms,
+  samples: z.number().int().positive(),
+});
+
 export const costProfileSchema = z.strictObject({
   kvferry_cost_profile: z.literal(1).describe('Version of this format.'),
   kvferry: z.string().describe("The program's version."),
@@ -58,6 +64,14 @@ export const costProfileSchema = z.strictObject({
     .describe(
       'fixed_ms + ms_per_token * tokens + ms_per_token_context * (sum over computed tokens of position).',
     ),
+  store: z
+    .strictObject({
+      load: byBytes.describe('From the store to an engine.'),
+      save: byBytes.describe('From the offer of an engine until the store has read it.'),
+      folder_read: byBytes.nullable().describe("From the store's folder to its memory; null: it has none."),
+    })
+    .optional()
+    .describe('fixed_ms + ms_per_byte * bytes, by tier; left out: there was no store.'),
   fit: z.strictObject({
     samples: z.number().int().nonnegative(),
     rounds: z.number().int().positive(),

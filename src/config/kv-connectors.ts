@@ -46,7 +46,7 @@ export const offloadingExtraSchema = z
 export const fromEnvironmentSchema = z.strictObject({});
 
 /** How a MultiConnector's connectors share a load. first-hit is vLLM's. */
-export const COMPOSITIONS = ['first-hit', 'max-hit', 'compose'] as const;
+export const COMPOSITIONS = ['first-hit', 'max-hit', 'compose', 'cost-aware'] as const;
 export type Composition = (typeof COMPOSITIONS)[number];
 
 export type NixlExtra = z.infer<typeof nixlExtraSchema>;

@@ -210,6 +210,10 @@ export interface ConnectorConfig {
   multi?: { composition: Composition; names: readonly SingleConnectorName[] };
 }
 
+/** Whether it saves to a store and loads from it. */
+export const usesStore = ({ name, multi }: Pick<ConnectorConfig, 'name' | 'multi'>): boolean =>
+  name === 'MultiConnector' ? (multi?.names ?? []).some((each) => !isNixl(each)) : !isNixl(name);
+
 export interface NixlConfig {
   bidirectional: boolean;
   /** Tokens; a D→P pull of fewer is recomputed instead. 0 always pulls. */

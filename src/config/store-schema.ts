@@ -1,7 +1,7 @@
 /** The settings of a store beside the engines. */
 import { z } from 'zod';
 import { anyNumber, byteCount, flag, oneOf, text } from './fields.ts';
-import { EVICTIONS, INGESTIONS, type Ingestion } from './store.ts';
+import { EVICTIONS, INGESTIONS, type Ingestion, STORE_PLACES } from './store.ts';
 
 /** SGLang HiCache's write policies. */
 const HICACHE: Readonly<Record<string, Ingestion>> = {
@@ -22,6 +22,11 @@ export const store = {
     description:
       "What leaves the store when it is full: s3fifo (AIBrix's variant and default), s3fifo-paper, lru (vLLM's default) or arc. vLLM's eviction_policy.",
     value: 's3fifo|s3fifo-paper|lru|arc',
+  }),
+  storePlace: oneOf(STORE_PLACES).default('local').meta({
+    description:
+      'Where the store is taken to be: local is memory of this machine; remote puts the modelled --link between it and every engine too.',
+    value: 'local|remote',
   }),
   storeDir: text('a folder').nullable().default(null).meta({
     description:

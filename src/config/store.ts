@@ -13,3 +13,9 @@ export type EvictionName = (typeof EVICTIONS)[number];
  */
 export const INGESTIONS = ['ALL', 'HOT', 'EVICTED'] as const;
 export type Ingestion = (typeof INGESTIONS)[number];
+
+/**
+ * Where the store is: in this machine's memory, or across the modelled link, as far from every engine as they are from each
+ * other.
+ */
+export const STORE_PLACES = ['local', 'remote'] as const;

@@ -22,7 +22,7 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
     case 'MultiConnector': {
       const { composition, names } = config.multi ?? { composition: 'first-hit', names: ['NixlConnector'] };
       const makers = names.map((name) => (its: ConnectorDeps) => createConnector({ ...config, name }, its));
-      return createMultiConnector(composition, makers, deps);
+      return createMultiConnector(composition, makers, deps, config.nixl.costProfile?.store?.load ?? null);
     }
     default:
       throw new ConfigError(

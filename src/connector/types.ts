@@ -42,6 +42,11 @@ export interface StoreCounters {
   offeredBlocks: number;
   savedBlocks: number;
   savedBytes: number;
+  /** Wall time of loads that ended well, and of offers that were read; those under way at once count each. */
+  loadMs: number;
+  saveMs: number;
+  /** Blocks of ended requests × milliseconds that they stayed until all of them was saved. */
+  savingBlockMs: number;
   /** Lookups that the store did not answer in time. */
   unanswered: number;
   /** Bytes that came to this engine by two hops in one turn, where one would have done. */
@@ -85,6 +90,8 @@ export interface TransferEvents {
   onPull(info: PullInfo): void;
   /** A streamed pull learns which blocks it reads: the pairs of a chunk, with the holder's ids. */
   onChunk(info: Pick<PullInfo, 'requestId' | 'pairs'>): void;
+  /** The store answered what it was asked, or read what it was offered. */
+  onStored(info: StoreInfo): void;
   /** Once for every pull that had blocks to fetch, however it ended, before its request is reported. */
   onTransfer(info: TransferInfo): void;
 }
@@ -96,6 +103,19 @@ export interface PullInfo {
   pairs: readonly BlockPair[];
   /** The pairs' `remote` are places in the holder's sequence, not ids. */
   streamed: boolean;
+}
+
+/** Own clock, milliseconds. */
+export interface StoreInfo {
+  what: 'store lookup' | 'save';
+  requestId: string;
+  startedMs: number;
+  endedMs: number;
+  /** Blocks found, or read. */
+  blocks: number;
+  /** Blocks that the store brought up for it from below its memory, and how long that took. */
+  raised?: number;
+  raisedMs?: number;
 }
 
 export interface TransferInfo extends Pick<PullInfo, 'requestId' | 'remote'> {

@@ -2,6 +2,10 @@
 import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHash } from './block-hash.ts';
 
+/** Where a block is: an engine's device, a store's memory, or its folder. */
+export type Medium = 'GPU' | 'CPU' | 'DISK';
+
+/** `medium` left out: 'GPU'. A store knows blocks by their hashes: it tells no tokens, and no parent. */
 export type CacheEvent =
   | {
       kind: 'stored';
@@ -10,6 +14,7 @@ export type CacheEvent =
       parentBlockHash: BlockHash | null;
       tokenIds: TokenIds;
       blockSize: number;
+      medium?: Medium;
     }
-  | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[] }
+  | { kind: 'removed'; group: number; blockHashes: readonly BlockHash[]; medium?: Medium }
   | { kind: 'cleared' };

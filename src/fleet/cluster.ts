@@ -179,6 +179,7 @@ export class EngineCluster implements Cluster {
       await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
       await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
       await this.#store?.clear();
+      await this.#store?.setLink(options.link);
     } finally {
       this.#changing--;
     }
@@ -234,6 +235,10 @@ export class EngineCluster implements Cluster {
     return this.#watches.caches.listen(listener);
   }
 
+  onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void {
+    return this.#store?.onEvents(listener) ?? (() => {});
+  }
+
   async checkIntegrity(): Promise<void> {
     await this.#engines.each(({ inspection }) => inspection.checkIntegrity());
     await this.#store?.checkIntegrity();
@@ -281,6 +286,11 @@ export class EngineCluster implements Cluster {
 
   async close(): Promise<void> {
     await Promise.all([this.members.close(), this.#store?.shutdown()]);
+  }
+
+  /** For whoever looks under the hood; null: there is none. */
+  get store(): StoreThread | null {
+    return this.#store;
   }
 
   /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */

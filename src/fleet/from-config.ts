@@ -107,7 +107,7 @@ function storeOptions(config: RunConfig): StoreOptions | null {
   const ttlMs = storeTtl === null ? null : storeTtl * 1000;
   const folder =
     storeDir === null ? null : { directory: storeDir, bytes: storeDirSize, ttlMs, ingestion: storeWrite };
-  return { bytes: store, eviction, folder };
+  return { bytes: store, eviction, remote: config.storePlace === 'remote', folder };
 }
 
 /** Above, what a kernel computes takes longer than waking the threads that share it. */
@@ -165,7 +165,10 @@ function connector(config: RunConfig): ConnectorConfig {
       saves: name === 'AIBrixOffloadingConnectorV1Type1' ? 'whole' : 'blocks',
     },
     multi: added
-      ? { composition: 'compose', names: [...names, 'OffloadingConnector'] }
+      ? {
+          composition: config.pullPolicy === 'cost-aware' ? 'cost-aware' : 'compose',
+          names: [...names, 'OffloadingConnector'],
+        }
       : { composition: composition ?? 'first-hit', names },
   };
 }

@@ -1,5 +1,6 @@
 /** From a cluster's options to what each engine is started with. */
 import type { EngineCoreConfig } from '../config/engine.ts';
+import { usesStore } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
@@ -116,7 +117,7 @@ function faultOf(fault: ClusterOptions['fault'], role: EngineRole): EngineStart[
   return (fault.engine === role) === atReader ? fault.kind : null;
 }
 
-/** The options with the change made. ConfigError when a pool would be larger than its memory. */
+/** The options with the change made. ConfigError when a pool would be larger than its memory, or a store is missing. */
 export function changed(
   options: ClusterOptions,
   atStart: ClusterOptions,
@@ -130,6 +131,10 @@ export function changed(
       `${role} was started with ${room} KV blocks and cannot use ${blocks}: give 2 to ${room}, or start with more`,
     );
   };
+  if (change.connector && usesStore(change.connector) && !atStart.store)
+    throw new ConfigError(
+      `${change.connector.name} needs a store, and the cluster was started without: start it with one`,
+    );
   return {
     ...options,
     mode: change.mode ?? options.mode,
@@ -150,6 +155,7 @@ export function changed(
     },
     connector: {
       ...options.connector,
+      ...change.connector,
       loadFailurePolicy: change.loadFailurePolicy ?? options.connector.loadFailurePolicy,
       nixl: {
         ...nixl,

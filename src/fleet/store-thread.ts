@@ -10,6 +10,7 @@ import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
+import type { CacheEventBatch } from './cache-watch.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { HASH_SEED } from './options.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -22,13 +23,17 @@ export class StoreThread {
   readonly #api: StoreApi;
   readonly #gone: Promise<void>;
   readonly #connected: ThreadEngine[] = [];
+  /** The engines' own link lies before it. */
+  readonly #remote: boolean;
   readonly #listeners = new Set<(message: string) => void>();
+  readonly #followers = new Set<(batch: CacheEventBatch) => void>();
   #ended: string | null = null;
   #closing = false;
 
-  private constructor(api: StoreApi, gone: Promise<void>) {
+  private constructor(api: StoreApi, gone: Promise<void>, remote: boolean) {
     this.#api = api;
     this.#gone = gone;
+    this.#remote = remote;
   }
 
   /** Throws KvferryError, with no thread left running. */
@@ -47,6 +52,7 @@ export class StoreThread {
       new Promise((resolve) => {
         gone = resolve;
       }),
+      options.remote ?? false,
     );
     thread.onExit((reason) => {
       store.#ended = reason;
@@ -64,6 +70,10 @@ export class StoreThread {
         api.start(
           start,
           proxy((message) => store.#tell(`store: ${message}`)),
+          proxy((events, atMs) => {
+            const batch = { engineId: STORE_ADDRESS.engineId, events, atMs };
+            for (const follower of store.#followers) follower(batch);
+          }),
         ),
       );
       if (store.ended !== null) throw new EngineDeadError(`the store ended as it began: ${store.ended}`);
@@ -84,11 +94,21 @@ export class StoreThread {
     this.#listeners.add(listener);
   }
 
+  /** Told what comes to its tiers and what leaves them; the first listener at once of what is there. */
+  onEvents(listener: (batch: CacheEventBatch) => void): () => void {
+    this.#followers.add(listener);
+    const report = (wanted: boolean) => void this.#ask((api) => api.reportEvents(wanted)).catch(() => {});
+    if (this.#followers.size === 1) report(true);
+    return () => {
+      if (this.#followers.delete(listener) && this.#followers.size === 0) report(false);
+    };
+  }
+
   async connect(engine: ThreadEngine, wire: EngineWire = plainWire): Promise<void> {
     if (this.#ended !== null) return;
     const [port1, port2] = wire(engine.address, STORE_ADDRESS);
     await Promise.all([
-      engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), THIS_MACHINE),
+      engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), this.#remote ? null : THIS_MACHINE),
       this.#api.addPeer(engine.address, transfer(port2, [port2])),
     ]);
     this.#connected.push(engine);
@@ -96,6 +116,16 @@ export class StoreThread {
       this.#connected.splice(this.#connected.indexOf(engine), 1);
       if (this.#ended === null) void this.#api.peerDied(engine.engineId).catch(() => {});
     });
+  }
+
+  /** Of what engines read from it, where it is not of their own machine; null: as fast as memory. */
+  async setLink(link: LinkSpec | null): Promise<void> {
+    if (this.#remote) await this.#ask((api) => api.setLink(link));
+  }
+
+  /** As an engine's lab has it: what it serves afterwards is for measuring only. */
+  async serveAnyBlock(): Promise<void> {
+    await this.#ask((api) => api.serveAnyBlock());
   }
 
   /** null when its thread is gone. */
@@ -145,6 +175,7 @@ export async function startStore(
     const weights = isPreset(options.model) || !files ? null : await fingerprint(files);
     const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
     const store = await StoreThread.start(platform, options.store, identity, options.checksum, namespace);
+    await store.setLink(options.link);
     for (const engine of engines.all) await store.connect(engine, wire);
     return store;
   } catch (error) {

@@ -43,6 +43,8 @@ export interface StoreOptions {
   /** Of memory, for blocks. */
   bytes: number;
   eviction: EvictionName;
+  /** The modelled link lies before it too; absent: it is memory of this machine. */
+  remote?: boolean;
   /** Below memory; null or absent: nothing. */
   folder?: Omit<StoreFolderStart, 'namespace'> | null;
 }
@@ -134,6 +136,8 @@ export interface PolicyChange {
   handover?: Handover;
   routing?: RoutingChoice;
   signalAgeMs?: number;
+  /** Which connectors there are, and how they share; needs a store at the start where one has it. */
+  connector?: Pick<ConnectorConfig, 'name' | 'offloading' | 'multi'>;
   /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
   costProfile?: CostProfile | null;
 }
@@ -227,6 +231,8 @@ export interface Cluster {
   queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }>;
   /** Told what changes in the engines' prefix caches, step by step. Costs nothing while nobody listens. */
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
+  /** The same of the store's tiers, each event with its medium; never told where there is no store. */
+  onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void;
   /** What is in each block of each living engine, now. */
   snapshot(): Promise<readonly EngineSnapshot[]>;
   /** Told of every turn as it is accepted, of all that the engines say, and of their ends and beginnings. */

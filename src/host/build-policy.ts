@@ -53,6 +53,7 @@ export function buildPolicy(
         }),
       onChunk: ({ requestId, pairs }) =>
         send({ kind: 'chunk', requestId, pairs: idsOf(pairs), atMs: clock.now() }),
+      onStored: spans.stored,
       onTransfer(info) {
         const { requestId, remote, result, endedMs } = info;
         spans.transferred(info);

@@ -1,5 +1,6 @@
 /** An engine's spans until they are sent: gathers them from its parts, and gives what policy tells of the engine's lanes. */
-import type { TransferInfo } from '../connector/types.ts';
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import type { StoreInfo, TransferInfo } from '../connector/types.ts';
 import type { EngineActivity } from '../engine/types.ts';
 import { atRouter, onHost, onLink, type RawSpan } from '../measure/spans.ts';
 
@@ -70,6 +71,22 @@ export class EngineSpans {
       requestId: others.length === 0 ? requestId : null,
       ...(others.length === 0 ? {} : { requestIds }),
       args: { step, ...(blocks && { freeBlocks: blocks.free, heldBlocks: blocks.held }) },
+    });
+  };
+
+  readonly stored = ({ what, requestId, startedMs, endedMs, blocks, raised, raisedMs }: StoreInfo): void => {
+    const [store, own] = [STORE_ADDRESS.engineId, this.#engineId];
+    const way = what === 'save' ? { from: own, to: store } : { from: store, to: own };
+    const up = raised ? { raised, raisedMs: raisedMs ?? 0 } : {};
+    const args = { blocks, ...up };
+    this.add({
+      name: what,
+      ...onLink(way),
+      startMs: startedMs,
+      endMs: endedMs,
+      clock: 'host',
+      requestId,
+      args,
     });
   };
 

@@ -3,6 +3,7 @@ import { type CostProfile, type CostSituation, checkCostProfile } from '../confi
 import { FULL_GROUP, keptBy } from '../engine/kv-cache-spec.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
+import { measureStoreCosts } from './store-costs.ts';
 import { type SweepHooks, type SweepPlan, sweepCluster, sweepTurns } from './sweep.ts';
 
 export interface CalibrationOptions extends Pick<SweepHooks, 'signal' | 'onProgress'> {
@@ -28,8 +29,21 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
     ...(options.signal ? { signal: options.signal } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   };
+  const { store, connector } = cluster.settings;
+  // A pull is to be a pull, whatever a store has.
+  if (store) await cluster.configure({ connector: { name: 'NixlConnector' } });
   const series = await sweepCluster(cluster, plan, hooks);
-  await cluster.configure({ mode, link, prefixCaching: prefill.enablePrefixCaching });
+  const { name } = connector;
+  const before = store ? { connector: { name } } : {};
+  await cluster.configure({ mode, link, prefixCaching: prefill.enablePrefixCaching, ...before });
+  const { rounds, contexts } = plan;
+  const stored = {
+    rounds,
+    contexts,
+    seed: options.seed ?? 0,
+    ...(options.signal && { signal: options.signal }),
+  };
+  const storeCosts = store ? { store: await measureStoreCosts(cluster, stored) } : {};
   const { pull, prefill: prefillCosts, ttft, transfer, samples } = fitCosts(series);
   const here = situationOf(cluster);
   const costs = {
@@ -49,6 +63,7 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
     link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
     layout: cluster.settings.layout,
     ...costs,
+    ...storeCosts,
     fit: {
       samples,
       rounds: plan.rounds,

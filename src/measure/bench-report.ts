@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { benchMovingSchema } from './bench-moving.ts';
+import { benchLengthSchema, benchPathSchema, intervalSchema } from './bench-paths-schema.ts';
 import { benchRoutingSchema } from './bench-routing.ts';
 import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';
@@ -136,6 +137,10 @@ export const benchModeSchema = z.strictObject({
   routing: benchRoutingSchema
     .optional()
     .describe('How the policy shared the work out: where policies are compared.'),
+  path: benchPathSchema.optional().describe('What the way moved and held: where ways of KV are compared.'),
+  ttft_median_ms: intervalSchema
+    .optional()
+    .describe('Median TTFT from the second turn on, with its 95% interval: where ways of KV are compared.'),
   samples: z.array(sampleSchema).describe('In the order in which they began.'),
 });
 
@@ -217,6 +222,21 @@ export const experimentSchema = z.strictObject({
     .optional()
     .describe(
       'What moving a conversation cost: where policies are compared, and some moved what others did not.',
+    ),
+  link: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('A modelled link, of an experiment that has its own; null: as fast as this machine copies.'),
+  by_length: z
+    .array(benchLengthSchema)
+    .optional()
+    .describe('Which way is quickest at which length of prompt: where ways of KV are compared.'),
+  regret: z
+    .record(z.string(), z.strictObject({ regret_ms: ms, share: z.number().nonnegative() }))
+    .optional()
+    .describe(
+      'By way: TTFT a request beyond the best way at that request, in hindsight; and as a share of it.',
     ),
   audit: benchAuditSchema.optional().describe('--audit: what the policy lost by its choices.'),
   windows: benchWindowsSchema

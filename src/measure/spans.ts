@@ -17,6 +17,8 @@ export const SPAN_NAMES = {
   kernels: "one submit's kernels, on the device's own clock",
   sampling: 'sampled tokens come back from the device',
   collect: 'results taken: tokens appended, requests ended, blocks held or freed, outputs sent',
+  'store lookup': 'the store is asked what it has of a request, and brings up what lies in its folder',
+  save: 'blocks offered to the store, until it has read them',
   transfer: 'a whole READ, from its start at the reader to its last block there',
   handshake: 'the first READ between two engines asks for a slab',
   wait: "the holder's device finishes its piece of work, or a staging buffer comes free",

@@ -2,6 +2,7 @@
  * Where a turn's time to its first token went: each moment is given to one stage, the one that was waited for, so the
  * stages add up to TTFT. What a stage did while another one was waited for is counted apart, as overlapped.
  */
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import { criticalPath, type PathPiece } from './critical-path.ts';
 import { type Span, type SpanName, sideOf, type TurnSide } from './spans.ts';
 
@@ -10,6 +11,7 @@ export const STAGE_GROUPS = [
   'queue',
   'lookup',
   'handshake',
+  'load',
   'pull',
   'prefill',
   'sampling',
@@ -55,6 +57,9 @@ export const STAGES = {
   queue_p: stage('queue', "waits for P's next step, or for other requests of the same step"),
   lookup_p: stage('lookup', 'P asks its prefix cache, and what D can give beyond it'),
   schedule_p: stage('queue', "the rest of P's step around its kernels: blocks allocated, results taken"),
+  load_p_lookup: stage('load', 'the store says what it has of the prompt, to P'),
+  load_p_handshake: stage('handshake', 'the first load of P from the store asks for a slab'),
+  ...transferStages('load_p', 'load', 'store to P'),
   pull_handshake: stage('handshake', 'the first pull of P from D asks for a slab'),
   ...transferStages('pull', 'pull', 'D to P'),
   prefill: stage('prefill', "P's kernels over the prompt tokens that it computes"),
@@ -62,6 +67,9 @@ export const STAGES = {
   queue_d: stage('queue', "waits for D's next step, or for other requests of the same step"),
   lookup_d: stage('lookup', 'D asks its prefix cache, and what P gives beyond it'),
   schedule_d: stage('queue', "the rest of D's step around its kernels: blocks allocated, results taken"),
+  load_d_lookup: stage('load', 'the store says what it has of the prompt, to D'),
+  load_d_handshake: stage('handshake', 'the first load of D from the store asks for a slab'),
+  ...transferStages('load_d', 'load', 'store to D'),
   hand_over_handshake: stage('handshake', 'the first read of D from P asks for a slab'),
   ...transferStages('hand_over', 'hand-over', 'P to D'),
   first_decode_step: stage(
@@ -97,9 +105,9 @@ export function meanStages(
 
 /** A turn in a few parts, for pictures; the last takes queues, lookups, and messages between threads. */
 const PARTS = {
-  pull: /^pull_/,
+  pull: /^(pull|load_p)_/,
   prefill: /^(prefill|sampling_p)$/,
-  hand_over: /^hand_over_/,
+  hand_over: /^(hand_over|load_d)_/,
   first_decode_step: /^(first_decode_step|sampling_d)$/,
   between: /^(router|queue_.|lookup_.|schedule_.|other)$/,
 } as const;
@@ -184,7 +192,7 @@ export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow,
   return spans.flatMap((span): StagePiece[] => {
     // A request that runs alone waits for nobody in its step.
     const alone = span.name === 'step' && span.requestId !== null;
-    const place = alone ? STEP_ALONE : STAGE_OF_SPAN[span.name as SpanName];
+    const place = alone ? STEP_ALONE : placeOf(span);
     const side = place && span.clock !== 'gpu' ? sideOf(span, turnId) : null;
     if (!place || !side) return [];
     const { startMs, endMs } = span;
@@ -193,6 +201,12 @@ export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow,
     return [{ key: place[side], startMs, endMs, waitRank, envelope, side, prefills }];
   });
 }
+
+/** What comes from the store is no pull, and no hand-over. */
+const placeOf = ({ name, way }: Span): Place | undefined =>
+  (way?.from === STORE_ADDRESS.engineId || way?.to === STORE_ADDRESS.engineId ? LOAD_OF_SPAN : STAGE_OF_SPAN)[
+    name as SpanName
+  ];
 
 interface Place extends Readonly<Record<TurnSide, StageName>> {
   waitRank: number | null;
@@ -214,6 +228,23 @@ const wait = (waitRank: number, prefill: StageName, decode: StageName, envelope 
 const moved = (name: TransferStage): Place => work(`pull_${name}`, `hand_over_${name}`);
 
 const STEP_ALONE = wait(4, 'schedule_p', 'schedule_d', true);
+
+const loaded = (name: TransferStage): Place => work(`load_p_${name}`, `load_d_${name}`);
+
+const LOAD_OF_SPAN: Partial<Record<SpanName, Place>> = {
+  'store lookup': wait(2, 'load_p_lookup', 'load_d_lookup'),
+  handshake: work('load_p_handshake', 'load_d_handshake'),
+  gather: loaded('gather'),
+  readback: loaded('readback'),
+  'slab in': loaded('slab_in'),
+  link: loaded('link'),
+  'slab out': loaded('slab_out'),
+  upload: loaded('upload'),
+  scatter: loaded('scatter'),
+  wait: wait(1, 'load_p_wait', 'load_d_wait'),
+  transfer: wait(2, 'load_p_messages', 'load_d_messages', true),
+  notify: wait(6, 'load_p_notify', 'load_d_notify'),
+};
 
 /** Waits from the most telling to the least: a transfer's envelope only where nothing in it is known to have gone on. */
 const STAGE_OF_SPAN: Partial<Record<SpanName, Place>> = {

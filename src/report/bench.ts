@@ -25,6 +25,7 @@ import {
   type Tone,
   under,
 } from './document.ts';
+import { wayTables } from './paths.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from './verdict.ts';
 
@@ -97,7 +98,7 @@ function experimentSection(experiment: Experiment): Section {
         note: 'A dot is a request (400 a mode at most are drawn); the bar spans the middle half, the line across it is the median.',
       },
       ...stagePieces(modes),
-      costTable(list),
+      ...(list.some(({ path }) => path) ? wayTables(experiment) : [costTable(list)]),
       ...(windows ? [{ kind: 'text', text: windows } as const] : []),
       ...(audit ? [{ kind: 'text', text: benchAuditSentence(audit) } as const] : []),
       ...(audit?.turns.length ? [auditTable(audit.turns)] : []),

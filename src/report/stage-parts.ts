@@ -7,6 +7,7 @@ const LABELS: Readonly<Record<string, string>> = {
   queue: 'queues',
   lookup: 'cache lookup',
   handshake: 'handshake',
+  load: 'load from the store',
   pull: 'pull D→P',
   prefill: 'prefill',
   sampling: 'sampling',

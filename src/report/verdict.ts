@@ -73,7 +73,8 @@ export function windowSavings(windows: WindowsReport | BenchWindows | undefined)
       (role) =>
         `${role === 'prefill' ? 'P' : 'D'} ${instead(windowed.peak_kv_bytes[role], full.peak_kv_bytes[role])}`,
     );
-  const bytes = moved(full) > 0 ? `; moved were ${instead(moved(windowed), moved(full))}` : '';
+  const why = moved(windowed) === moved(full) ? ': no move reached further back than a window' : '';
+  const bytes = moved(full) > 0 ? `; moved were ${instead(moved(windowed), moved(full))}${why}` : '';
   const [identical, how, asEqual] =
     'logits_identical' in windows
       ? [windows.logits_identical, 'run after it', 'the same tokens from the same logits']

@@ -18,8 +18,12 @@ const LEAST_MARGIN_MS = 5000;
 /** For a holder that names no end. */
 const OFFERED_MS = 450_000;
 
-/** Beyond these, the one that was not used for the longest time is forgotten. */
+/**
+ * Beyond these, the one that was not used for the longest time is forgotten, unless D still holds KV for its next turn; beyond
+ * the second, whatever is held.
+ */
 const MOST_CONVERSATIONS = 1024;
+const MOST_HELD_CONVERSATIONS = 16 * MOST_CONVERSATIONS;
 
 export interface HeldForNextTurn {
   params: KvTransferParams;
@@ -139,7 +143,7 @@ export class ConversationCache {
     const { kv } = source;
     source.kv = null;
     if (!kv) return null;
-    if (this.#clock.now() < offeredUntilMs(kv) && !kv.holder.ended) return kv;
+    if (this.#isOffered(kv)) return kv;
     release(kv);
     return null;
   }
@@ -241,11 +245,17 @@ export class ConversationCache {
   #keep(conversation: Conversation): Conversation {
     this.#conversations.delete(conversation.id);
     this.#conversations.set(conversation.id, conversation);
-    if (this.#conversations.size > MOST_CONVERSATIONS) {
-      const [oldest] = this.#conversations.keys();
-      this.#drop(oldest!);
+    for (const oldest of this.#conversations.values()) {
+      const { size } = this.#conversations;
+      const held = oldest.kv !== null && this.#isOffered(oldest.kv);
+      if (size <= MOST_CONVERSATIONS || (held && size <= MOST_HELD_CONVERSATIONS)) break;
+      this.#drop(oldest.id);
     }
     return conversation;
+  }
+
+  #isOffered(kv: HeldForNextTurn): boolean {
+    return this.#clock.now() < offeredUntilMs(kv) && !kv.holder.ended;
   }
 
   /** Of equally long ones the last used. */

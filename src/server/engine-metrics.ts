@@ -3,6 +3,8 @@
  * connector). Made from what the engine says and, for gauges, its state when somebody looks; keeps nothing of a request
  * beyond its end. Dashboards and autoscalers for vLLM read it as it is.
  */
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import type { StoreCounters } from '../connector/types.ts';
 import type { RequestOutput } from '../engine/types.ts';
 import type { EngineEvent, EngineStats } from '../host/engine-api.ts';
 import {
@@ -15,6 +17,7 @@ import {
 } from './engine-metric-names.ts';
 import { type Answered, httpMetrics } from './http-metrics.ts';
 import { MetricKit } from './metric-kit.ts';
+import { defineOffloadMetrics } from './store-metrics.ts';
 
 interface Streaming {
   firstMs: number;
@@ -25,6 +28,7 @@ interface Streaming {
 export class EngineMetrics {
   readonly #kit: MetricKit;
   readonly #m: ReturnType<typeof defineEngineMetrics>;
+  readonly #offload: ReturnType<typeof defineOffloadMetrics>;
   readonly answered: (answered: Answered) => void;
   /** Requests that gave a token and have not ended. */
   readonly #streaming = new Map<string, Streaming>();
@@ -34,6 +38,7 @@ export class EngineMetrics {
   constructor(options: EngineMetricsOptions) {
     this.#kit = new MetricKit({ model_name: options.modelName, engine: options.engineIndex });
     this.#m = defineEngineMetrics(this.#kit, options);
+    this.#offload = defineOffloadMetrics(this.#kit);
     this.answered = httpMetrics(this.#kit);
   }
 
@@ -55,6 +60,10 @@ export class EngineMetrics {
       case 'transfer': {
         const { outcome, wallMs, movingMs, postMs, bytes, descriptors } = event.result;
         if (outcome !== 'done') break;
+        if (event.remoteEngineId === STORE_ADDRESS.engineId) {
+          this.#offload.loadSize.observe(bytes);
+          break;
+        }
         this.#m.xferTime.observe((movingMs ?? wallMs) / 1000);
         this.#m.postTime.observe(postMs / 1000);
         this.#m.bytes.observe(bytes);
@@ -98,6 +107,7 @@ export class EngineMetrics {
     this.#follow('expired', m.expired, transfers?.numKvExpired ?? 0);
     for (const reason of NO_PULL_REASONS)
       this.#follow(`no pull: ${reason}`, { inc: (by) => m.noPulls(reason, by) }, stats.noPulls[reason]);
+    if (stats.store) this.#setStore(stats.store);
     if (!transfers) return;
     const { holdsDropped, pullsNotDone } = transfers;
     // Named by who would have read them: D's holds are P's to read.
@@ -105,6 +115,18 @@ export class EngineMetrics {
     this.#follow('dropped for D', { inc: (by) => m.holdsDropped('decode', by) }, holdsDropped.prefill);
     for (const outcome of PULL_FAILURES)
       this.#follow(`pull ${outcome}`, { inc: (by) => m.pullsNotDone(outcome, by) }, pullsNotDone[outcome]);
+  }
+
+  #setStore(used: StoreCounters): void {
+    const m = this.#offload;
+    this.#follow('load bytes', m.loadBytes, used.loadedBytes);
+    this.#follow('load time', m.loadTime, used.loadMs / 1000);
+    this.#follow('store bytes', m.storeBytes, used.savedBytes);
+    this.#follow('store time', m.storeTime, used.saveMs / 1000);
+    this.#follow('store operations', m.offered, used.offeredBlocks);
+    this.#follow('failed loads', m.failedLoads, used.failedLoads);
+    this.#follow('unanswered', m.unanswered, used.unanswered);
+    this.#follow('two hops', m.twoHops, used.twoHopBytes);
   }
 
   text(): Promise<string> {

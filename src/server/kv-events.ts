@@ -3,7 +3,7 @@
  * Readers keep only their place in it, so that a slow one costs no memory: it loses its place instead.
  */
 import { written } from '../config/token-ids.ts';
-import type { CacheEvent } from '../engine/cache-event.ts';
+import type { CacheEvent, Medium } from '../engine/cache-event.ts';
 import { safeJson } from './json.ts';
 
 export type KvEvent =
@@ -14,11 +14,11 @@ export type KvEvent =
       token_ids: readonly number[];
       block_size: number;
       lora_id: null;
-      medium: 'GPU';
+      medium: Medium;
       lora_name: null;
       group_idx: number;
     }
-  | { type: 'BlockRemoved'; block_hashes: readonly string[]; medium: 'GPU'; group_idx: number }
+  | { type: 'BlockRemoved'; block_hashes: readonly string[]; medium: Medium; group_idx: number }
   | { type: 'AllBlocksCleared' };
 
 export interface KvEventBatch {
@@ -38,7 +38,7 @@ function kvEvent(event: CacheEvent): KvEvent {
         token_ids: written(event.tokenIds),
         block_size: event.blockSize,
         lora_id: null,
-        medium: 'GPU',
+        medium: event.medium ?? 'GPU',
         lora_name: null,
         group_idx: event.group,
       };
@@ -46,7 +46,7 @@ function kvEvent(event: CacheEvent): KvEvent {
       return {
         type: 'BlockRemoved',
         block_hashes: event.blockHashes,
-        medium: 'GPU',
+        medium: event.medium ?? 'GPU',
         group_idx: event.group,
       };
     case 'cleared':

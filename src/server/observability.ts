@@ -29,7 +29,7 @@ export interface Observability {
 /** Follows the engine from now on, and whatever takes its place. */
 export function observeEngine(
   service: EngineService,
-  cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'settings'>,
+  cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'onStoreEvent' | 'settings'>,
 ): Observability {
   let { engineId } = service.engine();
   const metrics = new EngineMetrics({
@@ -50,6 +50,8 @@ export function observeEngine(
     cluster.onCacheEvent((batch) => {
       if (batch.engineId === engineId) log.append(batch.events, batch.atMs);
     }),
+    // As with vLLM's own tiers: what an engine can load is told by it, whoever saved it.
+    cluster.onStoreEvent(({ events, atMs }) => log.append(events, atMs)),
   ];
   return {
     // Tokens and ends are the engine's to tell.
@@ -89,8 +91,9 @@ export function observeRouter(
     answered: (answered) => metrics.answered(answered),
     decided: (decision) => metrics.fleet.decided(decision),
     mountMetrics(app, isOperator) {
-      app.get('/metrics', (c) => {
+      app.get('/metrics', async (c) => {
         metrics.fleet.setEngines(count('prefill'), count('decode'));
+        metrics.setStore(await cluster.storeStats());
         return exposition(c, metrics, isOperator(c));
       });
     },

@@ -1,4 +1,6 @@
 /** The router's own metrics: what its clients saw. The engines behind it have theirs, on their ports. */
+
+import type { StoreStats } from '../store/host.ts';
 import {
   FINISHED_REASONS,
   ITL_BUCKETS,
@@ -10,6 +12,7 @@ import { FleetMetrics } from './fleet-metrics.ts';
 import { type Answered, httpMetrics } from './http-metrics.ts';
 import { MetricKit } from './metric-kit.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
+import { StoreMetrics } from './store-metrics.ts';
 
 export class RouterMetrics implements RequestObserver {
   readonly #kit: MetricKit;
@@ -17,16 +20,23 @@ export class RouterMetrics implements RequestObserver {
   readonly answered: (answered: Answered) => void;
   /** What was decided, and who came and went. */
   readonly fleet: FleetMetrics;
+  readonly #store: StoreMetrics;
 
   constructor(modelName: string) {
     this.#kit = new MetricKit({ model_name: modelName });
     this.#m = define(this.#kit);
     this.answered = httpMetrics(this.#kit);
     this.fleet = new FleetMetrics(this.#kit);
+    this.#store = new StoreMetrics(this.#kit);
   }
 
   get contentType(): string {
     return this.#kit.contentType;
+  }
+
+  /** As it is now; null: there is none. */
+  setStore(stats: StoreStats | null): void {
+    this.#store.set(stats);
   }
 
   asked(): void {}

@@ -257,6 +257,7 @@ export class SimulatedEngine implements EngineClient, Member {
         onHoldDropped() {},
         onPull: () => onStage?.('pull'),
         onChunk() {},
+        onStored() {},
         onTransfer: (info) => {
           const { requestId, result } = info;
           this.#trace?.transferred(info);

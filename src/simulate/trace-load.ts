@@ -33,7 +33,8 @@ export async function serveTurns(
         .catch((error: unknown) => {
           failure ??= error;
         })
-        .finally(() => news.abort());
+        // With a reason: an exception of its own would be made for each.
+        .finally(() => news.abort('news'));
       continue;
     }
     news = new AbortController();

@@ -14,6 +14,8 @@ export interface CatalogDeps {
   eviction: EvictionName;
   /** Its bytes are still in the slot, and will be overwritten next. */
   onEvicted?: (key: Key, slot: number) => void;
+  /** It came, or is there no more. */
+  onChange?: (kind: 'stored' | 'removed', key: Key) => void;
   /** It is worth keeping longer: see EvictionDeps. */
   onHot?: (key: Key, slot: number) => void;
 }
@@ -131,6 +133,7 @@ export class BlockCatalog {
     if (came) {
       block.ready = true;
       this.counters.stored++;
+      this.#deps.onChange?.('stored', key);
     } else this.#forget(key, block);
   }
 
@@ -159,7 +162,8 @@ export class BlockCatalog {
     );
   }
 
-  #forget(key: Key, { slot }: Block): void {
+  #forget(key: Key, { slot, ready }: Block): void {
+    if (ready) this.#deps.onChange?.('removed', key);
     this.#policy.remove(key);
     this.#blocks.delete(key);
     this.#free.push(slot);
@@ -168,6 +172,7 @@ export class BlockCatalog {
   #evicted(key: Key): void {
     const { slot } = this.#blocks.get(key)!;
     this.#deps.onEvicted?.(key, slot);
+    this.#deps.onChange?.('removed', key);
     this.#blocks.delete(key);
     this.#free.push(slot);
     this.counters.evicted++;

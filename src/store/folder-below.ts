@@ -39,7 +39,7 @@ export class FolderBelow implements LowerTier {
   static async open(
     { bytes: quotaBytes, ttlMs, ingestion, namespace }: StoreFolderStart,
     memory: ArenaMemory,
-    rest: Pick<FolderTierOptions, 'folder' | 'clock' | 'onTrouble'>,
+    rest: Pick<FolderTierOptions, 'folder' | 'clock' | 'onTrouble' | 'onChange'>,
   ): Promise<FolderBelow> {
     const blockBytes = memory.blockBytes.reduce((sum, bytes) => sum + bytes, 0);
     const tier = await FolderTier.open({ ...rest, namespace, blockBytes, quotaBytes, ttlMs });
@@ -48,6 +48,10 @@ export class FolderBelow implements LowerTier {
 
   get stats() {
     return { blocks: this.#tier.blocks, bytes: this.#tier.bytes, counters: { ...this.#tier.counters } };
+  }
+
+  hashes(): Iterable<BlockHash> {
+    return this.#tier.hashes();
   }
 
   has(hash: BlockHash): boolean {

@@ -26,6 +26,8 @@ export interface FolderTierOptions {
   /** From its writing on; null: for good. */
   ttlMs: number | null;
   clock: Clock;
+  /** A block's file is there, or no more; those there at the start are not told. */
+  onChange?: (kind: 'stored' | 'removed', hash: BlockHash) => void;
   /** Told once of each kind of trouble. */
   onTrouble: (message: string) => void;
 }
@@ -33,6 +35,9 @@ export interface FolderTierOptions {
 export interface TierCounters {
   written: number;
   read: number;
+  /** Milliseconds that reads and writes took, of those that ended well; those under way at once count each. */
+  readMs: number;
+  writeMs: number;
   /** Files that were found broken, or not to be what they were called, and removed. */
   broken: number;
   expired: number;
@@ -41,7 +46,9 @@ export interface TierCounters {
 }
 
 export class FolderTier {
-  readonly counters: TierCounters = { written: 0, read: 0, broken: 0, expired: 0, leftOut: 0 };
+  readonly counters: TierCounters = {
+    ...{ written: 0, read: 0, readMs: 0, writeMs: 0, broken: 0, expired: 0, leftOut: 0 },
+  };
   readonly #options: FolderTierOptions;
   /** When each was written, on this machine's clock. */
   readonly #written = new Map<BlockHash, number>();
@@ -86,6 +93,11 @@ export class FolderTier {
     return tier;
   }
 
+  /** Blocks with a file. */
+  hashes(): Iterable<BlockHash> {
+    return this.#written.keys();
+  }
+
   get blocks(): number {
     return this.#order.size;
   }
@@ -119,7 +131,8 @@ export class FolderTier {
       return true;
     }
     await this.#writing.get(hash);
-    const { folder, namespace, blockBytes } = this.#options;
+    const { folder, namespace, blockBytes, clock } = this.#options;
+    const begunMs = clock.now();
     const name = fileOf({ namespace, hash });
     if (name === null || !this.has(hash)) return false;
     try {
@@ -127,7 +140,7 @@ export class FolderTier {
       if (!file) {
         // Another process took it away.
         this.#order.remove(hash);
-        this.#written.delete(hash);
+        this.#forgotten(hash);
         return false;
       }
       const kv = decodeBlock(file, { namespace, hash }, blockBytes);
@@ -144,6 +157,7 @@ export class FolderTier {
       }
       this.#order.touch(hash);
       this.counters.read++;
+      this.counters.readMs += clock.now() - begunMs;
       return true;
     } catch (error) {
       this.#tell('read', `${folder.location} cannot be read (${messageOf(error)}): its blocks are computed`);
@@ -187,13 +201,17 @@ export class FolderTier {
 
   async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
     const { folder, namespace, clock } = this.#options;
+    const begunMs = clock.now();
     try {
       // Room first: the folder never has more than it may.
       this.#order.put(hash);
       await folder.write(fileOf({ namespace, hash })!, encodeBlock({ namespace, hash }, kv));
-      if (this.#order.has(hash)) this.#written.set(hash, clock.now());
-      else this.#remove(hash);
+      if (this.#order.has(hash)) {
+        this.#written.set(hash, clock.now());
+        this.#options.onChange?.('stored', hash);
+      } else this.#remove(hash);
       this.counters.written++;
+      this.counters.writeMs += clock.now() - begunMs;
     } catch (error) {
       this.#order.remove(hash);
       this.counters.leftOut += 1 + this.#waiting.size;
@@ -211,8 +229,13 @@ export class FolderTier {
     this.#remove(hash);
   }
 
+  /** Its file is gone. */
+  #forgotten(hash: BlockHash): void {
+    if (this.#written.delete(hash)) this.#options.onChange?.('removed', hash);
+  }
+
   #remove(hash: BlockHash): void {
-    this.#written.delete(hash);
+    this.#forgotten(hash);
     const name = fileOf({ namespace: this.#options.namespace, hash });
     if (name !== null) void this.#options.folder.remove(name).catch(() => {});
   }

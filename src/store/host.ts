@@ -1,14 +1,17 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
 import type { EvictionName } from '../config/store.ts';
+import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
+import type { LinkSpec } from '../transport/link.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineIdentity, RemoteAddress } from '../transport/types.ts';
 import { ArenaMemory } from './arena.ts';
 import { BlockCatalog, type CatalogCounters } from './catalog.ts';
 import { FolderBelow, type StoreFolderStart } from './folder-below.ts';
 import type { TierCounters } from './folder-tier.ts';
+import { StoreReport } from './report.ts';
 import { StoreService, type StoreServiceCounters } from './service.ts';
 
 export interface StoreStart {
@@ -38,12 +41,22 @@ export interface StoreStats {
 /** Calls go over comlink. Every one may reject with a KvferryError. */
 export interface StoreApi {
   /** `onTrouble`: one line for people, once of each kind. */
-  start(start: StoreStart, onTrouble: (message: string) => void): Promise<void>;
+  start(
+    start: StoreStart,
+    onTrouble: (message: string) => void,
+    /** What came and went in its tiers, while it is wanted. */
+    onEvents: (events: CacheEvent[], atMs: number) => void,
+  ): Promise<void>;
+  /** From now on, or no longer, calls onEvents; at first with what is there. */
+  reportEvents(wanted: boolean): Promise<void>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
+  setLink(link: LinkSpec | null): Promise<void>;
+  /** Serves any block to any reader from now on: for measuring. */
+  serveAnyBlock(): Promise<void>;
   stats(): Promise<StoreStats>;
-  /** Forgets what nobody uses now; returns how many blocks that were. */
-  clear(): Promise<number>;
+  /** Forgets what nobody uses, for which it waits a moment: what engines let go of may be on its way. */
+  clear(): Promise<void>;
   /** Throws InternalError when its bookkeeping does not add up. */
   checkIntegrity(): Promise<void>;
   /** The thread ends after the answer. */
@@ -57,11 +70,15 @@ export interface StoreHostDeps {
   exit: () => void;
 }
 
+const CLEARING_STEP_MS = 2;
+const MOST_CLEARING_MS = 500;
+
 interface Parts {
   transport: PeerTransport;
   catalog: BlockCatalog;
   service: StoreService;
   lower: FolderBelow | null;
+  report: StoreReport;
 }
 
 /** Blocks for which there is room. Throws ConfigError below one. */
@@ -81,8 +98,9 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
     return parts;
   };
   return {
-    async start({ identity, bytes, eviction, folder, checksum }, onTrouble) {
+    async start({ identity, bytes, eviction, folder, checksum }, onTrouble, onEvents) {
       const slots = slotsIn(bytes, identity.blockBytes);
+      const report = new StoreReport(identity.blockSize, (events) => onEvents(events, clock.now()));
       const memory = new ArenaMemory(slots, identity.blockBytes);
       const lower =
         folder &&
@@ -90,10 +108,21 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
           folder: await openFolder(folder.directory),
           clock,
           onTrouble,
+          onChange: report.changedIn('DISK'),
         }));
       const transport = createTransport({ identity, memory, clock, checksum });
-      const catalog = new BlockCatalog({ slots, eviction, ...lower?.listeners });
-      parts = { transport, catalog, service: new StoreService({ transport, catalog, lower }), lower };
+      const onChange = report.changedIn('CPU');
+      const catalog = new BlockCatalog({ slots, eviction, onChange, ...lower?.listeners });
+      const service = new StoreService({ transport, catalog, clock, lower });
+      parts = { transport, catalog, service, lower, report };
+    },
+
+    async reportEvents(wanted) {
+      const { catalog, lower, report } = running();
+      report.want(wanted, [
+        ['CPU', [...catalog.ready()].map(([key]) => key)],
+        ['DISK', [...(lower?.hashes() ?? [])]],
+      ]);
     },
 
     async addPeer(peer, port) {
@@ -104,6 +133,14 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
 
     async peerDied(engineId) {
       running().transport.peerDied(engineId);
+    },
+
+    async setLink(link) {
+      running().transport.setLink(link);
+    },
+
+    async serveAnyBlock() {
+      running().transport.setHandlers({ gate: () => ({ allow: true, finished() {} }) });
     },
 
     async stats() {
@@ -119,7 +156,12 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
     },
 
     async clear() {
-      return running().catalog.clear();
+      const { catalog } = running();
+      catalog.clear();
+      for (let waited = 0; catalog.size > 0 && waited < MOST_CLEARING_MS; waited += CLEARING_STEP_MS) {
+        await clock.sleep(CLEARING_STEP_MS);
+        catalog.clear();
+      }
     },
 
     async checkIntegrity() {

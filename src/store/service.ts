@@ -3,6 +3,7 @@
  * blocks by their hashes alone; the transport brings the bytes, the catalog says where they lie.
  */
 import type { BlockHash } from '../engine/block-hash.ts';
+import type { Clock } from '../engine/types.ts';
 import type { StoreLookup, StoreMessage, StoreOffer } from '../transport/store-messages.ts';
 import type {
   BlockStream,
@@ -17,6 +18,7 @@ import type { BlockCatalog } from './catalog.ts';
 export interface StoreServiceDeps {
   transport: ServingTransport;
   catalog: BlockCatalog;
+  clock: Pick<Clock, 'now'>;
   /** null or absent: there is memory only. */
   lower?: LowerTier | null;
 }
@@ -57,6 +59,7 @@ export class StoreService {
   readonly counters: StoreServiceCounters = { offers: 0, taken: 0, known: 0, lost: 0, loads: 0 };
   readonly #transport: ServingTransport;
   readonly #catalog: BlockCatalog;
+  readonly #clock: Pick<Clock, 'now'>;
   readonly #lower: LowerTier | null;
   readonly #engines = new Map<string, RemoteAddress>();
   readonly #leases = new Map<string, Lease>();
@@ -65,8 +68,9 @@ export class StoreService {
   /** READs of offers under way, by their engine. */
   readonly #reading = new Map<string, Set<AbortController>>();
 
-  constructor({ transport, catalog, lower = null }: StoreServiceDeps) {
+  constructor({ transport, catalog, clock, lower = null }: StoreServiceDeps) {
     this.#transport = transport;
+    this.#clock = clock;
     this.#catalog = catalog;
     this.#lower = lower;
     transport.setHandlers({
@@ -101,7 +105,9 @@ export class StoreService {
   }
 
   async #lookup(from: string, { leaseId, hashes, wait }: StoreLookup): Promise<void> {
-    const kept = this.#lower ? await this.#raise(hashes, this.#lower) : [];
+    const begunMs = this.#clock.now();
+    const { kept, raised } = this.#lower ? await this.#raise(hashes, this.#lower) : { kept: [], raised: 0 };
+    const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
     if (wait) for (const hash of hashes) if (!(await this.#came(hash))) break;
     const found = hashes.slice(0, this.#catalog.lookup(hashes));
     const name = nameOf(from, leaseId);
@@ -111,12 +117,16 @@ export class StoreService {
     if (found.length > 0 && this.#engines.has(from))
       this.#leases.set(name, { readerId: from, hashes: found, blockIds: new Set(blockIds) });
     else this.#catalog.completeLoad(found);
-    this.#say(from, { kind: 'store_found', leaseId, blockIds });
+    this.#say(from, { kind: 'store_found', leaseId, blockIds, raised, raisedMs });
   }
 
   /** Brings into memory what is below it, up to the first that is nowhere; returns what is kept there until all has come. */
-  async #raise(hashes: readonly BlockHash[], lower: LowerTier): Promise<BlockHash[]> {
+  async #raise(
+    hashes: readonly BlockHash[],
+    lower: LowerTier,
+  ): Promise<{ kept: BlockHash[]; raised: number }> {
     const kept: BlockHash[] = [];
+    let raised = 0;
     const raising: Promise<void>[] = [];
     for (const hash of hashes) {
       const state = this.#catalog.state(hash);
@@ -127,11 +137,12 @@ export class StoreService {
       else {
         const slot = lower.has(hash) ? this.#catalog.prepareStore(hash) : null;
         if (slot === null) break;
+        raised++;
         raising.push(this.#load(hash, slot, lower, kept));
       }
     }
     await Promise.all(raising);
-    return kept;
+    return { kept, raised };
   }
 
   async #load(hash: BlockHash, slot: number, lower: LowerTier, kept: BlockHash[]): Promise<void> {

@@ -21,6 +21,9 @@ export interface StoreFound {
   leaseId: string;
   /** The store's blocks, in the order of the hashes; the same ids in every group. */
   blockIds: readonly BlockId[];
+  /** Of these, blocks that had to be brought up from below memory, and how long that took, milliseconds. */
+  raised: number;
+  raisedMs: number;
 }
 
 /** Engine to store: nothing of the lease will be read. A READ under it ends it too. */

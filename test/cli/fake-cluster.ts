@@ -192,6 +192,10 @@ export class FakeCluster implements Cluster {
     return () => {};
   }
 
+  onStoreEvent(): () => void {
+    return () => {};
+  }
+
   onCacheEvent(): () => void {
     return () => {};
   }

@@ -1,12 +1,31 @@
 /** A MultiConnector of NIXL and a store, policy only: who gives what, what travels twice, and who keeps blocks until when. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { type CostProfile, costProfileSchema } from '../../src/config/cost-profile.ts';
 import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams, SingleConnectorName } from '../../src/config/kv-transfer.ts';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
 import { chain, engineConfig, request, type Sizes, TestEngine, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
+const profile = costProfileSchema.parse({
+  ...{ kvferry_cost_profile: 1, kvferry: '0.1.0', date: '2026-01-01T00:00:00.000Z', model: 'nano' },
+  ...{
+    weight_dtype: 'f16',
+    adapter: 'an adapter',
+    link: null,
+    block_size: 16,
+    block_bytes: 1,
+    layout: 'contiguous',
+  },
+  pull: { overhead_ms: 0, fixed_ms: 0, ms_per_byte: 0 },
+  prefill: { fixed_ms: 0, ms_per_token: 0, ms_per_token_context: 0 },
+  fit: {
+    ...{ samples: 9, rounds: 3, least_tokens: 16, most_tokens: 512, ttft_r2: 1, ttft_median_error: 0 },
+    ...{ transfer_r2: 1, transfer_median_error: 0 },
+  },
+  recommended_threshold: null,
+});
 const sampling = { maxTokens: 10 };
 type Names = readonly SingleConnectorName[];
 
@@ -22,6 +41,7 @@ function clusterWith(
   names: Names,
   offloading: Partial<OffloadingConfig> = {},
   sizes: Sizes = { prefixCaching: false },
+  costProfile: CostProfile | null = null,
 ) {
   return new PolicyCluster(
     sizes,
@@ -29,6 +49,7 @@ function clusterWith(
     {
       name: 'MultiConnector',
       multi: { composition, names },
+      costProfile,
       offloading: { ...OFFLOADING_DEFAULTS, handsOver: false, ...offloading },
     },
     64,
@@ -56,8 +77,9 @@ async function secondTurn(
   composition: Composition,
   names: Names,
   offloading: Partial<OffloadingConfig> = {},
+  costProfile: CostProfile | null = null,
 ) {
-  const cluster = clusterWith(composition, names, offloading);
+  const cluster = clusterWith(composition, names, offloading, undefined, costProfile);
   const first = tokens(40);
   const { output, params } = await serve(cluster, 'a', first);
   const loadsBefore = cluster.p.store!.counters.loadedTokens;
@@ -112,6 +134,48 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
       });
     },
   );
+
+  describe('cost-aware takes what is cheapest', () => {
+    const priced = (pullMs: number, loadMs: number, msPerToken: number, blockMs = 0): CostProfile => ({
+      ...profile,
+      // A block is a byte here.
+      pull: { overhead_ms: 0, fixed_ms: pullMs, ms_per_byte: blockMs },
+      prefill: { fixed_ms: 0, ms_per_token: msPerToken, ms_per_token_context: 0 },
+      store: {
+        ...{ load: { fixed_ms: loadMs, ms_per_byte: 0, samples: 9 } },
+        ...{ save: { fixed_ms: 1, ms_per_byte: 0, samples: 9 }, folder_read: null },
+      },
+    });
+
+    it.each([
+      [
+        'the store and then D, both being cheap',
+        priced(1, 1, 10, 5),
+        { fromD: 17, fromStore: 32, computedTokens: 31 },
+      ],
+      ['D alone, where a load is dearer than a longer pull', priced(1, 100, 10), { fromD: 49, fromStore: 0 }],
+      [
+        'the store alone, where a pull is dearer than what it spares',
+        priced(400, 1, 10),
+        { fromD: 0, fromStore: 32, computedTokens: 48 },
+      ],
+      [
+        'nothing, where computing is quickest',
+        priced(50, 50, 0.1),
+        { fromD: 0, fromStore: 0, computedTokens: 80 },
+      ],
+    ] as const)('%s', async (_, costs, expected) => {
+      expect(await secondTurn('cost-aware', NIXL_FIRST, {}, costs)).toMatchObject(expected);
+    });
+
+    it('and composes as long as it knows no costs', async () => {
+      expect(await secondTurn('cost-aware', NIXL_FIRST)).toMatchObject({
+        fromD: 17,
+        fromStore: 32,
+        twice: 0,
+      });
+    });
+  });
 
   it("compose with D's output saved too: 3 whole blocks from the store, the token after them from D", async () => {
     expect(await secondTurn('compose', NIXL_FIRST, { promptOnly: false })).toEqual({

@@ -224,7 +224,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     const blockBytes = groups.map(() => 1);
     const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes };
     const transport = new PolicyTransport(identity, net);
-    const silent = { onHoldDropped() {}, onPull() {}, onChunk() {}, onTransfer() {} };
+    const silent = { onHoldDropped() {}, onPull() {}, onChunk() {}, onStored() {}, onTransfer() {} };
     const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
     super(config, { connector, clock });
     this.#net = net;
@@ -306,7 +306,7 @@ export class StoreNode {
     const transport = new PolicyTransport(identity, net);
     transport.kv.model = new KvModel(blockSize);
     this.catalog = new BlockCatalog({ slots, eviction: 's3fifo' });
-    this.service = new StoreService({ transport, catalog: this.catalog });
+    this.service = new StoreService({ transport, catalog: this.catalog, clock: { now: () => 0 } });
     for (const { address } of engines) this.service.addEngine(address);
     this.#net = net;
   }

@@ -18,6 +18,7 @@ const make = (name: string) => {
     onPull() {},
     onHoldDropped() {},
     onChunk() {},
+    onStored() {},
     onTransfer() {},
   };
   return createConnector({ ...connectorDefaults, name: name as ConnectorName }, deps);

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import type { Medium } from '../../src/engine/cache-event.ts';
+import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import { converse, fingerprint, testOptions, withCluster } from './cluster-fixture.ts';
@@ -31,9 +33,30 @@ const WAYS: Record<string, Partial<ClusterOptions>> = {
   },
 };
 
+/** Block hashes that are in a medium by the store's events. */
+function follow(cluster: EngineCluster): (medium: Medium) => ReadonlySet<string> {
+  const there = new Map<Medium, Set<string>>();
+  const of = (medium: Medium): Set<string> => there.get(medium) ?? there.set(medium, new Set()).get(medium)!;
+  cluster.onStoreEvent(({ events }) => {
+    for (const event of events) {
+      if (event.kind === 'cleared') continue;
+      for (const hash of event.blockHashes) {
+        const added = !of(event.medium!).has(hash);
+        expect(added).toBe(event.kind === 'stored');
+        if (added) of(event.medium!).add(hash);
+        else of(event.medium!).delete(hash);
+      }
+    }
+  });
+  return of;
+}
+
 it.each(Object.entries(WAYS))('%s', async (_, options) => {
   const without = await withCluster({}, (cluster) => converse(cluster, 'c', 4));
   await withCluster(options, async (cluster) => {
+    const told = follow(cluster);
+    const names = new Map<string, number>();
+    cluster.onSpan(({ name }) => names.set(name, (names.get(name) ?? 0) + 1));
     const answers = await converse(cluster, 'c', 4);
     expect(fingerprint(answers)).toEqual(fingerprint(without));
     const loaded = answers.map(({ result }) => result.transfer.storeToP?.blocks ?? 0);
@@ -47,6 +70,15 @@ it.each(Object.entries(WAYS))('%s', async (_, options) => {
     const stats = await cluster.storeStats();
     expect(stats).toMatchObject({ inUse: 0 });
     expect(stats!.counters.taken).toBe(stats!.blocks);
+    await expect.poll(() => told('CPU').size).toBe(stats!.blocks);
+    expect(told('DISK').size).toBe(0);
+    // A lookup a request: four turns, P and D; and what was saved is told too.
+    expect(names.get('store lookup')).toBe(8);
+    expect(names.get('save')).toBeGreaterThan(0);
+    expect(answers.slice(1).some(({ result }) => (result.stagesMs.load_p_lookup ?? 0) > 0)).toBe(true);
+    const used = engines.map((engine) => engine.store!);
+    expect(Math.min(...used.map(({ loadMs }) => loadMs))).toBeGreaterThan(0);
+    expect(used.reduce((sum, { saveMs }) => sum + saveMs, 0)).toBeGreaterThan(0);
     if (options.connector!.name === 'MultiConnector')
       expect(engines.map(({ store: used }) => used!.twoHopBytes)).toEqual([0, 0]);
   });
@@ -59,7 +91,11 @@ it('a conversation goes on from the folder after a restart: blocks are loaded, a
   try {
     const talk = () =>
       withCluster(options, async (cluster) => {
+        const told = follow(cluster);
         const answers = await converse(cluster, 'c', 3);
+        const inFolder = async () => (await cluster.storeStats())!.folder!.blocks;
+        // Writes end a little later. Whoever begins to listen is told what was there before.
+        await expect.poll(async () => told('DISK').size - (await inFolder())).toBe(0);
         return { answers, stats: await cluster.storeStats() };
       });
     const before = await talk();
@@ -67,6 +103,7 @@ it('a conversation goes on from the folder after a restart: blocks are loaded, a
     const after = await talk();
     expect(fingerprint(after.answers)).toEqual(fingerprint(before.answers));
     expect(after.stats!.folder!.counters.read).toBeGreaterThan(0);
+    expect(after.stats!.folder!.counters.readMs).toBeGreaterThan(0);
     // The first prompt has 21 tokens: its one whole block comes from the folder.
     expect(after.answers[0]!.result.prompt.pulledTokens).toBe(16);
     const broken = (await directoryFolder(directory).list()).find(({ name }) => name.endsWith('.kv'))!;

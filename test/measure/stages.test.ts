@@ -151,6 +151,31 @@ describe('the stages of a turn', () => {
     expect(overlappedMs).toEqual({ pull_notify: 3 });
   });
 
+  it('tell what came from the store from what came from the other engine', () => {
+    const way = { from: 'store', to: 'prefill-0' };
+    const saving = { from: 'decode-0', to: 'store' };
+    const { stagesMs } = turnStages(
+      [
+        span('accept', 't prefill', 0, 1),
+        { ...span('store lookup', 't prefill', 1, 6), way },
+        { ...span('transfer', 't prefill', 6, 14), way },
+        { ...span('readback', 't prefill', 8, 12), way },
+        span('forward', 't prefill', 14, 20),
+        span('transfer', 't decode', 20, 24),
+        { ...span('store lookup', 't decode', 24, 26), way: { ...way, to: 'decode-0' } },
+        { ...span('scatter', 't decode', 26, 28), way: { ...way, to: 'decode-0' } },
+        { ...span('save', 't decode', 22, 30), way: saving },
+        span('forward', 't decode', 28, 30),
+      ],
+      { turnId: 't', acceptedMs: 0, firstTokenMs: 30 },
+    );
+    expect(stagesMs).toEqual({
+      ...{ router: 1, load_p_lookup: 5, load_p_readback: 4, load_p_messages: 4, prefill: 6 },
+      ...{ hand_over_messages: 4, load_d_lookup: 2, load_d_scatter: 2, first_decode_step: 2, other: 0 },
+    });
+    expect(groupStages(stagesMs)).toMatchObject({ load: 17, pull: 0, 'hand-over': 4 });
+  });
+
   it('count of a streamed hand-over what is left when P is done; what went on before overlaps', () => {
     const streamed = [
       span('accept', 't prefill', 0, 1),

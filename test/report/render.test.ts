@@ -180,6 +180,10 @@ test('what windows save is told with what was measured, and a difference is an a
     'KV in use at most, P 1 MiB instead of 4 MiB (75% less), D 1 MiB either way; moved were 1 MiB instead of 2 MiB (50% less); the same tokens';
   expect(windowSavings(windows)).toContain(sentence);
   expect(renderMarkdown(documentFor({ ...report, windows }))).toContain(sentence);
+  const short = { ...windows, all_full: costs(4 * 2 ** 20, 2 ** 20, 2 ** 20) };
+  expect(windowSavings(short)).toContain(
+    'moved were 1 MiB either way: no move reached further back than a window; the same tokens',
+  );
   expect(agreement({ ...report, windows }).agree).toBe(true);
   const wrong = { ...report, windows: { ...windows, logits_identical: false } };
   expect(agreement(wrong)).toEqual({ agree: false, sentence: expect.stringContaining('WINDOWS CHANGE') });

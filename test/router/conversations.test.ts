@@ -114,6 +114,27 @@ describe('what D holds for a conversation', () => {
   });
 });
 
+test('conversations for which D holds KV are remembered until that is too old', () => {
+  const { cache, turn, pass, released } = world();
+  for (let i = 0; i < 3000; i++) turn({ conversationId: `c${i}`, promptText: 'x' }, 'y');
+  expect(cache.known('c0')).not.toBeNull();
+  expect(released).toEqual([]);
+  pass(460_000);
+  turn({ conversationId: 'last', promptText: 'x' }, 'y');
+  expect(cache.known('c0')).toBeNull();
+  expect(cache.known('c1976')).toBeNull();
+  expect(cache.known('c1977')).not.toBeNull();
+  expect(released).toHaveLength(3001 - 1024);
+});
+
+test('of very many the one that was not used for the longest is forgotten, and what it holds released', () => {
+  const { cache, turn, released } = world();
+  for (let i = 0; i <= 16 * 1024; i++) turn({ conversationId: `c${i}`, promptText: 'x' }, 'y');
+  expect(cache.known('c0')).toBeNull();
+  expect(cache.known('c1')).not.toBeNull();
+  expect(released).toEqual(['hold-1']);
+});
+
 type World = ReturnType<typeof world>;
 
 test('a turn that goes on from a conversation without an id leaves another one of that id alone', () => {
@@ -177,15 +198,6 @@ describe('a conversation without an id', () => {
     await Promise.resolve();
     expect(released).toEqual(['hold-1']);
   });
-});
-
-test('beyond so many, the one that was not used for the longest is forgotten, and what it holds released', async () => {
-  const { cache, turn, released } = world();
-  for (let i = 0; i < 1025; i++) turn({ conversationId: `c${i}`, promptText: 'x' }, 'y');
-  await Promise.resolve();
-  expect(released).toEqual(['hold-1']);
-  expect(cache.find({ conversationId: 'c0' })).toBeNull();
-  expect(cache.find({ conversationId: 'c1' })).not.toBeNull();
 });
 
 test('requests that never end well are not remembered; two first turns of one id leave one conversation', async () => {

@@ -328,3 +328,72 @@ describe('what a port answered', () => {
     }
   });
 });
+
+describe('the metrics of a store', () => {
+  const used = {
+    ...{
+      loads: 3,
+      loadedTokens: 480,
+      loadedBytes: 6_000_000,
+      failedLoads: 1,
+      offeredBlocks: 40,
+      savedBlocks: 30,
+    },
+    ...{ savedBytes: 9_000_000, savingBlockMs: 10, loadMs: 250, saveMs: 500, unanswered: 2, twoHopBytes: 77 },
+  };
+
+  it("an engine's have vLLM's names; loads from the store are none of NIXL's", async () => {
+    const metrics = make();
+    const transfer = (remoteEngineId: string, bytes: number) =>
+      metrics.onEvent({
+        ...{ kind: 'transfer', requestId: 'r', remoteEngineId, atMs: 0 },
+        result: { ...emptyResult('done', '', 5), bytes },
+      });
+    transfer('store', 2_000_000);
+    transfer('decode-0', 300);
+    const engine = new TestEngine(engineConfig());
+    metrics.setStats(stats(engine, { store: used }));
+    metrics.setStats(stats(engine, { store: { ...used, loadedBytes: 7_000_000 } }));
+    const families = await read(metrics);
+    const value = (name: string) => sampleOf(families, name);
+    expect(value('vllm:kv_offload_load_bytes_total')).toBe(7_000_000);
+    expect(value('vllm:kv_offload_load_time_total')).toBe(0.25);
+    expect(value('vllm:kv_offload_store_bytes_total')).toBe(9_000_000);
+    expect(value('vllm:kv_offload_store_time_total')).toBe(0.5);
+    expect(value('vllm:kv_offload_load_size_sum')).toBe(2_000_000);
+    expect(value('kvferry:two_hop_bytes_total')).toBe(77);
+    expect(value('vllm:nixl_bytes_transferred_count')).toBe(1);
+    expect(value('vllm:nixl_bytes_transferred_sum')).toBe(300);
+  });
+
+  it("the store's tiers are on the router's port, and are 0 without one", async () => {
+    const metrics = new RouterMetrics('nano');
+    metrics.setStore(null);
+    expect(sampleOf(await read(metrics), 'vllm:kv_offload_cpu_cache_usage_perc')).toBe(0);
+    const counters = {
+      ...{ lookups: 10, hits: 7, stored: 5, evicted: 2, refused: 1 },
+      ...{ offers: 4, taken: 5, known: 0, lost: 0, loads: 2 },
+    };
+    const folder = {
+      ...{ blocks: 6, bytes: 700 },
+      counters: { written: 3, read: 2, readMs: 50, writeMs: 20, broken: 1, expired: 0, leftOut: 4 },
+    };
+    metrics.setStore({ slots: 8, blocks: 5, inUse: 2, blockBytes: 100, counters, folder });
+    const families = await read(metrics);
+    const tier = { tier: '1:fs' };
+    for (const [name, value, labels] of [
+      ['vllm:kv_offload_cpu_cache_usage_perc', 0.25],
+      ['vllm:kv_offload_cpu_block_lookup_total', 10],
+      ['vllm:kv_offload_cpu_block_hit_total', 7],
+      ['vllm:kv_offload_cpu_block_miss_total', 3],
+      ['vllm:kv_offload_block_eviction_total', 2],
+      ['vllm:kv_offload_allocation_failure_total', 1],
+      ['vllm:kv_offload_tiering_read_bytes_total', 200, tier],
+      ['vllm:kv_offload_tiering_read_time_total', 0.05, tier],
+      ['vllm:kv_offload_tiering_write_bytes_total', 300, tier],
+      ['vllm:kv_offload_tiering_promotion_job_failures_total', 1, tier],
+      ['vllm:kv_offload_tiering_cascade_job_failures_total', 4, tier],
+    ] as const)
+      expect([name, sampleOf(families, name, labels)]).toEqual([name, value]);
+  });
+});

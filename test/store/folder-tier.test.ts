@@ -6,7 +6,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
-import { HEAD_BYTES } from '../../src/store/block-file.ts';
+import { FORMAT_VERSION, HEAD_BYTES, namespaceOf } from '../../src/store/block-file.ts';
 import { MARKER } from '../../src/store/folder-names.ts';
 import { FolderTier, type FolderTierOptions } from '../../src/store/folder-tier.ts';
 import { TestClock } from '../clock.ts';
@@ -130,6 +130,19 @@ describe('a folder below a store', () => {
     expect(bytes).toBeLessThanOrEqual(quotaBytes);
   });
 
+  it('tells what comes and what goes, each once', async () => {
+    const told: string[] = [];
+    const onChange = (kind: string, key: string) => told.push(`${kind} ${Number.parseInt(key, 16)}`);
+    const tier = await open({ quotaBytes: 2 * (BLOCK + HEAD_BYTES), onChange });
+    for (const n of [1, 2, 3]) await stored(tier, n);
+    expect(told.filter((one) => one.startsWith('stored'))).toEqual(['stored 1', 'stored 2', 'stored 3']);
+    expect(told).toContain('removed 1');
+    await rm(fileOfBlock(2));
+    expect(await found(tier, 2, 2, 3)).toEqual([null, null, 3]);
+    expect(told.filter((one) => one === 'removed 2')).toHaveLength(1);
+    expect([...tier.hashes()]).toEqual([hash(3)]);
+  });
+
   it('two processes on one folder: each keeps what it finds, and takes what the other removed as missing', async () => {
     const [one, other] = [await open(), await open()];
     await Promise.all([stored(one, 1, 2, 3), stored(other, 2, 3, 4)]);
@@ -174,6 +187,36 @@ describe('a folder below a store', () => {
       expect(troubles).toHaveLength(1);
     },
   );
+
+  it('a block of another format is a miss: not read, removed, counted and told', async () => {
+    await stored(await open(), 1, 2);
+    const file = new Uint8Array(await readFile(fileOfBlock(1)));
+    new DataView(file.buffer).setUint32(4, FORMAT_VERSION + 1, true);
+    await writeFile(fileOfBlock(1), file);
+    const tier = await open();
+    expect(await found(tier, 1, 2)).toEqual([null, 2]);
+    expect(tier.counters.broken).toBe(1);
+    expect(troubles).toEqual([expect.stringMatching(/it is of format 2, not 1/)]);
+    await expect.poll(() => readFile(fileOfBlock(1)).catch((error) => error.code)).toBe('ENOENT');
+  });
+
+  it('blocks of other weights, layouts, adapters or hashing have another namespace', () => {
+    const equal = {
+      ...{ compatibilityHash: hash(1), blockSize: 16, blockBytes: [64], hashSeed: 'seed' },
+      ...{ adapter: 'one', weights: null },
+    };
+    const names = [
+      equal,
+      { ...equal, compatibilityHash: hash(2) },
+      { ...equal, blockSize: 32 },
+      { ...equal, blockBytes: [64, 64] },
+      { ...equal, hashSeed: 'other' },
+      { ...equal, adapter: 'two' },
+      { ...equal, weights: 'w' },
+    ].map(namespaceOf);
+    expect(new Set(names).size).toBe(names.length);
+    expect(namespaceOf({ ...equal })).toBe(names[0]);
+  });
 
   it('refuses a folder that is no store, one of another format, and a quota below one block', async () => {
     await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/may have 64 bytes and a block takes 160/);

@@ -34,8 +34,8 @@ const NAMES: Partial<Record<keyof Settings, string>> = {
   threshold: 'threshold',
   link: 'link',
   tokenCheck: 'token check',
-  prefill: 'engines that prefill',
-  decode: 'that decode',
+  prefill: 'prefill engines',
+  decode: 'decode engines',
   routing: 'routing',
 };
 

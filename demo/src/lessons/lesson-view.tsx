@@ -1,5 +1,6 @@
 /** The lesson that runs, over the page's whole width: its text, its steps one after the other, a question at the end. */
 import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { beginLesson, settingsInWords } from './begin.ts';
 import { lessonNumbered, lessons } from './index.ts';
@@ -22,8 +23,10 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
     attempt.value++;
     void beginLesson(next, state, actions);
   };
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => keepRoom(section.current!), []);
   return (
-    <section class="panel lesson" aria-label={`Lesson ${lesson.number}: ${lesson.title}`}>
+    <section ref={section} class="panel lesson" aria-label={`Lesson ${lesson.number}: ${lesson.title}`}>
       <div class="lesson-head">
         <p class="lesson-count">
           Lesson {lesson.number} of {lessons.length}
@@ -46,6 +49,14 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
       <Steps key={attempt.value} lesson={lesson} session={session} go={go} />
     </section>
   );
+}
+
+/** Tells the page's styles how much of the view the lesson takes. Returns how to stop. */
+function keepRoom(section: HTMLElement): () => void {
+  const { style } = document.documentElement;
+  const resized = new ResizeObserver(() => style.setProperty('--lesson', `${section.offsetHeight}px`));
+  resized.observe(section);
+  return () => resized.disconnect();
 }
 
 interface StepsProps {

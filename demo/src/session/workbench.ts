@@ -122,7 +122,8 @@ export class Workbench {
 
   saveRecording(): void {
     const { model, mode } = this.settings;
-    const title = `${model}, ${mode}, ${this.state.turns.value.length} turns`;
+    const turns = this.state.turns.value.length;
+    const title = `${model}, ${mode}, ${turns} ${turns === 1 ? 'turn' : 'turns'}`;
     const recording = recordingOf(this.playback.told(), title);
     download(
       `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,

@@ -76,8 +76,8 @@ export function stallVerdict({ alone, split }: Pick<Stall, 'alone' | 'split'>): 
   if (outcome === 'ahead') {
     return {
       winner: 'split',
-      headline: `One engine: no token for ${waited}. P and D: never longer than ${waitedSplit}`,
-      sentence: `Splitting made the longest pause ${times(ratio)} shorter.${price}`,
+      headline: `One engine: ${waited} without a token. P and D: ${waitedSplit}`,
+      sentence: `The longest pause, medians of ${one.longestRunsMs.length} runs each way: splitting made it ${times(ratio)} shorter.${price}`,
     };
   }
   const why = 'P and D share one GPU here; with one each they would not wait for each other.';

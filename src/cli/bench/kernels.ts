@@ -27,7 +27,7 @@ import { benchOptions, report, runBench } from './options.ts';
 const HYBRID = 'tiny-hybrid';
 const BUFFER_BYTES = 256 * 2 ** 20;
 /** Turns of a window and of full attention, each of all rounds. */
-const WINDOW_TURNS = 4;
+const WINDOW_TURNS = 10;
 
 interface WindowFigure {
   windowed: AttentionFigure;

@@ -1,7 +1,7 @@
 /**
- * `npm run bench:peers`: one matrix product, ours against other libraries on the same adapter. A process each, rounds in
- * turn while the others stand still, the same f32 inputs, transfers to the device and back counted for all, products
- * compared with float64.
+ * `npm run bench:peers`: matrix products, and a whole model, ours against other libraries on the same adapter. A process each,
+ * rounds in turn while the others stand still. Products: the same f32 inputs, transfers to the device and back counted for
+ * all, compared with float64. The model: the same weights, greedy tokens compared.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -13,12 +13,16 @@ import { numbers, probes } from './kernels/workbench.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
 import type { FromContender, ToContender } from './peers/child.ts';
 import { type ContenderName, contenders, PEER_PACKAGES, type Shape } from './peers/contenders.ts';
+import { compareModels, LLAMA_PACKAGES, modelTable } from './peers/models.ts';
+import { ask, standStill } from './peers/turns.ts';
 
 const SHAPES: Shape[] = [
   { m: 512, k: 512, n: 512 },
   { m: 1024, k: 1024, n: 1024 },
   { m: 256, k: 256, n: 1536 },
 ];
+
+const packages = [...PEER_PACKAGES, ...LLAMA_PACKAGES];
 
 interface Figure {
   shape: Shape;
@@ -33,10 +37,14 @@ interface Figure {
 }
 
 await runBench(async () => {
-  const options = benchOptions('bench:peers', 'a matrix product, ours and of other libraries', {
-    model: 'tiny',
-    rounds: 7,
-  });
+  const options = benchOptions(
+    'bench:peers',
+    'matrix products and a whole model, ours and of other libraries (optional installs)',
+    {
+      model: 'tiny',
+      rounds: 7,
+    },
+  );
   if (options.rounds < 5)
     throw new ConfigError(`--rounds is ${options.rounds}: wanted 5 or more, to compare medians`);
   const adapter = await useAdapter(options.adapter);
@@ -45,7 +53,8 @@ await runBench(async () => {
     process.stderr.write(`${shape.m} x ${shape.k} x ${shape.n}\n`);
     figures.push(...(await compare(shape, options.adapter, options.rounds)));
   }
-  const missing = figures.some(({ ms }) => ms === null);
+  const models = await compareModels(options.model, options.adapter, options.rounds);
+  const missing = [...figures.map(({ ms }) => ms), ...models.map(({ answers }) => answers)].includes(null);
   report(
     options,
     [
@@ -53,16 +62,18 @@ await runBench(async () => {
       `medians of ${options.rounds} rounds in turn [least, most]; ratio: the median of its time by ours`,
       '',
       ...table(figures),
+      '',
+      ...modelTable(options.model, models),
       ...(missing
         ? [
             '',
             'the others are optional:',
             '  npm install --no-save --ignore-scripts \\',
-            ...PEER_PACKAGES.map((name, i) => `    ${name}${i < PEER_PACKAGES.length - 1 ? ' \\' : ''}`),
+            ...packages.map((name, i) => `    ${name}${i < packages.length - 1 ? ' \\' : ''}`),
           ]
         : []),
     ],
-    { adapter: adapter.name, rounds: options.rounds, figures },
+    { adapter: adapter.name, rounds: options.rounds, figures, models },
   );
 });
 
@@ -93,7 +104,7 @@ async function measure(
     const child = fork(fileURLToPath(new URL('peers/child.js', import.meta.url)), {
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
-    const answer = await ask(child, { kind: 'prepare', contender, adapter, shape });
+    const answer = await askContender(child, { kind: 'prepare', contender, adapter, shape });
     const why = answer.kind === 'missing' || answer.kind === 'failed' ? answer.why : null;
     figures.push({ shape, contender, ms: why === null ? [] : null, why, ratio: null, error: 0, child });
   }
@@ -101,7 +112,7 @@ async function measure(
     for (const figure of figures) {
       if (figure.ms === null) continue;
       standStill(figures, figure);
-      const answer = await ask(figure.child, { kind: 'round' });
+      const answer = await askContender(figure.child, { kind: 'round' });
       if (answer.kind !== 'done') {
         figure.ms = null;
         figure.why = 'why' in answer ? answer.why : 'it did not answer';
@@ -117,23 +128,7 @@ async function measure(
   }
 }
 
-/** All but one: some libraries' threads go on spinning after their turn. */
-function standStill(figures: readonly { child: ChildProcess }[], but: { child: ChildProcess }): void {
-  if (process.platform === 'win32') return;
-  for (const { child } of figures) child.kill(child === but.child ? 'SIGCONT' : 'SIGSTOP');
-}
-
-function ask(child: ChildProcess, message: ToContender): Promise<FromContender> {
-  return new Promise((resolve) => {
-    const ended = () => resolve({ kind: 'failed', why: 'its process ended' });
-    child.once('exit', ended);
-    child.once('message', (answer) => {
-      child.off('exit', ended);
-      resolve(answer as FromContender);
-    });
-    child.send(message);
-  });
-}
+const askContender = (child: ChildProcess, message: ToContender) => ask<FromContender>(child, message);
 
 /** Some elements of the product, in float64. */
 function product({ m, k, n }: Shape): number[] {

@@ -1,27 +1,65 @@
 /**
- * How fast a simulation is: `npm run bench:simulate -- --trace FILE`. A trace in full on 4 P and 4 D, one thread;
- * processor time counts, since others may use the machine.
+ * How fast a simulation is: `npm run bench:simulate -- --trace FILE`, or `-- --requests 1000000`. A trace in full, or made
+ * conversations, on 4 P and 4 D (`--prefill`, `--decode`), one thread; processor time counts, since others may use the
+ * machine. Each tenth of the requests is told by itself: in linear time and bounded memory they are alike.
  */
-import { createReadStream } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { setImmediate as nextTask } from 'node:timers/promises';
 import { ConfigError } from '../../errors.ts';
 import { plainFleet } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
+import { Answers } from '../../simulate/answers.ts';
+import { SimulatedCluster } from '../../simulate/cluster.ts';
 import { Collector } from '../../simulate/collector.ts';
 import { NAMED_COSTS } from '../../simulate/costs/published.ts';
-import { simulateOnce } from '../../simulate/run.ts';
-import { BadLines } from '../../workload/traces/bad-lines.ts';
-import { openTrace } from '../../workload/traces/read.ts';
+import { SegmentedTokens } from '../../simulate/segmented-tokens.ts';
+import { serveTurns } from '../../simulate/trace-load.ts';
+import { verdictOf } from '../../simulate/verdict.ts';
+import { TraceFeed } from '../../workload/traces/feed.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
-import { traceTurns } from '../../workload/traces/turns.ts';
-import type { TraceTurn } from '../../workload/traces/types.ts';
 import { promisesRun } from '../simulate/promises-run.ts';
 import { benchOptions } from './options.ts';
+import { madeTurns, readTurns } from './simulate/turns.ts';
 
 const BLOCK_SIZE = 128;
 const VOCABULARY = 128_000;
 const KV_BYTES_PER_TOKEN = 100_000;
+const PARTS = 10;
+const MIB = 2 ** 20;
 
-const role = { count: 4, numBlocks: 16_384, enablePrefixCaching: true };
+const { own, json } = benchOptions(
+  'bench:simulate',
+  'requests simulated in a second of processor time, and how many times real time that is',
+  { model: 'none', rounds: 1 },
+  {
+    'trace FILE': "Mooncake's JSONL or any other trace",
+    'limit N': 'only the first so many of its requests (all)',
+    'requests N': 'in place of a trace: so many made ones',
+    'prefill N': 'prefill engines (4)',
+    'decode N': 'decode engines (4)',
+  },
+);
+
+function count(name: string, otherwise: number | null): number {
+  const value = own[name] === undefined ? otherwise : Number(own[name]);
+  if (value !== null && Number.isInteger(value) && value > 0) return value;
+  throw new ConfigError(
+    `--${name} is ${own[name] ?? 'not given'}: wanted a whole number from 1 on${otherwise === null ? ', or --trace FILE' : ''}`,
+  );
+}
+
+const prefill = count('prefill', 4);
+const decode = count('decode', 4);
+const limit = own.limit === undefined ? null : count('limit', null);
+const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);
+const requests = turns?.length ?? count('requests', null);
+const feed = new TraceFeed(inOrder(turns ?? madeTurns(requests, { perSecond: 2 * prefill, seed: 0 })));
+
+async function* inOrder<T>(all: Iterable<T>): AsyncGenerator<T> {
+  yield* all;
+}
+
+const role = { numBlocks: 16_384, enablePrefixCaching: true };
 const nixl = {
   bidirectional: true,
   recomputeThreshold: 64,
@@ -32,64 +70,82 @@ const nixl = {
 };
 const options: ClusterOptions = {
   ...{ model: 'none', weightSeed: 0, weightDtype: 'f16', kvDtype: 'f16', layout: 'contiguous' },
-  ...{ mode: 'bidirectional', blockSize: BLOCK_SIZE, prefill: role, decode: role },
-  fleet: plainFleet({ prefill: 4, decode: 4 }),
+  ...{ mode: 'bidirectional', blockSize: BLOCK_SIZE },
+  prefill: { ...role, count: prefill },
+  decode: { ...role, count: decode },
+  fleet: plainFleet({ prefill, decode }),
   ...{ maxNumBatchedTokens: 8192, maxNumSeqs: 256, maxModelLen: 200_000 },
   connector: { name: 'NixlConnector', loadFailurePolicy: 'fail', nixl },
   ...{ handover: 'pull', link: null, checksum: false, keepLogits: false, poison: false, fault: null },
 };
 
-const { own } = benchOptions(
-  'bench:simulate',
-  'requests simulated in a second of processor time, and how many times real time that is',
-  { model: 'none', rounds: 1 },
-  { 'trace FILE': "Mooncake's JSONL or any other trace", 'limit N': 'only the first so many requests (all)' },
-);
-const file = own.trace;
-if (file === undefined) throw new ConfigError('no trace is named: wanted --trace FILE');
-const limit = own.limit === undefined ? null : Number(own.limit);
+const cluster = new SimulatedCluster({
+  ...{ options, costs: NAMED_COSTS['dynamo-mocker']!, answers: new Answers(8, VOCABULARY) },
+  groups: [{ kind: 'full' }],
+  ...{ blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN, kvBytesPerToken: KV_BYTES_PER_TOKEN },
+  ...{ sharing: 'fcfs', check: false, runs: true, nextTask: promisesRun },
+});
+const collector = new Collector();
+const tokens = new TraceTokens(VOCABULARY, 0);
 
-async function read(): Promise<TraceTurn[]> {
-  const bad = new BadLines(file!, false);
-  const untimed = { perSecond: 1, thinkMs: 0, seed: 0 };
-  const settings = { source: file!, format: null, traceBlockSize: null, limit, untimed, bad };
-  const pieces = createReadStream(file!, 'utf8') as AsyncIterable<string>;
-  const { traceBlockSize, requests } = await openTrace(pieces, {
-    ...settings,
-    countTokens: (text) => text.length / 4,
-  });
-  const scale = { traceBlockSize, lengthDivisor: 1, speedUp: 1 };
-  const turns: TraceTurn[] = [];
-  for await (const turn of traceTurns(requests, { scale, maxModelLen: null, bad })) turns.push(turn);
-  return turns;
+interface Part {
+  requests: number;
+  cpu_s: number;
+  simulated_s: number;
+  rss_mib: number;
 }
 
-const collector = new Collector();
-const load = { kind: 'trace', turns: await read(), tokens: new TraceTokens(VOCABULARY, 0) } as const;
-const begunMs = performance.now();
-const before = process.cpuUsage();
-const { cluster } = await simulateOnce(
-  { label: 'trace', options, load },
-  {
-    costs: NAMED_COSTS['dynamo-mocker']!,
-    ...{
-      groups: [{ kind: 'full' }],
-      blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN,
-    },
-    ...{ sharing: 'fcfs', check: false, runs: true, tokenIds: [8, VOCABULARY], seed: 0, seeds: 1 },
-    nextTask: promisesRun,
-    slo: { ttftMs: null, tpotMs: null },
-    signal: new AbortController().signal,
-    onProgress() {},
-  },
-  0,
-  collector,
-);
-const { user, system } = process.cpuUsage(before);
-const cpuSeconds = (user + system) / 1e6;
-const simulatedSeconds = cluster.clock.now() / 1000;
-const rss = process.resourceUsage().maxRSS / 1024;
+const parts: Part[] = [];
+const begun = { cpu: process.cpuUsage(), wallMs: performance.now() };
+
+function soFar(): Part {
+  const { user, system } = process.cpuUsage(begun.cpu);
+  const rss_mib = process.memoryUsage.rss() / MIB;
+  return {
+    requests: collector.count,
+    cpu_s: (user + system) / 1e6,
+    simulated_s: cluster.clock.now() / 1000,
+    rss_mib,
+  };
+}
+
+function tell(end: Part): void {
+  const from = parts.at(-1) ?? { requests: 0, cpu_s: 0, simulated_s: 0 };
+  const cpu = Math.max(1e-3, end.cpu_s - from.cpu_s);
+  const speed = Math.round((end.requests - from.requests) / cpu);
+  const times = Math.round((end.simulated_s - from.simulated_s) / cpu);
+  parts.push(end);
+  process.stdout.write(
+    `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speed} requests a second, ${times} times real time, ${end.rss_mib.toFixed(0)} MiB\n`,
+  );
+}
+
+const work = serveTurns(cluster, feed, (segments) => SegmentedTokens.of(segments, tokens), collector);
+await cluster.run(work, async () => {
+  if (collector.count < ((parts.length + 1) * requests) / PARTS) return;
+  tell(soFar());
+  await nextTask();
+});
+const end = soFar();
+if (parts.length < PARTS) tell(end);
+const peakMib = process.resourceUsage().maxRSS / 1024;
+const wallSeconds = (performance.now() - begun.wallMs) / 1000;
 process.stdout.write(
-  `${collector.count} requests, ${simulatedSeconds.toFixed(0)} s simulated, in ${cpuSeconds.toFixed(1)} s of processor time (${((performance.now() - begunMs) / 1000).toFixed(1)} s on the wall): ` +
-    `${Math.round(collector.count / cpuSeconds)} requests a second, ${Math.round(simulatedSeconds / cpuSeconds)} times real time, ${rss.toFixed(0)} MiB at most\n`,
+  `${collector.count} requests (${collector.failed} failed) on ${prefill} P and ${decode} D, ${verdictOf(collector).word}: ` +
+    `${Math.round(collector.count / end.cpu_s)} requests a second, ${Math.round(end.simulated_s / end.cpu_s)} times real time, ` +
+    `in ${end.cpu_s.toFixed(1)} s of processor time (${wallSeconds.toFixed(1)} s on the wall), ${peakMib.toFixed(0)} MiB at most\n`,
 );
+if (json !== false) {
+  const figures = {
+    prefill,
+    decode,
+    ...end,
+    failed: collector.failed,
+    wall_s: wallSeconds,
+    peak_mib: peakMib,
+    parts,
+  };
+  const text = `${JSON.stringify(figures, null, 2)}\n`;
+  if (typeof json === 'string') writeFileSync(json, text);
+  else process.stdout.write(text);
+}

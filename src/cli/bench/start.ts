@@ -1,6 +1,7 @@
 /**
  * `npm run bench:start`: from the start of the process to the first token of `kvferry run`, stage by stage: cold, with
- * nothing in the driver's cache, and warm. A new process each, the command itself.
+ * nothing in the driver's cache, and warm. A new process each, the command itself; warm also with one more decode engine, in
+ * turn, for what an engine costs.
  */
 import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -23,6 +24,9 @@ interface Start extends Record<Stage, number> {
   total: number;
   loadMs: number[];
   compileMs: number[];
+  residentMib: number;
+  processorMs: number;
+  threads: number | null;
 }
 
 const COLD_ROUNDS = 2;
@@ -38,6 +42,7 @@ await runBench(async () => {
   const say = (what: string) => process.stderr.write(`${what}\n`);
   const cold: Start[] = [];
   const warm: Start[] = [];
+  const oneMore: Start[] = [];
   for (let round = 0; round < Math.min(options.rounds, COLD_ROUNDS); round++) {
     say(`cold ${round + 1}`);
     cold.push(await coldStart(args));
@@ -46,7 +51,11 @@ await runBench(async () => {
   for (let round = 0; round <= options.rounds; round++) {
     say(round === 0 ? 'warming up' : `warm ${round}`);
     const start = await timeStart(args, {});
-    if (round > 0) warm.push(start);
+    const larger = await timeStart([...args, '--decode', '2'], {});
+    if (round > 0) {
+      warm.push(start);
+      oneMore.push(larger);
+    }
   }
   report(
     options,
@@ -57,8 +66,9 @@ await runBench(async () => {
       ...table(cold, warm),
       '',
       `inside 'engines', warm, P and D: weights ${inside(warm, 'loadMs')} ms, pipelines beside them ${inside(warm, 'compileMs')} ms`,
+      engineCost(warm, oneMore),
     ],
-    { adapter: adapter.name, model: options.model, cold, warm },
+    { adapter: adapter.name, model: options.model, cold, warm, oneMore },
   );
 });
 
@@ -91,7 +101,8 @@ async function timeStart(args: readonly string[], environment: Record<string, st
 }
 
 function stages(begun: number, times: StartTimes): Start {
-  const { booted, loaded, adapter, engines, firstToken, loadMs, compileMs } = times;
+  const { booted, loaded, adapter, engines, firstToken, residentBytes, ...same } = times;
+  const { loadMs, compileMs, processorMs, threads } = same;
   return {
     process: booted - begun,
     modules: loaded - booted,
@@ -101,7 +112,22 @@ function stages(begun: number, times: StartTimes): Start {
     total: firstToken - begun,
     loadMs,
     compileMs,
+    residentMib: residentBytes / 2 ** 20,
+    processorMs,
+    threads,
   };
+}
+
+/** What a second decode engine adds up to the first token: medians of the differences, round by round. */
+function engineCost(starts: readonly Start[], larger: readonly Start[]): string {
+  const more = (of: (start: Start) => number) => median(larger.map((start, i) => of(start) - of(starts[i]!)));
+  const threads = starts.every((start) => start.threads !== null)
+    ? `, ${more((start) => start.threads!)} threads`
+    : '';
+  return (
+    `one more decode engine, warm: ${formatMs(more(({ total }) => total))} ms to the first token, ` +
+    `${formatMs(more(({ processorMs }) => processorMs))} ms of processor time, ${more(({ residentMib }) => residentMib).toFixed(0)} MiB resident${threads}`
+  );
 }
 
 function table(cold: readonly Start[], warm: readonly Start[]): string[] {

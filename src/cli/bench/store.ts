@@ -1,7 +1,9 @@
 /**
- * `npm run bench:store`: what a store's eviction policies cost and keep. Operations a second of each on a Zipf-like stream,
- * how long a lookup of 1,000 hashes takes, and with `--trace FILE` (JSON lines with hash_ids, as Mooncake's) the share of a
- * trace's blocks that a store of 1, 5 and 20% of its footprint finds. No engine runs. `--rounds`: repetitions.
+ * `npm run bench:store`: what a store costs, each figure against what it is measured beside in the same run. Of its eviction
+ * policies operations a second on a Zipf-like stream, how long a lookup of 1,000 hashes takes, and with `--trace FILE` (JSON
+ * lines with hash_ids, as Mooncake's) the share of a trace's blocks that a store of 1, 5 and 20% of its footprint finds; of its
+ * folder reads beside plain ones; with engines (`--model none` leaves them out) loads beside transfers between engines, and
+ * serving with saves beside serving without. `--rounds`: repetitions.
  */
 import { readFileSync } from 'node:fs';
 import { EVICTIONS, type EvictionName } from '../../config/store.ts';
@@ -12,6 +14,8 @@ import { makeEviction } from '../../store/eviction/make.ts';
 import { Random } from '../../workload/random.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
+import { engineLines, measureWithEngines } from './store/engines.ts';
+import { folderLines, measureFolder } from './store/folder.ts';
 
 const OPERATIONS = 1_000_000;
 const KEYS = 100_000;
@@ -25,8 +29,8 @@ const FOOTPRINTS = [0.01, 0.05, 0.2] as const;
 await runBench(async () => {
   const options = benchOptions(
     'bench:store',
-    "a store's eviction policies: speed, and hits on a trace",
-    { model: 'none', rounds: 7 },
+    "a store's eviction policies, its folder, loads and saves; hits on a trace",
+    { model: 'tiny', rounds: 7 },
     { 'trace FILE': "a trace to find hits on: JSON lines with hash_ids, as Mooncake's" },
   );
   const stream = skewed();
@@ -59,7 +63,11 @@ await runBench(async () => {
       ...renderTable([left('policy'), ...right(...heads)], rows, plainStyle),
     );
   }
-  report(options, lines, { operations: OPERATIONS, capacity: CAPACITY, speeds, hits });
+  const folder = await measureFolder(options.rounds);
+  lines.push('', ...folderLines(folder));
+  const engines = options.model === 'none' ? null : await measureWithEngines(options);
+  if (engines) lines.push('', ...engineLines(engines));
+  report(options, lines, { folder, engines, operations: OPERATIONS, capacity: CAPACITY, speeds, hits });
 });
 
 /** A few keys are asked for often, most seldom: rank r about 1/r times as often as the first. */

@@ -1,7 +1,8 @@
 /** `kvferry bench`: vLLM's multi-turn benchmark in every mode, round after round, and what pulling back gains and costs. */
 import type { RunConfig } from '../../config/run.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
-import type { CommandSpec } from '../arguments.ts';
+import { parseLink } from '../../transport/link.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput } from '../json-option.ts';
 import { benchEngines } from '../multiturn/cluster-bench.ts';
@@ -36,6 +37,7 @@ export const benchSpec: CommandSpec = {
     'general',
   ],
   argument: 'inputFile',
+  lists: ['link'],
   defaults: benchDefaults,
   defaultNotes: {
     model: "tiny; the server's first model with --endpoint",
@@ -43,21 +45,26 @@ export const benchSpec: CommandSpec = {
     pBlocks: 'room for all active conversations',
     dBlocks: 'room for all active conversations',
     threshold: '64, divided as --scale says',
+    link: 'none; with --paths none and 20e6,10ms',
+    store: 'none; with --paths 128MiB',
+    storePlace: 'local; with --paths remote',
   },
   examples: [
     'kvferry bench --preset pr32553 --scale 1/16 --budget 10m',
+    'kvferry bench --paths --budget 10m --link none,20e6,10ms',
     'kvferry bench generate_multi_turn.json --num-clients 2 --json bench.json',
     'kvferry bench --endpoint http://localhost:8000 --tokenizer tiny',
   ],
 };
 
-async function bench(config: RunConfig, context: CommandContext): Promise<ExitCode> {
-  checkBench(config);
+async function bench(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
+  const links = lists.link?.map((link) => (link === 'none' ? null : parseLink(String(link)))) ?? [null];
+  checkBench(config, links.length);
   const { deps, signal } = context;
   const remote = config.endpoint !== null || config.url !== null;
   const model = remote ? null : (await deps.backend.architecture(config.model)).name;
   const outputs = await prepareOutputs(config, 'bench', model, deps);
-  const report = remote ? await benchServer(config, context) : await benchEngines(config, context);
+  const report = remote ? await benchServer(config, context) : await benchEngines(config, links, context);
   printBench(report, textOutput(config, deps), deps.color);
   const asserted = await outputs.finish(report);
   if (signal.aborted) return EXIT.interrupted;

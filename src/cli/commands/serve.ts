@@ -57,7 +57,9 @@ async function serve(config: RunConfig, { deps, signal }: CommandContext): Promi
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
   progress.line(await startingLine(options, adapter.name, deps));
-  const server = await deps.servers.start(options, serving, (cluster) => pullPolicy.apply(cluster, progress));
+  const server = await deps.servers.start(options, serving, async (cluster) => {
+    await pullPolicy.apply(cluster, progress);
+  });
   try {
     signal.throwIfAborted();
     textOutput(config, deps).write(banner(server, serving));

@@ -2,8 +2,9 @@
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import { compareWithReport } from '../../simulate/against.ts';
+import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
-import { CostMeter, type MeasuredCosts } from '../../simulate/costs/measure.ts';
+import { CostMeter } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import { summarise } from '../../simulate/summary.ts';

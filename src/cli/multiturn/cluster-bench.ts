@@ -1,11 +1,16 @@
 /** The benchmark on engines in this process, with its progress. */
+
+import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
+import type { Cluster } from '../../fleet/types.ts';
 import { benchCluster, planBench } from '../../lab/multiturn/cluster-bench.ts';
+import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
+import type { LinkSpec } from '../../transport/link.ts';
 import type { CommandContext } from '../deps.ts';
-import { createProgress } from '../progress.ts';
-import { preparePullPolicy } from '../pull-policy.ts';
+import { createProgress, type Progress } from '../progress.ts';
+import { type PullPolicySetting, preparePullPolicy } from '../pull-policy.ts';
 import { turnRoutingLines } from '../routing-table.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
@@ -16,6 +21,8 @@ import { loadWorkload } from './workload.ts';
 /** Throws KvferryError: what is wrong with the settings before any engine starts. */
 export async function benchEngines(
   config: RunConfig,
+  /** Several where ways of KV are compared. */
+  links: readonly (LinkSpec | null)[],
   { deps, signal }: CommandContext,
 ): Promise<BenchReport> {
   const { backend } = deps;
@@ -26,21 +33,48 @@ export async function benchEngines(
   checkCounts(config, workload.conversations, workload.source);
   const adapter = await backend.useAdapter(config.adapter);
   const base = clusterOptions(config, architecture, adapter.software);
-  const { options, plans } = planBench(config, workload, base);
+  const { options, plans } = planBench(config, workload, base, links);
 
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = createProgress(deps);
-  const cluster = await startCluster(options, adapter.name, pullPolicy, progress, { deps, signal });
+  const priced = config.paths?.includes('cost-aware') ?? false;
+  const atStart = priced ? { apply: async () => null } : pullPolicy;
+  const cluster = await startCluster(options, adapter.name, atStart, progress, { deps, signal });
   if (config.explainRouting)
     cluster.onNotice((notice) => {
       if (notice.kind !== 'turn ended') return;
       for (const line of turnRoutingLines(notice.result, plainStyle)) progress.line(line);
     });
   try {
-    const bench = { config, workload, plans, begunMs, signal };
+    const served = priced ? await withCosts(plans, cluster, pullPolicy, progress) : plans;
+    const bench = { config, workload, plans: served, begunMs, signal };
     return await benchCluster(cluster, bench, deps, watchSession(progress, plans, deps.now));
   } finally {
     progress.end();
     await cluster.close();
   }
+}
+
+/** Costs are those of a link: each has its profile. */
+async function withCosts(
+  plans: readonly ExperimentPlan[],
+  cluster: Cluster,
+  { apply }: PullPolicySetting,
+  progress: Progress,
+): Promise<readonly ExperimentPlan[]> {
+  const profiles = new Map<string | null, CostProfile | null>();
+  const nameOf = ({ link }: ExperimentPlan): string | null => link?.name ?? null;
+  for (const plan of plans) {
+    if (profiles.has(nameOf(plan))) continue;
+    await cluster.configure({ link: plan.link ?? null });
+    profiles.set(nameOf(plan), await apply(cluster, progress));
+  }
+  return plans.map((plan) => ({
+    ...plan,
+    arms: plan.arms.map((arm) =>
+      arm.path?.name === 'cost-aware'
+        ? { ...arm, path: { ...arm.path, costProfile: profiles.get(nameOf(plan)) ?? null } }
+        : arm,
+    ),
+  }));
 }

@@ -8,6 +8,16 @@ import type { Output } from '../deps.ts';
 import { formatMs, formatSeconds, plural } from '../format.ts';
 import { type Printer, printer } from '../table.ts';
 import {
+  lengthTable,
+  regretLine,
+  WAYS_LEGEND,
+  wayBytesTable,
+  wayMemoryTable,
+  waySpeedTable,
+  waysOf,
+  wayVerdicts,
+} from './path-tables.ts';
+import {
   edgeTable,
   movingLines,
   routedModes,
@@ -37,6 +47,8 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
 
   print(['']);
   say(LEGEND, c.dim);
+  if (Object.values(report.experiments).some((experiment) => waysOf(experiment).length > 0))
+    say(WAYS_LEGEND, c.dim);
   if (target.kind === 'cluster') say(WHAT_DIFFERS, c.dim);
   const recorder = report.recorder_overhead_percent;
   if (recorder !== null)
@@ -70,10 +82,11 @@ function workloadLine({ workload, plan }: BenchReport): string {
 function printExperiment(experiment: Experiment, { print, say, c, style }: Printer): void {
   const { title, p_blocks, d_blocks, modes, comparisons, comparison, audit, published } = experiment;
   const pools = p_blocks === null ? '' : ` (blocks: P ${p_blocks}, D ${d_blocks})`;
-  print(['', `${c.bold(`== ${title}`)}${pools}`]);
+  print(['']);
+  say(`== ${title}${pools}`, c.bold);
   const routed = routedModes(experiment);
   for (const mode of Object.values(modes)) {
-    if (mode.routing && mode.errors.length === 0 && !mode.first_use_compilations) continue;
+    if ((mode.routing || mode.path) && mode.errors.length === 0 && !mode.first_use_compilations) continue;
     const rate = `${mode.requests_per_second.toFixed(2)} requests/s`;
     const failed = mode.failed_requests > 0 ? `, ${mode.failed_requests} failed` : '';
     print(['', `${c.bold(mode.label)}: ${formatSeconds(mode.runtime_ms)}, ${rate}${failed}`]);
@@ -88,6 +101,15 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
         `${plural(mode.first_use_compilations, 'pipeline')} compiled meanwhile: times include it.`,
         c.yellow,
       );
+  }
+  if (waysOf(experiment).length > 0) {
+    print(['', c.bold('ways side by side'), ...waySpeedTable(experiment, style)]);
+    print(['', ...wayBytesTable(experiment, style)]);
+    print(['', ...wayMemoryTable(experiment, style)]);
+    print(['', ...lengthTable(experiment, style)]);
+    const lost = regretLine(experiment);
+    if (lost) say(lost);
+    return;
   }
   if (routed.length > 0) {
     print(['', c.bold('policies side by side')]);
@@ -141,6 +163,7 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
   const lines = compared.flatMap((experiment): { text: string; tone: Tone }[] => {
     const { title, comparison, modes } = experiment;
+    if (waysOf(experiment).length > 0) return wayVerdicts(experiment);
     if (routedModes(experiment).length > 0)
       return routingVerdicts(experiment).map(({ text, outcome }) => ({ text, tone: TONE_OF[outcome] }));
     const { mean, p50 } = comparison!.ttft_ms;

@@ -13,6 +13,9 @@ const DEFAULT_MODEL = 'tiny';
 
 const DEFAULT_PRESET = { preset: 'pr32553', scale: '1/16', budget: '10m' };
 
+/** A store as far away as the engines are from each other, and as large as the conversations under way. */
+const WAYS_DEFAULTS = { link: 'none,20e6,10ms', store: '128MiB', storePlace: 'remote' };
+
 /** For a server: the first model that it lists. */
 export const SERVERS_MODEL = 'auto';
 
@@ -21,8 +24,11 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
   const workload = given.inputFile === undefined && given.preset === undefined ? DEFAULT_PRESET : {};
   const { preset, scale } = { ...workload, ...given } as { preset?: unknown; scale?: unknown };
   const divisor = typeof scale === 'string' ? scaleDivisor(scale) : null;
+  const ways = given.paths !== undefined && given.paths !== false;
   return {
     ...workload,
+    ...(ways ? WAYS_DEFAULTS : {}),
+    ...(ways && String(given.paths).includes('cost-aware') ? { pullPolicy: 'cost-aware' } : {}),
     model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
     ...modesAndExperiments(given),
     ...(preset === 'pr32553' ? PR32553_CLIENTS : {}),
@@ -31,7 +37,9 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
 }
 
 /** Policies are compared in the mode that needs them most, and where caches matter. */
-function modesAndExperiments({ routing, prefixCaching }: Readonly<Record<string, unknown>>) {
+function modesAndExperiments({ routing, prefixCaching, paths }: Readonly<Record<string, unknown>>) {
+  if (paths !== undefined && prefixCaching === undefined)
+    return { experiments: ['no-prefix-caching', 'eviction'] };
   const policies = routingChoices(routing);
   const several = Array.isArray(policies) && policies.length > 1;
   if (prefixCaching !== undefined)
@@ -45,7 +53,7 @@ const cacheOnly = (prefixCaching: unknown): string =>
   prefixCaching === false || prefixCaching === 'false' ? 'no-prefix-caching' : 'prefix-caching';
 
 /** Throws ConfigError. */
-export function checkBench(config: RunConfig): void {
+export function checkBench(config: RunConfig, numLinks = 1): void {
   const both = (a: keyof RunConfig, b: keyof RunConfig, why: string): void => {
     if (config[a] && config[b])
       throw new ConfigError(`${optionName(a)} and ${optionName(b)} are both given: ${why}`);
@@ -53,6 +61,7 @@ export function checkBench(config: RunConfig): void {
   both('inputFile', 'preset', 'one workload is served; leave one of them out');
   both('endpoint', 'url', 'they are the same; leave one of them out');
   checkAudit(config);
+  checkPaths(config, numLinks);
   const {
     limitMinTokens: min,
     limitMaxTokens: max,
@@ -74,6 +83,40 @@ export function checkBench(config: RunConfig): void {
     throw new ConfigError(
       `--max-num-requests is ${maxNumRequests} and --num-clients is ${numClients}: a client sends one at least`,
     );
+}
+
+/** Throws ConfigError for what ways cannot be compared with. */
+function checkPaths(config: RunConfig, numLinks: number): void {
+  const { paths, pullPolicy, costProfile, handover, routing } = config;
+  if (paths === null) {
+    if (numLinks > 1)
+      throw new ConfigError(`--link names ${numLinks} links: give one, or --paths to compare over several`);
+    return;
+  }
+  const throughStore = paths.some((name) => name !== 'recompute' && name !== 'pull');
+  const byCost = paths.includes('cost-aware');
+  const troubles: readonly (readonly [boolean, string])[] = [
+    [
+      config.endpoint !== null || config.url !== null,
+      'a server is measured: its engines cannot be set; leave --endpoint out',
+    ],
+    [
+      config.kvTransferConfig !== null,
+      '--kv-transfer-config says which connectors there are: leave one of them out',
+    ],
+    [routing.length > 1, '--routing names several policies: give one'],
+    [handover !== 'pull', `--handover is ${handover}: a store hands over whole blocks; leave it out`],
+    [config.storeDir !== null, '--store-dir keeps KV from one way to the next: leave it out'],
+    [throughStore && config.store === null, '--store is null: give its bytes'],
+    [pullPolicy === 'cost-aware' && !byCost, '--pull-policy is cost-aware: name that way in --paths'],
+    [byCost && pullPolicy !== 'cost-aware', 'names cost-aware: leave --pull-policy out'],
+    [
+      byCost && costProfile !== null && numLinks > 1,
+      `--cost-profile is of one link, and --link names ${numLinks}: give one, or leave the profile out`,
+    ],
+  ];
+  const found = troubles.find(([wrong]) => wrong);
+  if (found) throw new ConfigError(`--paths is given, and ${found[1]}`);
 }
 
 /** Throws ConfigError for an audit where nothing is decided by cost. */

@@ -2,7 +2,7 @@
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import { formatMs, plural } from '../format.ts';
 
-export const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 /** As it was given. */
 const wantedOf = ({ attainment }: PlanReport['slo']): string =>
   `${Number((100 * attainment).toPrecision(6))}%`;
@@ -18,7 +18,7 @@ export function policyOf({ routing, mode, threshold, placement, rolesets }: Plan
   return `${routing}, ${pulls}, ${placement}${rolesets > 1 ? ` (${rolesets} rolesets)` : ''}`;
 }
 
-export function sloOf({ ttft_ms, tpot_ms }: PlanReport['slo']): string {
+function sloOf({ ttft_ms, tpot_ms }: PlanReport['slo']): string {
   const limits = [
     ...(ttft_ms === null ? [] : [`TTFT ${ttft_ms} ms`]),
     ...(tpot_ms === null ? [] : [`TPOT ${tpot_ms} ms`]),

@@ -1,6 +1,6 @@
 /** `kvferry simulate --validate`: the simulation beside real engines on this machine, and its errors beside their spread. */
 import type { RunConfig } from '../../config/run.ts';
-import type { MeasuredCosts } from '../../simulate/costs/measure.ts';
+import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
 import { type ComparedFigure, ranking, type ValidatedArm, validate } from '../../simulate/validate.ts';
 import type { CommandContext, Output } from '../deps.ts';

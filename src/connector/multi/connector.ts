@@ -1,6 +1,7 @@
 /** Several connectors as one: vLLM's MultiConnector. */
 import type { Composition } from '../../config/kv-connectors.ts';
 import { STORE_ADDRESS } from '../../config/kv-transfer.ts';
+import { SourceCosts, type SourceCostsDeps } from '../policy/source-costs.ts';
 import type { ConnectorDeps, EngineConnector, StoreCounters, TransferCounters } from '../types.ts';
 import { MultiSchedulerSide } from './scheduler-side.ts';
 import { SecondHops } from './second-hops.ts';
@@ -10,12 +11,18 @@ export function createMultiConnector(
   composition: Composition,
   makers: readonly ((deps: ConnectorDeps) => EngineConnector)[],
   deps: ConnectorDeps,
+  /** What loads from the store cost, where that is known. */
+  load: SourceCostsDeps['load'] | null = null,
 ): EngineConnector {
   const { blockBytes } = deps.transport.identity;
   const children: EngineConnector[] = [];
-  const secondHops = new SecondHops({
+  let costs: SourceCosts | null = null;
+  const sizes = {
     blockSize: deps.engine.cache.blockSize,
     blockBytes: blockBytes.reduce((sum, bytes) => sum + bytes, 0),
+  };
+  const secondHops = new SecondHops({
+    ...sizes,
     storedTokens: (requestId) => children.find(({ store }) => store)?.store?.storedTokens(requestId) ?? null,
   });
   for (const make of makers) {
@@ -23,19 +30,24 @@ export function createMultiConnector(
       make({
         ...deps,
         onTransfer(info) {
+          const { outcome, bytes, wallMs } = info.result;
           if (info.remote.engineId !== STORE_ADDRESS.engineId)
-            secondHops.pulled(info.requestId, info.result.outcome === 'done');
+            secondHops.pulled(info.requestId, outcome === 'done');
+          else if (outcome === 'done') costs?.loaded(bytes, wallMs);
           deps.onTransfer(info);
         },
       }),
     );
   }
+  const pulls = children.find(({ costAware }) => costAware)?.costAware ?? null;
+  costs = load && pulls && new SourceCosts({ load, pulls, ...sizes });
   const store = children.findIndex((child) => child.store);
   const scheduler = new MultiSchedulerSide({
     children,
     store: store < 0 ? null : store,
     composition,
     secondHops,
+    costs,
   });
   const holds = children.find((child) => child.holds)?.holds;
   const ofStore = children[store]?.store;
@@ -47,7 +59,7 @@ export function createMultiConnector(
     get counters() {
       return children.map(({ counters }) => counters).reduce(sum);
     },
-    costAware: children.find(({ costAware }) => costAware)?.costAware ?? null,
+    costAware: pulls,
     ...(ofStore
       ? {
           store: {

@@ -1,7 +1,8 @@
 /**
  * Scheduler side of a MultiConnector: asks each of its connectors, and gives each its share of a load. first-hit is vLLM's
  * rule (multi_connector.py): the first that has anything gives all. compose takes each run of blocks from where it lies: what
- * the store has from there, the rest from a peer.
+ * the store has from there, the rest from a peer. cost-aware takes what is predicted to be quickest of these, of the peer
+ * alone, and of computing.
  */
 import type { Composition } from '../../config/kv-connectors.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
@@ -16,6 +17,7 @@ import type {
 } from '../../engine/kv-connector.ts';
 import type { BlockIds } from '../../engine/types.ts';
 import { invariant } from '../../errors.ts';
+import type { SourceCosts } from '../policy/source-costs.ts';
 import type { SecondHops } from './second-hops.ts';
 
 /** Of each connector, in order: what it is to be told; null: it has nothing to say. */
@@ -40,6 +42,8 @@ export interface MultiSchedulerDeps {
   store: number | null;
   composition: Composition;
   secondHops: SecondHops;
+  /** null: costs are not known, and cost-aware composes. */
+  costs: SourceCosts | null;
 }
 
 export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, ConnectorStreams {
@@ -66,10 +70,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
   }
 
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch | null {
-    const answer =
-      this.#deps.composition === 'compose' && this.#deps.store !== null
-        ? this.#compose(request, numComputedTokens, this.#deps.store)
-        : this.#oneOf(request, numComputedTokens);
+    const answer = this.#answer(request, numComputedTokens);
     if (!answer) return null;
     this.#shares.set(request.requestId, answer.shares);
     const end = answer.shares.at(-1)?.to ?? numComputedTokens;
@@ -140,6 +141,17 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     return { delayFree: delays > 0, kvTransferParams: merged && withStored(merged, stored) };
   }
 
+  #answer(request: ConnectorRequest, from: number) {
+    const { composition, store, costs } = this.#deps;
+    if (store === null || composition === 'first-hit' || composition === 'max-hit')
+      return this.#oneOf(request, from);
+    // D needs what P computed: there only the way is to be chosen, and one hop is the least.
+    const atDecode = request.kvTransferParams?.do_remote_prefill === true;
+    return composition === 'cost-aware' && costs && !atDecode
+      ? this.#cheapest(request, from, store, costs)
+      : this.#compose(request, from, store);
+  }
+
   /** One gives all that is given: the first that has something, or the one that has most. */
   #oneOf(request: ConnectorRequest, from: number) {
     const matches = this.#sides.map((side) => side.getNumNewMatchedTokens(request, from));
@@ -149,6 +161,41 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const child = tokens.findIndex((n) => n > 0 && n === wanted);
     const noPull = matches.find((match) => match!.noPull)?.noPull ?? null;
     return { shares: child < 0 ? [] : [{ child, from, to: from + tokens[child]! }], noPull };
+  }
+
+  /** Of store and then peer, store alone, and peer alone, what spares most; nothing where computing is quicker. */
+  #cheapest(request: ConnectorRequest, from: number, store: number, costs: SourceCosts) {
+    const composed = this.#compose(request, from, store);
+    if (!composed) return null;
+    const { shares, noPull } = composed;
+    const fromStore = shares.filter(({ child }) => child === store);
+    const alone = fromStore.length > 0 ? this.#peerAlone(request, from, store) : [];
+    if (!alone) return null;
+    const isStore = (child: number): boolean => child === store;
+    const plans = [shares, fromStore, alone].map((some) => ({
+      shares: some,
+      stored: sharesOf(some, isStore),
+      pulled: sharesOf(some, (child) => !isStore(child)),
+    }));
+    const promptTokens = request.promptTokenIds.length;
+    const holderRequests = request.kvTransferParams?.remote_num_requests ?? null;
+    const best = costs.choose(plans, { localHitTokens: from, promptTokens, holderRequests });
+    if (best) return { shares: best.shares, noPull: null };
+    if (shares.length === 0) return { shares, noPull };
+    const offered = `${sharesOf(shares, () => true)} tokens of the store and of peers`;
+    const refusal = { by: 'policy' as const, reason: `cost-aware: computing is quicker than ${offered}` };
+    return { shares: [], noPull: refusal };
+  }
+
+  /** null: not known yet. */
+  #peerAlone(request: ConnectorRequest, from: number, store: number): Share[] | null {
+    for (const [child, side] of this.#sides.entries()) {
+      if (child === store) continue;
+      const match = side.getNumNewMatchedTokens(request, from);
+      if (!match) return null;
+      if (match.tokens > 0) return [{ child, from, to: from + match.tokens }];
+    }
+    return [];
   }
 
   /**
@@ -174,6 +221,10 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     return { shares, noPull };
   }
 }
+
+/** Tokens of one child. */
+const sharesOf = (shares: readonly Share[], of: (child: number) => boolean): number =>
+  shares.reduce((sum, { child, from, to }) => sum + (of(child) ? to - from : 0), 0);
 
 /** What P leaves for D, with what the store had. */
 const withStored = (params: KvTransferParams, stored: number | null): KvTransferParams =>

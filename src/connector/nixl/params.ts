@@ -145,14 +145,17 @@ export function pairBlocks(
 ): BlockPair[] {
   const first = Math.floor(numLocalTokens / blockSize);
   const end = Math.ceil(numTokens / blockSize);
-  return localIds.flatMap((ids, group) =>
-    ids.slice(first, end).flatMap((local, i): BlockPair[] => {
-      const remote = remoteIds === 'indexes' ? first + i : remoteIds[group]?.[first + i];
+  const pairs: BlockPair[] = [];
+  localIds.forEach((ids, group) => {
+    for (let i = first; i < Math.min(end, ids.length); i++) {
+      const local = ids[i]!;
+      const remote = remoteIds === 'indexes' ? i : remoteIds[group]?.[i];
       // A place of a stream is no id: 0 is its first block.
       const isNull = remoteIds !== 'indexes' && remote === NULL_BLOCK;
-      return remote === undefined || isNull || local === NULL_BLOCK ? [] : [{ group, remote, local }];
-    }),
-  );
+      if (remote !== undefined && !isNull && local !== NULL_BLOCK) pairs.push({ group, remote, local });
+    }
+  });
+  return pairs;
 }
 
 /** ceil(numTokens / blockSize) blocks a group, in the sequence's order, null where a window has passed. */

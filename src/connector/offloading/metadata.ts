@@ -23,12 +23,12 @@ export interface Load {
 export interface OffloadingMetadata {
   /** Requests that gave their blocks back: nothing of them may be read that was not submitted. */
   revoked: ReadonlySet<string>;
-  lookups: readonly Omit<StoreLookup, 'kind'>[];
+  lookups: readonly (Omit<StoreLookup, 'kind'> & { requestId: string })[];
   /** Leases that will not be read. */
   released: readonly string[];
   /** By request. */
   loads: ReadonlyMap<string, Load>;
   saves: readonly (Save & { requestId: string })[];
-  /** Ended requests whose blocks stay until all that was to be saved of them is. */
-  finished: ReadonlySet<string>;
+  /** Ended requests whose blocks stay until all that was to be saved of them is, with how many they are. */
+  finished: ReadonlyMap<string, number>;
 }

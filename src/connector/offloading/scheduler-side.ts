@@ -54,7 +54,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   #released: string[] = [];
   #loads = new Map<string, Load>();
   #saves: (Save & { requestId: string })[] = [];
-  #finished = new Set<string>();
+  #finished = new Map<string, number>();
 
   constructor(deps: OffloadingSchedulerDeps) {
     this.#deps = deps;
@@ -174,7 +174,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     this.#released = [];
     this.#loads = new Map();
     this.#saves = [];
-    this.#finished = new Set();
+    this.#finished = new Map();
     return metadata;
   }
 
@@ -212,7 +212,8 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       this.#revoke(requestId);
       return { delayFree: false, kvTransferParams: null };
     }
-    if (tracked.offered) this.#finished.add(requestId);
+    const numBlocks = blockIds.reduce((sum, ids) => sum + ids.length, 0);
+    if (tracked.offered) this.#finished.set(requestId, numBlocks);
     return { delayFree: tracked.offered, kvTransferParams: this.#handover(request, tracked) };
   }
 
@@ -223,7 +224,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
     this.#deps.answers.await(leaseId);
-    this.#lookups.push({ leaseId, hashes, wait: isStoreHandover(params) });
+    this.#lookups.push({ requestId, leaseId, hashes, wait: isStoreHandover(params) });
   }
 
   /** How many of the hashes, from the first on, are worth saving. */

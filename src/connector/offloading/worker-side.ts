@@ -4,6 +4,7 @@
  */
 import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../engine/types.ts';
+import type { StoreFound } from '../../transport/store-messages.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
   BlockStream,
@@ -36,6 +37,7 @@ interface Offer extends Save {
   /** Aborts when the blocks are given back. */
   revoked: AbortController;
   /** Own clock, milliseconds. */
+  offeredMs: number;
   deadlineMs: number;
 }
 
@@ -52,15 +54,18 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     offeredBlocks: 0,
     savedBlocks: 0,
     savedBytes: 0,
+    savingBlockMs: 0,
+    loadMs: 0,
+    saveMs: 0,
     unanswered: 0,
     twoHopBytes: 0,
   };
   readonly #deps: OffloadingWorkerDeps;
   readonly #reports: Reports;
   readonly #offers = new Map<string, Offer>();
-  readonly #finished = new Set<string>();
-  /** Leases that were asked for, each with when to give up. */
-  readonly #asked = new Map<string, number>();
+  readonly #finished = new Map<string, { numBlocks: number; sinceMs: number }>();
+  /** Leases that were asked for, each since when, and when to give up. */
+  readonly #asked = new Map<string, { requestId: string; askedMs: number; deadlineMs: number }>();
   #lastOffer = 0;
 
   constructor(deps: OffloadingWorkerDeps) {
@@ -81,27 +86,32 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     const { transport, store, clock } = this.#deps;
     // First: blocks that were given back must not be read by what begins below.
     for (const requestId of metadata.revoked) this.#revoke(requestId);
-    for (const lookup of metadata.lookups) {
-      this.#asked.set(lookup.leaseId, clock.now() + LOOKUP_PATIENCE_MS);
+    for (const { requestId, ...lookup } of metadata.lookups) {
+      const askedMs = clock.now();
+      this.#asked.set(lookup.leaseId, { requestId, askedMs, deadlineMs: askedMs + LOOKUP_PATIENCE_MS });
       transport.notify(store, { kind: 'store_lookup', ...lookup });
     }
     for (const leaseId of metadata.released) this.#release(leaseId);
     for (const [requestId, load] of metadata.loads) void this.#load(requestId, load);
     for (const { requestId, hashes, blockIds } of metadata.saves) {
       const offerId = `${requestId}/${++this.#lastOffer}`;
-      const deadlineMs = clock.now() + OFFER_PATIENCE_MS;
+      const offeredMs = clock.now();
+      const deadlineMs = offeredMs + OFFER_PATIENCE_MS;
       this.storeCounters.offeredBlocks += hashes.length;
-      this.#offers.set(offerId, { requestId, hashes, blockIds, revoked: new AbortController(), deadlineMs });
+      const revoked = new AbortController();
+      this.#offers.set(offerId, { requestId, hashes, blockIds, revoked, offeredMs, deadlineMs });
       transport.notify(store, { kind: 'store_offer', offerId, hashes });
     }
-    for (const requestId of metadata.finished) this.#finished.add(requestId);
+    const sinceMs = clock.now();
+    for (const [requestId, numBlocks] of metadata.finished)
+      this.#finished.set(requestId, { numBlocks, sinceMs });
     this.#settleFinished();
     this.#reports.wake();
   }
 
   getFinished(): ConnectorOutput {
     const now = this.#deps.clock.now();
-    for (const [leaseId, deadlineMs] of this.#asked) {
+    for (const [leaseId, { deadlineMs }] of this.#asked) {
       if (deadlineMs > now) continue;
       this.storeCounters.unanswered++;
       this.#answered(leaseId, []);
@@ -120,15 +130,32 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   }
 
   #onNotification(notification: PeerNotification): void {
-    if (notification.kind === 'store_found') this.#answered(notification.leaseId, notification.blockIds);
+    if (notification.kind === 'store_found') this.#found(notification);
     else if (notification.kind === 'store_taken') {
       const { offerId, blocks } = notification;
       this.storeCounters.savedBlocks += blocks;
       this.storeCounters.savedBytes += blocks * this.#bytesOfBlock;
       const offer = this.#offers.get(offerId);
+      if (offer && blocks > 0) this.#saved(offer, blocks);
       if (offer) this.#endOffer(offerId, offer);
       this.#settleFinished();
     }
+  }
+
+  #found({ leaseId, blockIds, raised, raisedMs }: StoreFound): void {
+    const asked = this.#asked.get(leaseId);
+    if (asked) {
+      const { requestId, askedMs: startedMs } = asked;
+      const info = { requestId, startedMs, endedMs: this.#deps.clock.now(), blocks: blockIds.length };
+      this.#deps.onStored?.({ what: 'store lookup', ...info, raised, raisedMs });
+    }
+    this.#answered(leaseId, blockIds);
+  }
+
+  #saved({ requestId, offeredMs: startedMs }: Offer, blocks: number): void {
+    const endedMs = this.#deps.clock.now();
+    this.storeCounters.saveMs += endedMs - startedMs;
+    this.#deps.onStored?.({ what: 'save', requestId, startedMs, endedMs, blocks });
   }
 
   #onNotifyFailed(notification: PeerNotification): void {
@@ -170,16 +197,18 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #settleFinished(): void {
     const saving = new Set([...this.#offers.values()].map(({ requestId }) => requestId));
-    for (const requestId of this.#finished) {
+    for (const [requestId, { numBlocks, sinceMs }] of this.#finished) {
       if (saving.has(requestId)) continue;
       this.#finished.delete(requestId);
+      this.storeCounters.savingBlockMs += numBlocks * (this.#deps.clock.now() - sinceMs);
       this.#reports.sent(requestId);
     }
   }
 
   #nextDeadline(): number | null {
     const offers = [...this.#offers.values()].map(({ deadlineMs }) => deadlineMs);
-    const next = Math.min(...this.#asked.values(), ...offers);
+    const lookups = [...this.#asked.values()].map(({ deadlineMs }) => deadlineMs);
+    const next = Math.min(...lookups, ...offers);
     return Number.isFinite(next) ? next : null;
   }
 
@@ -195,7 +224,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     return { ready, finished() {} };
   };
 
-  #count({ outcome, bytes }: TransferResult, numTokens: number, twice: number): void {
+  #count({ outcome, bytes, wallMs }: TransferResult, numTokens: number, twice: number): void {
     const { storeCounters, counters } = this;
     if (outcome !== 'done') {
       counters.pullsNotDone[outcome]++;
@@ -204,6 +233,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     }
     counters.transfers++;
     storeCounters.loads++;
+    storeCounters.loadMs += wallMs;
     storeCounters.loadedTokens += numTokens;
     storeCounters.loadedBytes += bytes;
     storeCounters.twoHopBytes += twice * this.#bytesOfBlock;

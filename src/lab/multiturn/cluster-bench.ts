@@ -5,11 +5,13 @@ import { ConfigError } from '../../errors.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/span-cost.ts';
+import type { LinkSpec } from '../../transport/link.ts';
 import { finalIntegrity } from '../integrity.ts';
 import type { ReportSource } from '../run-report.ts';
 import { hasWindows } from '../windows.ts';
 import { ClusterTarget, servedBy } from './cluster-target.ts';
 import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
+import { pathChoice } from './paths.ts';
 import { makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
 import { runSession, type SessionWatcher } from './session.ts';
@@ -21,6 +23,8 @@ export function planBench(
   config: RunConfig,
   workload: Workload,
   base: ClusterOptions,
+  /** Of a comparison of ways of KV. */
+  links: readonly (LinkSpec | null)[] = [base.link],
 ): { options: ClusterOptions; plans: readonly ExperimentPlan[] } {
   const groups = base.kvCacheGroups?.length ?? 1;
   const size = sizeOf(workload.conversations, activeOf(config), base.blockSize, config.maxTokens, groups);
@@ -29,11 +33,15 @@ export function planBench(
       `the longest conversation has ${size.longest} tokens and the context holds ${base.maxModelLen}: raise --max-model-len, take another --model, or shrink the workload with --scale 1/N`,
     );
   }
-  const plans = planExperiments(config, size, scaleDivisor(config.scale)!, hasWindows(base));
+  const plans = planExperiments(config, size, scaleDivisor(config.scale)!, hasWindows(base), links);
   const most = (blocks: (each: ExperimentPlan) => number): number => Math.max(...plans.map(blocks));
   const options = {
     ...base,
     mode: plans[0]!.arms[0]!.mode,
+    // Ways are set one after the other; what is served between them needs none.
+    ...(config.paths === null
+      ? {}
+      : { connector: { ...base.connector, ...pathChoice('recompute', config).connector } }),
     prefill: { ...base.prefill, numBlocks: most(({ pBlocks }) => pBlocks) },
     decode: { ...base.decode, numBlocks: most(({ dBlocks }) => dBlocks) },
   };
@@ -89,7 +97,7 @@ export async function benchCluster(
   ]);
   const served = {
     adapter,
-    target: servedBy(model, link),
+    target: servedBy(model, config.paths === null ? link : null),
     experiments: Object.fromEntries(experiments),
     conversations: session.conversations,
     rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),
@@ -104,7 +112,9 @@ export async function benchCluster(
 function scaleNotes(config: RunConfig): string[] {
   if (config.scale === '1') return [];
   const unscaled =
-    config.routing.length > 1 ? '' : `; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
+    config.routing.length > 1 || config.paths !== null
+      ? ''
+      : `; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
   const threshold =
     config.pullPolicy === 'cost-aware'
       ? ''

@@ -1,12 +1,15 @@
 /** What is compared under which conditions: P's prefix caching off, on, and with a pool too small for all conversations. */
 import { type ExperimentName, shareOf } from '../../config/bench-schema.ts';
 import type { Mode } from '../../config/modes.ts';
+import type { PathName } from '../../config/paths.ts';
 import type { RoutingChoice } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
+import type { LinkSpec } from '../../transport/link.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { needBlocks } from '../pools.ts';
+import { type PathChoice, pathChoice } from './paths.ts';
 
 /** One side of a comparison. */
 export interface Arm {
@@ -17,6 +20,8 @@ export interface Arm {
   threshold: number;
   /** Where policies are compared. */
   routing?: RoutingChoice;
+  /** Where ways of KV are compared. */
+  path?: PathChoice;
   /** Of a model with windows: whether every block of every layer is kept all the same. */
   allFullKv?: boolean;
   /** A sample of its turns is served both ways: an arm for the audit alone, whose times are compared with no other's. */
@@ -32,6 +37,8 @@ export interface ExperimentPlan {
   pBlocks: number;
   dBlocks: number;
   arms: readonly Arm[];
+  /** Where several are compared; absent: the cluster's. */
+  link?: LinkSpec | null;
   published: (typeof pr32553Published)['prefixCaching'] | null;
 }
 
@@ -89,6 +96,8 @@ export function planExperiments(
   scale: number,
   /** Layers have windows: what these save is measured too. */
   windows: boolean,
+  /** Of a comparison of ways: each is an experiment of its own. */
+  links: readonly (LinkSpec | null)[] = [],
 ): readonly ExperimentPlan[] {
   const names = config.experiments!;
   const clients = config.numClients;
@@ -102,7 +111,7 @@ export function planExperiments(
       `${option} is ${blocks} and the longest conversation takes ${size.longestBlocks} blocks of ${config.blockSize} tokens, besides the null block: give ${size.longestBlocks + 1} or more`,
   );
   const withCache = names.includes('prefix-caching') ? 'prefix-caching' : names[0]!;
-  return names.map((name): ExperimentPlan => {
+  const plans = names.map((name): ExperimentPlan => {
     return {
       name,
       key: name.replaceAll('-', '_'),
@@ -114,6 +123,32 @@ export function planExperiments(
       published: config.preset === 'pr32553' && config.routing.length === 1 ? publishedFor(name) : null,
     };
   });
+  return config.paths === null
+    ? plans
+    : plans.flatMap((plan) => overLinks(plan, config.paths!, config, links));
+}
+
+/** What D keeps for others is to be paid for in the memory that all ways have: D's pool is then as small as P's. */
+function overLinks(
+  plan: ExperimentPlan,
+  paths: readonly PathName[],
+  config: RunConfig,
+  links: readonly (LinkSpec | null)[],
+): ExperimentPlan[] {
+  const evicts = plan.name === 'eviction';
+  return links.map((link) => ({
+    ...plan,
+    key: link ? `${plan.key}_${link.name.replace(/[^a-z0-9]+/gi, '_')}` : plan.key,
+    title: `${evicts ? TIGHT : plan.title}; ${link ? `modelled link ${link.name}` : "memory's speed"}`,
+    dBlocks: evicts ? Math.min(plan.pBlocks, plan.dBlocks) : plan.dBlocks,
+    link,
+    arms: paths.map((name): Arm => {
+      const path = pathChoice(name, config);
+      const key = name.replaceAll('-', '_');
+      return { key, label: name, mode: path.mode, threshold: config.threshold, path };
+    }),
+    published: null,
+  }));
 }
 
 /** The same for fewer conversations: the pool that is to be too small must be so for these. Arms stay the same objects. */
@@ -123,9 +158,16 @@ export function fitPools(
   numClients: number,
 ): readonly ExperimentPlan[] {
   return plans.map((plan) =>
-    plan.name === 'eviction' ? { ...plan, pBlocks: evictingPool(size, numClients, plan.pBlocks) } : plan,
+    plan.name === 'eviction' ? tight(plan, evictingPool(size, numClients, plan.pBlocks)) : plan,
   );
 }
+
+/** Of a comparison of ways D has no more than P. */
+const tight = (plan: ExperimentPlan, blocks: number): ExperimentPlan => ({
+  ...plan,
+  pBlocks: blocks,
+  dBlocks: plan.link === undefined ? plan.dBlocks : Math.min(blocks, plan.dBlocks),
+});
 
 /** Too small for all, large enough for what runs at the same time. */
 const evictingPool = (
@@ -140,6 +182,8 @@ const TITLES: Record<ExperimentName, string> = {
   'prefix-caching': 'P keeps its KV between turns',
   eviction: "P's pool is too small for all active conversations",
 };
+
+const TIGHT = 'both pools are too small for all active conversations';
 
 const publishedFor = (name: ExperimentName): ExperimentPlan['published'] =>
   name === 'eviction'

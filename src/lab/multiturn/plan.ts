@@ -68,12 +68,13 @@ function predictArmMs(
 
 /** Prompt tokens that are computed, about. */
 function laterTurnTokens(
-  { mode, threshold }: Arm,
+  { mode, threshold, path }: Arm,
   { name }: Pick<ExperimentPlan, 'name'>,
   history: number,
   lastOutput: number,
   input: number,
 ): number {
+  if (path && path.name !== 'recompute') return path.name === 'pd-reuse' ? lastOutput + input : input;
   const pulls = mode === 'bidirectional' && lastOutput >= threshold;
   if (pulls || mode === 'decode-local' || mode === 'monolithic') return input;
   return name === 'prefix-caching' ? lastOutput + input : history + input;

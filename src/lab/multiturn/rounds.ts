@@ -1,7 +1,12 @@
 /** Serves a workload in every arm of every experiment, round after round, in turns, with the caches empty before each. */
+
+import type { StoreCounters } from '../../connector/types.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineStats } from '../../host/engine-api.ts';
+import type { CarriedKv } from '../../measure/bench-paths.ts';
 import type { HeldBlocks, MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { EngineRole } from '../../router/engine-client.ts';
+import type { StoreStats } from '../../store/host.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { peakKvBytes } from '../peak-kv.ts';
 import { type ClientOptions, type ServedRound, serveConversations } from './clients.ts';
@@ -15,6 +20,8 @@ export interface ArmRound {
   errors: ReadonlyMap<string, number>;
   runtimeMs: number;
   counters: ArmCounters | null;
+  /** Where ways of KV are compared. */
+  carried?: CarriedKv;
 }
 
 /** What engines counted while an arm ran. */
@@ -35,6 +42,9 @@ export interface ArmCounters {
 export type ServeOptions = Omit<ClientOptions, 'round' | 'signal' | 'onRequest' | 'maxActive'> & {
   maxActive: number;
 };
+
+/** Where an arm is served. */
+type Pools = Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks' | 'link'>;
 
 export interface RoundWatcher {
   armBegins(experiment: ExperimentPlan, arm: Arm, round: number, requests: number): void;
@@ -68,8 +78,8 @@ export async function runRound(
 export async function runArm(
   cluster: Cluster,
   target: BenchTarget,
-  experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing' | 'allFullKv'>,
+  experiment: Pools,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'audited' | 'routing' | 'path' | 'allFullKv'>,
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
@@ -86,8 +96,8 @@ export async function runArm(
 export async function measured(
   cluster: Cluster,
   target: BenchTarget,
-  experiment: Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks'>,
-  arm: Pick<Arm, 'mode' | 'threshold' | 'routing' | 'allFullKv'>,
+  experiment: Pools,
+  arm: Pick<Arm, 'mode' | 'threshold' | 'routing' | 'path' | 'allFullKv'>,
   round: number,
   serve: () => Promise<ServedRound>,
 ): Promise<ArmRound> {
@@ -98,6 +108,8 @@ export async function measured(
     prefixCaching: experiment.prefixCaching,
     prefillBlocks: experiment.pBlocks,
     decodeBlocks: experiment.dBlocks,
+    ...(experiment.link === undefined ? {} : { link: experiment.link }),
+    ...(arm.path ? { connector: arm.path.connector, costProfile: arm.path.costProfile ?? null } : {}),
     ...(arm.routing ? { routing: arm.routing } : {}),
     ...(arm.allFullKv === undefined ? {} : { allFullKv: arm.allFullKv }),
   });
@@ -105,7 +117,27 @@ export async function measured(
   const served = await serve();
   const after = await cluster.stats();
   const counters = { ...counted(before, after), peakKvBytes: peakKvBytes(cluster.info, after) };
-  return { round, ...served, counters };
+  if (!arm.path) return { round, ...served, counters };
+  return { round, ...served, counters, carried: carriedBy(cluster, after, await cluster.storeStats()) };
+}
+
+/** Connectors count from 0 after configure(), and the store is empty then. */
+function carriedBy(cluster: Cluster, engines: readonly EngineStats[], store: StoreStats | null): CarriedKv {
+  const sum = (role: EngineRole | null, value: (used: StoreCounters) => number): number =>
+    cluster.info.engines
+      .filter((engine) => role === null || engine.role === role)
+      .map(({ engineId }) => engines.find((each) => each.engineId === engineId)?.store)
+      .reduce((n, used) => n + (used ? value(used) : 0), 0);
+  return {
+    storeToP: sum('prefill', ({ loadedBytes }) => loadedBytes),
+    storeToD: sum('decode', ({ loadedBytes }) => loadedBytes),
+    pToStore: sum('prefill', ({ savedBytes }) => savedBytes),
+    dToStore: sum('decode', ({ savedBytes }) => savedBytes),
+    twoHops: sum(null, ({ twoHopBytes }) => twoHopBytes),
+    savingBlockMs: sum(null, ({ savingBlockMs }) => savingBlockMs),
+    storeBytes: store ? store.blocks * store.blockBytes : 0,
+    storeCapacity: store ? store.slots * store.blockBytes : 0,
+  };
 }
 
 /** Hold meters begin anew with configure(); the other counters may go on. */

@@ -191,8 +191,10 @@ async function trial(
     maxRequests: null,
   };
   const served: ArmRound[] = [];
-  for (const mode of ['unidirectional', 'bidirectional'] as const) {
-    const arm = { mode, threshold: 1 };
+  const ways = first!.arms.filter(({ path }) => path);
+  const usual = (['unidirectional', 'bidirectional'] as const).map((mode) => ({ mode }));
+  for (const way of ways.length > 0 ? ways : usual) {
+    const arm = { ...way, threshold: 1 };
     const roomy = { ...first!, prefixCaching: false };
     served.push(await runArm(cluster, target, roomy, arm, few, { ...settings, onRequest: () => {} }));
   }

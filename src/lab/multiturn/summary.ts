@@ -5,6 +5,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { auditTotals } from '../../measure/audit.ts';
 import { type BootstrapOptions, comparePair, compareTokens, ratios } from '../../measure/bench-comparison.ts';
 import { movingOf } from '../../measure/bench-moving.ts';
+import { byLength, laterTtfts, medianOf, regretOf, summarisePath } from '../../measure/bench-paths.ts';
 import type { BenchAudit, BenchMode, BenchPair, Experiment } from '../../measure/bench-report.ts';
 import { routingOf } from '../../measure/bench-routing.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
@@ -33,6 +34,7 @@ export function summariseExperiment(
     const facts = armFacts(arm, rounds, config, blockBytes);
     const mode = summariseMode(requests, facts);
     if (!mode) return [];
+    if (arm.path) return [[arm.key, { ...mode, ...pathOf(plan, arm.path.name, rounds, facts, config.seed) }]];
     if (!arm.routing) return [[arm.key, mode]];
     const idsOf = (role: string) => engines.flatMap((each) => (each.role === role ? [each.engineId] : []));
     const routing = routingOf(requests, {
@@ -46,6 +48,7 @@ export function summariseExperiment(
     return [[arm.key, { ...mode, routing }]];
   });
   const answered = requestsOf(served);
+  const ways = plan.arms.some(({ path }) => path);
   const reference = answered.find(({ mode }) => mode === 'unidirectional') ?? answered[0];
   const others = answered.filter((each) => each !== reference);
   const comparisons = others.flatMap((other): [string, BenchPair][] => {
@@ -74,9 +77,36 @@ export function summariseExperiment(
     comparison: main ? { ...main[1], ...compareTokens(requestsOf(all)) } : null,
     comparisons: Object.fromEntries(comparisons),
     ...(moving && { moving }),
+    ...(plan.link !== undefined && { link: plan.link?.name ?? null }),
+    ...(ways && { by_length: byLength(waysOf(answered), bootstrap(config.seed)) }),
+    ...(ways && { regret: regretOf(waysOf(answered)) }),
     ...windowsOf(served, Object.fromEntries(modes)),
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },
+  };
+}
+
+const waysOf = (answered: ReturnType<typeof requestsOf>) =>
+  answered.map(({ mode: key, requests }) => ({ key, requests }));
+
+/** What a way moved and held, and its median TTFT where there is something to reuse. */
+function pathOf(
+  { pBlocks, dBlocks }: ExperimentPlan,
+  name: string,
+  rounds: readonly ArmRound[],
+  { blockBytes, heldForP, heldForD }: ModeFacts,
+  seed: number,
+): Pick<BenchMode, 'path' | 'ttft_median_ms'> {
+  const requests = rounds.flatMap((round) => round.requests);
+  const later = [...laterTtfts(requests).values()];
+  return {
+    path: summarisePath({
+      ...{ name, requests, pBlocks, dBlocks, blockBytes: blockBytes! },
+      carried: rounds.flatMap(({ carried }) => carried ?? []),
+      heldForPMs: heldForP?.blockMs ?? 0,
+      heldForDMs: heldForD?.blockMs ?? 0,
+    }),
+    ...(later.length > 0 && { ttft_median_ms: medianOf(later, bootstrap(seed)) }),
   };
 }
 

@@ -5,14 +5,14 @@ const LIGHT = `
 --page:#faf9f7;--card:#ffffff;--ink:#1b2228;--muted:#5a6570;--line:#e2dfd9;--grid:#ecebe7;
 --good:#1d7547;--bad:#b3352b;--good-soft:#e5f3ea;--bad-soft:#fbe9e7;--plain-soft:#efede9;
 --mono:#7d8893;--uni:#d27a1e;--bi:#2c6fb3;--local:#8460b5;--extra:#25908a;
---s-router:#aab2bb;--s-queue:#cdbf9f;--s-lookup:#9c8f6f;--s-handshake:#6f7d8b;--s-pull:#2c6fb3;--s-prefill:#d98a35;
+--s-router:#aab2bb;--s-queue:#cdbf9f;--s-lookup:#9c8f6f;--s-handshake:#6f7d8b;--s-load:#7aa32f;--s-pull:#2c6fb3;--s-prefill:#d98a35;
 --s-sampling:#c0628c;--s-handover:#2f9d92;--s-decode:#8460b5;--s-other:#d5d3ce;--shade:#d4574a`;
 
 const DARK = `
 --page:#11151a;--card:#191f26;--ink:#e7eaed;--muted:#9ba7b3;--line:#2d353e;--grid:#262e36;
 --good:#6fce98;--bad:#f28b80;--good-soft:#163325;--bad-soft:#3d1f1c;--plain-soft:#232b33;
 --mono:#8f9ba7;--uni:#eba14d;--bi:#6db0f2;--local:#b597e0;--extra:#4fc4ba;
---s-router:#7c8791;--s-queue:#a3946f;--s-lookup:#c9bb93;--s-handshake:#9fb0c0;--s-pull:#6db0f2;--s-prefill:#eba14d;
+--s-router:#7c8791;--s-queue:#a3946f;--s-lookup:#c9bb93;--s-handshake:#9fb0c0;--s-load:#a9cf62;--s-pull:#6db0f2;--s-prefill:#eba14d;
 --s-sampling:#e08db2;--s-handover:#4fc4ba;--s-decode:#b597e0;--s-other:#49525c;--shade:#f28b80`;
 
 const series = ['mono', 'uni', 'bi', 'local', 'extra']

@@ -155,7 +155,7 @@ async function fastest(
 }
 
 /** By doubling or halving from a guess, then bisection until the two rates are that near. */
-export async function goodputOf(
+async function goodputOf(
   candidate: Candidate,
   trials: Trials,
   sample: number,

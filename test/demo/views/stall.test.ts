@@ -59,7 +59,7 @@ describe('the verdict', () => {
   it('says how long each waited, and what the paste paid', () => {
     const verdict = stallVerdict(stall(slow, quick))!;
     expect(verdict).toMatchObject({ winner: 'split' });
-    expect(verdict.headline).toBe('One engine: no token for 1,000 ms. P and D: never longer than 50 ms');
+    expect(verdict.headline).toBe('One engine: 1,000 ms without a token. P and D: 50 ms');
     expect(verdict.sentence).toContain('20× shorter');
     expect(verdict.sentence).toContain('after 1,000 ms on one engine and after 50 ms on P and D');
   });

@@ -144,6 +144,32 @@ export async function decode(
   return times.slice(1);
 }
 
+/** A greedy answer to a prompt that nothing of is cached: milliseconds to its first token, of each step after it, and its tokens. */
+export interface Answer {
+  prefillMs: number;
+  stepMs: number[];
+  tokens: number[];
+}
+
+export async function answer(
+  { core }: EngineAlone,
+  name: string,
+  prompt: number[],
+  count: number,
+): Promise<Answer> {
+  core.resetPrefixCache();
+  add(core, name, prompt, count);
+  const [stepMs, tokens]: [number[], number[]] = [[], []];
+  while (core.poll()) {
+    const start = systemClock.now();
+    const outputs = await core.step();
+    stepMs.push(systemClock.now() - start);
+    tokens.push(...outputs.flatMap((output) => output.tokens.map(({ tokenId }) => tokenId)));
+  }
+  const [prefillMs = 0, ...rest] = stepMs;
+  return { prefillMs, stepMs: rest, tokens };
+}
+
 function busyTime(gpu: GpuDevice): () => number {
   const { run } = gpu;
   let total = 0;
@@ -156,7 +182,7 @@ function busyTime(gpu: GpuDevice): () => number {
   return () => total;
 }
 
-function promptOf(length: number, vocabSize: number, seed: number): number[] {
+export function promptOf(length: number, vocabSize: number, seed: number): number[] {
   return Array.from({ length }, (_, i) => (i * 7919 + 13 + 31 * seed) % vocabSize);
 }
 

@@ -1,4 +1,5 @@
 /** What main.ts does, for the arguments of `kvferry run`, telling when it was how far. What it prints is kept back. */
+import { existsSync, readdirSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { beginAhead } from '../../../platform/node/ahead.ts';
 import { useCompileCache } from '../../../platform/node/compile-cache.ts';
@@ -16,6 +17,11 @@ export interface StartTimes {
   /** Of P and D, milliseconds side by side: weights onto the device, pipelines made and first dispatched. */
   loadMs: number[];
   compileMs: number[];
+  /** Of the process, at the first token. */
+  residentBytes: number;
+  processorMs: number;
+  /** null where the system does not tell. */
+  threads: number | null;
 }
 
 export type FromChild = { kind: 'times'; times: StartTimes } | { kind: 'failed'; why: string };
@@ -35,7 +41,21 @@ const times: StartTimes = {
   firstToken: 0,
   loadMs: [],
   compileMs: [],
+  residentBytes: 0,
+  processorMs: 0,
+  threads: null,
 };
+const TASKS = '/proc/self/task';
+
+function noteFirstToken(): void {
+  if (times.firstToken > 0) return;
+  times.firstToken = systemClock.now();
+  times.residentBytes = process.memoryUsage.rss();
+  const { user, system } = process.cpuUsage();
+  times.processorMs = (user + system) / 1000;
+  times.threads = existsSync(TASKS) ? readdirSync(TASKS).length : null;
+}
+
 let said = '';
 const deps = await nodeDeps();
 const { backend } = deps;
@@ -66,7 +86,7 @@ const code = await main(args, {
       const generate = cluster.generate.bind(cluster);
       cluster.generate = async function* (request) {
         for await (const token of generate(request)) {
-          times.firstToken ||= systemClock.now();
+          noteFirstToken();
           yield token;
         }
       };

@@ -1,0 +1,29 @@
+/** An answerer's process: loads the model once, then answers the same prompt whenever it is told to. */
+import { ConfigError, messageOf } from '../../../errors.ts';
+import { useAdapter } from '../../../platform/node.ts';
+import type { Answer } from '../engine/alone.ts';
+import { type AnswererName, type AnswerPrompt, answerers, type Question } from './answerers.ts';
+import type { Failed } from './turns.ts';
+
+export type ToAnswerer =
+  | { kind: 'prepare'; answerer: AnswererName; adapter: string; question: Question }
+  | { kind: 'round'; prompt: number[]; count: number };
+
+export type FromAnswerer = { kind: 'ready' } | { kind: 'done'; answer: Answer } | Failed;
+
+const send = (message: FromAnswerer) => process.send!(message);
+let answerPrompt: AnswerPrompt;
+
+process.on('message', async (message: ToAnswerer) => {
+  try {
+    if (message.kind === 'prepare') {
+      await useAdapter(message.adapter);
+      answerPrompt = await answerers[message.answerer](message.question);
+      send({ kind: 'ready' });
+    } else {
+      send({ kind: 'done', answer: await answerPrompt(message.prompt, message.count) });
+    }
+  } catch (error) {
+    send({ kind: error instanceof ConfigError ? 'missing' : 'failed', why: messageOf(error) });
+  }
+});

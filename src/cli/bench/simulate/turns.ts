@@ -1,0 +1,63 @@
+/** Turns for timing a simulation: a trace's, read at once; or made ones, as they are asked for. */
+import { createReadStream } from 'node:fs';
+import { Random } from '../../../workload/random.ts';
+import { BadLines } from '../../../workload/traces/bad-lines.ts';
+import { openTrace } from '../../../workload/traces/read.ts';
+import { traceTurns } from '../../../workload/traces/turns.ts';
+import type { Segment, TraceTurn } from '../../../workload/traces/types.ts';
+
+/** Rejects as reading does. `limit`: only the first so many; null: all. */
+export async function readTurns(file: string, limit: number | null): Promise<TraceTurn[]> {
+  const bad = new BadLines(file, false);
+  const untimed = { perSecond: 1, thinkMs: 0, seed: 0 };
+  const settings = { source: file, format: null, traceBlockSize: null, limit, untimed, bad };
+  const pieces = createReadStream(file, 'utf8') as AsyncIterable<string>;
+  const { traceBlockSize, requests } = await openTrace(pieces, {
+    ...settings,
+    countTokens: (text) => text.length / 4,
+  });
+  const scale = { traceBlockSize, lengthDivisor: 1, speedUp: 1 };
+  const turns: TraceTurn[] = [];
+  for await (const turn of traceTurns(requests, { scale, maxModelLen: null, bad })) turns.push(turn);
+  return turns;
+}
+
+const MOST_TURNS = 5;
+/** Tokens on average. */
+const FIRST_MESSAGE = 2000;
+const LATER_MESSAGE = 300;
+const ANSWER = 150;
+const THINK_MS = 5000;
+/** Contents of a conversation: a message and an answer a turn. */
+const KEYS = 2 * MOST_TURNS;
+
+/** So many turns, of conversations that come `perSecond` and have one to MOST_TURNS; none is kept here. */
+export function* madeTurns(
+  count: number,
+  { perSecond, seed }: { perSecond: number; seed: number },
+): Generator<TraceTurn> {
+  const random = new Random(seed + 1);
+  const length = (mean: number) => 1 + Math.round(random.exponential(mean));
+  let index = 0;
+  let atMs = 0;
+  for (let conversation = 0; index < count; conversation++) {
+    atMs += random.exponential(1000 / perSecond);
+    const turns = random.int(1, MOST_TURNS);
+    let history: readonly Segment[] = [];
+    for (let turn = 1; turn <= turns && index < count; turn++) {
+      const key = KEYS * conversation + 2 * turn;
+      const message = { key, from: 0, length: length(turn === 1 ? FIRST_MESSAGE : LATER_MESSAGE) };
+      const answer = { key: key + 1, from: 0, length: length(ANSWER) };
+      const prompt = [...history, message];
+      history = [...prompt, answer];
+      yield {
+        ...{ index, line: index + 1, conversationId: `c${conversation}`, turn, prompt, answer: [answer] },
+        arrival:
+          turn === 1 ? { kind: 'at', ms: atMs } : { kind: 'after', index: index - 1, thinkMs: THINK_MS },
+        inputTokens: prompt.reduce((sum, segment) => sum + segment.length, 0),
+        outputTokens: answer.length,
+      };
+      index++;
+    }
+  }
+}

@@ -1,0 +1,163 @@
+/** The ways that KV can take side by side: how fast, what went where, what it took in memory, and which wins at which length. */
+import { compared } from '../../measure/bench-paths.ts';
+import type { Interval } from '../../measure/bench-paths-schema.ts';
+import type { BenchMode, Experiment, Ratio } from '../../measure/bench-report.ts';
+import { outcomeOf, TIE } from '../../measure/outcome.ts';
+import { TONE_OF, type Tone } from '../../report/document.ts';
+import { formatMb, formatMs } from '../format.ts';
+import { left, packed, renderTable, right, type TableStyle, under } from '../table.ts';
+import { ratio } from './tables.ts';
+
+type Way = BenchMode & { path: NonNullable<BenchMode['path']> };
+
+/** Empty where modes or policies were compared. */
+export const waysOf = ({ modes }: Pick<Experiment, 'modes'>): Way[] =>
+  Object.values(modes).filter((mode): mode is Way => mode.path !== undefined);
+
+export const WAYS_LEGEND =
+  'Ways: TTFT is that of turns 2 and later, times faster that against the first way. MB a round, by who read from whom; twice: by two hops in one turn where one would have done. MB of pools: the same for every way; blocks of ended requests that stay for a reader are taken from them (block·s: how many for how long, in a round).';
+
+const faster = ({ ratio: value, low, high }: Ratio): string =>
+  value === null || low === null || high === null
+    ? '-'
+    : `${short(value)} ${range({ value, low, high }, short)}`;
+
+/** Three figures. */
+const short = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+
+const range = ({ low, high }: Interval, show: (value: number) => string): string =>
+  `[${show(low)}, ${show(high)}]`;
+
+/** Three of these fit beside each other. */
+function tight({ value, low, high }: Interval): string {
+  const end = (n: number): string => n.toFixed(n < 100 ? 1 : 0);
+  return `${short(value)} [${end(low)},${end(high)}]`;
+}
+
+export function waySpeedTable(experiment: Experiment, style: TableStyle): string[] {
+  const later = 'times faster [95% interval]';
+  const columns = [
+    left('way'),
+    ...under('TTFT, ms', 'median [95%]'),
+    ...under(later, 'median', 'mean'),
+    ...under('TPOT, ms', 'p50', 'p90'),
+  ];
+  const rows = waysOf(experiment).map((way) => {
+    const pair = Object.values(experiment.comparisons).find(
+      ({ candidate }) => experiment.modes[candidate] === way,
+    );
+    const than = pair?.ttft_later_turns_ms;
+    const own = way.ttft_median_ms;
+    return [
+      way.label,
+      own ? `${formatMs(own.value)} ${range(own, formatMs)}` : '-',
+      than ? faster(than.p50) : '',
+      than ? faster(than.mean) : '',
+      formatMs(way.table.tpot_ms.p50),
+      formatMs(way.table.tpot_ms.p90),
+    ];
+  });
+  return renderTable(columns, rows, style);
+}
+
+export function wayBytesTable(experiment: Experiment, style: TableStyle): string[] {
+  const columns = [
+    left('MB a round'),
+    ...under('between engines', 'P→D', 'D→P'),
+    ...under('from the store', 'to P', 'to D'),
+    ...under('to the store', 'of P', 'of D'),
+    ...right('all', 'twice'),
+  ];
+  const rows = waysOf(experiment).map(({ label, path: { bytes } }) => {
+    const { two_hops, ...edges } = bytes;
+    const all = Object.values(edges).reduce((sum, n) => sum + n, 0);
+    const { p_to_d, d_to_p, store_to_p, store_to_d, p_to_store, d_to_store } = edges;
+    const moved = [p_to_d, d_to_p, store_to_p, store_to_d, p_to_store, d_to_store, all, two_hops];
+    return [label, ...moved.map(formatMb)];
+  });
+  return renderTable(columns, rows, style);
+}
+
+export function wayMemoryTable(experiment: Experiment, style: TableStyle): string[] {
+  const columns = [
+    left('memory'),
+    ...under('pools, MB', 'P', 'D'),
+    { head: 'MB', group: 'store' },
+    ...under('held on D for P', 'mean', 'peak', 'block·s'),
+    { head: 'block·s', group: 'on P for D' },
+    { head: 'block·s', group: 'saving' },
+    { head: 'dropped' },
+  ];
+  const rows = waysOf(experiment).map(({ label, path, held_for_p, holds_dropped }) => {
+    const { memory, held_block_seconds: held } = path;
+    return [
+      label,
+      formatMb(memory.p_pool_bytes),
+      formatMb(memory.d_pool_bytes),
+      formatMb(memory.store_bytes),
+      held_for_p ? held_for_p.mean_blocks.toFixed(1) : '-',
+      held_for_p ? String(held_for_p.peak_blocks) : '-',
+      held.on_d_for_p.toFixed(1),
+      held.on_p_for_d.toFixed(1),
+      held.saving.toFixed(1),
+      String((holds_dropped?.for_p ?? 0) + (holds_dropped?.for_d ?? 0)),
+    ];
+  });
+  return renderTable(columns, rows, style);
+}
+
+/** The best of each length is marked; where its interval does not tell it from the next, both are. */
+export function lengthTable({ by_length = [], modes }: Experiment, style: TableStyle): string[] {
+  if (by_length.length === 0) return [];
+  const columns = [
+    left('tokens'),
+    ...by_length.flatMap(({ from_tokens, to_tokens }) =>
+      packed(`${from_tokens} to ${to_tokens}`, 'ms', 'times faster'),
+    ),
+  ];
+  const rows = Object.keys(by_length[0]!.ways).map((key) => [
+    modes[key]?.label ?? key,
+    ...by_length.flatMap(({ ways, best, ahead_of, sure }) => {
+      const { ttft_ms, times_faster } = ways[key]!;
+      const marked = key === best || (!sure && key === ahead_of?.way);
+      return [`${formatMs(ttft_ms.value)}${marked ? '*' : ' '}`, times_faster ? tight(times_faster) : ''];
+    }),
+  ]);
+  return renderTable(columns, rows, style);
+}
+
+/** What each way lost against the best at each request. */
+export function regretLine({ regret = {}, modes }: Experiment): string | null {
+  const parts = Object.entries(regret).map(
+    ([key, { share }]) => `${modes[key]?.label ?? key} ${(100 * share).toFixed(0)}%`,
+  );
+  if (parts.length < 2) return null;
+  return `TTFT lost against the best way at each request, in hindsight: ${parts.join(', ')}.`;
+}
+
+/** Which way wins at which length and by how much, in one sentence; then each way that loses against the first. */
+export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone }[] {
+  const { title, modes, comparisons, by_length = [] } = experiment;
+  const name = (key: string): string => modes[key]?.label ?? key;
+  const lengths = by_length.flatMap(({ from_tokens, to_tokens, best, ahead_of, sure }) => {
+    if (!ahead_of) return [];
+    const by = ahead_of.times_faster;
+    const margin = `${ratio(by.value)} ${range(by, (n) => n.toFixed(2))}`;
+    const pair = `${name(best)} ${sure ? 'before' : 'and'} ${name(ahead_of.way)}, ${margin}`;
+    return [`${from_tokens} to ${to_tokens} tokens: ${pair}${sure ? '' : ` (${TIE})`}`];
+  });
+  const wins = by_length.some(({ sure }) => sure);
+  const losses = Object.values(comparisons).flatMap(
+    ({ candidate, reference, ttft_later_turns_ms: later }) => {
+      const p50 = later?.p50;
+      if (!p50 || p50.ratio === null || p50.low === null || p50.high === null) return [];
+      const found = { value: p50.ratio, low: p50.low, high: p50.high };
+      const outcome = outcomeOf(compared(found));
+      if (outcome !== 'behind') return [];
+      const text = `${title}: ${name(candidate)} loses to ${name(reference)}: median TTFT ${ratio(p50.ratio)} ${range(found, (n) => n.toFixed(2))}.`;
+      return [{ text, tone: TONE_OF[outcome] }];
+    },
+  );
+  if (lengths.length === 0) return losses;
+  return [{ text: `${title}: ${lengths.join('; ')}.`, tone: wins ? 'good' : 'plain' }, ...losses];
+}

@@ -1,0 +1,94 @@
+/** Measures what a cluster's store costs: loads and saves by their bytes, and blocks brought up from its folder. */
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { CostProfile } from '../config/cost-profile.ts';
+import { InternalError } from '../errors.ts';
+import type { Cluster } from '../fleet/types.ts';
+import { fitNonNegative } from '../measure/least-squares.ts';
+import type { TurnResult } from '../router/turn-types.ts';
+import { pathChoice } from './multiturn/paths.ts';
+import { drawTokens } from './sweep.ts';
+
+export type StoreCosts = NonNullable<CostProfile['store']>;
+
+export interface StoreCostOptions {
+  rounds: number;
+  /** Tokens of the prompts, two lengths at least. */
+  contexts: readonly number[];
+  seed: number;
+  signal?: AbortSignal;
+}
+
+/** Bytes and milliseconds. */
+type Sample = readonly [bytes: number, ms: number];
+
+/** Leaves mode and connectors as they were, and the caches empty. Needs a cluster with a store. */
+export async function measureStoreCosts(cluster: Cluster, options: StoreCostOptions): Promise<StoreCosts> {
+  const { mode, prefill, connector, store } = cluster.settings;
+  const blockBytes = cluster.info.model.blockBytes * (cluster.settings.kvCacheGroups?.length ?? 1);
+  const samples = { load: [] as Sample[], save: [] as Sample[], raise: [] as Sample[] };
+  const stop = cluster.onSpan(({ name, startMs, endMs, args }) => {
+    if (name === 'save') samples.save.push([Number(args.blocks) * blockBytes, endMs - startMs]);
+    if (name === 'store lookup' && args.raised)
+      samples.raise.push([Number(args.raised) * blockBytes, Number(args.raisedMs)]);
+  });
+  const { connector: throughStore } = pathChoice('pd-reuse', { offloadPromptOnly: true });
+  const empty = () =>
+    cluster.configure({ mode: 'unidirectional', connector: throughStore, prefixCaching: false });
+  const ids = drawTokens(cluster, xoroshiro128plus(options.seed));
+  try {
+    await empty();
+    const prompts = options.contexts.map((tokens) => ids(tokens));
+    // Saved the first time; the first load warms up.
+    for (let round = -2; round < options.rounds; round++) {
+      for (const prompt of prompts) {
+        const { transfer } = await serve(cluster, prompt, options.signal);
+        if (round >= 0 && transfer.storeToP)
+          samples.load.push([transfer.storeToP.bytes, transfer.storeToP.ms]);
+      }
+    }
+    for (let round = 0; store?.folder && round < options.rounds; round++) {
+      // The store's memory is empty then, its folder is not.
+      await empty();
+      for (const prompt of prompts) await serve(cluster, prompt, options.signal);
+    }
+  } finally {
+    stop();
+    const { name, offloading, multi } = connector;
+    const before = { name, ...(offloading && { offloading }), ...(multi && { multi }) };
+    await cluster.configure({ mode, connector: before, prefixCaching: prefill.enablePrefixCaching });
+  }
+  const [load, save] = [fitted(samples.load), fitted(samples.save)];
+  if (!load || !save)
+    throw new InternalError(
+      `the store was measured, and ${samples.load.length} loads and ${samples.save.length} saves came`,
+    );
+  return { load, save, folder_read: fitted(samples.raise) };
+}
+
+function fitted(samples: readonly Sample[]): StoreCosts['load'] | null {
+  if (samples.length === 0) return null;
+  const { coefficients } = fitNonNegative(
+    samples.map(([bytes]) => [1, bytes]),
+    samples.map(([, ms]) => Math.max(1e-3, ms)),
+  );
+  const [fixed, perByte] = coefficients as [number, number];
+  return { fixed_ms: fixed, ms_per_byte: perByte, samples: samples.length };
+}
+
+let served = 0;
+
+async function serve(
+  cluster: Cluster,
+  promptTokenIds: readonly number[],
+  signal?: AbortSignal,
+): Promise<TurnResult> {
+  signal?.throwIfAborted();
+  const conversationId = `store-costs-${++served}`;
+  const request = { conversationId, promptTokenIds, sampling: { maxTokens: 1, ignoreEos: true } };
+  for await (const { final } of cluster.generate(signal ? { ...request, signal } : request)) {
+    if (!final) continue;
+    await cluster.endConversation(conversationId);
+    return final;
+  }
+  throw new InternalError(`${conversationId} ended without a result`);
+}

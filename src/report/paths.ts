@@ -1,0 +1,83 @@
+/** The ways that KV can take, in a benchmark's report: speed, bytes by edge, memory by tier, and who wins at which length. */
+import type { Interval } from '../measure/bench-paths-schema.ts';
+import type { BenchMode, Experiment } from '../measure/bench-report.ts';
+import { formatMb, formatMs } from '../measure/format.ts';
+import { type Cell, left, right, type TablePiece, under } from './document.ts';
+
+type Path = NonNullable<BenchMode['path']>;
+
+const shown = (interval: Interval | null | undefined, show: (value: number) => string): string =>
+  interval ? `${show(interval.value)} [${show(interval.low)}, ${show(interval.high)}]` : '';
+
+const times = (value: number): string => value.toFixed(2);
+
+export function wayTables(experiment: Experiment): TablePiece[] {
+  const ways = Object.values(experiment.modes);
+  const row = (cells: (path: Path, way: BenchMode) => Cell[]) =>
+    ways.flatMap((way) =>
+      way.path ? [[{ text: way.label, strong: true }, ...cells(way.path, way)] satisfies Cell[]] : [],
+    );
+  return [
+    {
+      kind: 'table',
+      title: 'Where KV went, MB a round',
+      columns: [
+        left('way'),
+        ...under('between engines', 'P→D', 'D→P'),
+        ...under('from the store', 'to P', 'to D'),
+        ...under('to the store', 'of P', 'of D'),
+        ...right('twice'),
+      ],
+      rows: row(({ bytes }) =>
+        [
+          ...[bytes.p_to_d, bytes.d_to_p, bytes.store_to_p, bytes.store_to_d],
+          ...[bytes.p_to_store, bytes.d_to_store, bytes.two_hops],
+        ].map(formatMb),
+      ),
+      note: 'Twice: by two hops in one turn where one would have done.',
+    },
+    {
+      kind: 'table',
+      title: 'What it took in memory',
+      columns: [
+        left('way'),
+        ...under('pools, MB', 'P', 'D'),
+        ...under('store, MB', 'used', 'of'),
+        ...under('blocks × seconds of ended requests', 'on D for P', 'on P for D', 'until saved'),
+      ],
+      rows: row(({ memory, held_block_seconds: held }) => [
+        ...[memory.p_pool_bytes, memory.d_pool_bytes, memory.store_bytes, memory.store_capacity_bytes].map(
+          formatMb,
+        ),
+        ...[held.on_d_for_p, held.on_p_for_d, held.saving].map((seconds) => seconds.toFixed(1)),
+      ]),
+      note: 'Pools are the same for every way: what stays for a reader is taken from them.',
+    },
+    ...lengths(experiment),
+  ];
+}
+
+function lengths({ by_length = [], modes }: Experiment): TablePiece[] {
+  const [first] = by_length;
+  if (!first) return [];
+  return [
+    {
+      kind: 'table',
+      title:
+        'By length of the prompt: median TTFT from the second turn on, and times faster than the first way',
+      columns: [
+        left('prompt tokens'),
+        ...by_length.flatMap(({ from_tokens, to_tokens }) =>
+          under(`${from_tokens} to ${to_tokens}`, 'ms [95%]', 'times [95%]'),
+        ),
+      ],
+      rows: Object.keys(first.ways).map((key) => [
+        { text: modes[key]?.label ?? key, strong: true },
+        ...by_length.flatMap(({ ways, best, sure }): Cell[] => [
+          { text: shown(ways[key]!.ttft_ms, formatMs), tone: sure && key === best ? 'good' : 'plain' },
+          shown(ways[key]!.times_faster, times),
+        ]),
+      ]),
+    },
+  ];
+}

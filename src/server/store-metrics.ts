@@ -1,0 +1,109 @@
+/**
+ * Metrics of a store: what an engine saves to it and loads from it (on the engine's port), and its tiers (on the router's, for
+ * there is one store). Names, units and buckets are vLLM's where it has them: kv_offload_* of the offloading connector and
+ * kv_offload_tiering_* of its lower tiers (vllm/v1/kv_offload); no deprecated aliases.
+ */
+import type { StoreStats } from '../store/host.ts';
+import type { MetricKit } from './metric-kit.ts';
+
+const SIZE_BUCKETS = [1e6, 5e6, 10e6, 20e6, 40e6, 60e6, 80e6, 100e6, 150e6, 200e6];
+
+/** As vLLM calls a tier: its place below memory, and its kind. */
+const FOLDER = '1:fs';
+
+export function defineOffloadMetrics(kit: MetricKit) {
+  return {
+    loadBytes: kit.counter('vllm:kv_offload_load_bytes_total', 'Bytes loaded from the store.'),
+    loadTime: kit.counter('vllm:kv_offload_load_time_total', 'Time of all loads from the store, in seconds.'),
+    loadSize: kit.histogram('vllm:kv_offload_load_size', 'Size of a load, in bytes.', SIZE_BUCKETS),
+    storeBytes: kit.counter('vllm:kv_offload_store_bytes_total', 'Bytes saved to the store.'),
+    storeTime: kit.counter('vllm:kv_offload_store_time_total', 'Time of all saves to the store, in seconds.'),
+    offered: kit.counter('kvferry:kv_offload_offered_blocks_total', 'Blocks offered to the store.'),
+    failedLoads: kit.counter(
+      'kvferry:kv_offload_failed_loads_total',
+      'Loads that brought nothing: their tokens were computed.',
+    ),
+    unanswered: kit.counter(
+      'kvferry:kv_offload_unanswered_lookups_total',
+      'Lookups that the store did not answer in time.',
+    ),
+    twoHops: kit.counter(
+      'kvferry:two_hop_bytes_total',
+      'Bytes that came here by two hops in one turn, where one would have done.',
+    ),
+  };
+}
+
+export class StoreMetrics {
+  readonly #m: ReturnType<typeof defineStoreMetrics>;
+  /** What the store's own counters said last. */
+  readonly #last = new Map<string, number>();
+
+  constructor(kit: MetricKit) {
+    this.#m = defineStoreMetrics(kit);
+  }
+
+  /** null: there is none, or it ended. */
+  set(stats: StoreStats | null): void {
+    const m = this.#m;
+    m.usage.set(stats ? stats.inUse / stats.slots : 0);
+    m.blocks('cpu', stats?.blocks ?? 0);
+    m.blocks(FOLDER, stats?.folder?.blocks ?? 0);
+    if (!stats) return;
+    const { counters, folder, blockBytes } = stats;
+    this.#follow('lookups', m.lookups, counters.lookups);
+    this.#follow('hits', m.hits, counters.hits);
+    this.#follow('misses', m.misses, counters.lookups - counters.hits);
+    this.#follow('evicted', m.evictions, counters.evicted);
+    this.#follow('refused', m.refused, counters.refused);
+    if (!folder) return;
+    const { read, written, readMs, writeMs, broken, leftOut } = folder.counters;
+    const inFolder = (count: (tier: typeof FOLDER, by: number) => void) => ({
+      inc: (by: number) => count(FOLDER, by),
+    });
+    this.#follow('read', inFolder(m.readBytes), read * blockBytes);
+    this.#follow('read time', inFolder(m.readTime), readMs / 1000);
+    this.#follow('written', inFolder(m.writeBytes), written * blockBytes);
+    this.#follow('write time', inFolder(m.writeTime), writeMs / 1000);
+    this.#follow('broken', inFolder(m.promotionFailures), broken);
+    this.#follow('left out', inFolder(m.cascadeFailures), leftOut);
+  }
+
+  #follow(name: string, counter: { inc(by: number): void }, now: number): void {
+    const last = this.#last.get(name) ?? 0;
+    counter.inc(now >= last ? now - last : now);
+    this.#last.set(name, now);
+  }
+}
+
+function defineStoreMetrics(kit: MetricKit) {
+  const tiered = (name: string, what: string) =>
+    kit.counters(`vllm:kv_offload_tiering_${name}_total`, what, 'tier', [FOLDER]);
+  return {
+    usage: kit.gauge(
+      'vllm:kv_offload_cpu_cache_usage_perc',
+      "Share of the store's memory that is being read or written now. 1 means all of it.",
+    ),
+    blocks: kit.gauges('kvferry:store_blocks', 'Blocks in the store, by tier.', 'tier', ['cpu', FOLDER]),
+    lookups: kit.counter('vllm:kv_offload_cpu_block_lookup_total', 'Blocks that the store was asked for.'),
+    hits: kit.counter('vllm:kv_offload_cpu_block_hit_total', 'Blocks of these that were there.'),
+    misses: kit.counter('vllm:kv_offload_cpu_block_miss_total', 'Blocks of these that were not.'),
+    evictions: kit.counter(
+      'vllm:kv_offload_block_eviction_total',
+      "Blocks that left the store's memory for others.",
+    ),
+    refused: kit.counter(
+      'vllm:kv_offload_allocation_failure_total',
+      'Blocks that were not taken in, because all that there is was in use.',
+    ),
+    readBytes: tiered('read_bytes', 'Bytes read from below memory.'),
+    readTime: tiered('read_time', 'Time of these reads, in seconds.'),
+    writeBytes: tiered('write_bytes', 'Bytes written below memory.'),
+    writeTime: tiered('write_time', 'Time of these writes, in seconds.'),
+    promotionFailures: tiered(
+      'promotion_job_failures',
+      'Blocks below memory that were not what they were called.',
+    ),
+    cascadeFailures: tiered('cascade_job_failures', 'Blocks that were not written below memory.'),
+  };
+}

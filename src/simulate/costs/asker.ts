@@ -1,0 +1,49 @@
+/** Requests for measuring: prompts that nobody has seen before, to one engine alone or to the fleet. */
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
+import { InternalError } from '../../errors.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import type { EngineClient } from '../../router/engine-client.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
+import { Random } from '../../workload/random.ts';
+
+export class Asker {
+  readonly #random: Random;
+  readonly #vocabSize: number;
+  #asked = 0;
+
+  constructor(vocabSize: number, seed: number) {
+    this.#vocabSize = vocabSize;
+    this.#random = new Random(seed ^ 0x2545f491);
+  }
+
+  /** One engine alone, which sends and pulls nothing. */
+  async engine(engine: EngineClient, tokens: number, maxTokens: number) {
+    const requestId = `measured-${++this.#asked}`;
+    const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
+    const prompt = { promptTokenIds: this.#prompt(tokens), kvTransferParams: null, cacheSalt: null };
+    const stream = await engine.submit({ requestId, sampling, ...prompt });
+    const tokenMs: number[] = [];
+    let arrivalMs = 0;
+    for await (const { output, atMs } of stream) {
+      arrivalMs = output.times.arrivalMs;
+      for (const _token of output.tokens) tokenMs.push(atMs);
+    }
+    return { arrivalMs, tokenMs };
+  }
+
+  async cluster(cluster: Cluster, tokens: number) {
+    const conversationId = `measured-${++this.#asked}`;
+    const sampling = { maxTokens: 1, ignoreEos: true, temperature: 0 };
+    const promptTokenIds = this.#prompt(tokens);
+    for await (const { final } of cluster.generate({ conversationId, promptTokenIds, sampling })) {
+      if (!final) continue;
+      await cluster.endConversation(conversationId);
+      return final;
+    }
+    throw new InternalError('a turn ended without a result');
+  }
+
+  #prompt(tokens: number): number[] {
+    return Array.from({ length: tokens }, () => this.#random.int(LOWEST_TOKEN_ID, this.#vocabSize - 1));
+  }
+}

@@ -1,0 +1,154 @@
+/** From what was measured to costs: medians of repeats, then one fit of steps, and one of READs. */
+import type { Cluster } from '../../fleet/types.ts';
+import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
+import { median } from '../../measure/statistics.ts';
+import { linearCosts, type SimulationCostsFile } from './linear.ts';
+import { type StepShape, shapeOf } from './types.ts';
+
+export interface MeasuredCosts {
+  file: SimulationCostsFile;
+  points: number;
+  /** Of the fit of steps: median and largest error, as a share of what was measured, and where the largest was. */
+  medianError: number;
+  worst: { what: string; error: number };
+}
+
+/** One thing that was measured, so often as there were rounds. */
+export interface Point {
+  what: string;
+  /** Steps that its time is the sum of. */
+  steps: readonly StepShape[];
+  /** Whether a request's way to its engine is part of it. */
+  submits: 0 | 1;
+  ms: number[];
+}
+
+export interface HandOver {
+  tokens: number;
+  ttftMs: number;
+  readMs: number;
+  bytes: number;
+}
+
+/** Of so many engines at once. */
+export interface Beside {
+  gap: number[];
+  ttft: number[];
+}
+
+/** What the runner cuts a step into, so that copies get in between. */
+const PIECE_MS = 30;
+
+export function fitted(
+  { info, settings, engines }: Cluster,
+  points: readonly Point[],
+  handOvers: readonly HandOver[],
+  beside: readonly Beside[],
+): MeasuredCosts {
+  const rows = points.map(({ steps, submits }) => [...featuresOf(steps), submits]);
+  const values = points.map(({ ms }) => Math.max(1e-3, median(ms)));
+  const fit = fitNonNegative(rows, values);
+  const [fixed, token, context, decodes, decodeContext, submit] = fit.coefficients as Coefficients;
+  const read = fitNonNegative(
+    handOvers.map(({ bytes }) => [1, bytes]),
+    handOvers.map(({ readMs }) => Math.max(1e-3, readMs)),
+  );
+  const [readFixed, readPerByte] = read.coefficients as [number, number];
+  const file: SimulationCostsFile = {
+    kvferry_simulation_costs: 1,
+    name: `${info.model.name} on ${info.adapter.name}`,
+    source: 'measured',
+    model: settings.model,
+    about: `${points.length + handOvers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
+    step: {
+      fixed_ms: fixed,
+      ms_per_prefill: 0,
+      ms_per_prefill_token: token,
+      ms_per_prefill_context: context,
+      ms_per_decode: decodes,
+      ms_per_decode_context: decodeContext,
+    },
+    read: { fixed_ms: readFixed, ms_per_byte: readPerByte },
+    submit_ms: submit,
+    reply_ms: 0,
+    message_ms: 0,
+    piece_ms: PIECE_MS,
+    start_ms: info.startMs,
+    speeds: speedsOf(beside),
+  };
+  file.reply_ms = replyMs(file, handOvers, settings.maxNumBatchedTokens);
+  return {
+    file,
+    points: points.length + handOvers.length,
+    medianError: fit.medianError,
+    worst: worstOf(points, fit, rows),
+  };
+}
+
+type Coefficients = [number, number, number, number, number, number];
+
+const featuresOf = (steps: readonly StepShape[]): number[] => {
+  const sum = (value: (shape: StepShape) => number) =>
+    steps.reduce((total, shape) => total + value(shape), 0);
+  return [
+    steps.length,
+    sum(({ prefillTokens }) => prefillTokens),
+    sum(({ prefillContext }) => prefillContext),
+    sum(({ decodes }) => decodes),
+    sum(({ decodeContext }) => decodeContext),
+  ];
+};
+
+function worstOf(
+  points: readonly Point[],
+  { coefficients }: Fit,
+  rows: readonly number[][],
+): MeasuredCosts['worst'] {
+  const errors = points.map(({ what, ms }, i) => {
+    const predicted = rows[i]!.reduce((sum, value, j) => sum + value * coefficients[j]!, 0);
+    return { what, error: predicted / median(ms) - 1 };
+  });
+  return errors.reduce((worst, each) => (Math.abs(each.error) > Math.abs(worst.error) ? each : worst));
+}
+
+/** What is left of a hand-over's TTFT without both engines' steps, both requests' ways and the READ: P's answer's way to the router. */
+function replyMs(
+  file: SimulationCostsFile,
+  handOvers: readonly HandOver[],
+  maxNumBatchedTokens: number,
+): number {
+  const costs = linearCosts(file);
+  const place = { poolTokens: 1, maxNumSeqs: 1 };
+  const left = handOvers.map(({ tokens, ttftMs, readMs }) => {
+    const steps = [...prefillSteps(tokens, maxNumBatchedTokens), decodeShape(1, tokens - 1)];
+    const stepsMs = steps.reduce((sum, shape) => sum + costs.stepMs(shape, place), 0);
+    return ttftMs - stepsMs - 2 * costs.submitMs - readMs;
+  });
+  return Math.max(0, median(left));
+}
+
+/** Of one beside so many others, against one alone: the mean of what prefills and decode steps show. */
+function speedsOf(beside: readonly Beside[]): number[] {
+  const [alone] = beside;
+  let least = 1;
+  return beside.map(({ gap, ttft }) => {
+    const share = (median(alone!.gap) / median(gap) + median(alone!.ttft) / median(ttft)) / 2;
+    least = Math.min(least, Number.isFinite(share) ? share : 1);
+    return least;
+  });
+}
+
+/** A prompt that nothing is known of, as the scheduler cuts it. */
+export function prefillSteps(tokens: number, maxNumBatchedTokens: number): StepShape[] {
+  const steps: StepShape[] = [];
+  for (let start = 0; start < tokens; start += maxNumBatchedTokens) {
+    const length = Math.min(maxNumBatchedTokens, tokens - start);
+    const request = { startPosition: start, tokenIds: Array.from({ length }, () => 0) };
+    steps.push(shapeOf({ step: 0, requests: [{ ...request, requestId: '', blockIds: [], sample: null }] }));
+  }
+  return steps;
+}
+
+export const decodeShape = (count: number, context: number): StepShape => {
+  return { decodes: count, decodeContext: count * context, prefills: 0, prefillTokens: 0, prefillContext: 0 };
+};

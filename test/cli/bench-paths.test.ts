@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import { lengthTable } from '../../src/cli/multiturn/path-tables.ts';
+import { plainStyle } from '../../src/cli/table.ts';
+import { type BenchReport, benchReportSchema, type Experiment } from '../../src/measure/bench-report.ts';
+import { fakeWorld } from './fake.ts';
+
+const spec = {
+  filetype: 'generate_conversations',
+  num_conversations: 6,
+  prompt_input: {
+    num_turns: { distribution: 'constant', value: 8 },
+    common_prefix_num_tokens: { distribution: 'constant', value: 10 },
+    prefix_num_tokens: { distribution: 'uniform', min: 20, max: 40 },
+    num_tokens: { distribution: 'uniform', min: 5, max: 9 },
+  },
+  prompt_output: { num_tokens: { distribution: 'constant', value: 6 } },
+};
+
+async function bench(...options: string[]) {
+  const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
+  const code = await main(['bench', 'gen.json', ...options], world.deps);
+  const json = world.files.get('out.json');
+  return { world, code, report: json ? (JSON.parse(json) as BenchReport) : null };
+}
+
+test('three lengths fit beside each other, whatever the times are', () => {
+  const interval = (value: number) => ({ value, low: value * 0.93, high: value * 1.31 });
+  const ways = (ms: number) =>
+    Object.fromEntries(
+      ['recompute', 'cost_aware', 'pull'].map((key, i) => [
+        key,
+        { ttft_ms: interval(ms), times_faster: i === 0 ? null : interval(ms / 11.7) },
+      ]),
+    );
+  const by_length = [1958, 388, 171].map((ms, i) => ({
+    ...{ from_tokens: 1000 * i, to_tokens: 1000 * i + 999, requests: 9, ways: ways(ms) },
+    ...{ best: 'pull', ahead_of: { way: 'cost_aware', times_faster: interval(1.2) }, sure: false },
+  }));
+  const modes = { cost_aware: { label: 'cost-aware' } };
+  const lines = lengthTable({ by_length, modes } as unknown as Experiment, plainStyle);
+  for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
+  // What cannot be told apart is marked alike.
+  expect(lines.filter((line) => line.includes('*')).map((line) => line.split(' ')[0])).toEqual([
+    'cost-aware',
+    'pull',
+  ]);
+});
+
+describe('kvferry bench --paths', () => {
+  const usual = ['--paths', '--num-clients', '2', '--rounds', '3', '--json', 'out.json'];
+
+  test('serves every way over every link from the same pools, and writes a report that fits its schema', async () => {
+    const { code, report, world } = await bench(...usual, '--html', 'out.html', '--markdown', 'out.md');
+    expect(world.err()).not.toMatch(/bug/);
+    expect(code).toBe(0);
+    expect(benchReportSchema.parse(report)).toEqual(report);
+    const experiments = Object.values(report!.experiments);
+    expect(Object.keys(report!.experiments)).toEqual([
+      'no_prefix_caching',
+      'no_prefix_caching_20e6_10ms',
+      'eviction',
+      'eviction_20e6_10ms',
+    ]);
+    expect(experiments.map(({ link }) => link)).toEqual([null, '20e6,10ms', null, '20e6,10ms']);
+    for (const { modes, p_blocks, d_blocks, by_length } of experiments) {
+      expect(Object.values(modes).map(({ label, mode }) => [label, mode])).toEqual([
+        ['recompute', 'unidirectional'],
+        ['pull', 'bidirectional'],
+        ['store', 'unidirectional'],
+        ['pd-reuse', 'unidirectional'],
+        ['both', 'bidirectional'],
+      ]);
+      const pools = Object.values(modes).map(({ path }) => [
+        path!.memory.p_pool_bytes,
+        path!.memory.d_pool_bytes,
+      ]);
+      expect(new Set(pools.map(String)).size).toBe(1);
+      expect(pools[0]).toEqual([p_blocks! * 4096, d_blocks! * 4096]);
+      expect(by_length!.map(({ best }) => ['pull', 'both'].includes(best))).toEqual([true, true, true]);
+    }
+    // What D holds is paid for in a pool as small as P's.
+    const [roomy, , tight] = experiments;
+    expect(tight!.d_blocks).toBe(tight!.p_blocks);
+    expect(tight!.d_blocks).toBeLessThan(roomy!.d_blocks!);
+    for (const file of ['out.html', 'out.md']) expect(world.files.get(file)).toContain('Where KV went');
+  });
+
+  test('every line of its tables has at most 80 columns; wins and losses are named', async () => {
+    const { world } = await bench('--paths', '--num-clients', '2', '--rounds', '2');
+    for (const line of world.out().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
+    const said = world.out().replaceAll('\n', ' ');
+    for (const head of ['times faster [95% interval]', 'between engines', 'held on D for P', 'tokens  '])
+      expect(said).toContain(head);
+    expect(said).toMatch(/keeps nothing between turns; memory's speed: \d+ to \d+ tokens: /);
+    expect(world.err()).toMatch(/round 2 of 2, eviction, pd-reuse: 24 requests/);
+  });
+
+  test('ways and links can be chosen; the same seed gives the same figures', async () => {
+    const run = async (seed: string) => {
+      const { report } = await bench(
+        ...['--paths', 'first-hit,both', '--link', '1gbe', '--rounds', '1'],
+        '--seed',
+        seed,
+        '--json',
+        'out.json',
+      );
+      const { modes, by_length } = report!.experiments.no_prefix_caching_1gbe!;
+      expect(Object.keys(modes)).toEqual(['first_hit', 'both']);
+      return by_length;
+    };
+    expect(await run('3')).toEqual(await run('3'));
+    expect(await run('3')).not.toEqual(await run('4'));
+  });
+
+  test.each([
+    [['--paths', 'pulls'], /--paths is 'pulls': wanted one or more of recompute, .*did you mean pull\?/],
+    [['--link', 'none,1gbe'], /--link names 2 links: give one, or --paths/],
+    [['--paths', '--store-dir', 'kv'], /--paths is given, and --store-dir keeps KV from one way to the next/],
+    [['--paths', '--endpoint', 'http://localhost:1'], /a server is measured/],
+    [['--paths', '--kv-transfer-config', '{"kv_connector":"NixlConnector"}'], /says which connectors/],
+    [['--paths', '--handover', 'streamed'], /--handover is streamed/],
+    [['--paths', '--pull-policy', 'cost-aware'], /--pull-policy is cost-aware: name that way in --paths/],
+    [
+      ['--paths', 'pull,cost-aware', '--cost-profile', 'c.json'],
+      /--cost-profile is of one link, and --link names 2/,
+    ],
+    [['--paths', '--routing', 'round-robin,llm-d'], /--routing names several policies/],
+  ] as const)('%j is refused by name', async (options, message) => {
+    const { code, world } = await bench(...options);
+    expect(code).toBe(2);
+    expect(world.err()).toMatch(message);
+    expect(world.clusters).toHaveLength(0);
+  });
+});

@@ -1,0 +1,42 @@
+/** Hundreds of turns beside a store with room for few blocks: nothing that counts grows. Policy only, a virtual clock. */
+import { expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import { tokens } from '../engine/fakes.ts';
+import { PolicyCluster } from './policy-cluster.ts';
+
+const TURNS = 500;
+const SLOTS = 12;
+
+it(`${TURNS} turns: the store keeps within its ${SLOTS} blocks, and leaves no lease, no hold and no block in use`, async () => {
+  const sizes = { prefixCaching: false };
+  const cluster = new PolicyCluster(
+    sizes,
+    sizes,
+    {
+      name: 'MultiConnector',
+      multi: { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] },
+      offloading: { ...OFFLOADING_DEFAULTS, handsOver: false },
+    },
+    SLOTS,
+  );
+  const { catalog, service } = cluster.store!;
+  let most = 0;
+  for (let turn = 0; turn < TURNS; turn++) {
+    let served = false;
+    // Some prompts come again, most do not.
+    const prompt = tokens(40, turn % 7 === 0 ? 3 : turn);
+    void cluster.turn(`t${turn}`, prompt, { maxTokens: 2 }, null).then(() => {
+      served = true;
+    });
+    await cluster.runUntil(() => served);
+    most = Math.max(most, catalog.size);
+  }
+  await cluster.release();
+  await cluster.settle();
+  expect(most).toBe(SLOTS);
+  expect(catalog.counters.evicted).toBeGreaterThan(TURNS);
+  expect(catalog.counters.hits).toBeGreaterThan(TURNS / 10);
+  expect([service.leases, catalog.inUse]).toEqual([0, 0]);
+  catalog.checkIntegrity();
+  expect(cluster.p.core.resetPrefixCache() && cluster.d.core.resetPrefixCache()).toBe(true);
+});

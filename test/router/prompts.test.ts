@@ -1,0 +1,166 @@
+/** A turn's prompt as token ids, and a turn taken back. */
+import { describe, expect, it } from 'vitest';
+import { type Conversation, ConversationCache } from '../../src/router/conversations.ts';
+import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
+import { takeBack } from '../../src/router/rewind.ts';
+import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
+import { FakeEngine } from './fake-engine.ts';
+
+const codes = (written: string) => [...written].map((c) => c.charCodeAt(0));
+const words = (messages: readonly Message[]) => messages.map(({ content }) => content).join('');
+
+const text: TurnText = {
+  architecture: { eosTokenIds: [] },
+  tokenizer: { encode: codes, streamDecoder: () => ({ push: () => '', end: () => '' }) },
+  chat: {
+    encodePrompt: async (messages, encode, end) => encode(`${words(messages)}|${end}`),
+    nextTurnPrompt: async ({ historyIds, messagesBefore, newMessages, end }, encode) => {
+      const added = await encode(`${messagesBefore.length}+${words(newMessages)}|${end}`);
+      return { promptTokenIds: [...historyIds, ...added] };
+    },
+  },
+};
+
+const user = (content: string) => ({ role: 'user', content });
+const assistant = (content: string) => ({ role: 'assistant', content });
+
+function conversation(changes: Partial<Conversation>): Conversation {
+  const made = new ConversationCache({ now: () => 0, sleep: async () => {} }).open({ conversationId: 'c' });
+  return Object.assign(made, changes);
+}
+
+const build = (request: Partial<GenerateRequest>, known: Partial<Conversation> | null = null) =>
+  new PromptBuilder(text).build(request, known && conversation(known));
+
+describe('a prompt', () => {
+  it('of ids is those', async () => {
+    expect(await build({ promptTokenIds: [1, 2] })).toEqual([1, 2]);
+    expect(await build({ promptTokenIds: [] })).toEqual([]);
+  });
+
+  it('of text is encoded, by the request’s own encoder where it has one', async () => {
+    expect(await build({ promptText: 'ab' })).toEqual(codes('ab'));
+    expect(await build({ promptText: 'ab', encode: async () => [7] })).toEqual([7]);
+  });
+
+  it('of text that goes on keeps the ids that were', async () => {
+    expect(await build({ promptText: 'abcd' }, { text: 'ab', historyIds: [1, 2, 3] })).toEqual([
+      1,
+      2,
+      3,
+      ...codes('cd'),
+    ]);
+    expect(await build({ promptText: 'xbcd' }, { text: 'ab', historyIds: [1, 2, 3] })).toEqual(codes('xbcd'));
+  });
+
+  it('of messages ends with the head of an answer, or as it is asked for', async () => {
+    expect(await build({ messages: [user('a')] })).toEqual(codes('a|generation_prompt'));
+    expect(await build({ messages: [user('a')], promptEnd: 'plain' })).toEqual(codes('a|plain'));
+    const going = { messages: [user('a'), assistant('b')], promptEnd: 'continue' } as const;
+    expect(await build(going)).toEqual(codes('ab|continue'));
+  });
+
+  it('of messages that go on tokenises what is new', async () => {
+    const known = { messages: [user('a'), assistant('b')], historyIds: [1, 2] };
+    expect(await build({ messages: [user('a'), assistant('b'), user('c')] }, known)).toEqual([
+      1,
+      2,
+      ...codes('2+c|generation_prompt'),
+    ]);
+    expect(await build({ messages: [user('x'), assistant('b'), user('c')] }, known)).toEqual(
+      codes('xbc|generation_prompt'),
+    );
+  });
+
+  it('is one, of one kind, and has something to answer', async () => {
+    await expect(build({})).rejects.toThrow('no messages and no promptTokenIds');
+    await expect(build({ messages: [] })).rejects.toThrow('no messages and no promptTokenIds');
+    await expect(build({ messages: [user('a')], promptText: 'a' })).rejects.toThrow('more than one of');
+    await expect(build({ messages: [user('a'), assistant('b')] })).rejects.toThrow('ends with the assistant');
+  });
+});
+
+describe('a turn taken back', () => {
+  function world() {
+    const forgotten: unknown[] = [];
+    const engine = (id: string, role: 'prefill' | 'decode') =>
+      Object.assign(new FakeEngine(id, role), {
+        forgetPrefix: async (...args: unknown[]) => {
+          forgotten.push([id, ...args]);
+        },
+      });
+    const [prefill, decode] = [engine('p0', 'prefill'), engine('d0', 'decode')];
+    const before = {
+      ...{ turns: 1, historyIds: [1, 2], messages: [user('a')], text: 'before', tokenIds: [1, 2, 3, 4] },
+      ...{ prefill, decode, localHitTokens: 16, decodeHitTokens: 32, heldTokens: 20 },
+    };
+    const params = {
+      ...{ do_remote_prefill: false, do_remote_decode: true, remote_num_tokens: 60 },
+      ...{
+        remote_block_ids: [
+          [1, 2, 3, 4],
+          [5, 6, 7, 8],
+        ],
+        remote_token_ids: [1, 2, 3],
+      },
+    };
+    const kv = { params, holder: decode, atMs: 5 };
+    const after = { turns: 2, historyIds: [1, 2, 3, 4], messages: null, text: null, cacheSalt: 's', kv };
+    return { forgotten, before, params, kv, after, prefill, decode };
+  }
+
+  it('leaves the conversation as it was, and offers what was offered then', async () => {
+    const { forgotten, before, params, kv, after } = world();
+    const one = conversation({ ...after, before });
+    expect(await takeBack('c', one, 16, null)).toBeNull();
+    expect(one).toMatchObject({
+      turns: 1,
+      historyIds: [1, 2],
+      messages: [user('a')],
+      text: 'before',
+      before: null,
+    });
+    // 20 tokens are in two blocks; what the holder knows of its tokens stays whole.
+    expect(one.kv).toEqual({
+      ...kv,
+      params: {
+        ...params,
+        remote_num_tokens: 20,
+        remote_block_ids: [
+          [1, 2],
+          [5, 6],
+        ],
+      },
+    });
+    expect(forgotten).toEqual([
+      ['d0', [1, 2, 3, 4], 's', 32],
+      ['p0', [1, 2, 3, 4], 's', 16],
+    ]);
+    await expect(takeBack('c', one, 16, null)).rejects.toThrow('no turn that could be taken back');
+    await expect(takeBack('c', null, 16, null)).rejects.toThrow('no turn that could be taken back');
+  });
+
+  it('gives up a hold that nothing was offered of before it; P may keep more', async () => {
+    const { forgotten, before, kv, after } = world();
+    const one = conversation({ ...after, before: { ...before, heldTokens: 0 } });
+    expect(await takeBack('c', one, 16, 48)).toBe(kv);
+    expect(one.kv).toBeNull();
+    expect(forgotten.at(-1)).toEqual(['p0', [1, 2, 3, 4], 's', 48]);
+  });
+
+  it('of one engine is forgotten there once; what is held nowhere stays so', async () => {
+    const { forgotten, before, after, decode } = world();
+    const one = conversation({ ...after, kv: null, before: { ...before, prefill: decode } });
+    expect(await takeBack('c', one, 16, null)).toBeNull();
+    expect(one.kv).toBeNull();
+    expect(forgotten).toEqual([['d0', [1, 2, 3, 4], 's', 32]]);
+  });
+
+  it('of a streamed offer has no blocks to cut', async () => {
+    const { before, kv, after } = world();
+    const open = { ...kv, params: { ...kv.params, remote_block_ids: null } };
+    const one = conversation({ ...after, kv: open, before });
+    await takeBack('c', one, 16, null);
+    expect(one.kv!.params.remote_block_ids).toBeNull();
+  });
+});

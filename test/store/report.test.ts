@@ -1,0 +1,70 @@
+/** What a store tells of its tiers: together, in order, and only while somebody listens. */
+import { expect, it } from 'vitest';
+import type { CacheEvent } from '../../src/engine/cache-event.ts';
+import { BlockCatalog } from '../../src/store/catalog.ts';
+import { StoreReport } from '../../src/store/report.ts';
+
+function reported() {
+  const told: CacheEvent[][] = [];
+  const report = new StoreReport(16, (events) => told.push(events));
+  return { told, report };
+}
+
+const short = (events: readonly CacheEvent[]) =>
+  events.map((event) =>
+    event.kind === 'cleared' ? 'cleared' : `${event.kind} ${event.medium} ${event.blockHashes}`,
+  );
+
+it('tells nothing unasked; whoever begins is told what is there', async () => {
+  const { told, report } = reported();
+  report.changedIn('CPU')('stored', 'a');
+  await null;
+  expect(told).toEqual([]);
+  report.want(true, [
+    ['CPU', ['a', 'b']],
+    ['DISK', []],
+  ]);
+  await null;
+  expect(told.map(short)).toEqual([['stored CPU a,b']]);
+  report.changedIn('CPU')('removed', 'a');
+  report.want(false, []);
+  await null;
+  expect(told).toHaveLength(1);
+});
+
+it('what changes in one go is one batch, neighbours of a kind one event', async () => {
+  const { told, report } = reported();
+  report.want(true, []);
+  const [memory, folder] = [report.changedIn('CPU'), report.changedIn('DISK')];
+  memory('stored', 'a');
+  memory('stored', 'b');
+  folder('stored', 'a');
+  memory('removed', 'a');
+  await null;
+  expect(told.map(short)).toEqual([['stored CPU a,b', 'stored DISK a', 'removed CPU a']]);
+  expect(told[0]![0]).toEqual({
+    ...{ kind: 'stored', group: 0, blockHashes: ['a', 'b'], parentBlockHash: null, tokenIds: [] },
+    ...{ blockSize: 16, medium: 'CPU' },
+  });
+});
+
+it('follows a catalog: what the events leave is what is there, also after evictions, losses and a clear', () => {
+  const there = new Set<string>();
+  const catalog = new BlockCatalog({
+    ...{ slots: 4, eviction: 'lru' },
+    onChange(kind, key) {
+      expect(there.has(key)).toBe(kind === 'removed');
+      if (kind === 'stored') there.add(key);
+      else there.delete(key);
+    },
+  });
+  for (const [i, key] of ['a', 'b', 'c', 'd', 'e', 'f'].entries()) {
+    catalog.prepareStore(key);
+    catalog.completeStore(key, i !== 2);
+  }
+  expect([...there].toSorted()).toEqual([...catalog.ready()].map(([key]) => key).toSorted());
+  expect(there.has('c')).toBe(false);
+  expect(there.size).toBe(4);
+  catalog.clear();
+  expect(there.size).toBe(0);
+});
