@@ -5,6 +5,7 @@ import { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { GemmChoice } from './gemm-forms.ts';
+import { checkKernelsServe } from './kernel-variants.ts';
 import { type KvGroups, kvGroupBytes, kvPageBytes, oneGroup } from './kv-groups.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
@@ -44,7 +45,7 @@ export interface ModelOnDevice {
 /** Prefill is cut into submits of about so many milliseconds, so that reads by peers come in between. */
 const MAX_SUBMIT_MS = 30;
 
-/** Throws AdapterError or ConfigError, before any weight is loaded where the adapter is too small; the device is destroyed then. */
+/** Throws ModelError for a shape that no kernel serves, AdapterError or ConfigError, before any weight is loaded where the adapter is too small; the device is destroyed then. */
 export async function putOnDevice(
   platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling'>,
   weights: ModelWeights,
@@ -52,6 +53,7 @@ export async function putOnDevice(
 ): Promise<ModelOnDevice> {
   const { architecture, dtype } = weights;
   const { kvDtype, limits, clock } = options;
+  checkKernelsServe(architecture);
   const groups = options.groups ?? oneGroup(architecture);
   const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, kvDtype);
   const bufferBytes = numBlocks * blockBytes;

@@ -9,7 +9,7 @@ import { type Activations, createActivations } from './activations.ts';
 import { type DeviceWeights, uploadWeights } from './device-weights.ts';
 import { createForwardPass, type ForwardPass } from './forward-pass.ts';
 import type { GemmChoice } from './gemm-forms.ts';
-import { type AdapterForm, adapterForm, checkKernelsServe, mostAttentionParts } from './kernel-variants.ts';
+import { type AdapterForm, adapterForm, mostAttentionParts } from './kernel-variants.ts';
 import { type KvGroups, kvPageBytes, oneGroup } from './kv-groups.ts';
 import { widestWindow } from './layer-attention.ts';
 import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
@@ -76,7 +76,7 @@ export interface RunnerParts {
   compileMs: number;
 }
 
-/** Uploads the weights and compiles every pipeline meanwhile. Throws ModelError for a shape that no kernel serves. */
+/** Uploads the weights and compiles every pipeline meanwhile. Takes shapes that kernels serve (checkKernelsServe). */
 export async function createRunnerParts(options: ModelRunnerOptions): Promise<RunnerParts> {
   const { gpu, weights, kv, limits } = options;
   const { architecture } = weights;
@@ -88,7 +88,6 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
       kv.kvDtype === options.kvDtype,
     () => 'the KV memory is of another model',
   );
-  checkKernelsServe(architecture);
   invariant(
     limits.maxNumSeqs > 0 && limits.maxNumBatchedTokens > 0,
     () => 'a step must have room for a request',

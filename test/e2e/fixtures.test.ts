@@ -53,13 +53,13 @@ describe('a fixture folder', slowAdapter, () => {
   it('shows rows that come out otherwise in a chunk', async () => {
     const portable = withShader(
       'gemm_portable',
-      'store(row + 1, rows, n, sum.r1)',
-      'store(row + 1, rows, n, sum.r1 * 1.0001)',
+      'left_sum.r1, right_sum.r1);',
+      'left_sum.r1 * 1.0001, right_sum.r1 * 1.0001);',
     );
     const both = withShader(
       'gemm',
-      'var s = sum[r];',
-      'var s = sum[r] * select(1.0, 1.0001, r == 1u);',
+      'store(first + r, n, sum[r]);',
+      'store(first + r, n, sum[r] * select(1.0, 1.0001, r == 1u));',
       portable,
     );
     const { result, chunkDifference } = await check(folder('llama-gqa-tied'), both);

@@ -1,5 +1,5 @@
 /** The ways that KV can take, on real engines that stay: the same tokens by each, and every byte where the way says. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { CostProfile } from '../../src/config/cost-profile.ts';
 import { PATHS, type PathName } from '../../src/config/paths.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -30,6 +30,9 @@ const spec = parseGenerator(
 const tokens = { kind: 'drawn', lowest: 8, highest: 511 } as const;
 const conversations = generateConversations(spec, { scale: 1, seed: 5, tokens });
 const options = clientOptions({ numClients: 2, maxActive: 3, seed: 5, now: () => performance.now() });
+
+/** Every way, one after the other. */
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
 let cluster: EngineCluster;
 beforeAll(async () => {

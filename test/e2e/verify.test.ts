@@ -41,15 +41,15 @@ describe('kernels', () => {
   });
 
   it.each([
-    ['embedding', 'select(halves.x, halves.y,', 'select(halves.y, halves.x,'],
-    ['rms_norm', '/ f32(params.hidden)', '/ f32(4 * params.hidden4)'],
-    ['gemm_portable', 'sum + bias[n]', 'sum'],
-    ['rope_kv_write', '-(high * sin)', 'high * sin'],
-    ['attention_portable', 'exp(', 'exp2('],
-    ['swiglu', 'exp(-slope)', 'exp2(-slope)'],
-    ['sample', 'other.y < mine.y', 'other.y > mine.y'],
-  ])('%s: a wrong one is noticed', manyCompilations, async (name, from, to) => {
-    const checks = await kernelChecks(withShader(name, from, to))(environment());
+    ['embedding', 'embedding', 'select(halves.x, halves.y,', 'select(halves.y, halves.x,'],
+    ['rms_norm', 'rms_norm', 'params.hidden, params.eps', '4 * params.hidden4, params.eps'],
+    ['gemm_portable', 'parts/gemm_params', 'product + bias[n]', 'product'],
+    ['rope_kv_write', 'parts/rope_store', '-(high * sin)', 'high * sin'],
+    ['attention_portable', 'attention_portable', 'exp(', 'exp2('],
+    ['swiglu', 'parts/gated', 'exp(-slope)', 'exp2(-slope)'],
+    ['sample', 'sample', 'other.y < mine.y', 'other.y > mine.y'],
+  ])('%s: a wrong one is noticed, changed in %s', manyCompilations, async (name, shader, from, to) => {
+    const checks = await kernelChecks(withShader(shader, from, to))(environment());
     const { ok, detail } = await run(checks.find((check) => check.name === name)!);
     expect(ok, detail).toBe(false);
   });

@@ -1,4 +1,4 @@
-/** What the kernels serve, and in how many parts attention is computed. No GPU. */
+/** What the kernels serve, and in how many parts attention is computed. No device. */
 import { expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import {
@@ -9,7 +9,11 @@ import {
   contextParts,
 } from '../../src/model/kernel-variants.ts';
 import { EVERY_KEY } from '../../src/model/layer-attention.ts';
+import { putOnDevice } from '../../src/model/on-device.ts';
 import { presetArchitecture, presetNames } from '../../src/model/presets.ts';
+import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { nodePlatform } from '../../src/platform/node.ts';
 
 it('heads of any multiple of 4 dimensions up to 256 are served', () => {
   for (const name of presetNames) checkKernelsServe(presetArchitecture(name));
@@ -43,4 +47,13 @@ it('attention is split where workgroups are few, and a window of one part never'
   expect(attentionParts({ ...step, workgroups: 2 }, 4, form)).toBe(1);
   expect(attentionParts({ ...step, window: 512 }, 4, form)).toBe(3);
   expect(attentionParts({ ...step, window: ATTENTION_PART }, 4, form)).toBe(1);
+});
+
+it('heads that no kernel serves are named before anything is made, whatever the size of a block', async () => {
+  const weights = new SeededWeights({ ...presetArchitecture('nano'), headDim: 6 }, 1, 'f16');
+  const limits = { maxNumBatchedTokens: 64, maxNumSeqs: 4, maxModelLen: 256, blockSize: 1 };
+  const untouched = { ...nodePlatform, createGpu: () => Promise.reject(new Error('a device was asked for')) };
+  const options = { limits, numBlocks: 8, kvDtype: 'f16', layout: 'contiguous', keepLogits: false } as const;
+  const attempt = putOnDevice(untouched, weights, { ...options, clock: systemClock });
+  await expect(attempt).rejects.toThrow('head_dim 6: wanted query heads');
 });
