@@ -4,6 +4,8 @@ import type { Collector } from './collector.ts';
 
 /** A backlog that grows evenly from nothing has 5/3 of its middle third's mean in its last third. */
 const EVEN_GROWTH = 2 / 3;
+/** Latencies that differ by less are taken for the same. */
+const NO_SLOWER = 1.05;
 /** Where half of all are left, the fleet serves half of what comes. */
 const WORST_UNFINISHED = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
@@ -23,7 +25,11 @@ export function verdictOf(collector: Collector, lastComesMs: number | null = nul
   const middle = meanOpen(starts, latencies, untilMs / 3, (2 * untilMs) / 3);
   const last = meanOpen(starts, latencies, (2 * untilMs) / 3, untilMs);
   // Below one request nothing is a backlog.
-  const growth = clamp((last / Math.max(1, middle) - 1) / EVEN_GROWTH);
+  const open = (last / Math.max(1, middle) - 1) / EVEN_GROWTH;
+  // More are under way while a fleet fills, too; but in a backlog each also takes longer than those before it.
+  const slower = meanLatency(starts, latencies, (2 * untilMs) / 3, untilMs);
+  const before = meanLatency(starts, latencies, untilMs / 3, (2 * untilMs) / 3);
+  const growth = slower > NO_SLOWER * before ? clamp(open) : 0;
   const unfinished =
     lastComesMs !== null ? shareOpen(starts, latencies, lastComesMs) : came > 0 ? openAtLast / came : 0;
   const score = WEIGHTS.growth * growth + WEIGHTS.unfinished * clamp(unfinished / WORST_UNFINISHED);
@@ -45,6 +51,17 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
     openMs += Math.max(0, Math.min(toMs, startMs + latencies[i]!) - Math.max(fromMs, startMs));
   });
   return openMs / (toMs - fromMs);
+}
+
+/** Of those who came in [fromMs, toMs); of none, 0. */
+function meanLatency(starts: Float64Array, latencies: Float64Array, fromMs: number, toMs: number): number {
+  let [count, sum] = [0, 0];
+  starts.forEach((startMs, i) => {
+    if (startMs < fromMs || startMs >= toMs) return;
+    count++;
+    sum += latencies[i]!;
+  });
+  return count > 0 ? sum / count : 0;
 }
 
 /** Of the requests that have come by then. */

@@ -51,6 +51,7 @@ export const runSpec: CommandSpec = {
     'pages',
     'junit',
     'outputs',
+    'traceFile',
     'tracing',
     'costs',
     'audit',
