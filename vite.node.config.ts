@@ -17,6 +17,7 @@ export default defineConfig({
         kvferry: 'src/cli/main.ts',
         'engine-node': 'workers/engine-node.ts',
         'store-node': 'workers/store-node.ts',
+        'simulate-node': 'workers/simulate-node.ts',
         'text-node': 'workers/text-node.ts',
         'probe-child': 'src/platform/node/probe-child.ts',
         'start-child': 'src/cli/bench/start/child.ts',

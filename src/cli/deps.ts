@@ -1,4 +1,5 @@
 /** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
+import type { RunConfig } from '../config/run.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { ReportSource } from '../lab/run-report.ts';
@@ -7,6 +8,7 @@ import type { StoreFolder } from '../platform/types.ts';
 import type { RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
+import type { SimulationThread } from './simulate/thread.ts';
 
 export interface Output {
   write(text: string): void;
@@ -79,6 +81,8 @@ export interface CliDeps extends ReportSource {
   backend: Backend;
   servers: Servers;
   doctor: DoctorProbes;
+  /** For --jobs; the settings have been checked. */
+  startSimulationThread(config: RunConfig): SimulationThread;
   verify: VerifyProviders;
 }
 

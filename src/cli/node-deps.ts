@@ -21,6 +21,7 @@ import { startTextThread } from '../platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
+import { startSimulationThread } from './node-simulation.ts';
 import { tuned } from './node-tuning.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
@@ -77,6 +78,7 @@ export async function nodeDeps(): Promise<CliDeps> {
         return startServer(cluster, server, startTextThread, faults);
       },
     },
+    startSimulationThread,
     doctor: nodeDoctor,
     verify: {
       kernels: kernelChecks(nodePlatform),

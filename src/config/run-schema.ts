@@ -27,7 +27,7 @@ import { modelling, simulation } from './simulate-schema.ts';
 import { store } from './store-schema.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { pacing, trace } from './trace-schema.ts';
-import { tracing } from './tracing.ts';
+import { traceFile, tracing } from './tracing.ts';
 
 /** The model and what it runs on. */
 const machine = {
@@ -114,12 +114,23 @@ const modes = {
     }),
 };
 
-const verify = {
+const checking = {
+  check: flag().default(false).meta({
+    description:
+      'calibrate: then serve a mixed workload by each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare. simulate: every invariant after every event, and everything twice, which must be the same. Slow.',
+    value: null,
+  }),
+};
+
+const faults = {
   faults: wholeNumber('a whole number of faults, 1 or more', { min: 1 }).nullable().default(null).meta({
     description:
-      'Instead of the checks: conversations on engines to which so many faults happen, drawn from --seed; answers must stay right and nothing may be left over. Model nano.',
+      'So many faults happen, drawn from --seed. verify: instead of the checks, to engines of model nano; answers must stay right and nothing may be left over. simulate: to the fleet while it serves; who dies is replaced.',
     value: 'N',
   }),
+};
+
+const verify = {
   fixture: text('a directory').nullable().default(null).meta({
     description: 'Also check logits and KV against expected.safetensors in this directory.',
     value: 'DIR',
@@ -213,11 +224,14 @@ const fieldGroups = {
   calibration,
   costs,
   audit,
+  checking,
+  faults,
   verify,
   pages,
   junit,
   outputs,
   recording,
+  traceFile,
   tracing,
   explaining,
   general,
@@ -240,7 +254,9 @@ export type RunKey = keyof RunConfig;
 /** Where results go and what is shown of them. Reports leave these out, and no baseline asks for them. */
 const outputKeys = new Set([
   'csv',
-  ...[pages, junit, outputs, recording, tracing, explaining, general].flatMap((group) => Object.keys(group)),
+  ...[pages, junit, outputs, recording, traceFile, tracing, explaining, general].flatMap((group) =>
+    Object.keys(group),
+  ),
 ]);
 
 /** Whether what is served and measured can change by it; what is unknown here may. */

@@ -1,5 +1,5 @@
 /** The settings of a simulation: whose times, who asks when, and how links are shared. The rest are a real fleet's. */
-import { anyNumber, flag, oneOf, positive, text } from './fields.ts';
+import { anyNumber, flag, oneOf, positive, text, time } from './fields.ts';
 
 /** Of whatever is simulated. */
 export const modelling = {
@@ -19,10 +19,6 @@ export const modelling = {
       'How READs over one link at a time share it: first come, first served, as engines here do; or all at once.',
     value: 'fcfs|fair',
   }),
-  invariants: flag().default(false).meta({
-    description: 'Checks every invariant after every event. Slow.',
-    value: null,
-  }),
   kvBytesPerToken: positive('bytes').nullable().default(null).meta({
     description: "Bytes that a token's KV takes. Left out: the model's.",
     value: 'BYTES',
@@ -39,6 +35,16 @@ export const simulation = {
     description:
       'With --arrival-rate: so many conversations come: as many are drawn, or those of a list come over and over. Left out: each once.',
     value: 'N',
+  }),
+  jobs: positive('jobs').default(1).meta({
+    description:
+      'So many simulations (of an arm with a seed) run at once, each in a thread; what comes out is the same.',
+    value: 'N',
+  }),
+  startUp: time('a time such as 240s, or 0', { min: 0 }).nullable().default(null).meta({
+    description:
+      "How long an engine takes to start that joins, or takes another's place. Left out: what --costs say; where they say nothing, BLIS's 240 s.",
+    value: 'TIME',
   }),
   against: text('a file').nullable().default(null).meta({
     description:

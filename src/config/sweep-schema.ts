@@ -1,6 +1,6 @@
 /** The settings of sweep and calibrate, and of the policy that decides pulls: what pulling and recomputing cost. */
 import { z } from 'zod';
-import { flag, oneOf, positive, text, wholeNumbers } from './fields.ts';
+import { oneOf, positive, text, wholeNumbers } from './fields.ts';
 
 export const sweep = {
   context: wholeNumbers('whole numbers of tokens, 1 or more, with commas between', { min: 1 })
@@ -28,11 +28,6 @@ export const sweep = {
 };
 
 export const calibration = {
-  check: flag().default(false).meta({
-    description:
-      'Then serve a mixed workload by each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare.',
-    value: null,
-  }),
   fromReport: text('a file').nullable().default(null).meta({
     description:
       'Measure nothing: fit what kvferry simulate --costs reads to a report that kvferry bench or replay wrote, of a server (--endpoint) or of engines here; --costs-out writes it.',

@@ -4,11 +4,14 @@ import { flag, text } from './fields.ts';
 
 const turnNumber = { error: 'true, false or the number of a turn' };
 
-export const tracing = {
+export const traceFile = {
   traceOut: text("a file's name").nullable().default(null).meta({
     description: 'Write every stage of every turn as a Chrome trace to FILE; ui.perfetto.dev opens it.',
     value: 'FILE',
   }),
+};
+
+export const tracing = {
   gantt: z
     .preprocess(
       (value) => {

@@ -26,6 +26,12 @@ export class FaultyClient implements EngineClient {
   get role() {
     return this.#engine.role;
   }
+  get roleset(): string {
+    return this.#engine.roleset ?? 'all';
+  }
+  get combined(): boolean {
+    return this.#engine.combined ?? false;
+  }
   get address() {
     return this.#engine.address;
   }

@@ -15,6 +15,13 @@ export class FaultyClock implements Clock {
     return this.#stalled?.atMs ?? this.#clock.now() + this.#offsetMs;
   }
 
+  /** A time of this clock's on the one below, as long as nothing else happens to it; to the bit where nothing did. */
+  inner(atMs: number): number {
+    const now = this.now();
+    const belowMs = this.#clock.now();
+    return now === belowMs ? atMs : belowMs + (atMs - now);
+  }
+
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return this.#clock.sleep(ms, signal);
   }

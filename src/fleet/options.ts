@@ -47,7 +47,8 @@ export const poolOf = (
 };
 
 /** A later life has another id: what names the former is not taken for it. */
-const engineIdOf = ({ name }: Seat, life: number): string => (life === 1 ? name : `${name}.${life}`);
+export const engineIdOf = ({ name }: Pick<Seat, 'name'>, life: number): string =>
+  life === 1 ? name : `${name}.${life}`;
 
 /** `life`: from 1 on, one more for each engine that takes the place of one that ended. */
 export function engineStart(options: ClusterOptions, spec: Seat, life: number, mode: Mode): EngineStart {

@@ -26,6 +26,8 @@ const engineSchema = z.strictObject({
   engine_id: z.string(),
   role: z.enum(['prefill', 'decode']),
   combined: z.boolean(),
+  serves_ms: ms.describe('From when on; after 0, it joined or took the place of one that died.'),
+  ended_ms: ms.nullable().describe('It left or died; null: it served to the end.'),
   steps: count,
   prefill_tokens: count,
   decode_rows: count.describe('Rows of one: generated tokens, and the last token of what was pulled whole.'),
@@ -36,6 +38,31 @@ const engineSchema = z.strictObject({
   kv_used: share,
   load: z.array(sliceSchema),
 });
+
+const scalingSchema = z
+  .strictObject({
+    decisions: count.describe('Of the autoscaler, those that changed nothing included.'),
+    joined: count,
+    left: count,
+    died: count,
+    mean_engines: z.strictObject({ prefill: z.number(), decode: z.number() }).describe('That served.'),
+    migrated_tokens: count.describe('Of KV held for next turns, taken over from engines that left.'),
+    lost_tokens: count.describe('Of KV held for next turns, gone with engines that left or died.'),
+    recomputed_tokens: count.describe('Of those, computed again by next turns.'),
+    events: z
+      .array(
+        z.strictObject({
+          at_ms: ms,
+          event: z.enum(['decided', 'joined', 'leaving', 'left', 'died', 'failed']),
+          engine_id: z.string().nullable(),
+          role: z.enum(['prefill', 'decode']).nullable(),
+          detail: z.string(),
+        }),
+      )
+      .describe('Of the first seed.'),
+  })
+  .nullable()
+  .describe('Engines that came and went, over all seeds; null: none did, and nobody decided.');
 
 export const simulatedArmSchema = z.strictObject({
   label: z.string(),
@@ -71,7 +98,7 @@ export const simulatedArmSchema = z.strictObject({
   output_tokens: count,
   bytes_p_to_d: count,
   bytes_d_to_p: count,
-  engine_hours: z.number().describe('Summed over engines and seeds.'),
+  engine_hours: z.number().describe('Summed over engines and seeds; starts count.'),
   transfers: z.record(z.string(), count).describe('READs by how they ended.'),
   verdict: z.strictObject({
     word: z.enum(VERDICTS),
@@ -81,6 +108,17 @@ export const simulatedArmSchema = z.strictObject({
     ),
     unfinished: share.describe('Of all conversations, under way when the last one came.'),
   }),
+  stopped: z
+    .strictObject({ at_ms: ms, open: count })
+    .nullable()
+    .describe(
+      'Given up then, with so many requests under way: the load is unstable. null: it came to its end.',
+    ),
+  scaling: scalingSchema,
+  faults: z
+    .record(z.string(), count)
+    .nullable()
+    .describe('How often which fault happened; null: none was to.'),
   engines: z.array(engineSchema).describe('Of the first seed.'),
   links: z
     .array(z.strictObject({ from: z.string(), to: z.string(), bytes: z.number(), busy_ms: ms }))
@@ -117,6 +155,12 @@ export const simulationReportSchema = z.strictObject({
     source: z.enum(['measured', 'fitted', 'published', 'assumed']),
     about: z.string(),
   }),
+  starts: z
+    .strictObject({
+      ms,
+      assumed: z.boolean().describe("The costs say nothing of it: BLIS's default."),
+    })
+    .describe('How long an engine takes to start that joins.'),
   model: z.string(),
   fleet: z.string(),
   block_bytes: count,

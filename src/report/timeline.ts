@@ -1,11 +1,11 @@
 /** The timeline of a turn, from the spans that the report kept of it. */
 import { formatBytes, formatMs, plural } from '../measure/format.ts';
-import type { Report } from '../measure/report.ts';
 import { atRouter, laneName, onGpu, onHost, onLink } from '../measure/spans.ts';
 import type { TurnTimeline } from '../measure/turn-timeline.ts';
 import type { Section, TimelinePiece } from './document.ts';
 
-type Engines = Report['start_up']['engines'];
+/** As far as lanes are named by them. */
+type Engines = readonly { engine_id: string; role: 'prefill' | 'decode' }[];
 
 export function timelineSection(timeline: TurnTimeline, engines: Engines): Section {
   const { mode, turn, ttft_ms, left_out } = timeline;

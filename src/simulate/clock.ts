@@ -12,6 +12,8 @@ export interface Timer {
   order: number;
   /** null: it happened, or was cancelled. */
   run: (() => void) | null;
+  /** Of somebody who looks in now and then: alone, it is nothing to come. */
+  background?: true;
 }
 
 export class VirtualClock implements Clock {
@@ -35,7 +37,7 @@ export class VirtualClock implements Clock {
     return this.at(this.#nowMs + ms, run);
   }
 
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  sleep(ms: number, signal?: AbortSignal, background = false): Promise<void> {
     if (ms <= 0 || signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       const wake = (): void => {
@@ -44,15 +46,28 @@ export class VirtualClock implements Clock {
         resolve();
       };
       const timer = this.after(ms, wake);
+      if (background) timer.background = true;
       signal?.addEventListener('abort', wake);
     });
+  }
+
+  /** The same time for whoever looks in now and then, for which no time passes when nothing else is to come. */
+  background(): Clock {
+    return {
+      now: () => this.#nowMs,
+      sleep: (ms, signal) => this.sleep(ms, signal, true),
+    };
   }
 
   /** Moves to the next event and lets it happen; false when there is none. */
   next(): boolean {
     for (let timer = this.#pop(); timer; timer = this.#pop()) {
-      const { run, atMs } = timer;
+      const { run, atMs, background } = timer;
       if (!run) continue;
+      if (background && !this.#heap.some((other) => other.run && !other.background)) {
+        this.#push(timer);
+        return false;
+      }
       invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
       this.#nowMs = atMs;
       timer.run = null;

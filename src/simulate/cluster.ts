@@ -5,12 +5,18 @@
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
+import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
 import { InternalError, invariant } from '../errors.ts';
-import { engineCore, engineSpecs, fleetIn } from '../fleet/options.ts';
+import type { Stage } from '../faults/schedule.ts';
+import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
+import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
+import type { Span } from '../measure/spans.ts';
+import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import { ConversationCache } from '../router/conversations.ts';
+import type { EngineClient } from '../router/engine-client.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
 import { looksAt, makePolicy } from '../router/policies/registry.ts';
@@ -18,20 +24,24 @@ import { PrefixIndex } from '../router/prefix-index.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
-import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
+import type { GeneratedToken, GenerateRequest, TurnResult } from '../router/turn-types.ts';
 import { EngineViews } from '../router/views.ts';
+import { SILENCE_MS } from '../transport/deadlines.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { Answers } from './answers.ts';
 import { VirtualClock } from './clock.ts';
+import { ASSUMED_START_MS } from './costs/published.ts';
 import type { SimulationCosts } from './costs/types.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
+import { SimulatedFleet } from './fleet.ts';
 import { checkEngines } from './invariants.ts';
 import { type LinkSharing, LinkTable } from './links.ts';
 import { SharedResource } from './resources.ts';
 import { tokensOnly } from './text.ts';
 import { SimulatedNet } from './transport.ts';
+import { SimulatedWires } from './wires.ts';
 
 export interface SimulationSettings {
   /** What a cluster of threads would be built from; what is of kernels and devices alone is of no effect. */
@@ -52,17 +62,28 @@ export interface SimulationSettings {
    * comes out, sooner.
    */
   runs: boolean;
+  /** Whose rule says how many engines there are; absent: as many as at the start. */
+  autoscale?: AutoscaleChoice | null;
+  /** Told every stage of every turn, which takes time; absent: nobody is. */
+  onSpan?: ((span: Span) => void) | null;
+  /** Told of each turn that ended well. */
+  onTurnEnd?: ((result: TurnResult) => void) | null;
+  /** Things are to go wrong; absent: nothing does. */
+  faults?: boolean;
 }
 
 /** Events between two calls of `onProgress`. */
 const PROGRESS_EVENTS = 4096;
+/** Longer than any READ is waited for. */
+const LONGEST_WAIT_MS = 3_600_000;
 
 export class SimulatedCluster {
   readonly clock = new VirtualClock();
   readonly net: SimulatedNet;
   readonly links: LinkTable;
-  /** In the order of their seats, ended ones included. */
-  readonly engines: SimulatedEngine[];
+  readonly fleet: SimulatedFleet;
+  /** What does harm; null: nothing is to happen to anybody. */
+  readonly storm: Storm | null;
   readonly #byId = new Map<string, SimulatedEngine>();
   readonly #settings: SimulationSettings;
   readonly #groups: readonly KvCacheSpec[];
@@ -72,6 +93,10 @@ export class SimulatedCluster {
   readonly #policy: { name: string; policy: RoutingPolicy; looksAt: { load: boolean; cache: boolean } };
   readonly #machine: SharedResource | null;
   readonly #claim: ClaimPrefix;
+  readonly #spans = new TurnSpans();
+  /** Engines as the router sees them. */
+  readonly #clients = new WeakMap<SimulatedEngine, EngineClient>();
+  #onStage: ((stage: Stage) => void) | null = null;
   /** Engines to look after, in the order in which something happened to them. */
   readonly #touched = new Set<string>();
   /** READs by how they ended. */
@@ -85,16 +110,20 @@ export class SimulatedCluster {
   };
   events = 0;
 
+  /** Throws ConfigError. */
   constructor(settings: SimulationSettings) {
-    const { options, costs, blockBytes } = settings;
+    const { options, costs, blockBytes, autoscale = null } = settings;
     const { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0, mode, handover } = options;
     this.#settings = settings;
-    this.links = new LinkTable(this.clock, options, settings.sharing);
+    this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
     const { speeds } = costs;
     this.#machine =
       speeds && new SharedResource(this.clock, (steps) => speeds[Math.min(steps, speeds.length) - 1]!);
+    const wires = settings.faults ? new SimulatedWires((engineId) => this.net.others(engineId)) : null;
+    this.storm = wires && new Storm(this.clock, wires);
     this.net = new SimulatedNet({
+      ...{ wires, silenceMs: options.silenceMs ?? SILENCE_MS },
       ...{ clock: this.clock, costs },
       link: (from, to) => this.links.between(this.#seatOf(from), this.#seatOf(to)),
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
@@ -108,9 +137,7 @@ export class SimulatedCluster {
     this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
     const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(this.#groups));
     this.#views = new EngineViews(index, () => signalAgeMs);
-    this.engines = engineSpecs(options).map((seat) => this.#start(seat));
     this.#conversations = new ConversationCache(this.clock);
-    const throttled = options.link !== null || fleetIn(options).links.length > 0;
     this.#router = new Router({
       text: tokensOnly,
       prompts: new PromptBuilder(tokensOnly),
@@ -118,13 +145,42 @@ export class SimulatedCluster {
       clock: this.clock,
       routing: () => ({ ...this.#policy, views: this.#views }),
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
-      settings: () => ({ mode, handover, throttled }),
+      settings: () => {
+        const throttled = options.link !== null || this.fleet.seats.links.length > 0;
+        return { mode, handover, throttled };
+      },
       engines: () => this.#caughtUp(),
-      onTurn() {},
+      onTurn: (turn) => {
+        this.fleet.tell({ kind: 'turn', ...turn });
+        this.#onStage?.('waiting');
+      },
+      onTurnEnd: (result) => {
+        this.fleet.tell({ kind: 'turn ended', result });
+        settings.onTurnEnd?.(result);
+      },
       onRequest() {},
       newId: (name) => name,
-      spans: new TurnSpans(),
+      spans: this.#spans,
     });
+    this.fleet = new SimulatedFleet({
+      ...{ clock: this.clock, options, conversations: this.#conversations },
+      startMs: costs.startMs ?? ASSUMED_START_MS,
+      turns: this.#router.turnsAt,
+      make: (seat, life, startMs) => this.#make(seat, life, startMs),
+      clientOf: (engine) => this.#clientOf(engine),
+      catchUp: () => this.#catchUp(),
+      onNotice: (notice) => {
+        if (notice.kind === 'left' || notice.kind === 'dead') this.#views.forget(notice.engineId);
+      },
+    });
+    this.storm?.over(this.#harmed());
+    if (autoscale) this.fleet.autoscale(autoscale);
+    if (settings.onSpan) this.#spans.listen(settings.onSpan);
+  }
+
+  /** In the order in which they came, ended ones included. */
+  get engines(): readonly SimulatedEngine[] {
+    return this.fleet.everyone;
   }
 
   generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
@@ -155,15 +211,28 @@ export class SimulatedCluster {
     return ended.value as T;
   }
 
+  /** Lets time pass until it is so, or nothing is to come, or a simulated hour went by. */
+  async until(isSo: () => boolean): Promise<void> {
+    const endMs = this.clock.now() + LONGEST_WAIT_MS;
+    await this.#settle();
+    while (!isSo() && this.clock.now() < endMs && this.clock.next()) await this.#settle();
+  }
+
   /** Of those whose news a policy looks at, what they did until now is told. */
-  #caughtUp(): readonly SimulatedEngine[] {
+  #caughtUp(): readonly EngineClient[] {
     const { load, cache } = this.#policy.looksAt;
-    if (load || cache) for (const engine of this.engines) engine.catchUp();
-    return this.engines;
+    if (load || cache) this.#catchUp();
+    const { staying } = this.fleet;
+    return this.storm ? staying.map((engine) => this.#clientOf(engine)) : staying;
+  }
+
+  #catchUp(): void {
+    for (const engine of this.fleet.staying) engine.catchUp();
   }
 
   /** All that may happen without time passing. */
   async #settle(): Promise<void> {
+    const changed = new Set<SimulatedEngine>();
     for (;;) {
       // Whatever happened, or an engine did, may have let promises run on: a connector's, of which nobody tells.
       await this.#settings.nextTask();
@@ -174,39 +243,75 @@ export class SimulatedCluster {
         const engine = this.#byId.get(id)!;
         engine.look();
         engine.meter.look();
+        if (this.#settings.check) changed.add(engine);
       }
     }
-    if (this.#settings.check) checkEngines(this.engines);
+    checkEngines(changed);
   }
 
-  #start(seat: Seat): SimulatedEngine {
-    const { options, costs, answers, blockBytes } = this.#settings;
+  #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
+    const { options, costs, answers, blockBytes, autoscale = null, faults = false, onSpan } = this.#settings;
     const { load, cache } = this.#policy.looksAt;
-    const core = engineCore(options, seat, seat.name, options.mode);
+    const told = load || cache || autoscale !== null;
+    const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
     const config = { ...core, cache: { ...core.cache, groups: this.#groups } };
-    const { name: engineId } = seat;
-    const engine = new SimulatedEngine(config, seat, {
+    const { engineId } = config;
+    const engine: SimulatedEngine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
-      ...{ answers, blockBytes, claim: this.#claim, onlyEnds: this.#settings.runs },
+      ...{ answers, blockBytes, claim: this.#claim, startMs, onlyEnds: this.#settings.runs && !faults },
       // News of an age must be told in the order of their times.
       runs:
-        this.#settings.runs && this.#machine === null && !((load || cache) && (options.signalAgeMs ?? 0) > 0),
+        this.#settings.runs && !faults && this.#machine === null && !(told && (options.signalAgeMs ?? 0) > 0),
       touch: (id) => this.#touched.add(id),
-      onLoad: load ? (told) => this.#views.load(engineId, told) : null,
+      onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.#views.cached({ engineId, events, atMs }) : null,
       onTransfer: (_requestId, { outcome }) => {
         this.transfers[outcome]++;
       },
+      onSpan: onSpan ? (span) => this.#spans.tell(span) : null,
+      onEnd: () => this.fleet.ended(engine),
+      onStage: faults ? (said) => this.#said(engine, said) : null,
     });
     this.#byId.set(engineId, engine);
     this.#touched.add(engineId);
     return engine;
   }
 
+  #clientOf(engine: SimulatedEngine): EngineClient {
+    if (!this.storm) return engine;
+    const client = this.#clients.get(engine) ?? this.storm.client(engine);
+    this.#clients.set(engine, client);
+    return client;
+  }
+
+  #harmed(): HarmedFleet {
+    const { fleet } = this;
+    return {
+      get engines() {
+        return fleet.present;
+      },
+      engine: (role) => fleet.engine(role),
+      revive: () => fleet.revive(),
+      onStage: (listener) => {
+        this.#onStage = listener;
+      },
+    };
+  }
+
+  #tellLoad(engineId: string, load: EngineLoad, routed: boolean): void {
+    if (routed) this.#views.load(engineId, load);
+    this.fleet.tellLoad({ engineId, load });
+  }
+
+  #said({ role }: SimulatedEngine, said: string): void {
+    const stage = stageOf(role, said);
+    if (stage) this.#onStage?.(stage);
+  }
+
   #seatOf(engineId: string): string {
     const engine = this.#byId.get(engineId);
     invariant(engine, () => `there is no engine ${engineId}`);
-    return engineId.replace(/\.\d+$/, '');
+    return engine.name;
   }
 
   #stuck(): never {

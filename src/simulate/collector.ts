@@ -1,4 +1,5 @@
 /** What came of requests, kept in columns: a hundred bytes a request, however many there are. */
+import { invariant } from '../errors.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 
 /** One request that ended well. */
@@ -44,6 +45,8 @@ export class Collector {
   readonly keys: string[] | null;
   #columns: Record<keyof ServedRequest, Float64Array>;
   #failed = 0;
+  /** Conversations of which a turn is under way. */
+  readonly #open = new Set<string>();
 
   constructor({ keyed = false }: { keyed?: boolean } = {}) {
     this.keys = keyed ? [] : null;
@@ -59,7 +62,10 @@ export class Collector {
     return this.#failed;
   }
 
-  arrives(): void {
+  /** Throws InternalError for a turn that does not wait for the one before. */
+  arrives(conversationId: string): void {
+    invariant(!this.#open.has(conversationId), () => `two turns of ${conversationId} are under way`);
+    this.#open.add(conversationId);
     this.arrived++;
   }
 
@@ -73,7 +79,8 @@ export class Collector {
     this.conversations.over++;
   }
 
-  fails(message: string, atMs: number): void {
+  fails(conversationId: string, message: string, atMs: number): void {
+    this.#open.delete(conversationId);
     this.#failed++;
     this.lastEndMs = Math.max(this.lastEndMs, atMs);
     this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
@@ -82,6 +89,7 @@ export class Collector {
   /** `startMs`: when the turn was asked for. */
   ends(startMs: number, result: TurnResult): void {
     const { ttftMs, latencyMs, prompt, outputTokenIds, transfer, routed } = result;
+    this.#open.delete(result.conversationId);
     this.keys?.push(`${result.conversationId}#${result.turn}`);
     const { promptTokens, localHitTokens, pulledTokens } = prompt;
     const bytesPToD = transfer.pToD?.bytes ?? 0;
@@ -97,6 +105,12 @@ export class Collector {
   /** One value of every request, in the order in which they ended. */
   column(key: keyof ServedRequest): Float64Array {
     return this.#columns[key].subarray(0, this.count);
+  }
+
+  /** All of them, copied. */
+  columns(): Record<keyof ServedRequest, Float64Array> {
+    const columns = COLUMNS.map((key) => [key, this.column(key).slice()]);
+    return Object.fromEntries(columns) as Record<keyof ServedRequest, Float64Array>;
   }
 
   /** Of the request that ended as the so-manieth; null for a single token. */

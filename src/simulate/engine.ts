@@ -11,19 +11,23 @@ import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
+import { FaultyClock } from '../faults/clock.ts';
+import type { Member } from '../fleet/membership.ts';
 import type { Seat } from '../fleet/seats.ts';
+import type { SpanSink } from '../measure/spans.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { OutputStream } from '../router/output-stream.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { RemoteAddress, TransferResult } from '../transport/types.ts';
 import type { Answers } from './answers.ts';
 import type { Timer } from './clock.ts';
+import { EngineTrace } from './engine-trace.ts';
 import { EngineMeter } from './meter.ts';
 import { type EngineNews, Outbox } from './outbox.ts';
 import { EngineSteps, type StepDeps } from './steps.ts';
 import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
-export interface SimulatedEngineDeps extends StepDeps, EngineNews {
+export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutputs'> {
   net: SimulatedNet;
   answers: Answers;
   /** See Outbox. */
@@ -32,13 +36,23 @@ export interface SimulatedEngineDeps extends StepDeps, EngineNews {
   hasher: BlockHasher;
   /** Bytes of a KV block, whichever group has it. */
   blockBytes: number;
+  /** Milliseconds that its start took, which is over. */
+  startMs: number;
   /** It is to be looked after when all that happens now has happened. */
   touch: (engineId: string) => void;
   onTransfer: (requestId: string, result: TransferResult) => void;
+  /** Told what it does; null: nobody wants to know. */
+  onSpan: SpanSink | null;
+  /** It has ended. */
+  onEnd: () => void;
+  /** Told what may be the beginning of a request's next stage; null: nobody wants to know. */
+  onStage: ((said: 'pull' | 'transfer' | 'outputs') => void) | null;
 }
 
-export class SimulatedEngine implements EngineClient {
+export class SimulatedEngine implements EngineClient, Member {
   readonly engineId: string;
+  /** Of its seat: whoever takes its place has the same. */
+  readonly name: string;
   readonly role: EngineRole;
   readonly roleset: string;
   readonly combined: boolean;
@@ -47,7 +61,14 @@ export class SimulatedEngine implements EngineClient {
   readonly connector: EngineConnector | null;
   readonly meter: EngineMeter;
   ended: Error | null = null;
+  /** Milliseconds that its start took. */
+  readonly startMs: number;
+  /** Of these only their sum is modelled. */
+  readonly started = { loadMs: 0, compileMs: 0 };
   readonly #deps: SimulatedEngineDeps;
+  readonly #trace: EngineTrace | null;
+  /** Its policy's own, which may be wrong. */
+  readonly #clock: FaultyClock;
   readonly #outbox: Outbox;
   readonly #steps: EngineSteps;
   readonly #maxModelLen: number;
@@ -58,29 +79,37 @@ export class SimulatedEngine implements EngineClient {
     const { engineId, host, port } = config;
     this.#deps = deps;
     this.engineId = engineId;
+    this.name = seat.name;
+    this.startMs = deps.startMs;
     this.#maxModelLen = config.scheduler.maxModelLen;
     this.role = seat.role;
     this.roleset = seat.roleset;
     this.combined = seat.combined;
     this.address = { engineId, host, port };
     const { clock, hasher, costs } = deps;
+    this.#clock = new FaultyClock(clock);
+    const trace = deps.onSpan && new EngineTrace(engineId, deps.onSpan);
+    this.#trace = trace;
     this.connector = this.#connect(config);
     const costAware = this.connector?.costAware;
     this.core = new EngineCore({
-      ...{ config, connector: this.connector, clock, hasher },
+      ...{ config, connector: this.connector, clock: this.#clock, hasher },
       blocksUnseen: true,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
+      ...(trace ? { onActivity: trace.activity } : {}),
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
     });
     this.meter = new EngineMeter(engineId, clock, () => this.core.inspect.load());
-    const { onLoad, onCache, onlyEnds } = deps;
+    const { onLoad, onCache, onlyEnds, onStage } = deps;
     const { replyMs } = costs;
-    this.#outbox = new Outbox(this.core, { clock, replyMs, onlyEnds, onLoad, onCache });
+    const onOutputs = onStage && (() => onStage('outputs'));
+    this.#outbox = new Outbox(this.core, { clock, replyMs, onlyEnds, onLoad, onCache, onOutputs });
     const { numBlocks, blockSize } = config.cache;
     const place = { poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs: config.scheduler.maxNumSeqs };
     const { core, meter } = this;
+    const dueMs = () => this.#dueMs();
     this.#steps = new EngineSteps(
-      { ...{ core, meter, place }, outbox: this.#outbox, touch: () => this.#touch() },
+      { ...{ core, meter, place, dueMs, trace }, outbox: this.#outbox, touch: () => this.#touch() },
       deps,
     );
   }
@@ -97,11 +126,13 @@ export class SimulatedEngine implements EngineClient {
       throw new RequestError(`request ${requestId} has not ended at ${this.engineId}: choose another id`);
     const forcedTokenIds = answers.of(request, this.#maxModelLen);
     const stream = this.#outbox.open(requestId, forcedTokenIds);
-    const arrivalMs = request.arrivalMs ?? clock.now();
+    const sentMs = clock.now();
+    const arrivalMs = request.arrivalMs ?? sentMs;
     try {
       if (costs.submitMs > 0) await clock.sleep(costs.submitMs);
       if (this.ended) throw this.ended;
       this.catchUp();
+      this.#trace?.submitted(requestId, sentMs, clock.now());
       this.core.addRequest({ ...request, sampling: { ...request.sampling, forcedTokenIds }, arrivalMs });
     } catch (error) {
       this.#outbox.drop(requestId);
@@ -137,6 +168,38 @@ export class SimulatedEngine implements EngineClient {
     return this.#call(() => this.core.forgetPrefix(tokenIds, cacheSalt, keep));
   }
 
+  /** What has not ended, and what is kept for a reader. Nothing of an engine that ended. */
+  async remaining(): Promise<{ requests: number; holds: number }> {
+    if (this.ended) return { requests: 0, holds: 0 };
+    this.catchUp();
+    const { running, waiting, waitingForRemote, heldRequests } = this.core.inspect.stats();
+    return { requests: running + waiting + waitingForRemote, holds: heldRequests };
+  }
+
+  /** What can be done to it, as to one in a thread. */
+  readonly lab = {
+    loseDevice: async (): Promise<void> => this.end('its device was lost'),
+    moveClock: async (change: Parameters<FaultyClock['move']>[0]): Promise<void> => {
+      this.catchUp();
+      this.#clock.move(change);
+      this.#touch();
+    },
+    expireHolds: async (direction: EngineRole): Promise<number> => {
+      this.catchUp();
+      const ended = this.connector?.holds?.expireNow(direction) ?? 0;
+      this.#touch();
+      return ended;
+    },
+  };
+
+  async shutdown(): Promise<void> {
+    this.end('it was shut down');
+  }
+
+  get dead(): boolean {
+    return this.ended !== null;
+  }
+
   /** As a thread that ends: all that it had is gone, and whoever waits for it is told. */
   end(why: string): void {
     if (this.ended) return;
@@ -148,6 +211,7 @@ export class SimulatedEngine implements EngineClient {
     this.meter.ends();
     this.#deps.net.leave(this.engineId);
     this.#outbox.fail(error);
+    this.#deps.onEnd();
   }
 
   /** It steps, or would if it were let. */
@@ -168,7 +232,7 @@ export class SimulatedEngine implements EngineClient {
     while (!this.#steps.underWay && this.core.poll()) this.#steps.begin();
     if (this.#steps.underWay) return;
     this.#outbox.tell(true);
-    const dueMs = this.core.dueMs();
+    const dueMs = this.#dueMs();
     if (dueMs !== null) this.#due = this.#deps.clock.at(dueMs, () => this.#touch());
   }
 
@@ -179,7 +243,7 @@ export class SimulatedEngine implements EngineClient {
 
   #connect(config: EngineCoreConfig): EngineConnector | null {
     const { engineId, host, port, cache, connector } = config;
-    const { net, clock, claim, blockBytes, onTransfer } = this.#deps;
+    const { net, claim, blockBytes, onTransfer, onStage } = this.#deps;
     const { blockSize, groups } = cache;
     const identity = { engineId, host, port, compatibilityHash: 'simulated', blockSize };
     const transport = new SimulatedTransport(
@@ -189,14 +253,17 @@ export class SimulatedEngine implements EngineClient {
     return (
       connector &&
       createConnector(connector, {
-        ...{ engine: config, transport, clock, claim },
+        ...{ engine: config, transport, clock: this.#clock, claim },
         onHoldDropped() {},
-        onPull() {},
+        onPull: () => onStage?.('pull'),
         onChunk() {},
         onStored() {},
-        onTransfer: ({ requestId, result }) => {
+        onTransfer: (info) => {
+          const { requestId, result } = info;
+          this.#trace?.transferred(info);
           this.#outbox.transferred(requestId, result);
           onTransfer(requestId, result);
+          onStage?.('transfer');
           // Its end is reported next, however it came about.
           this.#touch();
         },
@@ -212,6 +279,12 @@ export class SimulatedEngine implements EngineClient {
     this.catchUp();
     done();
     this.#touch();
+  }
+
+  /** On everybody's clock, when it will have something to do by itself; null: it will not. */
+  #dueMs(): number | null {
+    const dueMs = this.core.dueMs();
+    return dueMs === null ? null : this.#clock.inner(dueMs);
   }
 
   #touch(): void {

@@ -3,7 +3,7 @@ import { invariant } from '../errors.ts';
 import type { SimulatedEngine } from './engine.ts';
 
 /** Valid once all that happens at a moment has happened. Throws InternalError. */
-export function checkEngines(engines: readonly SimulatedEngine[]): void {
+export function checkEngines(engines: Iterable<SimulatedEngine>): void {
   for (const { engineId, core, ended, busy } of engines) {
     if (ended) continue;
     core.inspect.checkIntegrity();

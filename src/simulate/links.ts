@@ -1,5 +1,5 @@
 /** The links between engines, each direction of a pair its own, made when the first bytes go over it. */
-import { fleetIn } from '../fleet/options.ts';
+import { type FleetOptions, linkBetween } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { VirtualClock } from './clock.ts';
@@ -12,13 +12,21 @@ export type LinkSharing = (typeof LINK_SHARINGS)[number];
 
 export class LinkTable {
   readonly #clock: VirtualClock;
-  readonly #options: Pick<ClusterOptions, 'link' | 'fleet' | 'prefill' | 'decode'>;
+  readonly #link: LinkSpec | null;
+  /** As it is now. */
+  readonly #fleet: () => FleetOptions;
   readonly #sharing: LinkSharing;
   readonly #made = new Map<string, SimulatedLink & { from: string; to: string }>();
 
-  constructor(clock: VirtualClock, options: ClusterOptions, sharing: LinkSharing) {
+  constructor(
+    clock: VirtualClock,
+    link: ClusterOptions['link'],
+    fleet: () => FleetOptions,
+    sharing: LinkSharing,
+  ) {
     this.#clock = clock;
-    this.#options = options;
+    this.#link = link;
+    this.#fleet = fleet;
     this.#sharing = sharing;
   }
 
@@ -42,10 +50,7 @@ export class LinkTable {
   }
 
   #specOf(from: string, to: string): LinkSpec | null {
-    const own = fleetIn(this.#options).links.find(
-      ({ between: [a, b] }) => (a === from && b === to) || (a === to && b === from),
-    );
-    return own?.link ?? this.#options.link;
+    return linkBetween(this.#fleet(), from, to) ?? this.#link;
   }
 
   #resource({ bytesPerSecond }: LinkSpec): Resource {

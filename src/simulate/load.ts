@@ -4,7 +4,7 @@
  */
 import { joined, type TokenIds, written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
-import { EngineDeadError, KvferryError } from '../errors.ts';
+import { EngineDeadError, KvferryError, RequestError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from '../lab/multiturn/target.ts';
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
@@ -23,22 +23,39 @@ export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
 /** To its end; what is wrong with it alone is counted, and gives null. */
 export async function serveTurn(
   cluster: Served,
-  request: GenerateRequest,
+  request: GenerateRequest & { conversationId: string },
   collector: Collector,
 ): Promise<TurnResult | null> {
-  const startMs = cluster.clock.now();
-  collector.arrives();
+  try {
+    return await askedTurn(cluster, request, collector);
+  } catch (error) {
+    if (error instanceof RequestError) return null;
+    throw error;
+  }
+}
+
+/** To its end; what is wrong with it alone is counted, and thrown as a RequestError. `signal`: ends everything. */
+async function askedTurn(
+  cluster: Served,
+  request: GenerateRequest & { conversationId: string },
+  collector: Collector,
+  signal?: AbortSignal,
+): Promise<TurnResult> {
+  const { clock } = cluster;
+  const { conversationId } = request;
+  const startMs = clock.now();
+  collector.arrives(conversationId);
   try {
     for await (const { final } of cluster.generate({ ...request, onlyEnd: true })) {
       if (!final) continue;
       collector.ends(startMs, final);
       return final;
     }
-    throw new EngineDeadError('a turn ended without a result');
+    throw new EngineDeadError(`a turn of ${conversationId} ended without a result`);
   } catch (error) {
-    if (!(error instanceof KvferryError) || error.code === 'internal') throw error;
-    collector.fails(error.message, cluster.clock.now());
-    return null;
+    if (!(error instanceof KvferryError) || error.code === 'internal' || signal?.aborted) throw error;
+    collector.fails(conversationId, error.message, clock.now());
+    throw error instanceof RequestError ? error : new RequestError(error.message, { cause: error });
   }
 }
 
@@ -139,15 +156,8 @@ export class LoadTarget implements BenchTarget {
     if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn is token ids');
     const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
     const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
-    const { clock } = this.#cluster;
-    const startMs = clock.now();
-    this.#collector.arrives();
-    for await (const { final } of this.#cluster.generate({ ...request, onlyEnd: true })) {
-      if (!final) continue;
-      this.#collector.ends(startMs, final);
-      return answered(final);
-    }
-    throw new EngineDeadError(`a turn of ${conversationId} ended without a result`);
+    const result = await askedTurn(this.#cluster, request, this.#collector, signal);
+    return answered(result);
   }
 
   endConversation(conversationId: string): Promise<void> {

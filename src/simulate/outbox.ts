@@ -14,6 +14,8 @@ import type { VirtualClock } from './clock.ts';
 export interface EngineNews {
   onLoad: ((load: EngineLoad) => void) | null;
   onCache: ((events: readonly CacheEvent[], atMs: number) => void) | null;
+  /** A step gave some. */
+  onOutputs: (() => void) | null;
 }
 
 export interface OutboxDeps extends EngineNews {
@@ -96,6 +98,7 @@ export class Outbox {
       if (this.#onlyEnds && !output.finish && open.told > 0) open.kept += output.tokens.length;
       else this.#send(open, output, atMs);
     }
+    if (outputs.length > 0) this.#news.onOutputs?.();
     this.tell(false);
   }
 

@@ -1,20 +1,22 @@
-/** One way of serving a workload, simulated with each seed and summed up. */
+/** One way of serving a workload, simulated with each seed. */
+import { engineSpecs } from '../fleet/options.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type ClientOptions, serveConversations } from '../lab/multiturn/clients.ts';
 import { serveTrace } from '../lab/replay/serve-trace.ts';
-import type { SimulatedArm } from '../measure/simulation-report.ts';
-import { describeSamples } from '../measure/statistics.ts';
 import { TraceFeed } from '../workload/traces/feed.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
 import type { Segment, TraceTurn } from '../workload/traces/types.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import { Answers } from './answers.ts';
+import { checkRun, checkSame } from './check-run.ts';
 import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
+import { outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
 import { SegmentedTokens } from './segmented-tokens.ts';
+import { type FaultPlan, StormyLoad } from './stormy-load.ts';
+import type { Slo } from './summary.ts';
 import { serveTurns } from './trace-load.ts';
-import { verdictOf } from './verdict.ts';
 
 /** Who asks. */
 export type Load =
@@ -32,19 +34,16 @@ export interface SimulatedArmPlan {
   load: Load;
 }
 
-export interface SimulationWorld extends Omit<SimulationSettings, 'options' | 'answers'> {
+export interface SimulationWorld extends Omit<SimulationSettings, 'options' | 'answers' | 'faults'> {
   /** Generated ids lie between the two; the second excluded. */
   tokenIds: readonly [lowest: number, end: number];
   seed: number;
   seeds: number;
-  slo: { ttftMs: number | null; tpotMs: number | null };
+  slo: Slo;
+  /** Absent: nothing goes wrong. */
+  faultPlan?: FaultPlan | null;
   signal: AbortSignal;
-  onProgress: (done: number, nowMs: number) => void;
-}
-
-export interface SimulatedRun {
-  cluster: SimulatedCluster;
-  collector: Collector;
+  onProgress: (done: number, nowMs: number) => Promise<void> | void;
 }
 
 /** In memory: while a file is read time would go on. */
@@ -81,6 +80,16 @@ export function serveLoad(
   });
 }
 
+/** More comes than is ever served: what would follow is a longer queue. */
+class Unstable extends Error {}
+
+/** Requests under way, that no fleet that keeps up has: so many times what its engines run at once. */
+const TIMES_ITS_BATCHES = 20;
+const LEAST_OPEN = 10_000;
+
+const mostOpen = (options: ClusterOptions): number =>
+  Math.max(LEAST_OPEN, TIMES_ITS_BATCHES * options.maxNumSeqs * engineSpecs(options).length);
+
 export async function simulateOnce(
   { options, load }: SimulatedArmPlan,
   world: SimulationWorld,
@@ -88,147 +97,40 @@ export async function simulateOnce(
   collector: Collector = new Collector(),
 ): Promise<SimulatedRun> {
   const answers = new Answers(...world.tokenIds);
-  const cluster = new SimulatedCluster({ ...world, options, answers });
+  const faults = world.faultPlan != null;
+  const cluster = new SimulatedCluster({ ...world, options, answers, faults });
   const { signal } = world;
-  await cluster.run(serveLoad(cluster, load, collector, { seed, signal }), (nowMs) => {
-    signal.throwIfAborted();
-    world.onProgress(collector.count, nowMs);
-  });
-  return { cluster, collector };
-}
-
-/** Seeds are those from world.seed on. */
-export async function simulateArm(plan: SimulatedArmPlan, world: SimulationWorld): Promise<SimulatedArm> {
-  const runs: SimulatedRun[] = [];
-  for (let i = 0; i < world.seeds; i++) runs.push(await simulateOnce(plan, world, world.seed + i));
-  return summarise(plan, runs, world.slo);
-}
-
-type Summed = 'promptTokens' | 'outputTokens' | 'localHitTokens' | 'pulledTokens' | 'bytesPToD' | 'bytesDToP';
-
-function summarise(
-  { label, options }: SimulatedArmPlan,
-  runs: readonly SimulatedRun[],
-  slo: SimulationWorld['slo'],
-): SimulatedArm {
-  const [first] = runs as [SimulatedRun];
-  const all = (key: 'ttftMs' | 'latencyMs'): number[] =>
-    runs.flatMap(({ collector }) => [...collector.column(key)]);
-  const sum = (key: Summed): number =>
-    runs.reduce((total, { collector }) => collector.column(key).reduce((n, value) => n + value, total), 0);
-  const requests = runs.reduce((n, { collector }) => n + collector.count, 0);
-  const simulatedMs = runs.reduce((n, { collector }) => n + collector.lastEndMs, 0);
-  const perSecond = (n: number): number => (simulatedMs > 0 ? (1000 * n) / simulatedMs : 0);
-  const errors = new Map<string, number>();
-  for (const { collector } of runs)
-    for (const [message, n] of collector.errors) errors.set(message, (errors.get(message) ?? 0) + n);
-  const promptTokens = sum('promptTokens');
-  const localHitTokens = sum('localHitTokens');
-  const pulledTokens = sum('pulledTokens');
-  return {
-    label,
-    mode: options.mode,
-    routing: options.routing?.name ?? 'round-robin',
-    threshold: options.connector.nixl.recomputeThreshold,
-    seeds: runs.length,
-    simulated_ms: simulatedMs,
-    requests,
-    failed_requests: runs.reduce((n, { collector }) => n + collector.failed, 0),
-    errors: [...errors].map(([message, count]) => ({ message, count })),
-    ttft_ms: describeSamples(all('ttftMs')),
-    tpot_ms: describeSamples(runs.flatMap(({ collector }) => tpots(collector))),
-    latency_ms: describeSamples(all('latencyMs')),
-    mean_ttft_ms_by_seed: runs.map(({ collector }) => meanOf(collector.column('ttftMs'))),
-    requests_per_second: perSecond(requests),
-    output_tokens_per_second: perSecond(sum('outputTokens')),
-    goodput: goodputOf(runs, slo, perSecond),
-    prompt_tokens: promptTokens,
-    local_hit_tokens: localHitTokens,
-    pulled_tokens: pulledTokens,
-    computed_tokens: promptTokens - localHitTokens - pulledTokens,
-    output_tokens: sum('outputTokens'),
-    bytes_p_to_d: sum('bytesPToD'),
-    bytes_d_to_p: sum('bytesDToP'),
-    engine_hours: runs.reduce((hours, { cluster }) => hours + engineHours(cluster), 0),
-    transfers: transfersOf(runs),
-    verdict: worstOf(runs.map(({ collector }) => verdictOf(collector))),
-    engines: first.cluster.engines.map(engineFacts),
-    links: first.cluster.links
-      .use()
-      .map(({ from, to, bytes, busyMs }) => ({ from, to, bytes, busy_ms: busyMs })),
-  };
-}
-
-const meanOf = (values: Float64Array): number =>
-  values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
-
-function tpots(collector: Collector): number[] {
-  const found: number[] = [];
-  for (let i = 0; i < collector.count; i++) {
-    const tpotMs = collector.tpotMs(i);
-    if (tpotMs !== null) found.push(tpotMs);
+  const stormy = world.faultPlan ? new StormyLoad(cluster, world.faultPlan, seed) : null;
+  const most = mostOpen(options);
+  const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal });
+  let stopped: SimulatedRun['stopped'] = null;
+  try {
+    await cluster.run(served, (nowMs) => {
+      signal.throwIfAborted();
+      if (load.kind !== 'clients' && collector.open > most) throw new Unstable();
+      return world.onProgress(collector.count, nowMs);
+    });
+  } catch (error) {
+    if (!(error instanceof Unstable)) throw error;
+    served.catch(() => {});
+    stopped = { atMs: cluster.clock.now(), open: collector.open };
   }
-  return found;
+  return { cluster, collector, happened: stormy?.happened ?? null, stopped };
 }
 
-function goodputOf(
-  runs: readonly SimulatedRun[],
-  { ttftMs, tpotMs }: SimulationWorld['slo'],
-  perSecond: (n: number) => number,
-): SimulatedArm['goodput'] {
-  if (ttftMs === null && tpotMs === null) return null;
-  let good = 0;
-  let asked = 0;
-  for (const { collector } of runs) {
-    asked += collector.count + collector.failed;
-    const ttfts = collector.column('ttftMs');
-    for (let i = 0; i < collector.count; i++)
-      if (ttfts[i]! <= (ttftMs ?? Infinity) && (collector.tpotMs(i) ?? 0) <= (tpotMs ?? Infinity)) good++;
-  }
-  const share = asked > 0 ? good / asked : 0;
-  return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecond(good) };
-}
-
-const engineHours = ({ engines, clock }: SimulatedCluster): number =>
-  engines.reduce((sum, { meter }) => sum + (meter.endedMs ?? clock.now()) - meter.startedMs, 0) / 3_600_000;
-
-function transfersOf(runs: readonly SimulatedRun[]): Record<string, number> {
-  const total: Record<string, number> = {};
-  for (const { cluster } of runs)
-    for (const [outcome, n] of Object.entries(cluster.transfers))
-      if (n > 0) total[outcome] = (total[outcome] ?? 0) + n;
-  return total;
-}
-
-const worstOf = (verdicts: readonly SimulatedArm['verdict'][]): SimulatedArm['verdict'] =>
-  verdicts.reduce((worst, verdict) => (verdict.score > worst.score ? verdict : worst));
-
-function engineFacts({
-  engineId,
-  role,
-  combined,
-  meter,
-  core,
-}: SimulatedCluster['engines'][number]): SimulatedArm['engines'][number] {
-  const { busy = 0, running = 0, waiting = 0, kvUsed = 0 } = meter.mean() ?? {};
-  return {
-    engine_id: engineId,
-    ...{
-      role,
-      combined,
-      steps: meter.steps,
-      prefill_tokens: meter.prefillTokens,
-      decode_rows: meter.decodeTokens,
-    },
-    preemptions: core.inspect.stats().preemptions,
-    ...{ busy, running, waiting, kv_used: kvUsed },
-    load: meter.slices().map((slice) => ({
-      start_ms: slice.startMs,
-      end_ms: slice.endMs,
-      running: slice.running,
-      waiting: slice.waiting,
-      kv_used: slice.kvUsed,
-      busy: slice.busy,
-    })),
+/** What came of it, which must hold together; with all checks, it is simulated twice and must be the same. */
+export async function simulateSeed(
+  plan: SimulatedArmPlan,
+  world: SimulationWorld,
+  seed: number,
+): Promise<RunOutcome> {
+  const once = async (): Promise<RunOutcome> => {
+    const run = await simulateOnce(plan, world, seed);
+    const outcome = outcomeOf(run);
+    if (!run.stopped) await checkRun(run.cluster, run.collector);
+    return outcome;
   };
+  const outcome = await once();
+  if (world.check) checkSame(outcome, await once(), seed);
+  return outcome;
 }

@@ -4,6 +4,7 @@ import type { SampledToken, ScheduledBatch } from '../engine/types.ts';
 import type { Timer, VirtualClock } from './clock.ts';
 import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
+import type { EngineTrace } from './engine-trace.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
 import type { Resource } from './resources.ts';
@@ -25,6 +26,10 @@ export interface SteppedEngine {
   meter: EngineMeter;
   outbox: Outbox;
   place: StepPlace;
+  /** Told of each step; null: nobody wants to know. */
+  trace: EngineTrace | null;
+  /** When something else is to be done; null: nothing is. */
+  dueMs: () => number | null;
   /** Its steps ended: it is to be looked after. */
   touch: () => void;
 }
@@ -112,10 +117,10 @@ export class EngineSteps {
   /** False: a step is to be taken by itself. */
   #beginRun(startMs: number): boolean {
     const { runs, costs, clock } = this.#deps;
-    const { core, meter, place, touch } = this.#engine;
+    const { core, meter, place, dueMs, touch } = this.#engine;
     const most = runs ? core.decodeSteps : 0;
     if (most < LEAST_RUN) return false;
-    const run = new DecodeSteps(startMs, decodeShape(core), most, core.dueMs(), (shape) =>
+    const run = new DecodeSteps(startMs, decodeShape(core), most, dueMs(), (shape) =>
       costs.stepMs(shape, place),
     );
     if (run.count < LEAST_RUN) return false;
@@ -151,9 +156,11 @@ export class EngineSteps {
 
   /** `shape`: null where nothing ran. */
   #end(batch: ScheduledBatch, shape: StepShape | null): void {
-    const { core, meter, outbox } = this.#engine;
+    const { core, meter, outbox, trace } = this.#engine;
+    if (shape) trace?.ran(batch, this.#step.startMs, this.#deps.clock.now());
     const outputs = core.endStep(batch, sampled(batch));
     if (shape) meter.stepEnds(outputs);
+    if (trace) for (const { requestId, finish } of outputs) if (finish) trace.closed(requestId);
     outbox.deliver(outputs);
   }
 }

@@ -3,6 +3,7 @@
  * (gates, holds, streams, claims) is the real connector's. An engine that ends takes its READs with it.
  */
 
+import { ATTEMPTS } from '../transport/deadlines.ts';
 import { emptyResult } from '../transport/transfer.ts';
 import type {
   BlockPair,
@@ -17,6 +18,7 @@ import type {
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
 import type { Resource } from './resources.ts';
+import type { SimulatedWires } from './wires.ts';
 
 /** The way from one engine to another: null takes no more than the engines' own copies. */
 export interface SimulatedLink {
@@ -35,6 +37,10 @@ export interface NetDeps {
   deviceBusyMs: (engineId: string) => number;
   /** Something happened to an engine that may let it step. */
   touch: (engineId: string) => void;
+  /** null: every message arrives once, when it is due. */
+  wires: SimulatedWires | null;
+  /** What is not answered for so long is asked for anew, milliseconds. */
+  silenceMs: number;
 }
 
 export interface NetCounts {
@@ -68,7 +74,12 @@ export class SimulatedNet {
     }
   }
 
-  node({ engineId }: RemoteAddress): SimulatedTransport | undefined {
+  /** Whom the engine may send to. */
+  others(engineId: string): string[] {
+    return [...this.#nodes.keys()].filter((other) => other !== engineId);
+  }
+
+  node({ engineId }: Pick<RemoteAddress, 'engineId'>): SimulatedTransport | undefined {
     return this.#nodes.get(engineId);
   }
 }
@@ -101,14 +112,22 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   notify(remote: RemoteAddress, notification: PeerNotification): void {
-    const { clock, costs, touch, catchUp } = this.#net.deps;
+    const { clock, costs, wires } = this.#net.deps;
     const from = this.identity.engineId;
+    const arrive = (): void => this.#notified(remote, notification);
     clock.after(costs.messageMs, () => {
-      const node = this.#net.node(remote);
-      if (node) catchUp(remote.engineId);
-      node?.handlers.onNotification?.(from, notification);
-      if (node) touch(remote.engineId);
+      if (wires) wires.send(from, remote.engineId, 'notification', arrive);
+      else arrive();
     });
+  }
+
+  #notified(remote: RemoteAddress, notification: PeerNotification): void {
+    const { touch, catchUp } = this.#net.deps;
+    const node = this.#net.node(remote);
+    if (!node) return;
+    catchUp(remote.engineId);
+    node.handlers.onNotification?.(this.identity.engineId, notification);
+    touch(remote.engineId);
   }
 
   async read(request: ReadRequest): Promise<TransferResult> {
@@ -127,6 +146,8 @@ export class SimulatedTransport implements ServingTransport {
     const { clock, costs, touch, catchUp } = this.#net.deps;
     const begunMs = clock.now();
     await this.#pause(costs.messageMs);
+    const lost = await this.#lost(this.identity.engineId, remote.engineId, 'read');
+    if (lost) return emptyResult('failed', lost, clock.now() - begunMs);
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'nobody is there', clock.now() - begunMs);
     const blocks = pairs.map(({ group, remote: blockId }) => ({ group, blockId }));
@@ -138,9 +159,11 @@ export class SimulatedTransport implements ServingTransport {
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
     const arrived = await this.#move(holder, pairs, claim.prompt.numTokens);
+    const spoilt = arrived ? await this.#lost(remote.engineId, this.identity.engineId, 'chunk') : null;
     catchUp(remote.engineId);
     gate.finished();
     touch(remote.engineId);
+    if (spoilt) return emptyResult('failed', spoilt, clock.now() - begunMs);
     if (!arrived) return emptyResult('dead', 'the holder ended', clock.now() - begunMs);
     return this.#done(pairs, 1, clock.now() - begunMs, null);
   }
@@ -152,6 +175,8 @@ export class SimulatedTransport implements ServingTransport {
     const begunMs = clock.now();
     const wall = () => clock.now() - begunMs;
     await this.#pause(costs.messageMs);
+    const lost = await this.#lost(this.identity.engineId, remote.engineId, 'read');
+    if (lost) return emptyResult('failed', lost, wall());
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'nobody is there', wall());
     catchUp(remote.engineId);
@@ -171,6 +196,8 @@ export class SimulatedTransport implements ServingTransport {
         const fromMs = clock.now();
         if (!(await this.#move(holder, batch, claim.prompt.numTokens)))
           return emptyResult('dead', 'the holder ended', wall());
+        const spoilt = await this.#lost(remote.engineId, this.identity.engineId, 'chunk');
+        if (spoilt) return emptyResult('failed', spoilt, wall());
         if (ready.revoked.aborted || signal.aborted) continue;
         movingMs += clock.now() - fromMs;
         next += batch.length;
@@ -203,6 +230,28 @@ export class SimulatedTransport implements ServingTransport {
       return true;
     };
     return Promise.race([arrive(), holder.ended, this.ended]);
+  }
+
+  /**
+   * A message of a READ on its way: null when it arrived whole. What does not arrive is asked for anew after a silence, so often;
+   * what is damaged the checksum finds.
+   */
+  async #lost(from: string, to: string, kind: 'read' | 'chunk'): Promise<string | null> {
+    const { wires, silenceMs, clock } = this.#net.deps;
+    if (!wires) return null;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const silent = new AbortController();
+      const came = new Promise<boolean>((resolve) => {
+        wires.send(from, to, kind, resolve);
+      });
+      const silence = clock.sleep(silenceMs, silent.signal).then(() => null);
+      const damaged = await Promise.race([came, silence, this.ended.then(() => null)]);
+      silent.abort();
+      if (damaged !== null) return damaged ? 'a checksum does not match' : null;
+      if (this.#over.signal.aborted) return 'the reader ended';
+      if (!this.#net.node({ engineId: from })) return 'the holder ended';
+    }
+    return `nothing was heard in ${ATTEMPTS} silences`;
   }
 
   async #device(engineId: string): Promise<void> {

@@ -8,11 +8,13 @@ const EVEN_GROWTH = 2 / 3;
 const WORST_UNFINISHED = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
 
+export type Verdict = SimulatedArm['verdict'];
+
 /**
  * Requests that failed are not counted as under way. `lastComesMs`: when the last request of a trace comes that waits for no
  * other; those that are under way then count as unfinished, as conversations do elsewhere.
  */
-export function verdictOf(collector: Collector, lastComesMs: number | null = null): SimulatedArm['verdict'] {
+export function verdictOf(collector: Collector, lastComesMs: number | null = null): Verdict {
   const { came, openAtLast, lastMs } = collector.conversations;
   // Clients who wait for each answer are never more than they are.
   const untilMs = lastComesMs ?? (came > 0 ? lastMs : collector.lastEndMs);

@@ -138,6 +138,9 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
         'tokenizer_config.json': '{}',
       }),
     },
+    startSimulationThread: () => {
+      throw new Error('no thread is started here');
+    },
     doctor: {
       adapters: async () => [
         { driver: 'system', adapter: null, error: 'not installed' },

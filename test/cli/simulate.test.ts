@@ -41,6 +41,7 @@ describe('kvferry simulate', () => {
     expect(code).toBe(0);
     const report = parsed(world.files.get('out.json'));
     expect(report.costs).toEqual({ name: 'mine', source: 'assumed', about: '' });
+    expect(report.starts).toEqual({ ms: 240_000, assumed: true });
     expect(report.arms.map(({ label }) => label)).toEqual([
       'unidirectional',
       'bidirectional',
@@ -61,6 +62,7 @@ describe('kvferry simulate', () => {
         .every((line) => line.length <= 80),
     ).toBe(true);
     expect(world.files.get('page.html')).toContain('Load over time'.toLowerCase());
+    expect(world.files.get('page.html')).toContain('one request&#39;s way through the fleet');
     const again = await simulate(argv, files);
     expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
     const other = await simulate(`${argv} --seed 5`, files);
@@ -83,7 +85,7 @@ describe('kvferry simulate', () => {
 
   it('policies side by side, with several seeds', async () => {
     const { world } = await simulate(
-      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --num-clients 4 --seeds 2 --invariants --json out.json',
+      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --num-clients 4 --seeds 2 --check --json out.json',
       { 'w.json': small },
     );
     const { arms, costs } = parsed(world.files.get('out.json'));
@@ -96,12 +98,88 @@ describe('kvferry simulate', () => {
     expect(arms[1]!.local_hit_tokens).toBeGreaterThan(arms[0]!.local_hit_tokens);
   });
 
+  it('a fleet that grows with its load: what came and went, and what that cost', async () => {
+    const argv =
+      'w.json --mode bidirectional --costs ./mine.json --arrival-rate 4 --arrivals 60 --autoscale k8s-hpa --max-prefill 3 --start-up 2s --drain drop --json out.json';
+    const parameters = JSON.stringify({ prefill: { metric: 'in-flight', target: 2 } });
+    const files = { 'w.json': small, './mine.json': mine, 'hpa.json': parameters };
+    const { code, world } = await simulate(`${argv} --autoscale-config hpa.json`, files);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const { arms, starts } = parsed(world.files.get('out.json'));
+    expect(starts).toEqual({ ms: 2000, assumed: false });
+    const { scaling, engines, engine_hours } = arms[0]!;
+    expect(scaling).toMatchObject({ joined: 2, died: 0 });
+    expect(engines.map(({ engine_id, serves_ms }) => [engine_id, serves_ms > 0])).toEqual([
+      ['prefill-0', false],
+      ['decode-0', false],
+      ['prefill-1', true],
+      ['prefill-2', true],
+    ]);
+    const served = engines.reduce((sum, { serves_ms }) => sum + arms[0]!.simulated_ms - serves_ms, 0);
+    expect(engine_hours * 3_600_000).toBeGreaterThanOrEqual(served);
+    expect(world.out()).toMatch(/decided k8s-hpa: prefill 1 to 3 \(in flight: /);
+    expect(world.out()).toContain('takes 2.00 s.');
+    expect(
+      world
+        .out()
+        .split('\n')
+        .every((line) => line.length <= 80),
+    ).toBe(true);
+  });
+
+  it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {
+    const argv =
+      'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 25 --p-blocks 400 --d-blocks 400 --faults 30 --start-up 1s --check --json out.json';
+    const files = { 'w.json': small, './mine.json': mine };
+    const { code, world } = await simulate(argv, files);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const [arm] = parsed(world.files.get('out.json')).arms;
+    const { faults, scaling, requests, failed_requests, errors } = arm!;
+    expect(Object.keys(faults!).length).toBeGreaterThan(8);
+    expect(scaling!.died).toBeGreaterThan(0);
+    expect(scaling!.events.filter(({ event }) => event === 'died')).toHaveLength(scaling!.died);
+    expect(requests).toBeGreaterThan(50);
+    // Whoever left, and those that followed in the same conversations; others went another way.
+    expect(errors.map(({ message }) => message)).toContain('its client left');
+    expect(failed_requests).toBe(errors.reduce((sum, { count }) => sum + count, 0));
+    expect(world.out()).toMatch(/faults happened: /);
+    const other = await simulate(`${argv.replace('--check ', '')} --seed 9`, files);
+    expect(parsed(other.world.files.get('out.json')).arms[0]!.faults).not.toEqual(faults);
+  });
+
+  it('writes what happened when as a trace, which changes nothing else', async () => {
+    const argv =
+      'w.json --mode bidirectional --num-clients 3 --costs ./odd.json --threshold 8 --json out.json';
+    // Nothing but by intent happens at the same moment.
+    const step = { fixed_ms: 5.137, ms_per_prefill_token: 1.0513, ms_per_decode: 0.917 };
+    const odd = JSON.stringify({ ...JSON.parse(mine), step, submit_ms: 0.31, read: { fixed_ms: 2.013 } });
+    const files = { 'w.json': small, './odd.json': odd };
+    const { code, world } = await simulate(`${argv} --trace-out trace.json`, files);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const { traceEvents } = JSON.parse(world.files.get('trace.json')!) as {
+      traceEvents: { ph: string; name: string; cat?: string; ts: number; dur?: number }[];
+    };
+    const spans = traceEvents.filter(({ ph }) => ph === 'X');
+    const of = (name: string) => spans.filter((span) => span.name === name);
+    const { arms, workload } = parsed(world.files.get('out.json'));
+    expect(of('turn')).toHaveLength(workload.turns);
+    expect(of('forward')).toHaveLength(arms[0]!.engines.reduce((sum, { steps }) => sum + steps, 0));
+    expect(of('transfer').length).toBeGreaterThan(workload.turns);
+    expect(of('forward').every(({ cat }) => cat === 'modelled')).toBe(true);
+    expect(of('forward').every(({ dur }) => dur! > 6053)).toBe(true);
+    const without = await simulate(argv, files);
+    expect(without.world.files.get('out.json')).toBe(world.files.get('out.json'));
+  });
+
   it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {
     const line = (timestamp: number, input: number, hash_ids: number[]) =>
       JSON.stringify({ timestamp, input_length: input, output_length: 40, hash_ids });
     const trace = [line(0, 1000, [1, 2]), line(100, 600, [5, 6]), line(9000, 1500, [1, 2, 3])].join('\n');
     const argv =
-      '--trace t.jsonl --prefill 2 --decode 2 --block-size 128 --mode bidirectional --json out.json --invariants';
+      '--trace t.jsonl --prefill 2 --decode 2 --block-size 128 --mode bidirectional --json out.json --check';
     const { code, world } = await simulate(argv, { 't.jsonl': trace });
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
@@ -116,12 +194,16 @@ describe('kvferry simulate', () => {
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step: Unrecognized key'],
+    ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
   ])('%s: says what is wrong', async (argv, message) => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
-    const { code, world } = await simulate(argv, { 'w.json': small, './bad.json': bad });
+    const { code, world } = await simulate(argv, {
+      ...{ 'w.json': small, './bad.json': bad },
+      './other.json': JSON.stringify({ ...JSON.parse(mine), model: 'nano' }),
+    });
     expect(code).toBe(2);
     expect(world.err()).toContain(message);
   });

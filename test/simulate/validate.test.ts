@@ -7,7 +7,7 @@ import { compared, ranking } from '../../src/simulate/validate.ts';
 function run(ttfts: readonly number[], pulledTokens = 10): Collector {
   const collector = new Collector({ keyed: true });
   ttfts.forEach((ttftMs, i) => {
-    collector.arrives();
+    collector.arrives(`c${i}`);
     collector.ends(100 * i, {
       conversationId: `c${i}`,
       turn: 1,

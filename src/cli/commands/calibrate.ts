@@ -30,7 +30,17 @@ export const calibrateSpec: CommandSpec = {
   run: calibrateCommand,
   description:
     'Measure what a pull and what a prefill cost on this machine, model and link; recommend a kv_recompute_threshold; write the profile that --pull-policy cost-aware reads.',
-  groups: ['calibration', 'measuring', 'machine', 'fleet', 'cluster', 'store', 'pages', 'general'],
+  groups: [
+    'calibration',
+    'checking',
+    'measuring',
+    'machine',
+    'fleet',
+    'cluster',
+    'store',
+    'pages',
+    'general',
+  ],
   // Not what the shipped conversation is run with.
   defaults: () => ({ threshold: 64 }),
   examples: [

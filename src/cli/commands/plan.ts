@@ -83,7 +83,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
   checkPlan(config);
   await checkFiles({ ...config, junit: null }, deps);
   if (config.fleetOut !== null) await deps.checkWritable(config.fleetOut);
-  const costs = await readCosts(config.costs, deps);
+  const costs = await readCosts(config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const sized = withPools(config);
   const workload = await planWorkload(sized, costs, architecture, deps);

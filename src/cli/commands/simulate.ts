@@ -1,26 +1,27 @@
 /** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
-import type { Architecture } from '../../model/types.ts';
 import { compareWithReport } from '../../simulate/against.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter } from '../../simulate/costs/measure.ts';
-import type { SimulationCosts } from '../../simulate/costs/types.ts';
-import { type SimulationWorld, simulateArm } from '../../simulate/run.ts';
+import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
+import type { SimulationWorld } from '../../simulate/run.ts';
+import { summarise } from '../../simulate/summary.ts';
 import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
-import { benchDefaults, checkBench, checkCounts } from '../multiturn/settings.ts';
-import { loadWorkload } from '../multiturn/workload.ts';
+import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { checkFiles, writePages } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
 import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
+import { runJobs } from '../simulate/jobs.ts';
 import { printSimulation } from '../simulate/output.ts';
-import { checkSimulation, type PlannedSimulation, planSimulation, readCosts } from '../simulate/plan.ts';
-import { planTrace, type SimulatedTrace } from '../simulate/trace.ts';
+import { checkSimulation, type PlannedSimulation } from '../simulate/plan.ts';
+import { prepareSimulation } from '../simulate/prepared.ts';
+import { followTurns } from '../simulate/traced.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
 
@@ -37,11 +38,15 @@ export const simulateSpec: CommandSpec = {
     'measuring',
     'bench',
     'slo',
+    'faults',
+    'checking',
     'modes',
     'fleet',
+    'scaling',
     'cluster',
     'routing',
     'machine',
+    'traceFile',
     'pages',
     'general',
   ],
@@ -66,6 +71,9 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --routing round-robin,least-request,prefix-cache --decode 4',
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
     'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4 --block-size 128',
+    'kvferry simulate --autoscale k8s-hpa --max-decode 8 --arrival-rate 20 --arrivals 5000',
+    'kvferry simulate --faults 40 --prefill 2 --decode 2 --arrival-rate 5 --check',
+    'kvferry simulate --routing llm-d --prefill 2 --decode 2 --trace-out trace.json',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -75,36 +83,26 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   checkBench(config);
   checkSimulation(config);
   await checkFiles({ ...config, junit: null }, deps);
-  const costs = await readCosts(config.costs, deps);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
-  const architecture = await deps.backend.architecture(config.model);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
-  const { planned, workload } =
-    config.trace === null
-      ? await planWorkload(config, costs, architecture, adapter, deps)
-      : await planTrace(config, costs, architecture, deps);
+  const prepared = await prepareSimulation(config, deps, adapter);
+  const { costs, planned, workload } = prepared;
   if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
-  const arms: SimulatedArm[] = [];
-  for (const arm of planned.arms) {
-    progress.begin(arm.label, workload.turns);
-    const world = worldOf(config, planned, signal);
-    arms.push(
-      await simulateArm(arm, {
-        ...world,
-        onProgress: (done, ms) => progress.update(done, formatSeconds(ms)),
-      }),
-    );
-    progress.end();
-  }
+  const outcomes = await runJobs(config, prepared, signal, deps, progress);
+  const world = prepared.world(signal, () => {});
+  const arms = planned.arms.map((arm, i) => summarise(arm, outcomes[i]!, world.slo));
+  const simulatedMs = deps.now() - begunMs;
+  const timelines = await followTurns(config, prepared, context, progress);
   const report: SimulationReport = {
     kvferry: deps.version,
     kind: 'simulate',
     schema_version: 1,
     simulated: true,
     costs: { name: costs.name, source: costs.source, about: costs.about },
+    starts: { ms: costs.startMs ?? ASSUMED_START_MS, assumed: costs.startMs === null },
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
@@ -121,28 +119,10 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   };
   printSimulation(report, textOutput(config, deps), deps.color);
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
-  tellSpeed(arms, deps.now() - begunMs, deps);
+  tellSpeed(arms, simulatedMs, deps);
   await writeJson(report, config, deps);
-  await writePages(simulationDocument(report), config, deps);
+  await writePages(simulationDocument(report, timelines), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
-}
-
-async function planWorkload(
-  config: RunConfig,
-  costs: SimulationCosts,
-  architecture: Architecture,
-  adapter: { software: boolean } | null,
-  deps: CommandContext['deps'],
-): Promise<SimulatedTrace> {
-  const vocabulary = await deps.backend.tokenizer(config.model);
-  const workload = await loadWorkload(config, deps, vocabulary, false);
-  const { source, scale, conversations } = workload;
-  checkCounts(config, conversations, source);
-  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
-  return {
-    planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),
-    workload: { source, scale, conversations: conversations.length, turns },
-  };
 }
 
 async function againstReal(

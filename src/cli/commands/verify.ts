@@ -19,7 +19,7 @@ export const verifySpec: CommandSpec = {
   run: verify,
   description:
     'Check kernels, transfers and modes against each other and against an oracle, with damaged KV that must be noticed.',
-  groups: ['verify', 'machine', 'pages', 'junit', 'general'],
+  groups: ['verify', 'faults', 'machine', 'pages', 'junit', 'general'],
   examples: [
     'kvferry verify',
     'kvferry verify --model nano --seed 7 --markdown verify.md --junit verify.xml',

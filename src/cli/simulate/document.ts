@@ -1,11 +1,19 @@
 /** A simulation as a page or Markdown: TTFT by arm, load over time, engines. */
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import type { TurnTimeline } from '../../measure/turn-timeline.ts';
 import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
+import { timelineSection } from '../../report/timeline.ts';
 import { formatCount, formatMs, plural } from '../format.ts';
 import { left, right, under } from '../table.ts';
 import { verdictLine } from './output.ts';
 
-export function simulationDocument(report: SimulationReport): ReportDocument {
+type Scaling = NonNullable<SimulatedArm['scaling']>;
+
+/** `timelines`: of each arm one turn, span by span; null: none was followed. */
+export function simulationDocument(
+  report: SimulationReport,
+  timelines: readonly (TurnTimeline | null)[],
+): ReportDocument {
   const { arms, costs, workload } = report;
   return {
     command: 'kvferry simulate',
@@ -21,9 +29,91 @@ export function simulationDocument(report: SimulationReport): ReportDocument {
         text: `${arm.label}: ${verdictLine(arm)}`,
       })),
     ],
-    sections: [speedSection(arms), ...arms.map(loadSection)],
+    sections: [speedSection(arms), ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null))],
     footer: `kvferry ${report.kvferry} simulate, seed ${report.seed}. No engine ran: who did what when is the real policy's, how long it took is the model's.`,
   };
+}
+
+function armSections(arm: SimulatedArm, timeline: TurnTimeline | null): Section[] {
+  return [
+    loadSection(arm),
+    ...(arm.scaling ? [scalingSection(arm, arm.scaling)] : []),
+    ...(timeline ? [waySection(arm, timeline)] : []),
+  ];
+}
+
+function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): Section {
+  const section = timelineSection(timeline, engines);
+  return { ...section, title: `${label}: one request's way through the fleet` };
+}
+
+function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Section {
+  const { events, mean_engines: mean } = scaling;
+  const endMs = Math.max(...engines.flatMap(({ load, serves_ms }) => [serves_ms, load.at(-1)?.end_ms ?? 0]));
+  return {
+    title: `${label}: who came and went`,
+    pieces: [
+      {
+        kind: 'figures',
+        figures: [
+          { label: 'P', value: mean.prefill.toFixed(2), note: 'on average' },
+          { label: 'D', value: mean.decode.toFixed(2), note: 'on average' },
+          { label: 'joined', value: formatCount(scaling.joined), note: '' },
+          { label: 'left', value: formatCount(scaling.left), note: `${formatCount(scaling.died)} died` },
+          {
+            label: 'KV lost',
+            value: formatCount(scaling.lost_tokens),
+            note: `tokens held for next turns; ${formatCount(scaling.recomputed_tokens)} computed again`,
+          },
+        ],
+      },
+      {
+        kind: 'curve',
+        title: 'Engines that serve',
+        x: { label: 'simulated seconds' },
+        y: { label: 'engines' },
+        series: (['prefill', 'decode'] as const).map((role) => ({
+          name: role,
+          points: servingOver(
+            engines.filter((engine) => engine.role === role),
+            endMs,
+          ),
+        })),
+      },
+      {
+        kind: 'table',
+        title: 'What happened',
+        columns: [{ head: 'second' }, left('what'), left('engine'), left('')],
+        rows: events.map(({ at_ms, event, engine_id, detail }) => [
+          (at_ms / 1000).toFixed(1),
+          event,
+          engine_id ?? '',
+          detail,
+        ]),
+        folded: events.length > 30,
+      },
+    ],
+  };
+}
+
+/** As steps: how many serve from each change to the next. */
+function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: number; y: number }[] {
+  const changes = engines
+    .flatMap(({ serves_ms, ended_ms }) => [
+      { atMs: serves_ms, by: 1 },
+      ...(ended_ms === null ? [] : [{ atMs: ended_ms, by: -1 }]),
+    ])
+    .toSorted((a, b) => a.atMs - b.atMs);
+  let count = 0;
+  const points = changes.flatMap(({ atMs, by }) => {
+    const before = count;
+    count += by;
+    return [
+      { x: atMs / 1000, y: before },
+      { x: atMs / 1000, y: count },
+    ];
+  });
+  return [...points, { x: endMs / 1000, y: count }];
 }
 
 function speedSection(arms: readonly SimulatedArm[]): Section {

@@ -1,4 +1,5 @@
 /** What `kvferry simulate` prints: arms side by side, where the time of engines went, and whether they keep up. */
+import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Output } from '../deps.ts';
 import { clip, formatCount, formatMs, formatSeconds, plural } from '../format.ts';
@@ -26,6 +27,10 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
     print(['']);
     if (arms.length > 1) say(arm.label, c.bold);
     print(engineTable(arm, style));
+    if (arm.scaling) {
+      print(['']);
+      for (const line of scalingLines(arm.scaling, report.starts)) say(line);
+    }
   }
   print(['']);
   for (const arm of arms) {
@@ -34,17 +39,53 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
       `${arms.length > 1 ? `${arm.label}: ` : ''}${verdictLine(arm)}`,
       word === 'STABLE' ? c.green : word === 'BACKLOGGED' ? c.yellow : c.red,
     );
+    if (arm.faults) say(faultLine(arm.faults));
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
   }
 }
 
-export function verdictLine({ verdict, simulated_ms, requests, engine_hours }: SimulatedArm): string {
+/** Beyond these, what happened is left to the JSON. */
+const MOST_EVENTS = 12;
+
+function scalingLines(
+  { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
+  starts: SimulationReport['starts'],
+): string[] {
+  const { decisions, joined, left: gone, died, mean_engines, lost_tokens, recomputed_tokens } = scaling;
+  const more = events.length - MOST_EVENTS;
+  return [
+    ...events
+      .slice(0, MOST_EVENTS)
+      .map(({ at_ms, event, engine_id, detail }) =>
+        [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
+      ),
+    ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
+    `${plural(decisions, 'decision')}: ${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
+  ];
+}
+
+export function verdictLine({
+  verdict,
+  simulated_ms,
+  requests,
+  engine_hours,
+  stopped,
+}: SimulatedArm): string {
+  if (stopped)
+    return `OVERLOADED: stopped after ${formatSeconds(stopped.at_ms)} simulated, with ${plural(stopped.open, 'request')} under way: more comes than is ever served. Ask for less (--arrival-rate, --speed-up), or give it more engines.`;
   const why = {
     STABLE: 'what is under way does not grow',
     BACKLOGGED: 'more comes than is served',
     OVERLOADED: 'far more comes than is served',
   }[verdict.word];
   return `${verdict.word}: ${why}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
+}
+
+function faultLine(faults: NonNullable<SimulatedArm['faults']>): string {
+  const times = Object.entries(faults).map(([kind, n]) => `${FAULTS[kind as FaultKind]} ${n}`);
+  const total = Object.values(faults).reduce((sum, n) => sum + n, 0);
+  return `${plural(total, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}.`;
 }
 
 function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {

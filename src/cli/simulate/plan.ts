@@ -39,7 +39,19 @@ export interface PlannedSimulation {
 }
 
 /** Throws ConfigError. */
-export async function readCosts(name: string, deps: Pick<CliDeps, 'readTextFile'>): Promise<SimulationCosts> {
+export async function readCosts(
+  { costs, startUp, model }: Pick<RunConfig, 'costs' | 'startUp' | 'model'>,
+  deps: Pick<CliDeps, 'readTextFile'>,
+): Promise<SimulationCosts> {
+  const read = await costsOf(costs, deps);
+  if (read.model !== null && read.model !== model)
+    throw new ConfigError(
+      `--costs ${costs} has times of model ${read.model}, and ${model} is simulated: give --model ${read.model}, or measure ${model} (kvferry calibrate --model ${model} --costs-out FILE)`,
+    );
+  return startUp === null ? read : { ...read, startMs: startUp };
+}
+
+async function costsOf(name: string, deps: Pick<CliDeps, 'readTextFile'>): Promise<SimulationCosts> {
   const named = NAMED_COSTS[name];
   if (named) return named;
   if (!/[./\\]/.test(name)) {
@@ -181,6 +193,9 @@ export function checkSimulation(config: RunConfig): void {
     throw new ConfigError(`${option} is of no use to a simulation: ${why}`);
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
+  if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');
+  if (config.autoscale !== null && config.validate)
+    throw new ConfigError('--autoscale and --validate are both given: the fleets compared are as they start');
   if (config.arrivals !== null && config.arrivalRate === null)
     throw new ConfigError('--arrivals is given and --arrival-rate is not: give both, or neither');
   if (config.trace !== null && (config.inputFile !== null || config.arrivalRate !== null || config.validate))

@@ -13,7 +13,7 @@ export function worldOf(
   return {
     ...{ costs, groups, blockBytes, tokenIds, signal },
     sharing: config.linkSharing,
-    check: config.invariants,
+    check: config.check,
     runs: true,
     nextTask: promisesRun,
     seed: config.seed,

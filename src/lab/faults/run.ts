@@ -2,12 +2,13 @@
 import type { Clock } from '../../engine/types.ts';
 import { ConfigError } from '../../errors.ts';
 import { describeFault, FAULTS, type FaultKind } from '../../faults/schedule.ts';
+import { FaultyWires } from '../../faults/wire.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
 import { ATTEMPTS } from '../../transport/deadlines.ts';
 import { type EpisodeResult, runEpisode } from './episode.ts';
 import { askAlone } from './script.ts';
-import { Storm } from './storm.ts';
+import { harmedCluster, Storm } from './storm.ts';
 import type { FaultReport, FaultTally, Violation } from './types.ts';
 
 /** Short, so that what a dead reader left is free soon, and a lost message costs little: the rules are those of longer ones. */
@@ -39,11 +40,13 @@ export interface FaultRunOptions {
 
 export async function runFaults(options: FaultRunOptions): Promise<FaultReport> {
   const { clock, seed, kinds, signal, patienceMs, drainMs } = options;
-  const storm = new Storm(clock);
-  const cluster = await options.start(stormOptions(options.cluster), storm.seams);
+  const wires = new FaultyWires();
+  const storm = new Storm(clock, wires);
+  const seams = { wire: wires.wire, client: storm.client };
+  const cluster = await options.start(stormOptions(options.cluster), seams);
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
   try {
-    storm.over(cluster);
+    storm.over(harmedCluster(cluster));
     const scripts = await askAlone(cluster, 1, signal);
     const tally = new Tally();
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {

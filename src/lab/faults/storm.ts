@@ -1,14 +1,15 @@
-/** Puts faults into a real cluster, each at its seam: channels, engines as the router sees them, clocks, devices, holds, callers. */
+/**
+ * Puts faults into a cluster, real or simulated, each at its seam: channels, engines as the router sees them, clocks, devices,
+ * holds, callers.
+ */
 import type { Clock } from '../../engine/types.ts';
 import { FaultyClient } from '../../faults/client.ts';
-import { isMessageFault } from '../../faults/messages.ts';
+import { isMessageFault, type MessageFault } from '../../faults/messages.ts';
 import { type Fault, FaultClock, type FaultKind, type Stage } from '../../faults/schedule.ts';
-import { FaultyWires } from '../../faults/wire.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ClusterNotice } from '../../fleet/engine-watch.ts';
-import type { ThreadEngine } from '../../fleet/thread-engine.ts';
-import type { ClusterSeams } from '../../fleet/types.ts';
-import type { EngineClient } from '../../router/engine-client.ts';
+import type { LabApi } from '../../host/engine-api.ts';
+import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 
 /** Milliseconds: long beside a step, short beside a lease. */
 const LATE_MS = 60;
@@ -25,40 +26,61 @@ export interface Callers {
   fill(): void;
 }
 
+/** An engine, as far as faults take one. */
+export interface HarmedEngine {
+  readonly engineId: string;
+  readonly ended: Error | null;
+  readonly lab: Pick<LabApi, 'loseDevice' | 'moveClock' | 'expireHolds'>;
+  shutdown(): Promise<void>;
+}
+
+export interface HarmedFleet {
+  /** Those that have a place now, ended ones included. */
+  readonly engines: readonly HarmedEngine[];
+  /** The role's first that serves, if one does. */
+  engine(role: EngineRole): HarmedEngine;
+  revive(): Promise<number>;
+  /** Told when a request has come to a stage. */
+  onStage(listener: (stage: Stage) => void): void;
+}
+
+/** What lies between engines. */
+export interface HarmedWires {
+  /** Meets the next message that the engine sends to any other. */
+  arm(engineId: string, fault: MessageFault, met: () => void): void;
+  heal(): void;
+}
+
 /** Made before the cluster, for its seams; told of the cluster once that runs. */
 export class Storm {
   readonly #clock: Clock;
-  readonly #wires = new FaultyWires();
+  readonly #wires: HarmedWires;
   readonly #clients = new Map<string, FaultyClient>();
-  #cluster: EngineCluster | null = null;
+  #cluster: HarmedFleet | null = null;
   #faults: FaultClock | null = null;
   #callers: Callers | null = null;
   #happened: (fault: Fault) => void = () => {};
   #replacing: Promise<unknown> = Promise.resolve();
   #underWay = new Set<Promise<unknown>>();
   /** Clocks that jumped, by engine, milliseconds. */
-  readonly #jumped = new Map<ThreadEngine, number>();
+  readonly #jumped = new Map<HarmedEngine, number>();
   enginesReplaced = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, wires: HarmedWires) {
     this.#clock = clock;
+    this.#wires = wires;
   }
 
-  readonly seams: ClusterSeams = {
-    wire: this.#wires.wire,
-    client: (engine: EngineClient) => {
-      const client = new FaultyClient(engine, this.#clock);
-      this.#clients.set(engine.engineId, client);
-      return client;
-    },
+  /** What the router sees in place of an engine; for a cluster's seams. */
+  readonly client = (engine: EngineClient): EngineClient => {
+    const client = new FaultyClient(engine, this.#clock);
+    this.#clients.set(engine.engineId, client);
+    return client;
   };
 
-  over(cluster: EngineCluster): void {
+  over(cluster: HarmedFleet): void {
     this.#cluster = cluster;
-    cluster.onNotice((notice) => {
-      const stage = stageOf(notice);
-      if (stage) this.#faults?.reached(stage);
-    });
+    cluster.onStage((stage) => this.#faults?.reached(stage));
   }
 
   /** `happened` is called for each fault that found somebody to happen to. */
@@ -110,7 +132,7 @@ export class Storm {
     }
   }
 
-  async #harm(kind: FaultKind, engine: ThreadEngine): Promise<void> {
+  async #harm(kind: FaultKind, engine: HarmedEngine): Promise<void> {
     const client = this.#clients.get(engine.engineId);
     switch (kind) {
       case 'lose-device':
@@ -150,12 +172,28 @@ export class Storm {
   }
 }
 
-/** What the cluster says, as the stage that a request has reached. */
-function stageOf(notice: ClusterNotice): Stage | null {
+/** By whose engine says what; null: that is no stage's beginning. */
+export function stageOf(role: EngineRole, said: string): Stage | null {
+  if (said === 'pull') return role === 'prefill' ? 'pulling' : 'handing over';
+  if (said === 'transfer') return role === 'prefill' ? 'computing' : null;
+  return said === 'outputs' && role === 'decode' ? 'streaming' : null;
+}
+
+export const harmedCluster = (cluster: EngineCluster): HarmedFleet => ({
+  get engines() {
+    return cluster.engines;
+  },
+  engine: (role) => cluster.engine(role),
+  revive: () => cluster.revive(),
+  onStage: (listener) => {
+    cluster.onNotice((notice) => {
+      const stage = stageIn(notice);
+      if (stage) listener(stage);
+    });
+  },
+});
+
+function stageIn(notice: ClusterNotice): Stage | null {
   if (notice.kind === 'turn') return 'waiting';
-  if (notice.kind !== 'engine') return null;
-  const { role, event } = notice;
-  if (event.kind === 'pull') return role === 'prefill' ? 'pulling' : 'handing over';
-  if (event.kind === 'transfer') return role === 'prefill' ? 'computing' : null;
-  return event.kind === 'outputs' && role === 'decode' ? 'streaming' : null;
+  return notice.kind === 'engine' ? stageOf(notice.role, notice.event.kind) : null;
 }

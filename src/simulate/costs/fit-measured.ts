@@ -58,6 +58,7 @@ export function fitted(
     kvferry_simulation_costs: 1,
     name: `${info.model.name} on ${info.adapter.name}`,
     source: 'measured',
+    model: settings.model,
     about: `${points.length + handOvers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
     step: {
       fixed_ms: fixed,

@@ -10,6 +10,11 @@ export const simulationCostsSchema = z.strictObject({
   kvferry_simulation_costs: z.literal(1).describe('Version of this format.'),
   name: z.string().min(1),
   source: z.enum(SOURCES).describe('Where the times come from.'),
+  model: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe('The model that the times are of, which is then the one that is simulated; null: any.'),
   about: z.string().default('').describe('Whose times, of what, in a sentence.'),
   step: z
     .strictObject({
@@ -34,7 +39,7 @@ export const simulationCostsSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
-  start_ms: ms.default(0).describe('Until a new engine serves.'),
+  start_ms: ms.nullable().default(null).describe('Until a new engine serves; null: nothing is known of it.'),
   speeds: z
     .array(z.number().positive().max(1))
     .min(1)
@@ -58,13 +63,14 @@ export function parseSimulationCosts(text: string, file: string): SimulationCost
 export function linearCosts({
   name,
   source,
+  model,
   about,
   step,
   read,
   ...file
 }: SimulationCostsFile): SimulationCosts {
   return {
-    ...{ name, source, about },
+    ...{ name, source, model, about },
     stepMs: ({ decodes, decodeContext, prefills, prefillTokens, prefillContext }) =>
       step.fixed_ms +
       step.ms_per_prefill * prefills +

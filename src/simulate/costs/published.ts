@@ -5,6 +5,7 @@ import type { SimulationCosts } from './types.ts';
 export const noCosts: SimulationCosts = {
   name: 'zero',
   source: 'assumed',
+  model: null,
   about: 'nothing takes any time: decisions alone',
   stepMs: () => 0,
   readMs: () => 0,
@@ -16,6 +17,9 @@ export const noCosts: SimulationCosts = {
   speeds: null,
 };
 
+/** BLIS's time to load a model, where costs say nothing of an engine's start. */
+export const ASSUMED_START_MS = 240_000;
+
 /** 64 GB/s, 10^9. */
 const MOCKER_BYTES_PER_MS = 64e6;
 
@@ -25,6 +29,7 @@ const MOCKER_BYTES_PER_MS = 64e6;
  */
 const dynamoMocker: SimulationCosts = {
   ...noCosts,
+  startMs: null,
   name: 'dynamo-mocker',
   source: 'published',
   about: "Dynamo mocker's default polynomials and 64 GB/s between workers",
@@ -43,6 +48,7 @@ const dynamoMocker: SimulationCosts = {
  */
 const llmDInferenceSim: SimulationCosts = {
   ...noCosts,
+  startMs: null,
   name: 'llm-d-inference-sim',
   source: 'published',
   about:

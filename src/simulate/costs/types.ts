@@ -32,6 +32,8 @@ export type CostSource = (typeof SOURCES)[number];
 export interface SimulationCosts {
   name: string;
   source: CostSource;
+  /** The model that the times are of; null: of none by name. */
+  model: string | null;
   /** For people: whose times, of what. */
   about: string;
   /** From a step's plan to its outputs, milliseconds, on an engine that has its machine to itself. */
@@ -49,8 +51,8 @@ export interface SimulationCosts {
    * wait for nothing.
    */
   pieceMs: number | null;
-  /** Until a new engine serves. */
-  startMs: number;
+  /** Until a new engine serves; null: they say nothing of it. */
+  startMs: number | null;
   /** How fast each engine computes while so many do at once, as a share of one alone; null: each has its own machine. */
   speeds: readonly number[] | null;
 }

@@ -3,7 +3,8 @@
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sortedQuantile } from '../../measure/statistics.ts';
 import { Collector } from '../collector.ts';
-import { type SimulatedRun, type SimulationWorld, simulateOnce } from '../run.ts';
+import type { SimulatedRun } from '../outcome.ts';
+import { type SimulationWorld, simulateOnce } from '../run.ts';
 import { verdictOf } from '../verdict.ts';
 import { type Candidate, keyOf, optionsOf } from './candidate.ts';
 import { type Batch, type Interval, shareInterval, shareOfBatches } from './confidence.ts';

@@ -1,0 +1,25 @@
+/** A thread that simulates, in Node. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { RunConfig } from '../config/run.ts';
+import { fromWire, type WireError } from '../errors.ts';
+import { bundled } from '../platform/node/paths.ts';
+import type { RunOutcome } from '../simulate/outcome.ts';
+import type { SimulationThread } from './simulate/thread.ts';
+
+export function startSimulationThread(config: RunConfig): SimulationThread {
+  const worker = new Worker(bundled('simulate-node'), { name: 'simulate', workerData: { config } });
+  return {
+    async run(job) {
+      // An 'error', such as a thread without memory, rejects too.
+      const answer = once(worker, 'message');
+      worker.postMessage(job);
+      const [told] = (await answer) as [{ outcome: RunOutcome } | { error: WireError }];
+      if ('error' in told) throw fromWire(told.error);
+      return told.outcome;
+    },
+    async end() {
+      await worker.terminate();
+    },
+  };
+}

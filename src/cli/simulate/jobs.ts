@@ -1,0 +1,62 @@
+/** Simulations by arm and seed: one after the other here, or several at once, each in a thread that prepares its own. */
+import type { RunConfig } from '../../config/run.ts';
+import type { RunOutcome } from '../../simulate/outcome.ts';
+import { simulateSeed } from '../../simulate/run.ts';
+import type { CliDeps } from '../deps.ts';
+import { formatSeconds, plural } from '../format.ts';
+import type { createProgress } from '../progress.ts';
+import type { PreparedSimulation } from './prepared.ts';
+import type { SimulationJob } from './thread.ts';
+
+/** By arm, then by seed; the same however many run at once. */
+export async function runJobs(
+  config: RunConfig,
+  prepared: PreparedSimulation,
+  signal: AbortSignal,
+  deps: CliDeps,
+  progress: ReturnType<typeof createProgress>,
+): Promise<RunOutcome[][]> {
+  const { arms } = prepared.planned;
+  const { seed: first, seeds, jobs } = config;
+  const all = arms.flatMap((_, arm) => Array.from({ length: seeds }, (_, i) => ({ arm, seed: first + i })));
+  const outcomes = arms.map((): RunOutcome[] => []);
+  const keep = ({ arm, seed }: SimulationJob, outcome: RunOutcome): void => {
+    outcomes[arm]![seed - first] = outcome;
+  };
+  if (jobs === 1) {
+    for (const job of all) {
+      const { label } = arms[job.arm]!;
+      progress.begin(seeds > 1 ? `${label}, seed ${job.seed}` : label, prepared.workload.turns);
+      const world = prepared.world(signal, (done, ms) => progress.update(done, formatSeconds(ms)));
+      keep(job, await simulateSeed(arms[job.arm]!, world, job.seed));
+      progress.end();
+    }
+    return outcomes;
+  }
+  const waiting = [...all];
+  const threads = Array.from({ length: Math.min(jobs, all.length) }, () =>
+    deps.startSimulationThread(config),
+  );
+  progress.begin(`${plural(all.length, 'simulation')}, ${threads.length} at once`, all.length);
+  const stop = (): void => void Promise.all(threads.map((thread) => thread.end()));
+  signal.addEventListener('abort', stop);
+  try {
+    let done = 0;
+    await Promise.all(
+      threads.map(async (thread) => {
+        for (let job = waiting.shift(); job; job = waiting.shift()) {
+          keep(job, await thread.run(job));
+          progress.update(++done, '');
+        }
+      }),
+    );
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    progress.end();
+    await Promise.all(threads.map((thread) => thread.end()));
+  }
+  return outcomes;
+}

@@ -1,0 +1,58 @@
+/** All that a simulation of a user's needs, from its settings alone: the same in every thread. */
+import type { RunConfig } from '../../config/run.ts';
+import { autoscaleChoice } from '../../fleet/from-config.ts';
+import type { Architecture } from '../../model/types.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import type { SimulationWorld } from '../../simulate/run.ts';
+import type { CliDeps } from '../deps.ts';
+import { checkCounts } from '../multiturn/settings.ts';
+import { loadWorkload } from '../multiturn/workload.ts';
+import { planSimulation, readCosts } from './plan.ts';
+import { planTrace, type SimulatedTrace } from './trace.ts';
+import { worldOf } from './world.ts';
+
+export interface PreparedSimulation extends SimulatedTrace {
+  costs: SimulationCosts;
+  world: (signal: AbortSignal, onProgress: SimulationWorld['onProgress']) => SimulationWorld;
+}
+
+/** `adapter`: what real engines run on; null: there are none. Throws ConfigError. */
+export async function prepareSimulation(
+  config: RunConfig,
+  deps: CliDeps,
+  adapter: { software: boolean } | null = null,
+): Promise<PreparedSimulation> {
+  const costs = await readCosts(config, deps);
+  const architecture = await deps.backend.architecture(config.model);
+  const { planned, workload } =
+    config.trace === null
+      ? await planWorkload(config, costs, architecture, adapter, deps)
+      : await planTrace(config, costs, architecture, deps);
+  const faultPlan = config.faults === null ? null : { faults: config.faults, span: workload.turns };
+  const autoscale = autoscaleChoice(config);
+  return {
+    ...{ costs, planned, workload },
+    world: (signal, onProgress) => ({
+      ...worldOf(config, planned, signal),
+      ...{ faultPlan, autoscale, onProgress },
+    }),
+  };
+}
+
+async function planWorkload(
+  config: RunConfig,
+  costs: SimulationCosts,
+  architecture: Architecture,
+  adapter: { software: boolean } | null,
+  deps: CliDeps,
+): Promise<SimulatedTrace> {
+  const vocabulary = await deps.backend.tokenizer(config.model);
+  const workload = await loadWorkload(config, deps, vocabulary, false);
+  const { source, scale, conversations } = workload;
+  checkCounts(config, conversations, source);
+  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  return {
+    planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),
+    workload: { source, scale, conversations: conversations.length, turns },
+  };
+}

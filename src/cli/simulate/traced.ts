@@ -1,0 +1,78 @@
+/**
+ * What turns went through, for --trace-out (the first arm) and --html (one turn of each arm): the first seed, simulated once
+ * more with every stage told, so that no report hangs on what is looked at.
+ */
+import type { RunConfig } from '../../config/run.ts';
+import { TraceWriter } from '../../measure/trace.ts';
+import { TimelineKeeper, type TurnTimeline } from '../../measure/turn-timeline.ts';
+import { type SimulationWorld, simulateOnce } from '../../simulate/run.ts';
+import type { CliDeps, CommandContext, TextFile } from '../deps.ts';
+import { formatSeconds } from '../format.ts';
+import type { createProgress } from '../progress.ts';
+import type { PreparedSimulation } from './prepared.ts';
+
+/** A page shows one turn of so many at most: following more takes longer than the picture is worth. */
+const MOST_TURNS = 20_000;
+
+/** Of each arm one turn; null: none was followed. */
+export async function followTurns(
+  config: RunConfig,
+  { costs, planned, workload, world }: PreparedSimulation,
+  { deps, signal }: CommandContext,
+  progress: ReturnType<typeof createProgress>,
+): Promise<(TurnTimeline | null)[]> {
+  const file = config.traceOut === null ? null : await deps.createTextFile(config.traceOut);
+  const writer = file && writerTo(file, config, costs.name, deps);
+  const drawn = config.html !== null && workload.turns <= MOST_TURNS;
+  const timelines: (TurnTimeline | null)[] = [];
+  try {
+    for (const [i, arm] of planned.arms.entries()) {
+      const keeper = drawn ? new TimelineKeeper() : null;
+      const written = i === 0 ? writer : null;
+      if (keeper || written) {
+        progress.begin(`${arm.label}, span by span`, workload.turns);
+        const told = async (done: number, ms: number): Promise<void> => {
+          progress.update(done, formatSeconds(ms));
+          await file?.drained();
+        };
+        await simulateOnce(arm, watched(world(signal, told), arm.label, keeper, written), config.seed);
+        progress.end();
+      }
+      timelines.push(keeper?.timeline ?? null);
+    }
+  } finally {
+    progress.end();
+    writer?.end();
+    await file?.close();
+  }
+  return timelines;
+}
+
+const watched = (
+  world: SimulationWorld,
+  label: string,
+  keeper: TimelineKeeper | null,
+  writer: TraceWriter | null,
+): SimulationWorld => ({
+  ...world,
+  onSpan(span) {
+    writer?.add(span);
+    keeper?.add(span);
+  },
+  onTurnEnd({ conversationId, turn, prompt }) {
+    const ended = { conversation_id: conversationId, turn, pulled_tokens: prompt.pulledTokens };
+    keeper?.turnEnded(label, ended);
+  },
+});
+
+const writerTo = (
+  file: TextFile,
+  { model }: Pick<RunConfig, 'model'>,
+  costs: string,
+  { version }: Pick<CliDeps, 'version'>,
+): TraceWriter =>
+  new TraceWriter({
+    write: (text) => file.write(text),
+    originMs: 0,
+    about: { program: `kvferry ${version}`, model, clocks: `simulated: times are those of ${costs}` },
+  });

@@ -1,0 +1,39 @@
+/** What must hold of a run that is over. */
+import { InternalError, invariant } from '../errors.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import type { Collector } from './collector.ts';
+import { checkEngines } from './invariants.ts';
+import type { RunOutcome } from './outcome.ts';
+
+/** Every request came to its end, in time's order, and so did every READ. Throws InternalError. */
+export async function checkRun(cluster: SimulatedCluster, collector: Collector): Promise<void> {
+  const { arrived, count, failed, open } = collector;
+  invariant(
+    open === 0,
+    () => `${arrived} requests came, ${count} ended well, ${failed} failed: ${open} are missing`,
+  );
+  const [starts, ttfts, latencies] = (['startMs', 'ttftMs', 'latencyMs'] as const).map((key) =>
+    collector.column(key),
+  ) as [Float64Array, Float64Array, Float64Array];
+  for (let i = 0; i < count; i++)
+    invariant(
+      starts[i]! >= 0 && ttfts[i]! >= 0 && latencies[i]! >= ttfts[i]!,
+      () =>
+        `a request came at ${starts[i]} ms, had its first token after ${ttfts[i]} and its last after ${latencies[i]}`,
+    );
+  const { counts } = cluster.net;
+  await cluster.until(() => counts.started === counts.ended);
+  invariant(counts.started === counts.ended, () => `${counts.started} READs began, ${counts.ended} ended`);
+  checkEngines(cluster.engines);
+}
+
+/** The same seed gave the same. Throws InternalError. */
+export function checkSame(one: RunOutcome, other: RunOutcome, seed: number): void {
+  const differing = (Object.keys(one) as (keyof RunOutcome)[]).find(
+    (key) => bytesOf(one[key]) !== bytesOf(other[key]),
+  );
+  if (differing) throw new InternalError(`seed ${seed} gave other ${differing} when it was simulated again`);
+}
+
+const bytesOf = (value: unknown): string =>
+  JSON.stringify(value, (_, each: unknown) => (each instanceof Float64Array ? [...each] : each));

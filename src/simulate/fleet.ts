@@ -1,0 +1,211 @@
+/**
+ * Who is in a simulated fleet: the first engines, those that come and go as real ones do (src/fleet/membership.ts), and what
+ * that cost. An engine that joins or takes another's place serves when its start is over.
+ */
+import { messageOf } from '../errors.ts';
+import { type AutoscaleWatcher, startAutoscaler } from '../fleet/autoscaled.ts';
+import { EnginePool } from '../fleet/engine-pool.ts';
+import type { ClusterNotice } from '../fleet/engine-watch.ts';
+import { Membership } from '../fleet/membership.ts';
+import { engineSpecs, fleetIn } from '../fleet/options.ts';
+import type { LoadNews } from '../fleet/report-watch.ts';
+import type { MembershipNotice, ScaleReport } from '../fleet/scale-report.ts';
+import type { FleetOptions, Seat } from '../fleet/seats.ts';
+import type { ClusterOptions } from '../fleet/types.ts';
+import { type AutoscaleDecision, reasonOf } from '../router/autoscale/loop.ts';
+import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
+import type { ConversationCache } from '../router/conversations.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
+import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
+import type { ScaleTarget } from '../router/scaling/plan.ts';
+import type { TurnsAt } from '../router/turns-at.ts';
+import type { VirtualClock } from './clock.ts';
+import type { SimulatedEngine } from './engine.ts';
+import { LostKv } from './lost-kv.ts';
+
+/** Something that happened to who is there. */
+export interface FleetEvent {
+  atMs: number;
+  event: 'decided' | 'joined' | 'leaving' | 'left' | 'died' | 'failed';
+  /** null: of none by itself. */
+  engineId: string | null;
+  role: EngineRole | null;
+  /** For people. */
+  detail: string;
+}
+
+export interface SimulatedFleetDeps {
+  clock: VirtualClock;
+  options: ClusterOptions;
+  conversations: ConversationCache;
+  turns: TurnsAt;
+  /** Until a new engine serves. */
+  startMs: number;
+  make: (seat: Seat, life: number, startMs: number) => SimulatedEngine;
+  clientOf: (engine: SimulatedEngine) => EngineClient;
+  /** An engine's news is told as of now. */
+  catchUp: () => void;
+  onNotice: (notice: ClusterNotice) => void;
+}
+
+export class SimulatedFleet {
+  /** In the order in which they came, ended ones included. */
+  readonly everyone: SimulatedEngine[];
+  readonly lostKv = new LostKv();
+  readonly events: FleetEvent[] = [];
+  migratedTokens = 0;
+  /** Of an autoscaler, those that changed nothing included. */
+  decisions = 0;
+  readonly #deps: SimulatedFleetDeps;
+  readonly #pool: EnginePool<SimulatedEngine>;
+  readonly #members: Membership<SimulatedEngine>;
+  readonly #listeners = new Set<(notice: ClusterNotice) => void>();
+  readonly #loadListeners = new Set<(news: LoadNews) => void>();
+  #reviving = false;
+  #ids = 0;
+
+  constructor(deps: SimulatedFleetDeps) {
+    this.#deps = deps;
+    const { clock, options, conversations, turns, clientOf } = deps;
+    this.everyone = engineSpecs(options).map((seat) => deps.make(seat, 1, 0));
+    this.#pool = new EnginePool(fleetIn(options), this.everyone, {
+      start: async (seat, life) => {
+        await clock.sleep(deps.startMs);
+        const engine = deps.make(seat, life, deps.startMs);
+        this.everyone.push(engine);
+        return engine;
+      },
+      connect: async () => {},
+    });
+    this.#members = new Membership({
+      ...{ pool: this.#pool, clock, conversations, turns, clientOf, options: () => options },
+      checkRoom() {},
+      joins: async () => {},
+      tell: (notice) => this.#tellMember(notice),
+      newId: (name) => `${name}.${++this.#ids}`,
+      onLost: (conversation, tokens) => this.lostKv.lost(conversation, tokens),
+    });
+  }
+
+  /** Those that may get turns. */
+  get staying(): readonly SimulatedEngine[] {
+    return this.#members.staying;
+  }
+
+  /** Those that have a place now, ended ones included. */
+  get present(): readonly SimulatedEngine[] {
+    return this.#pool.all;
+  }
+
+  get seats(): FleetOptions {
+    return this.#pool.fleet;
+  }
+
+  /** The role's first that serves, if one does. */
+  engine(role: EngineRole): SimulatedEngine {
+    const ofRole = this.present.filter((engine) => engine.role === role);
+    return ofRole.find(({ ended }) => !ended) ?? ofRole[0]!;
+  }
+
+  onNotice(listener: (notice: ClusterNotice) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  tell(notice: ClusterNotice): void {
+    if (notice.kind === 'turn ended') this.lostKv.turnEnded(notice.result);
+    this.#deps.onNotice(notice);
+    for (const listener of this.#listeners) listener(notice);
+  }
+
+  tellLoad(news: LoadNews): void {
+    for (const listener of this.#loadListeners) listener(news);
+  }
+
+  scale(target: ScaleTarget, drain?: DrainRule): Promise<ScaleReport> {
+    return this.#members.scale(target, drain ?? this.#deps.options.drain ?? WAIT_30S);
+  }
+
+  revive(): Promise<number> {
+    return this.#members.revive();
+  }
+
+  /** Call when an engine ended; what it held for next turns is gone, if it was not on its way out. */
+  ended(engine: SimulatedEngine): void {
+    if (this.#members.isLeaving(engine)) return;
+    const { engineId, role } = engine;
+    for (const conversation of this.#deps.conversations.heldAt(engineId))
+      this.lostKv.lost(conversation, conversation.kv?.params.remote_num_tokens ?? 0);
+    this.#add('died', engineId, role, messageOf(engine.ended));
+    this.tell({ kind: 'dead', engineId, role, message: messageOf(engine.ended) });
+  }
+
+  /** From now on a new engine is started in the place of each that dies. */
+  replaceTheDead(): void {
+    this.onNotice(({ kind }) => {
+      if (kind === 'dead') void this.#replace();
+    });
+  }
+
+  /** From now on; returns how to stop. Throws ConfigError. */
+  autoscale(choice: AutoscaleChoice): () => void {
+    const { clock, options, catchUp } = this.#deps;
+    const members = this.#members;
+    const watcher: AutoscaleWatcher = {
+      decided: (decision, acts) => this.#decided(decision, acts),
+      failed: (message) => this.#add('failed', null, null, message),
+    };
+    const scaled = {
+      settings: options,
+      members: {
+        get staying() {
+          catchUp();
+          return members.staying;
+        },
+        atClose() {},
+      },
+      onLoad: (listener: (news: LoadNews) => void) => {
+        this.#loadListeners.add(listener);
+        return () => void this.#loadListeners.delete(listener);
+      },
+      onNotice: (listener: (notice: ClusterNotice) => void) => this.onNotice(listener),
+      scale: (target: ScaleTarget, drain?: DrainRule) => this.scale(target, drain),
+    };
+    return startAutoscaler(scaled, choice, watcher, clock.background());
+  }
+
+  /** One after the other, until none is dead. */
+  async #replace(): Promise<void> {
+    if (this.#reviving) return;
+    this.#reviving = true;
+    while (this.staying.some(({ dead }) => dead)) await this.revive();
+    this.#reviving = false;
+  }
+
+  #decided(decision: AutoscaleDecision, acts: boolean): void {
+    this.decisions++;
+    if (acts) this.#add('decided', null, null, reasonOf(decision));
+  }
+
+  #tellMember(notice: MembershipNotice): void {
+    switch (notice.kind) {
+      case 'joined':
+        this.#add('joined', notice.engineId, notice.role, `after ${Math.round(notice.startMs)} ms`);
+        break;
+      case 'leaving':
+        this.#add('leaving', notice.engineId, notice.role, '');
+        break;
+      case 'left': {
+        const { engineId, role, ms, migrated, lost } = notice;
+        this.migratedTokens += migrated.tokens;
+        const kv = `${migrated.tokens} tokens of KV taken over, ${lost.tokens} lost`;
+        this.#add('left', engineId, role, `after ${Math.round(ms)} ms; ${kv}`);
+      }
+    }
+    this.tell(notice);
+  }
+
+  #add(event: FleetEvent['event'], engineId: string | null, role: EngineRole | null, detail: string): void {
+    this.events.push({ atMs: this.#deps.clock.now(), event, engineId, role, detail });
+  }
+}

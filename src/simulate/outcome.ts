@@ -1,0 +1,103 @@
+/** What is left of a run when its engines are gone: plain data, which may cross threads. */
+import type { FaultKind } from '../faults/schedule.ts';
+import type { EngineRole } from '../router/engine-client.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import type { Collector, ServedRequest } from './collector.ts';
+import type { SimulatedEngine } from './engine.ts';
+import type { FleetEvent } from './fleet.ts';
+import type { LoadSlice } from './meter.ts';
+import { type Verdict, verdictOf } from './verdict.ts';
+
+export interface EngineOutcome {
+  engineId: string;
+  role: EngineRole;
+  combined: boolean;
+  /** When its start began, when it served, and when it ended; null: it serves on. */
+  begunMs: number;
+  servesMs: number;
+  endedMs: number | null;
+  steps: number;
+  prefillTokens: number;
+  decodeRows: number;
+  preemptions: number;
+  mean: Omit<LoadSlice, 'startMs' | 'endMs'> | null;
+  load: LoadSlice[];
+}
+
+export interface ScalingOutcome {
+  /** How often an autoscaler decided. */
+  decisions: number;
+  events: readonly FleetEvent[];
+  migratedTokens: number;
+  lostTokens: number;
+  recomputedTokens: number;
+}
+
+export interface RunOutcome {
+  /** Requests that ended well, a column for each of their values. */
+  columns: Readonly<Record<keyof ServedRequest, Float64Array>>;
+  count: number;
+  failed: number;
+  errors: readonly (readonly [message: string, count: number])[];
+  /** Of the last answer. */
+  lastEndMs: number;
+  stopped: SimulatedRun['stopped'];
+  /** Of the run, some of which may be after that. */
+  endMs: number;
+  verdict: Verdict;
+  engines: readonly EngineOutcome[];
+  transfers: Readonly<Record<string, number>>;
+  links: readonly { from: string; to: string; bytes: number; busyMs: number }[];
+  scaling: ScalingOutcome;
+  /** By what happened; null: nothing was to. */
+  faults: readonly (readonly [FaultKind, number])[] | null;
+}
+
+/** A run that is over. */
+export interface SimulatedRun {
+  cluster: SimulatedCluster;
+  collector: Collector;
+  happened: ReadonlyMap<FaultKind, number> | null;
+  /** It was given up, with so many requests under way; null: it came to its end. */
+  stopped: { atMs: number; open: number } | null;
+}
+
+export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRun): RunOutcome {
+  const { fleet, clock, links } = cluster;
+  const { decisions, events, migratedTokens, lostKv } = fleet;
+  return {
+    columns: collector.columns(),
+    count: collector.count,
+    failed: collector.failed,
+    errors: [...collector.errors],
+    lastEndMs: collector.lastEndMs,
+    stopped,
+    endMs: clock.now(),
+    verdict: stopped ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 } : verdictOf(collector),
+    engines: cluster.engines.map(engineOutcome),
+    transfers: { ...cluster.transfers },
+    links: links.use(),
+    scaling: {
+      ...{ decisions, events, migratedTokens },
+      lostTokens: lostKv.lostTokens,
+      recomputedTokens: lostKv.recomputedTokens,
+    },
+    faults: happened && [...happened],
+  };
+}
+
+function engineOutcome(engine: SimulatedEngine): EngineOutcome {
+  const { engineId, role, combined, startMs, meter, core } = engine;
+  return {
+    ...{ engineId, role, combined },
+    begunMs: meter.startedMs - startMs,
+    servesMs: meter.startedMs,
+    endedMs: meter.endedMs,
+    steps: meter.steps,
+    prefillTokens: meter.prefillTokens,
+    decodeRows: meter.decodeTokens,
+    preemptions: core.inspect.stats().preemptions,
+    mean: meter.mean(),
+    load: meter.slices(),
+  };
+}

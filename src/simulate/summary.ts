@@ -1,0 +1,187 @@
+/** Runs of one arm, each with a seed, summed up as a report has them. */
+import type { ClusterOptions } from '../fleet/types.ts';
+import type { SimulatedArm } from '../measure/simulation-report.ts';
+import { describeSamples } from '../measure/statistics.ts';
+import type { EngineOutcome, RunOutcome } from './outcome.ts';
+
+/** What a good request keeps within; null: whatever it is. */
+export interface Slo {
+  ttftMs: number | null;
+  tpotMs: number | null;
+}
+
+type Column = keyof RunOutcome['columns'];
+
+export function summarise(
+  { label, options }: { label: string; options: ClusterOptions },
+  runs: readonly RunOutcome[],
+  slo: Slo,
+): SimulatedArm {
+  const [first] = runs as [RunOutcome];
+  const all = (key: Column): number[] => runs.flatMap(({ columns }) => [...columns[key]]);
+  const sum = (key: Column): number => sumOf(runs, ({ columns }) => totalOf(columns[key]));
+  const requests = sumOf(runs, ({ count }) => count);
+  const simulatedMs = sumOf(runs, ({ lastEndMs }) => lastEndMs);
+  const perSecond = (n: number): number => (simulatedMs > 0 ? (1000 * n) / simulatedMs : 0);
+  const promptTokens = sum('promptTokens');
+  const localHitTokens = sum('localHitTokens');
+  const pulledTokens = sum('pulledTokens');
+  return {
+    label,
+    mode: options.mode,
+    routing: options.routing?.name ?? 'round-robin',
+    threshold: options.connector.nixl.recomputeThreshold,
+    seeds: runs.length,
+    simulated_ms: simulatedMs,
+    requests,
+    failed_requests: sumOf(runs, ({ failed }) => failed),
+    errors: errorsOf(runs),
+    ttft_ms: describeSamples(all('ttftMs')),
+    tpot_ms: describeSamples(runs.flatMap(tpots)),
+    latency_ms: describeSamples(all('latencyMs')),
+    mean_ttft_ms_by_seed: runs.map(({ columns: { ttftMs } }) => totalOf(ttftMs) / Math.max(1, ttftMs.length)),
+    requests_per_second: perSecond(requests),
+    output_tokens_per_second: perSecond(sum('outputTokens')),
+    goodput: goodputOf(runs, slo, perSecond),
+    prompt_tokens: promptTokens,
+    local_hit_tokens: localHitTokens,
+    pulled_tokens: pulledTokens,
+    computed_tokens: promptTokens - localHitTokens - pulledTokens,
+    output_tokens: sum('outputTokens'),
+    bytes_p_to_d: sum('bytesPToD'),
+    bytes_d_to_p: sum('bytesDToP'),
+    engine_hours: sumOf(runs, (run) => sumOf(run.engines, (engine) => livedMs(engine, run))) / 3_600_000,
+    transfers: transfersOf(runs),
+    verdict: worstOf(runs.map(({ verdict }) => verdict)),
+    stopped: stoppedOf(runs),
+    scaling: scalingOf(runs),
+    faults: faultsOf(runs),
+    engines: first.engines.map(engineFacts),
+    links: first.links.map(({ from, to, bytes, busyMs }) => ({ from, to, bytes, busy_ms: busyMs })),
+  };
+}
+
+const sumOf = <T>(values: readonly T[], of: (value: T) => number): number =>
+  values.reduce((sum, value) => sum + of(value), 0);
+
+const totalOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
+
+/** Its start counts: whoever pays pays for that too. */
+const livedMs = ({ begunMs, endedMs }: EngineOutcome, { endMs }: Pick<RunOutcome, 'endMs'>): number =>
+  (endedMs ?? endMs) - begunMs;
+
+/** null for a single token. */
+function tpotOf({ columns: { ttftMs, latencyMs, outputTokens } }: RunOutcome, i: number): number | null {
+  const tokens = outputTokens[i]!;
+  return tokens > 1 ? (latencyMs[i]! - ttftMs[i]!) / (tokens - 1) : null;
+}
+
+function tpots(run: RunOutcome): number[] {
+  const found: number[] = [];
+  for (let i = 0; i < run.count; i++) {
+    const tpotMs = tpotOf(run, i);
+    if (tpotMs !== null) found.push(tpotMs);
+  }
+  return found;
+}
+
+function errorsOf(runs: readonly RunOutcome[]): SimulatedArm['errors'] {
+  const errors = new Map<string, number>();
+  for (const [message, n] of runs.flatMap((run) => run.errors))
+    errors.set(message, (errors.get(message) ?? 0) + n);
+  return [...errors].map(([message, count]) => ({ message, count }));
+}
+
+function goodputOf(
+  runs: readonly RunOutcome[],
+  { ttftMs, tpotMs }: Slo,
+  perSecond: (n: number) => number,
+): SimulatedArm['goodput'] {
+  if (ttftMs === null && tpotMs === null) return null;
+  let good = 0;
+  for (const run of runs) {
+    const ttfts = run.columns.ttftMs;
+    for (let i = 0; i < run.count; i++)
+      if (ttfts[i]! <= (ttftMs ?? Infinity) && (tpotOf(run, i) ?? 0) <= (tpotMs ?? Infinity)) good++;
+  }
+  const asked = sumOf(runs, ({ count, failed }) => count + failed);
+  const share = asked > 0 ? good / asked : 0;
+  return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecond(good) };
+}
+
+function transfersOf(runs: readonly RunOutcome[]): Record<string, number> {
+  const total: Record<string, number> = {};
+  for (const [outcome, n] of runs.flatMap(({ transfers }) => Object.entries(transfers)))
+    if (n > 0) total[outcome] = (total[outcome] ?? 0) + n;
+  return total;
+}
+
+const worstOf = (verdicts: readonly SimulatedArm['verdict'][]): SimulatedArm['verdict'] =>
+  verdicts.reduce((worst, verdict) => (verdict.score > worst.score ? verdict : worst));
+
+/** null: who was there at the start was there all along. */
+function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
+  const [first] = runs as [RunOutcome];
+  if (runs.every(({ scaling }) => scaling.decisions === 0 && scaling.events.length === 0)) return null;
+  const happened = (which: string): number =>
+    sumOf(runs, ({ scaling }) => scaling.events.filter(({ event }) => event === which).length);
+  const role = (of: EngineOutcome['role']): number => {
+    const livedOf = (run: RunOutcome): number =>
+      sumOf(
+        run.engines.filter((engine) => engine.role === of),
+        (engine) => (engine.endedMs ?? run.endMs) - engine.servesMs,
+      );
+    return (
+      sumOf(runs, livedOf) /
+      Math.max(
+        Number.MIN_VALUE,
+        sumOf(runs, ({ endMs }) => endMs),
+      )
+    );
+  };
+  return {
+    decisions: sumOf(runs, ({ scaling }) => scaling.decisions),
+    joined: happened('joined'),
+    left: happened('left'),
+    died: happened('died'),
+    mean_engines: { prefill: role('prefill'), decode: role('decode') },
+    migrated_tokens: sumOf(runs, ({ scaling }) => scaling.migratedTokens),
+    lost_tokens: sumOf(runs, ({ scaling }) => scaling.lostTokens),
+    recomputed_tokens: sumOf(runs, ({ scaling }) => scaling.recomputedTokens),
+    events: first.scaling.events.map(({ atMs, event, engineId, role: ofRole, detail }) => ({
+      ...{ at_ms: atMs, event, engine_id: engineId, role: ofRole, detail },
+    })),
+  };
+}
+
+function stoppedOf(runs: readonly RunOutcome[]): SimulatedArm['stopped'] {
+  const stopped = runs.find((run) => run.stopped)?.stopped;
+  return stopped ? { at_ms: stopped.atMs, open: stopped.open } : null;
+}
+
+function faultsOf(runs: readonly RunOutcome[]): SimulatedArm['faults'] {
+  const times = new Map<string, number>();
+  for (const [kind, n] of runs.flatMap(({ faults }) => faults ?? []))
+    times.set(kind, (times.get(kind) ?? 0) + n);
+  return runs.some(({ faults }) => faults) ? Object.fromEntries(times) : null;
+}
+
+function engineFacts(engine: EngineOutcome): SimulatedArm['engines'][number] {
+  const { busy = 0, running = 0, waiting = 0, kvUsed = 0 } = engine.mean ?? {};
+  return {
+    engine_id: engine.engineId,
+    ...{ role: engine.role, combined: engine.combined },
+    ...{ serves_ms: engine.servesMs, ended_ms: engine.endedMs },
+    ...{ steps: engine.steps, prefill_tokens: engine.prefillTokens, decode_rows: engine.decodeRows },
+    preemptions: engine.preemptions,
+    ...{ busy, running, waiting, kv_used: kvUsed },
+    load: engine.load.map((slice) => ({
+      start_ms: slice.startMs,
+      end_ms: slice.endMs,
+      running: slice.running,
+      waiting: slice.waiting,
+      kv_used: slice.kvUsed,
+      busy: slice.busy,
+    })),
+  };
+}

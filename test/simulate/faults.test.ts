@@ -1,0 +1,123 @@
+/** The faults that are done to real engines, by the same schedule, on a virtual clock: answers stay right, nothing is left over. */
+import { describe, expect, it } from 'vitest';
+import type { EngineRequest } from '../../src/engine/types.ts';
+import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
+import { changed } from '../../src/fleet/options.ts';
+import type { ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
+import type { EngineStats } from '../../src/host/engine-api.ts';
+import { type EpisodeDeps, runEpisode, type StormyCluster } from '../../src/lab/faults/episode.ts';
+import type { Script } from '../../src/lab/faults/script.ts';
+import { Answers } from '../../src/simulate/answers.ts';
+import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
+import { Random } from '../../src/workload/random.ts';
+import { fleetOptions, simulated } from './simulated.ts';
+
+const KINDS = Object.keys(FAULTS) as FaultKind[];
+const POOL = 96;
+const LEASE_MS = 2000;
+const answers = new Answers(8, 97);
+
+/** Conversations and what is answered, which no fault may change. */
+function scripts(): Script[] {
+  const random = new Random(5);
+  const fresh = (from: number, to: number) =>
+    Array.from({ length: random.int(from, to) }, () => random.int(8, 96));
+  return Array.from({ length: 6 }, () => {
+    let history: number[] = [];
+    return Array.from({ length: 3 }, (_, i) => {
+      const promptTokenIds = [...history, ...(i === 0 ? fresh(20, 40) : fresh(5, 30))];
+      const sampling = { maxTokens: 12, temperature: 0, seed: 0, ignoreEos: true as const };
+      const tokens = [...answers.of({ promptTokenIds, sampling } as unknown as EngineRequest, 512)];
+      history = [...promptTokenIds, ...tokens];
+      return { promptTokenIds, sampling, answer: tokens.map((id) => `${id}:`) };
+    });
+  });
+}
+
+const options: ClusterOptions = fleetOptions({
+  blocks: POOL,
+  connector: { leaseMs: LEASE_MS },
+  options: { maxNumBatchedTokens: 64, maxNumSeqs: 8, maxModelLen: 512, checksum: true, silenceMs: 2000 },
+});
+
+/** A simulated cluster as an episode wants one; `configured`: what it was made with already. */
+function stormy(cluster: SimulatedCluster, configured: (change: PolicyChange) => void): StormyCluster {
+  const statsOf = ({ engineId, core }: SimulatedCluster['engines'][number]): EngineStats =>
+    ({ engineId, ...core.inspect.stats(), memory: { gpu: 0, shared: 0 } }) as unknown as EngineStats;
+  return {
+    engines: [],
+    settings: options,
+    configure: async (change) => configured(change),
+    generate: (request) => cluster.generate(request),
+    endConversation: (id) => cluster.endConversation(id),
+    stats: async () => cluster.fleet.present.filter(({ ended }) => !ended).map(statsOf),
+    checkIntegrity: async () => {
+      for (const { ended, core } of cluster.fleet.present) if (!ended) core.inspect.checkIntegrity();
+    },
+  };
+}
+
+const scripted = scripts();
+
+function depsOf(cluster: SimulatedCluster, configured: (change: PolicyChange) => void): EpisodeDeps {
+  return {
+    cluster: stormy(cluster, configured),
+    storm: cluster.storm!,
+    scripts: scripted,
+    clock: cluster.clock,
+    kinds: KINDS,
+    patienceMs: 120_000,
+    drainMs: 16_000,
+    signal: new AbortController().signal,
+  };
+}
+
+const costs = {
+  stepMs: ({ prefillTokens, decodes }: { prefillTokens: number; decodes: number }) =>
+    3 + 0.2 * prefillTokens + decodes,
+  readMs: (bytes: number) => 1 + bytes / 1e6,
+  ...{ submitMs: 0.3, messageMs: 0.2, replyMs: 0.1, startMs: 500 },
+};
+
+async function episode(seed: number) {
+  // What an episode wants is drawn when it begins: the first run only asks.
+  let wanted: PolicyChange = {};
+  const asked = simulated({}, costs, { faults: true });
+  await asked.run(
+    runEpisode(
+      seed,
+      depsOf(asked, (change) => {
+        wanted = change;
+        throw new Error('enough');
+      }),
+    ),
+  );
+  const made = { options: changed(options, options, wanted), answers };
+  const cluster = simulated({}, costs, { ...made, faults: true, check: seed % 10 === 0 });
+  const result = await cluster.run(
+    runEpisode(
+      seed,
+      depsOf(cluster, () => {}),
+    ),
+  );
+  return { ...result, endMs: cluster.clock.now() };
+}
+
+describe('a storm of faults', () => {
+  it('leaves answers right and nothing over, whatever happens to whom', async () => {
+    const happened = new Map<FaultKind, number>();
+    const turns = { right: 0, error: 0, left: 0 };
+    for (let seed = 0; seed < 120; seed++) {
+      const { found, faults, turns: these } = await episode(seed);
+      expect(found, `seed ${seed}: ${faults.map(({ fault }) => fault.kind)}`).toEqual([]);
+      for (const { fault } of faults) happened.set(fault.kind, (happened.get(fault.kind) ?? 0) + 1);
+      for (const outcome of ['right', 'error', 'left'] as const) turns[outcome] += these[outcome];
+    }
+    expect([...happened.keys()].sort()).toEqual(KINDS.toSorted());
+    for (const count of Object.values(turns)) expect(count).toBeGreaterThan(20);
+  });
+
+  it('is the same for the same seed', async () => {
+    expect(await episode(7)).toEqual(await episode(7));
+  });
+});

@@ -1,0 +1,178 @@
+/** Engines that come and go on a virtual clock: by hand, and by the autoscalers that real fleets have. */
+import { describe, expect, it } from 'vitest';
+import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
+import { Collector } from '../../src/simulate/collector.ts';
+import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { outcomeOf } from '../../src/simulate/outcome.ts';
+import { Random } from '../../src/workload/random.ts';
+import type { BenchConversation } from '../../src/workload/types.ts';
+import { type Fleet, greedy, simulated, turn } from './simulated.ts';
+
+const START_MS = 30_000;
+const costs = {
+  startMs: START_MS,
+  stepMs: ({ prefillTokens, decodes }: { prefillTokens: number; decodes: number }) =>
+    5 + prefillTokens + decodes,
+};
+/** P caches nothing: what D does not have is computed. */
+const uncached = { prefill: { count: 1, numBlocks: 200, enablePrefixCaching: false } };
+const ids = (count: number, first: number) =>
+  Array.from({ length: count }, (_, i) => 8 + ((first + i) % 400));
+
+describe('an engine that joins', () => {
+  it('serves when its start is over, gets turns from then on, and its start is paid for', async () => {
+    const cluster = simulated({}, costs);
+    const ask = async (id: string) =>
+      (await turn(cluster, { conversationId: id, promptTokenIds: ids(40, 0), sampling: greedy(4) })).routed;
+    await cluster.run(
+      (async () => {
+        const scaling = cluster.fleet.scale({ prefill: 2 });
+        await cluster.clock.sleep(START_MS - 1);
+        expect(await ask('a')).toMatchObject({ prefill: 'prefill-0' });
+        expect(await scaling).toMatchObject({ joined: [{ engineId: 'prefill-1', startMs: START_MS }] });
+        expect([(await ask('c'))?.prefill, (await ask('d'))?.prefill].sort()).toEqual([
+          'prefill-0',
+          'prefill-1',
+        ]);
+      })(),
+    );
+    const { engines } = outcomeOf({ cluster, collector: new Collector(), happened: null, stopped: null });
+    expect(engines.map(({ engineId, begunMs, servesMs }) => [engineId, begunMs, servesMs])).toEqual([
+      ['prefill-0', 0, 0],
+      ['decode-0', 0, 0],
+      ['prefill-1', 0, START_MS],
+    ]);
+  });
+});
+
+describe('an engine that leaves', () => {
+  /** Two turns of a conversation; between them D leaves that holds the first one's KV. */
+  async function goesOn(drain: 'wait' | 'migrate' | 'drop') {
+    const cluster = simulated({ decode: 2, options: uncached }, costs);
+    const { prompt, left } = await cluster.run(
+      (async () => {
+        const asked = { conversationId: 'a', promptTokenIds: ids(64, 0), sampling: greedy(17) };
+        const first = await turn(cluster, asked);
+        // What the other D holds is dearer to lose.
+        await turn(cluster, { conversationId: 'b', promptTokenIds: ids(200, 90), sampling: greedy(17) });
+        const leaving = cluster.fleet.scale({ decode: 1 }, { drain, holdsMs: 60_000 });
+        if (drain !== 'wait') await leaving;
+        const promptTokenIds = [...ids(64, 0), ...first.outputTokenIds, ...ids(20, 300)];
+        const next = await turn(cluster, { conversationId: 'a', promptTokenIds, sampling: greedy(4) });
+        return { prompt: next.prompt, left: (await leaving).left };
+      })(),
+    );
+    const { lostKv, migratedTokens } = cluster.fleet;
+    expect(left).toMatchObject([{ engineId: 'decode-0' }]);
+    return { prompt, migratedTokens, lost: lostKv.lostTokens, again: lostKv.recomputedTokens };
+  }
+
+  it.each([
+    // D had all but the last token's KV.
+    ['drop', { lost: 80, again: 80, migratedTokens: 0 }, 0],
+    ['wait', { lost: 0, again: 0, migratedTokens: 0 }, 80],
+    ['migrate', { lost: 0, again: 0, migratedTokens: 80 }, 80],
+  ] as const)('%s: what it held for a next turn', async (drain, sums, pulledTokens) => {
+    const { prompt, ...found } = await goesOn(drain);
+    expect(found).toEqual(sums);
+    expect(prompt).toMatchObject({ localHitTokens: 0, pulledTokens, computedTokens: 101 - pulledTokens });
+  });
+
+  it('by dying: what it held is lost and computed again, and another takes its place', async () => {
+    const cluster = simulated({ options: uncached }, costs);
+    const prompt = await cluster.run(
+      (async () => {
+        const first = await turn(cluster, {
+          conversationId: 'a',
+          promptTokenIds: ids(64, 0),
+          sampling: greedy(17),
+        });
+        // Another comes first: without a D nothing is served.
+        await cluster.fleet.scale({ decode: 2 });
+        cluster.fleet.present.find(({ engineId }) => engineId === 'decode-0')!.end('it is tested');
+        await cluster.fleet.revive();
+        const promptTokenIds = [...ids(64, 0), ...first.outputTokenIds, ...ids(20, 300)];
+        return (await turn(cluster, { conversationId: 'a', promptTokenIds, sampling: greedy(4) })).prompt;
+      })(),
+    );
+    expect(prompt).toMatchObject({ localHitTokens: 0, pulledTokens: 0, computedTokens: 101 });
+    const { lostTokens, recomputedTokens } = cluster.fleet.lostKv;
+    expect(cluster.fleet.staying.map(({ engineId }) => engineId)).toContain('decode-0.2');
+    expect(lostTokens).toBe(80);
+    expect(recomputedTokens).toBe(80);
+  });
+});
+
+describe('an autoscaler', () => {
+  const choice: AutoscaleChoice = {
+    name: 'k8s-hpa',
+    parameters: {
+      prefill: { metric: 'in-flight', target: 2, scaleDownStabilizationSeconds: 30 },
+      decode: { metric: 'in-flight', target: 4, scaleDownStabilizationSeconds: 30 },
+    },
+    intervalMs: 5000,
+    bounds: { prefill: { min: 1, max: 4 }, decode: { min: 1, max: 4 } },
+  };
+
+  /** A rush of conversations, then a long quiet tail. */
+  async function rush(startMs: number, autoscale: AutoscaleChoice | null, options: Fleet['options'] = {}) {
+    const random = new Random(3);
+    const conversations = Array.from({ length: 60 }, (_, i): BenchConversation => {
+      const turns = Array.from({ length: 3 }, () => {
+        const tokenIds = Array.from({ length: random.int(100, 300) }, () => random.int(8, 400));
+        return {
+          content: { kind: 'tokens' as const, tokenIds },
+          inputTokens: tokenIds.length,
+          outputTokens: 20,
+        };
+      });
+      return { id: `c${i}`, turns };
+    });
+    const cluster = simulated(
+      { blocks: 2000, options: { ...options, drain: { drain: 'drop', holdsMs: 0 } } },
+      { ...costs, startMs },
+      { autoscale, check: false },
+    );
+    const collector = new Collector();
+    function* arrivals() {
+      yield* poissonArrivals(conversations, { perSecond: 3, count: 60, seed: 1 });
+      const tail = poissonArrivals(conversations.slice(0, 10), { perSecond: 0.02, count: 10, seed: 2 });
+      for (const { atMs, conversation } of tail)
+        yield { atMs: 40_000 + atMs, conversation: { ...conversation, id: `late ${conversation.id}` } };
+    }
+    await cluster.run(serveArrivals(cluster, arrivals(), collector, { thinkMs: 500, failover: false }));
+    const outcome = outcomeOf({ cluster, collector, happened: null, stopped: null });
+    const mean = outcome.columns.ttftMs.reduce((sum, ms) => sum + ms, 0) / outcome.count;
+    const joins = outcome.scaling.events.filter(({ event }) => event === 'joined');
+    return { outcome, mean, joins };
+  }
+
+  it('adds engines under load and takes them out after it; the longer a start takes, the less it helps', async () => {
+    const fixed = await rush(0, null);
+    const quick = await rush(1000, choice);
+    const slow = await rush(60_000, choice);
+    expect(fixed.outcome.scaling).toMatchObject({ decisions: 0, events: [] });
+    for (const { outcome, joins } of [quick, slow]) {
+      expect(outcome).toMatchObject({ count: 210, failed: 0 });
+      expect(joins.length).toBeGreaterThan(1);
+      expect(outcome.scaling.events.some(({ event }) => event === 'left')).toBe(true);
+      expect(outcome.scaling.lostTokens).toBeGreaterThanOrEqual(outcome.scaling.recomputedTokens);
+    }
+    expect(quick.mean).toBeLessThan(0.7 * fixed.mean);
+    expect(slow.mean).toBeGreaterThan(1.2 * quick.mean);
+    expect(slow.joins[0]!.atMs - quick.joins[0]!.atMs).toBe(59_000);
+    expect(await rush(1000, choice)).toEqual(quick);
+  });
+
+  it('decides later by signals of an age', async () => {
+    const byQueue = {
+      ...choice,
+      parameters: { prefill: { metric: 'waiting', target: 2 }, decode: { metric: 'running', target: 4 } },
+    };
+    const now = await rush(1000, byQueue);
+    const old = await rush(1000, byQueue, { signalAgeMs: 12_000 });
+    const first = ({ outcome }: typeof now) =>
+      outcome.scaling.events.find(({ event }) => event === 'decided')!.atMs;
+    expect(first(old) - first(now)).toBeGreaterThanOrEqual(10_000);
+  });
+});

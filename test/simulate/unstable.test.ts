@@ -1,0 +1,36 @@
+/** A load that no fleet of this size ever serves is said to be one; it is not simulated to its far end. */
+import { expect, it } from 'vitest';
+import { noCosts } from '../../src/simulate/costs/published.ts';
+import { poissonArrivals } from '../../src/simulate/load.ts';
+import { outcomeOf } from '../../src/simulate/outcome.ts';
+import { simulateOnce } from '../../src/simulate/run.ts';
+import { summarise } from '../../src/simulate/summary.ts';
+import type { BenchConversation } from '../../src/workload/types.ts';
+import { fleetOptions } from './simulated.ts';
+
+const conversation: BenchConversation = {
+  id: 'c',
+  turns: [{ content: { kind: 'tokens', tokenIds: [8, 9] }, inputTokens: 2, outputTokens: 1 }],
+};
+
+it('stops, and says when and with how many under way', async () => {
+  const options = fleetOptions({ options: { mode: 'monolithic', maxNumSeqs: 1 } });
+  const arrivals = (seed: number) => poissonArrivals([conversation], { perSecond: 1e6, count: 40_000, seed });
+  const run = await simulateOnce(
+    { label: 'arm', options, load: { kind: 'arrivals', arrivals, thinkMs: 0 } },
+    {
+      costs: { ...noCosts, stepMs: () => 1000 },
+      ...{ groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs', check: false, runs: true },
+      ...{ tokenIds: [8, 500], seed: 0, seeds: 1, slo: { ttftMs: null, tpotMs: null } },
+      nextTask: () => new Promise((resolve) => process.nextTick(resolve)),
+      signal: new AbortController().signal,
+      onProgress() {},
+    },
+    0,
+  );
+  const arm = summarise({ label: 'arm', options }, [outcomeOf(run)], { ttftMs: null, tpotMs: null });
+  expect(arm.verdict).toMatchObject({ word: 'OVERLOADED', score: 1 });
+  expect(arm.stopped!.open).toBeGreaterThan(10_000);
+  expect(arm.stopped!.open).toBeLessThan(20_000);
+  expect(arm.stopped!.at_ms).toBeLessThan(100);
+});
