@@ -6,7 +6,7 @@ import { LessonHolder } from './lessons/lesson-holder.tsx';
 import { LessonMenu } from './lessons/lesson-menu.tsx';
 import { Banner } from './panels/banner.tsx';
 import { Chat } from './panels/chat.tsx';
-import { SettingsPanel } from './panels/settings-panel.tsx';
+import { SettingsDrawer } from './panels/settings-drawer.tsx';
 import { TimeBar } from './panels/time-bar.tsx';
 import { Tools } from './panels/tools.tsx';
 import { Transport } from './panels/transport.tsx';
@@ -32,7 +32,7 @@ render(
     transport={<Transport session={session} />}
     time={<TimeBar session={session} />}
     chat={<Chat session={session} />}
-    settings={<SettingsPanel session={session} />}
+    settings={<SettingsDrawer session={session} />}
     banner={<Banner session={session} />}
     lesson={<LessonHolder session={session} />}
   />,

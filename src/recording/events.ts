@@ -273,25 +273,6 @@ export type RecordedTurn = z.infer<typeof recordedTurnSchema>;
 export type Mode = z.infer<typeof mode>;
 export type Role = z.infer<typeof role>;
 export type BlockView = z.infer<typeof blockSchema>;
-
-/** A block without content. */
-export const emptyBlock = (id: number): BlockView => ({
-  id,
-  state: id === 0 ? 'null' : 'free',
-  origin: null,
-  conversation: null,
-  turn: null,
-  author: null,
-  index: null,
-  tokens: 0,
-  text: null,
-  hash: null,
-  refCount: 0,
-  heldFor: null,
-  heldUntilMs: null,
-  evictions: 0,
-});
-
 export type Machine = z.infer<typeof machineSchema>;
 export type EngineStatsView = z.infer<typeof statsSchema>;
 export type RaceLane = z.infer<typeof laneSchema>;

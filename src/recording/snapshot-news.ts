@@ -1,7 +1,8 @@
 /** What is new in an engine's blocks, figures and slab since they were last told of. */
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { EngineSnapshot } from '../fleet/types.ts';
-import { type BlockView, emptyBlock, type SessionEvent } from './events.ts';
+import { emptyBlock } from './empty-block.ts';
+import type { BlockView, SessionEvent } from './events.ts';
 
 export class SnapshotNews {
   readonly #view: (fact: BlockFact) => BlockView;

@@ -1,4 +1,5 @@
 /** What the page must not lose or misstate: the conversation's KV, the address, the reader's place, who computed. */
+import { readFile } from 'node:fs/promises';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchBrowser } from './browser.ts';
@@ -190,6 +191,32 @@ test('the wheel zooms the timeline under a pointer that was moved there', async 
   expect(await fit.getAttribute('aria-pressed')).toBe('true');
   await page.mouse.wheel(0, -200);
   await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
+});
+
+test('a drawer whose settings cannot be fetched says so', async () => {
+  const { page } = await open('#model=nano&turns=0');
+  await page.route(/settings-panel/, (route) => route.abort());
+  await openSettings(page);
+  const drawer = page.getByRole('region', { name: 'Settings' });
+  await expect.poll(() => drawer.innerText()).toContain('could not be fetched');
+  expect(await drawer.getByRole('button', { name: 'Close' }).isVisible()).toBe(true);
+});
+
+test('a saved recording has what was shown, and the page reads it', async () => {
+  const { page, errors } = await open('#model=nano&turns=0&maxTokens=4');
+  await ask(page, 'What is this?');
+  const saving = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save recording' }).click();
+  const saved = await (await saving).path();
+  const { page: second } = await open('#model=nano&turns=0');
+  await second.getByLabel('Load recording').setInputFiles({
+    name: 'saved.json',
+    mimeType: 'application/json',
+    buffer: await readFile(saved),
+  });
+  await until(second, "state.status.value.phase === 'recorded' && state.turns.value.length === 1");
+  expect((await readState(second)).turns[0]).toMatchObject({ error: null });
+  expect(errors).toEqual([]);
 });
 
 test('an emptied number field keeps what is in force', async () => {

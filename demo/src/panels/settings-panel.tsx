@@ -1,4 +1,4 @@
-/** All settings, other models, and the history's editor: in a drawer over the page. */
+/** All settings, other models, and the history's editor. */
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import type { Session, Settings } from '../session/types.ts';
 import { ChoiceField, NumberField, SwitchField } from './fields.tsx';
@@ -19,13 +19,7 @@ export function SettingsPanel({ session }: { session: Session }) {
   const recorded = state.status.value.phase === 'recorded';
   const set = (change: Partial<Settings>) => void actions.configure(change);
   return (
-    <section class="settings" id="settings" popover="auto" aria-label="Settings">
-      <div class="panel-head">
-        <h2>Settings</h2>
-        <button type="button" popovertarget="settings" popovertargetaction="hide">
-          Close
-        </button>
-      </div>
+    <>
       <p class="settings-note">
         Everything here is in the address: a link brings another browser to the same state.
         {recorded && ' A recording shows the settings that it was made with.'}
@@ -166,7 +160,7 @@ export function SettingsPanel({ session }: { session: Session }) {
         />
       </fieldset>
       {!recorded && <EditHistory session={session} />}
-    </section>
+    </>
   );
 }
 

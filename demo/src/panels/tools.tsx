@@ -29,7 +29,7 @@ export function Tools({ session: { state, actions } }: { session: Session }) {
         class="quiet"
         disabled={!canSave}
         title="Everything that happened since the engines were built, as a file that this page replays"
-        onClick={() => actions.saveRecording()}
+        onClick={() => void actions.saveRecording()}
       >
         Save recording
       </button>

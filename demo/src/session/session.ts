@@ -6,7 +6,6 @@ import { messageOf } from '../../../src/errors.ts';
 import type { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
-import { parseRecording } from './recordings.ts';
 import { asked, defaultSettings, type Settings } from './settings.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
@@ -238,12 +237,13 @@ class PageActions implements SessionActions {
     }
   }
 
-  saveRecording(): void {
-    this.#bench.saveRecording();
+  async saveRecording(): Promise<void> {
+    await this.#bench.saveRecording();
   }
 
   async loadRecording(file: File): Promise<void> {
     try {
+      const { parseRecording } = await import('./recordings.ts');
       const recording = parseRecording(await file.text(), file.name);
       await this.#bench.cancel();
       await this.#bench.engines.close();
@@ -320,6 +320,7 @@ class PageActions implements SessionActions {
   async #replayShipped(name: string): Promise<void> {
     const response = await fetch(name);
     if (!response.ok) throw new Error(`${name} could not be loaded: the server answered ${response.status}`);
+    const { parseRecording } = await import('./recordings.ts');
     const recording = parseRecording(await response.text(), name);
     const { lesson } = this.#bench.settings;
     this.#bench.playback.load(recording);

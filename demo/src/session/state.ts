@@ -1,6 +1,6 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
-import { emptyBlock } from '../../../src/recording/events.ts';
+import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import type {
   BlockView,

@@ -233,7 +233,7 @@ export interface SessionActions {
   runCrossover(): Promise<void>;
   /** A dropped Hugging Face directory, or its URL. */
   loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void>;
-  saveRecording(): void;
+  saveRecording(): Promise<void>;
   loadRecording(file: File): Promise<void>;
   /** The shown clock runs on, or stands still. */
   playTime(): void;

@@ -7,7 +7,6 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
-import { download, recordingOf } from './log.ts';
 import { Playback } from './playback.ts';
 import type { Settings } from './settings.ts';
 import { clearEngines, createState, type WritableState } from './state.ts';
@@ -120,15 +119,21 @@ export class Workbench {
     }
   }
 
-  saveRecording(): void {
+  /** All until now; what writes it is fetched when first asked for. */
+  async saveRecording(): Promise<void> {
     const { model, mode } = this.settings;
     const turns = this.state.turns.value.length;
     const title = `${model}, ${mode}, ${turns} ${turns === 1 ? 'turn' : 'turns'}`;
-    const recording = recordingOf(this.playback.told(), title);
-    download(
-      `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
-      JSON.stringify(recording, toMicroseconds),
-    );
+    const told = this.playback.told();
+    try {
+      const { download, recordingOf } = await import('./log.ts');
+      download(
+        `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
+        JSON.stringify(recordingOf(told, title), toMicroseconds),
+      );
+    } catch (error) {
+      this.note('warning', messageOf(error));
+    }
   }
 
   async #begin(run: (signal: AbortSignal) => Promise<void>): Promise<void> {

@@ -1,6 +1,6 @@
 /** What the marks of blocks mean, drawn by the same code as the blocks. */
 import { useEffect, useRef } from 'preact/hooks';
-import { emptyBlock } from '../../../src/recording/events.ts';
+import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import { talksOf } from '../session/conversation.ts';
 import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { drawBlock } from './draw-block.ts';
