@@ -4,9 +4,11 @@ import type { SessionActions, SessionState, Settings } from '../session/types.ts
 import { lessonSettings } from './list.ts';
 import type { LessonHead } from './types.ts';
 
-/** Everything that a lesson decides; the model, what it is kept as, and how all is shown stay the user's. */
+/** Everything that a lesson decides; the user's model, what it is kept as, and how all is shown stay the user's. */
 export function settingsOf(lesson: LessonHead, now: Settings): Settings {
-  const { model, weightDtype, kvDtype, seed, blockSize, speed, projector } = now;
+  const { weightDtype, kvDtype, seed, blockSize, speed, projector } = now;
+  // The lesson before may have brought its own.
+  const model = now.model === lessonSettings(now.lesson).model ? defaultSettings.model : now.model;
   return {
     ...defaultSettings,
     model,
@@ -37,6 +39,9 @@ const NAMES: Partial<Record<keyof Settings, string>> = {
   prefill: 'prefill engines',
   decode: 'decode engines',
   routing: 'routing',
+  pBlocks: 'P’s blocks',
+  dBlocks: 'D’s blocks',
+  maxTokens: 'most tokens of an answer',
 };
 
 /** What a lesson sets, for the reader. */

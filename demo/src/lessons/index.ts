@@ -8,6 +8,7 @@ import { eviction } from './6-eviction.ts';
 import { whenPullingLoses } from './7-when-pulling-loses.ts';
 import { wrongKv } from './8-wrong-kv.ts';
 import { routing } from './9-routing.ts';
+import { windows } from './10-windows.ts';
 import { lessonList } from './list.ts';
 import type { Lesson, LessonContent } from './types.ts';
 
@@ -21,6 +22,7 @@ const contents: readonly LessonContent[] = [
   whenPullingLoses,
   wrongKv,
   routing,
+  windows,
 ];
 
 export const lessons: readonly Lesson[] = lessonList.map((head, i) => ({ ...head, ...contents[i]! }));

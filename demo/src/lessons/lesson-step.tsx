@@ -1,9 +1,14 @@
 /** One step of a lesson: predict, run, see. It points at the object that it speaks of. */
 import { effect, type Signal, signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import type { Session } from '../session/types.ts';
+import type { Session, TurnView } from '../session/types.ts';
 import { lookAt } from './seen.ts';
 import { type Lesson, OBJECTS, type PageObject, type Seen, type Task } from './types.ts';
+
+interface Said {
+  came: number | null;
+  figures: string | null;
+}
 
 /** How far somebody is with a step. */
 export interface Progress {
@@ -11,7 +16,11 @@ export interface Progress {
   predicted: Signal<number | null>;
   /** Once seen it stays seen, whatever the next step does to the state. */
   seen: Signal<boolean>;
+  /** What was to be said of it then: the next step may end the conversation. */
+  said: Signal<Said>;
   look: () => Seen;
+  /** Its turns are those that the next step finds earlier. */
+  keep: () => void;
 }
 
 /** Of each of a lesson's steps, from now on. */
@@ -19,17 +28,28 @@ export function useProgress(lesson: Lesson, { state }: Session): readonly Progre
   const progress = useMemo(() => {
     // All of a recording is of its lesson.
     const sinceMs = state.replay.peek() ? Number.NEGATIVE_INFINITY : state.nowMs();
-    const look = () => lookAt(state, sinceMs);
+    let earlier: readonly TurnView[] = [];
+    const look = () => lookAt(state, sinceMs, earlier);
+    const keep = () => {
+      earlier = look().turns;
+    };
     return lesson.tasks.map(() => ({
       predicted: signal<number | null>(null),
       seen: signal(false),
+      said: signal<Said>({ came: null, figures: null }),
       look,
+      keep,
     }));
   }, []);
   useEffect(() => {
     const stops = lesson.tasks.map((task, i) =>
       effect(() => {
-        if (task.happened(progress[i]!.look())) progress[i]!.seen.value = true;
+        const { seen, said, look, keep } = progress[i]!;
+        if (seen.peek() || !task.happened(look())) return;
+        const figures = task.figures?.(look()) ?? null;
+        said.value = { came: task.predict.cameTrue(look()), figures };
+        keep();
+        seen.value = true;
       }),
     );
     return () => {
@@ -48,7 +68,7 @@ interface StepProps {
 
 export function Step({ task, session: { state, actions }, progress, onNext }: StepProps) {
   const running = useSignal(false);
-  const { predicted, seen, look } = progress;
+  const { predicted, seen, said, look } = progress;
   const replayed = state.replay.value !== null;
   const ready = replayed ? !state.time.value.playing : state.status.value.phase === 'ready';
   usePointer(task.look);
@@ -109,8 +129,9 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
         <h3>See</h3>
         {seen.value ? (
           <>
-            <Told task={task} predicted={predicted.value} look={look} />
+            <Told task={task} progress={progress} />
             <p class="lesson-see">{task.see}</p>
+            {said.value.figures && <p class="lesson-figures">{said.value.figures}</p>}
             <button type="button" class="lesson-on" onClick={onNext}>
               Go on
             </button>
@@ -124,8 +145,9 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
 }
 
 /** How the prediction fared. */
-function Told({ task, predicted, look }: { task: Task; predicted: number | null; look: () => Seen }) {
-  const came = task.predict.cameTrue(look());
+function Told({ task, progress }: { task: Task; progress: Progress }) {
+  const predicted = progress.predicted.value;
+  const came = progress.said.value.came ?? task.predict.cameTrue(progress.look());
   const choice = came === null ? undefined : task.predict.choices[came];
   if (choice === undefined) return null;
   const right = predicted === came;

@@ -33,6 +33,18 @@ export const lessonList: readonly LessonHead[] = [
     title: 'Routing: who gets the next turn',
     settings: { mode: 'bidirectional', threshold: 0, prefill: 2, decode: 2, routing: 'round-robin' },
   },
+  {
+    number: 10,
+    title: 'Windows and cache groups',
+    settings: {
+      model: 'tiny-hybrid',
+      mode: 'bidirectional',
+      threshold: 0,
+      pBlocks: 256,
+      dBlocks: 256,
+      maxTokens: 8,
+    },
+  },
 ];
 
 /** What a lesson sets of its own accord: a lesson plays nothing by itself. */

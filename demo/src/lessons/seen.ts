@@ -5,9 +5,9 @@ import type { SessionState, TurnReport, TurnView } from '../session/types.ts';
 import { verdictOf } from '../views/verdict.ts';
 import type { Seen } from './types.ts';
 
-export function lookAt(state: SessionState, sinceMs: number): Seen {
+export function lookAt(state: SessionState, sinceMs: number, earlier: readonly TurnView[] = []): Seen {
   const turns = state.turns.value.filter((turn) => isConversation(turn) && turn.startMs >= sinceMs);
-  return { state, turns, sinceMs };
+  return { state, turns, sinceMs, earlier };
 }
 
 /** Turns that ended well, with their reports. */

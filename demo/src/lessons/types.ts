@@ -7,6 +7,8 @@ export interface Seen {
   /** Turns of the user's conversation that began since the lesson did. */
   turns: readonly TurnView[];
   sinceMs: number;
+  /** The turns as they were when the last step was seen: their conversation may have ended since. */
+  earlier: readonly TurnView[];
 }
 
 /** What a step points at: CSS selectors of the page's objects. */
@@ -34,6 +36,8 @@ export interface Task {
   run(actions: SessionActions, state: SessionState): Promise<void>;
   /** What it shows, once it was seen. */
   see: string;
+  /** What this run measured, in a sentence; null: nothing. Asked once the step was seen. */
+  figures?(seen: Seen): string | null;
   /** Where to look. */
   look: PageObject;
   /** True once it was to be seen. */

@@ -73,6 +73,12 @@ export function SettingsPanel({ session }: { session: Session }) {
           value={settings.tokenCheck}
           onChange={(tokenCheck) => set({ tokenCheck })}
         />
+        <SwitchField
+          label="Keep all KV of windows"
+          help="Of layers with a sliding window too, to compare. Off: what the window sees alone."
+          value={settings.allFullKv}
+          onChange={(allFullKv) => set({ allFullKv })}
+        />
         <NumberField
           label="Prefill engines"
           help="Each a thread with a WebGPU device of its own; they share this computer's GPU. Needs new engines."

@@ -181,6 +181,7 @@ function policy(settings: Settings): PolicyChange {
     prefillBlocks: settings.pBlocks,
     decodeBlocks: settings.dBlocks,
     tokenCheck: settings.tokenCheck,
+    allFullKv: settings.allFullKv,
     decoderTtlMs: settings.ttl * 1000,
     link: settings.link === null ? null : parseLink(settings.link),
     handover: settings.handover,

@@ -43,6 +43,7 @@ export const settingsSchema = z.strictObject({
   handover: shape.handover,
   ttl: shape.ttl,
   tokenCheck: shape.tokenCheck,
+  allFullKv: shape.allFullKv,
   weightDtype: shape.weightDtype,
   kvDtype: shape.kvDtype,
   temperature: shape.temperature,
@@ -55,7 +56,7 @@ export const settingsSchema = z.strictObject({
   speed: oneOf(Object.keys(SPEEDS) as [Speed, ...Speed[]]).default('slow'),
   /** For a room: no text smaller than 18 pixels. */
   projector: flag().default(false),
-  lesson: wholeNumber('a lesson from 1 to 9', { min: 1, max: 9 }).nullable().default(null),
+  lesson: wholeNumber('a lesson from 1 to 10', { min: 1, max: 10 }).nullable().default(null),
 });
 
 export type Settings = Readonly<z.infer<typeof settingsSchema>>;

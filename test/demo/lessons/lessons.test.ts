@@ -39,8 +39,8 @@ function conversation(reports: readonly Partial<TurnReport & { edited: boolean }
 }
 
 describe('the lessons', () => {
-  it('are numbered from 1 to 9, each with text, tasks, a question and its answer', () => {
-    expect(lessons.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  it('are numbered from 1 to 10, each with text, tasks, a question and its answer', () => {
+    expect(lessons.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     for (const { title, text, tasks, question, answer } of lessons) {
       expect(title.length).toBeGreaterThan(8);
       expect(text.split('. ').length).toBeGreaterThanOrEqual(3);
@@ -75,6 +75,12 @@ describe('the lessons', () => {
       threshold: defaultSettings.threshold,
       conversations: 1,
     });
+  });
+
+  it('leave the model that a lesson brought behind, not the one that the user chose', () => {
+    const windows = settingsOf(lessonNumbered(10)!, { ...defaultSettings, model: 'tiny' });
+    expect(windows.model).toBe('tiny-hybrid');
+    expect(settingsOf(lessonNumbered(3)!, windows).model).toBe(defaultSettings.model);
   });
 
   it.each(lessons)('nothing of lesson $number was seen before it began', ({ tasks }) => {
