@@ -23,8 +23,10 @@ export function blockIn({ name }: Pick<StoreFile, 'name'>): { namespace: string;
 /** What is in a store's folder; an empty one becomes a store's where `make` says so. Throws ConfigError for any other. */
 export async function openStoreFolder(folder: StoreFolder, make: boolean): Promise<StoreFile[]> {
   const files = await folder.list().catch((error: NodeJS.ErrnoException) => {
-    if (make && error.code === 'ENOENT') return [];
-    throw new ConfigError(`the store's folder ${folder.location} cannot be read: ${error.message}`);
+    if (error.code !== 'ENOENT')
+      throw new ConfigError(`the store's folder ${folder.location} cannot be read: ${error.message}`);
+    if (make) return [];
+    throw new ConfigError(`there is no folder ${folder.location}: give one that a store made`);
   });
   const marker = files.some(({ name }) => name === MARKER) ? await folder.read(MARKER) : null;
   if (marker) {

@@ -52,7 +52,7 @@ it.each([
   [['store', 'wipe', 'x'], /there is no 'store wipe': wanted ls DIR, verify DIR or clear DIR/],
   [['store', 'ls'], /store ls has no folder/],
   [['store', 'clear', tmpdir()], /is no store of kvferry's|cannot be read/],
-  [['store', 'ls', '/nowhere/at/all'], /\/nowhere\/at\/all cannot be read/],
+  [['store', 'ls', '/nowhere/at/all'], /there is no folder \/nowhere\/at\/all: give one that a store made/],
 ])('%j is refused', async (argv, message) => {
   const { code, stderr } = await runCli(argv);
   expect(code).toBe(2);
