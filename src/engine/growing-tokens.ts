@@ -1,35 +1,78 @@
 /** A request's tokens: its prompt, and what is generated after it. */
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 
-export class GrowingTokens {
-  readonly #prompt: TokenIds;
-  readonly #forced: TokenIds;
-  /** All of them, unless the prompt is a sequence: then those beyond the ones that are forced. */
-  readonly #written: number[];
-  #numForced = 0;
-  /** Of a sequence, as it was when it was asked for last. */
-  #joined: TokenIds;
+export interface GrowingTokens {
+  readonly length: number;
+  readonly last: number;
+  /** Of an array it is the same one every time, which grows. */
+  readonly ids: TokenIds;
+  slice(start: number, end: number): TokenIds;
+  push(tokenId: number): void;
+  /** So many that are forced, all of them. */
+  pushForced(count: number): void;
+}
 
-  /** `forced`: what is generated, as far as it goes. */
+/** `forced`: what is generated, as far as it goes. */
+export const growingTokens = (prompt: TokenIds, forced: TokenIds): GrowingTokens =>
+  prompt instanceof TokenSequence ? new CountedTokens(prompt, forced) : new WrittenTokens(prompt, forced);
+
+class WrittenTokens implements GrowingTokens {
+  readonly ids: number[];
+  readonly #numPrompt: number;
+  readonly #forced: TokenIds;
+
   constructor(prompt: TokenIds, forced: TokenIds) {
-    this.#prompt = prompt;
+    this.ids = [...prompt];
+    this.#numPrompt = prompt.length;
     this.#forced = forced;
-    this.#joined = prompt;
-    this.#written = prompt instanceof TokenSequence ? [] : [...prompt];
   }
 
   get length(): number {
-    const kept = this.#prompt instanceof TokenSequence ? this.#prompt.length : 0;
-    return kept + this.#numForced + this.#written.length;
+    return this.ids.length;
+  }
+
+  get last(): number {
+    return this.ids.at(-1)!;
+  }
+
+  slice(start: number, end: number): TokenIds {
+    return this.ids.slice(start, end);
+  }
+
+  push(tokenId: number): void {
+    this.ids.push(tokenId);
+  }
+
+  pushForced(count: number): void {
+    for (let i = 0; i < count; i++) this.ids.push(this.#forced.at(this.length - this.#numPrompt)!);
+  }
+}
+
+/** After a prompt that is a sequence: of what is forced it is only counted how many there are. */
+class CountedTokens implements GrowingTokens {
+  readonly #prompt: TokenSequence;
+  readonly #forced: TokenIds;
+  #numForced = 0;
+  /** Beyond what is forced. */
+  readonly #written: number[] = [];
+  /** As they were when they were asked for last. */
+  #joined: TokenSequence;
+
+  constructor(prompt: TokenSequence, forced: TokenIds) {
+    this.#prompt = prompt;
+    this.#forced = forced;
+    this.#joined = prompt;
+  }
+
+  get length(): number {
+    return this.#prompt.length + this.#numForced + this.#written.length;
   }
 
   get last(): number {
     return this.#written.at(-1) ?? this.ids.at(-1)!;
   }
 
-  /** Of an array it is the same one every time, which grows. */
   get ids(): TokenIds {
-    if (!(this.#prompt instanceof TokenSequence)) return this.#written;
     if (this.#joined.length === this.length) return this.#joined;
     const forced = this.#forced.slice(0, this.#numForced);
     this.#joined = this.#prompt.followedBy(forced).followedBy(this.#written);
@@ -37,7 +80,6 @@ export class GrowingTokens {
   }
 
   slice(start: number, end: number): TokenIds {
-    if (!(this.#prompt instanceof TokenSequence)) return this.#written.slice(start, end);
     const { length } = this.#prompt;
     if (end <= length) return this.#prompt.slice(start, end);
     const forced = start >= length && end <= length + this.#numForced;
@@ -45,20 +87,11 @@ export class GrowingTokens {
   }
 
   push(tokenId: number): void {
-    if (this.#leftToForce > 0) this.#numForced++;
+    if (this.#numForced < this.#forced.length) this.#numForced++;
     else this.#written.push(tokenId);
   }
 
-  /** So many that are forced, all of them. */
   pushForced(count: number): void {
-    const counted = Math.min(count, this.#leftToForce);
-    this.#numForced += counted;
-    const from = this.length - this.#prompt.length;
-    for (let i = 0; i < count - counted; i++) this.#written.push(this.#forced.at(from + i)!);
-  }
-
-  /** Of a sequence they are counted alone. */
-  get #leftToForce(): number {
-    return this.#prompt instanceof TokenSequence ? this.#forced.length - this.#numForced : 0;
+    this.#numForced += count;
   }
 }

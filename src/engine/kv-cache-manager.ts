@@ -238,11 +238,6 @@ export class KvCacheManager {
     return this.#pool.state(id);
   }
 
-  /** A hash names it. */
-  isCached(id: BlockId): boolean {
-    return this.#pool.hashOf(id) !== null;
-  }
-
   /** Request ids that have a table. */
   owners(): Iterable<string> {
     return this.#tables.keys();

@@ -4,7 +4,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { type BlockHash, type BlockHashing, extendHashes } from './block-hash.ts';
-import { GrowingTokens } from './growing-tokens.ts';
+import { type GrowingTokens, growingTokens } from './growing-tokens.ts';
 import { mostBlocksInAll } from './kv-cache-spec.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
 import type {
@@ -53,7 +53,7 @@ export class Request implements ConnectorRequest {
     this.kvTransferParams = request.kvTransferParams;
     this.cacheSalt = request.cacheSalt;
     this.times = { arrivalMs: request.arrivalMs ?? queuedMs, queuedMs, scheduledMs: null };
-    this.#tokens = new GrowingTokens(request.promptTokenIds, request.sampling.forcedTokenIds ?? NONE);
+    this.#tokens = growingTokens(request.promptTokenIds, request.sampling.forcedTokenIds ?? NONE);
     this.#hashing = hashing;
   }
 

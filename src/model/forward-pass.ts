@@ -1,6 +1,6 @@
 /**
- * The order of kernels through a model: every dispatch of a pass over one piece, with its bind group, made once. The only
- * place that knows which buffer a kernel reads and writes.
+ * The order of kernels through a model: every dispatch of a pass over one piece, with its bind group, made once. Only here,
+ * in products.ts and in attention-stages.ts is known which buffer a kernel reads and writes.
  */
 import type { GpuDevice } from '../gpu/device.ts';
 import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';

@@ -3,7 +3,7 @@
  * block, so that one pool of equal blocks serves them all; a last group may leave layers of its blocks unused.
  */
 import type { KvCacheSpec } from '../config/engine.ts';
-import { filledBytes, keptBy } from '../engine/kv-cache-spec.ts';
+import { filledBytes } from '../engine/kv-cache-spec.ts';
 import { attentionOf, windowOf } from './layer-attention.ts';
 import { type Architecture, kvBlockBytes, type WeightDtype } from './types.ts';
 
@@ -48,13 +48,9 @@ export function oneGroup({ numLayers }: Pick<Architecture, 'numLayers'>): KvGrou
   return { groups: [{ spec: { kind: 'full' }, layers }], layersPerBlock: numLayers };
 }
 
-/** By group: what each keeps of a sequence; `allFull`: everything (vLLM's --disable-hybrid-kv-cache-manager). */
-export const kvCacheSpecs = (architecture: LayerKinds, allFull = false): KvCacheSpec[] => [
-  ...keptBy(
-    kvGroups(architecture).groups.map(({ spec }) => spec),
-    allFull,
-  ),
-];
+/** By group: what each keeps of a sequence. */
+export const kvCacheSpecs = (architecture: LayerKinds): KvCacheSpec[] =>
+  kvGroups(architecture).groups.map(({ spec }) => spec);
 
 /** Where a layer's KV is: its group, and its place in that group's blocks. */
 export function placeOf({ groups }: KvGroups, layer: number): { group: number; index: number } {

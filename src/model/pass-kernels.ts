@@ -23,9 +23,9 @@ export interface PassKernels {
   attention: AttentionVariants;
   embed: Kernel;
   norm: Kernel;
-  /** Added to what is there; null for a model without output norms. */
+  /** The same, added to what is there; null for a model without output norms. */
   addNorm: Kernel | null;
-  /** The same, of rows that get logits. */
+  /** The same as `norm`, of rows that get logits. */
   logitNorm: Kernel;
   rope: Kernel;
   swiglu: Kernel;
@@ -95,7 +95,7 @@ const hasOddColumns = (architecture: Architecture): boolean =>
 
 /** Enough for any kernel's uniforms, and for what it reads when all of them are 1. */
 const SCRATCH_BYTES = 256;
-const MOST_BINDINGS = 11;
+const MOST_BINDINGS = Math.max(...Object.values(kernels).map(({ bindings }) => bindings.length));
 
 /**
  * Submits a dispatch of each pipeline, on buffers full of ones, since drivers compile at the first dispatch. Two engines

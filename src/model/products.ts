@@ -61,7 +61,7 @@ export function createProducts(parts: {
   const { hiddenSize, vocabSize, rmsNormEps: eps } = architecture;
   const hidden4 = pad4(hiddenSize) / 4;
 
-  /** From a row of `a` and a matrix; for all rows, or of a piece of the logits for those that get some. */
+  /** a times a matrix, with its bias: all rows, or for a piece of the logits the rows that get some. */
   const multiply = (
     label: string,
     a: GPUBuffer,

@@ -2,6 +2,7 @@
  * Time that passes only from one event to the next: a Clock for all that policy is, and the queue of what is to come. Events
  * of one moment happen in the order in which they were asked for, so that a run repeats to the bit.
  */
+import { Heap } from '../engine/heap.ts';
 import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 
@@ -17,8 +18,7 @@ export interface Timer {
 }
 
 export class VirtualClock implements Clock {
-  /** A binary heap: the next one first. */
-  readonly #heap: Timer[] = [];
+  readonly #timers = new Heap<Timer>(isBefore);
   #nowMs = 0;
   #asked = 0;
 
@@ -29,7 +29,7 @@ export class VirtualClock implements Clock {
   /** Not before now. */
   at(atMs: number, run: () => void): Timer {
     const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), order: this.#asked++, run };
-    this.#push(timer);
+    this.#timers.push(timer);
     return timer;
   }
 
@@ -61,11 +61,11 @@ export class VirtualClock implements Clock {
 
   /** Moves to the next event and lets it happen; false when there is none. */
   next(): boolean {
-    for (let timer = this.#pop(); timer; timer = this.#pop()) {
+    for (let timer = this.#timers.pop(); timer; timer = this.#timers.pop()) {
       const { run, atMs, background } = timer;
       if (!run) continue;
-      if (background && !this.#heap.some((other) => other.run && !other.background)) {
-        this.#push(timer);
+      if (background && !this.#timers.items.some((other) => other.run && !other.background)) {
+        this.#timers.push(timer);
         return false;
       }
       invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
@@ -75,35 +75,6 @@ export class VirtualClock implements Clock {
       return true;
     }
     return false;
-  }
-
-  #push(timer: Timer): void {
-    const heap = this.#heap;
-    let index = heap.push(timer) - 1;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (isBefore(heap[parent]!, timer)) break;
-      heap[index] = heap[parent]!;
-      index = parent;
-    }
-    heap[index] = timer;
-  }
-
-  #pop(): Timer | null {
-    const heap = this.#heap;
-    const first = heap[0];
-    if (!first) return null;
-    const last = heap.pop()!;
-    if (heap.length === 0) return first;
-    let index = 0;
-    for (let child = 1; child < heap.length; child = 2 * index + 1) {
-      if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++;
-      if (isBefore(last, heap[child]!)) break;
-      heap[index] = heap[child]!;
-      index = child;
-    }
-    heap[index] = last;
-    return first;
   }
 }
 

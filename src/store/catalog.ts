@@ -137,15 +137,10 @@ export class BlockCatalog {
     } else this.#forget(key, block);
   }
 
-  /** Forgets all that nobody uses now; returns how many. */
-  clear(): number {
-    let cleared = 0;
-    for (const [key, block] of [...this.#blocks]) {
-      if (!block.ready || block.readers > 0) continue;
-      this.#forget(key, block);
-      cleared++;
-    }
-    return cleared;
+  /** Forgets all that nobody uses now. */
+  clear(): void {
+    for (const [key, block] of [...this.#blocks])
+      if (block.ready && block.readers === 0) this.#forget(key, block);
   }
 
   /** Throws InternalError unless slots, blocks and the policy's keys agree. */
@@ -162,20 +157,22 @@ export class BlockCatalog {
     );
   }
 
-  #forget(key: Key, { slot, ready }: Block): void {
-    if (ready) this.#deps.onChange?.('removed', key);
+  #forget(key: Key, block: Block): void {
     this.#policy.remove(key);
-    this.#blocks.delete(key);
-    this.#free.push(slot);
+    this.#leave(key, block);
   }
 
   #evicted(key: Key): void {
-    const { slot } = this.#blocks.get(key)!;
-    this.#deps.onEvicted?.(key, slot);
-    this.#deps.onChange?.('removed', key);
+    const block = this.#blocks.get(key)!;
+    this.#deps.onEvicted?.(key, block.slot);
+    this.#leave(key, block);
+    this.counters.evicted++;
+  }
+
+  #leave(key: Key, { slot, ready }: Block): void {
+    if (ready) this.#deps.onChange?.('removed', key);
     this.#blocks.delete(key);
     this.#free.push(slot);
-    this.counters.evicted++;
   }
 
   #hot(key: Key): void {

@@ -120,7 +120,10 @@ export class StoreService {
     this.#say(from, { kind: 'store_found', leaseId, blockIds, raised, raisedMs });
   }
 
-  /** Brings into memory what is below it, up to the first that is nowhere; returns what is kept there until all has come. */
+  /**
+   * Brings into memory what is below it, up to the first that is nowhere. `kept`: these stay there, to be let go of when all
+   * has come; `raised`: how many were sought below.
+   */
   async #raise(
     hashes: readonly BlockHash[],
     lower: LowerTier,

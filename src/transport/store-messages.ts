@@ -21,7 +21,7 @@ export interface StoreFound {
   leaseId: string;
   /** The store's blocks, in the order of the hashes; the same ids in every group. */
   blockIds: readonly BlockId[];
-  /** Of these, blocks that had to be brought up from below memory, and how long that took, milliseconds. */
+  /** Blocks that were sought below memory for it, and how long that took, milliseconds. */
   raised: number;
   raisedMs: number;
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commonPrefixLength, joined, type TokenIds } from '../../src/config/token-ids.ts';
 import { extendHashes } from '../../src/engine/block-hash.ts';
-import { GrowingTokens } from '../../src/engine/growing-tokens.ts';
+import { growingTokens } from '../../src/engine/growing-tokens.ts';
 import { simulatedClaims, simulatedHasher } from '../../src/simulate/digests.ts';
 import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';
@@ -72,7 +72,7 @@ describe('SegmentedTokens', () => {
   });
 });
 
-describe('GrowingTokens', () => {
+describe('growingTokens', () => {
   it('are the same whether prompt and answer are written out or not', () => {
     fc.assert(
       fc.property(
@@ -84,8 +84,8 @@ describe('GrowingTokens', () => {
         (prompt, answer, ends, a, b) => {
           const sequence = SegmentedTokens.of(answer, tokens);
           const forced = tokens.of(answer);
-          const few = new GrowingTokens(SegmentedTokens.of(prompt, tokens), sequence);
-          const many = new GrowingTokens(tokens.of(prompt), forced);
+          const few = growingTokens(SegmentedTokens.of(prompt, tokens), sequence);
+          const many = growingTokens(tokens.of(prompt), forced);
           let count = 0;
           for (const end of ends) {
             const left = Math.max(0, Math.min(end, forced.length - count));

@@ -15,7 +15,7 @@ import type {
   KvConnectorScheduler,
   RefusedRequest,
 } from '../../engine/kv-connector.ts';
-import type { BlockIds } from '../../engine/types.ts';
+import type { BlockIds, NoPull } from '../../engine/types.ts';
 import { invariant } from '../../errors.ts';
 import type { SourceCosts } from '../policy/source-costs.ts';
 import type { SecondHops } from './second-hops.ts';
@@ -169,33 +169,35 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     if (!composed) return null;
     const { shares, noPull } = composed;
     const fromStore = shares.filter(({ child }) => child === store);
-    const alone = fromStore.length > 0 ? this.#peerAlone(request, from, store) : [];
+    // Without the store's share the peer's is what was composed.
+    const alone = fromStore.length > 0 ? this.#fromPeer(request, from, store) : { shares: [] };
     if (!alone) return null;
-    const isStore = (child: number): boolean => child === store;
-    const plans = [shares, fromStore, alone].map((some) => ({
+    const plans = [shares, fromStore, alone.shares].map((some) => ({
       shares: some,
-      stored: sharesOf(some, isStore),
-      pulled: sharesOf(some, (child) => !isStore(child)),
+      stored: tokensIn(some.filter(({ child }) => child === store)),
+      pulled: tokensIn(some.filter(({ child }) => child !== store)),
     }));
     const promptTokens = request.promptTokenIds.length;
     const holderRequests = request.kvTransferParams?.remote_num_requests ?? null;
     const best = costs.choose(plans, { localHitTokens: from, promptTokens, holderRequests });
     if (best) return { shares: best.shares, noPull: null };
     if (shares.length === 0) return { shares, noPull };
-    const offered = `${sharesOf(shares, () => true)} tokens of the store and of peers`;
+    const offered = `${tokensIn(shares)} tokens of the store and of peers`;
     const refusal = { by: 'policy' as const, reason: `cost-aware: computing is quicker than ${offered}` };
     return { shares: [], noPull: refusal };
   }
 
-  /** null: not known yet. */
-  #peerAlone(request: ConnectorRequest, from: number, store: number): Share[] | null {
+  /** The share of the first peer that has anything; null: not known yet. */
+  #fromPeer(request: ConnectorRequest, from: number, store: number) {
+    let noPull: NoPull | null = null;
     for (const [child, side] of this.#sides.entries()) {
       if (child === store) continue;
       const match = side.getNumNewMatchedTokens(request, from);
       if (!match) return null;
-      if (match.tokens > 0) return [{ child, from, to: from + match.tokens }];
+      noPull ??= match.noPull;
+      if (match.tokens > 0) return { shares: [{ child, from, to: from + match.tokens }], noPull };
     }
-    return [];
+    return { shares: [], noPull };
   }
 
   /**
@@ -207,24 +209,17 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     if (!stored) return null;
     const before = this.#deps.secondHops.storedBefore(request);
     const cut = from + Math.min(stored.tokens, Math.max(0, before - from));
-    let noPull = stored.noPull;
-    for (const [child, side] of this.#sides.entries()) {
-      if (child === store) continue;
-      const match = side.getNumNewMatchedTokens(request, cut);
-      if (!match) return null;
-      noPull ??= match.noPull;
-      if (match.tokens <= 0) continue;
-      const peer: Share = { child, from: cut, to: cut + match.tokens };
-      return { shares: cut > from ? [{ child: store, from, to: cut }, peer] : [peer], noPull };
-    }
-    const shares = stored.tokens > 0 ? [{ child: store, from, to: from + stored.tokens }] : [];
-    return { shares, noPull };
+    const peer = this.#fromPeer(request, cut, store);
+    if (!peer) return null;
+    // Where no peer has what follows, the store gives all that it has.
+    const end = peer.shares.length > 0 ? cut : from + stored.tokens;
+    const fromStore = end > from ? [{ child: store, from, to: end }] : [];
+    return { shares: [...fromStore, ...peer.shares], noPull: stored.noPull ?? peer.noPull };
   }
 }
 
-/** Tokens of one child. */
-const sharesOf = (shares: readonly Share[], of: (child: number) => boolean): number =>
-  shares.reduce((sum, { child, from, to }) => sum + (of(child) ? to - from : 0), 0);
+const tokensIn = (shares: readonly Share[]): number =>
+  shares.reduce((sum, { from, to }) => sum + to - from, 0);
 
 /** What P leaves for D, with what the store had. */
 const withStored = (params: KvTransferParams, stored: number | null): KvTransferParams =>

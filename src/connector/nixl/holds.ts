@@ -30,7 +30,7 @@ interface Hold extends SendRequest {
   abandonedMs: number;
   /** That this time has come was told. */
   abandoned: boolean;
-  /** Those before it are older. */
+  /** Made as the so-manieth. */
   order: number;
 }
 
@@ -250,9 +250,12 @@ export class HoldTable implements ReaderHolds {
   #unpin(hold: Hold): void {
     hold.readers -= 1;
     if (hold.readers > 0) return;
+    if (hold.pendingEnd) {
+      this.#end(hold.requestId, hold.held, hold.pendingEnd);
+      return;
+    }
     this.#deadlines.add(hold);
-    if (hold.pendingEnd) this.#end(hold.requestId, hold.held, hold.pendingEnd);
-    else this.#deps.onDroppable();
+    this.#deps.onDroppable();
   }
 
   #oldestUnread(which: (hold: Hold) => boolean): Hold | null {

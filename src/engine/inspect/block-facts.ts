@@ -35,13 +35,11 @@ export interface BlockFact {
 
 type Content = Pick<BlockFact, 'group' | 'requestId' | 'index' | 'origin' | 'tokens'>;
 
-const NOBODYS: Content = { group: null, requestId: '', index: 0, origin: 'computed', tokens: 0 };
-
 export class BlockLedger {
   readonly #cache: KvCacheManager;
   readonly #blockSize: number;
-  /** What a block had when its request gave it back, by its id. Written at every request's end, so objects are used again. */
-  readonly #left: (Content & { wasNamed: boolean })[] = [];
+  /** What a block had when its request gave it back. */
+  readonly #left = new Map<BlockId, Content & { wasNamed: boolean }>();
 
   /** Listens to what is given back from now on. */
   constructor(cache: KvCacheManager) {
@@ -52,8 +50,7 @@ export class BlockLedger {
 
   list(requests: ReadonlyMap<string, Request>, holds: readonly HeldBlocks[]): BlockFact[] {
     const facts = new Map<BlockId, BlockFact>();
-    for (const [key, { wasNamed, ...content }] of Object.entries(this.#left)) {
-      const id = Number(key);
+    for (const [id, { wasNamed, ...content }] of this.#left) {
       const state = this.#cache.blockState(id);
       const evicted = wasNamed && state.hash === null;
       facts.set(id, { id, use: 'left', hit: false, ...content, ...state, evicted, hold: null });
@@ -79,43 +76,25 @@ export class BlockLedger {
   }
 
   #givenBack(request: Request, blockIds: BlockIds): void {
-    for (let group = 0; group < blockIds.length; group++) {
-      const ids = blockIds[group]!;
-      for (let index = 0; index < ids.length; index++) {
-        const id = ids[index]!;
-        if (id !== NULL_BLOCK) this.#leave(request, index, id, group);
-      }
+    for (const { id, index, group } of blocksIn(blockIds)) {
+      const wasNamed = this.#cache.blockState(id).hash !== null;
+      this.#left.set(id, { ...this.#content(request, index, id, group), wasNamed });
     }
-  }
-
-  #leave(request: Request, index: number, id: BlockId, group: number): void {
-    this.#left[id] ??= { ...NOBODYS, wasNamed: false };
-    const left = this.#left[id];
-    this.#describe(left, request, index, id, group);
-    left.wasNamed = this.#cache.isCached(id);
   }
 
   #content(request: Request, index: number, id: BlockId, group: number): Content {
-    const content = { ...NOBODYS };
-    this.#describe(content, request, index, id, group);
-    return content;
-  }
-
-  #describe(content: Content, request: Request, index: number, id: BlockId, group: number): void {
     const from = index * this.#blockSize;
     const { requestId, localHitTokens, pulledTokens, numComputedTokens } = request;
-    const before = this.#left[id];
-    content.group = this.#cache.numGroups > 1 ? group : null;
-    content.requestId = requestId;
-    content.index = index;
+    const before = this.#left.get(id);
+    const known = this.#cache.numGroups > 1 ? group : null;
     // A hit keeps telling of whoever brought the content here.
-    if (from < localHitTokens && before?.requestId) {
-      content.origin = before.origin;
-      content.tokens = before.tokens;
-      return;
+    if (from < localHitTokens && before) {
+      const { origin, tokens } = before;
+      return { group: known, requestId, index, origin, tokens };
     }
-    content.origin = from < localHitTokens + pulledTokens ? 'pulled' : 'computed';
-    content.tokens = Math.max(0, Math.min(this.#blockSize, numComputedTokens - from));
+    const origin = from < localHitTokens + pulledTokens ? 'pulled' : 'computed';
+    const tokens = Math.max(0, Math.min(this.#blockSize, numComputedTokens - from));
+    return { group: known, requestId, index, origin, tokens };
   }
 }
 
