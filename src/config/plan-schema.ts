@@ -6,7 +6,7 @@ import { PLACEMENTS } from './fleet-schema.ts';
 const wantedAttainment = "a share of requests above 0% and up to 100%, such as '90%'";
 
 /** One P and one D at least; 64 of each at most, as in a fleet. */
-const engineBound = (wanted: string) => wholeNumber(wanted, { min: 2, max: 128 });
+const engineBound = () => wholeNumber('a whole number of engines from 2 to 128', { min: 2, max: 128 });
 
 export const planning = {
   rate: anyNumber('requests a second, above 0', { above: 0 }).nullable().default(null).meta({
@@ -20,12 +20,12 @@ export const planning = {
     })
     .default('90%')
     .meta({ description: 'Share of requests that must keep --slo-ttft and --slo-tpot.', value: 'SHARE' }),
-  engines: engineBound('a whole number of engines from 2 to 128').nullable().default(null).meta({
+  engines: engineBound().nullable().default(null).meta({
     description:
       'Not the fewest engines for a rate, but the highest rate at which so many, P and D together, keep it.',
     value: 'N',
   }),
-  maxEngines: engineBound('a whole number of engines from 2 to 128').default(64).meta({
+  maxEngines: engineBound().default(64).meta({
     description: 'Fleets of more engines are not tried.',
     value: 'N',
   }),

@@ -1,4 +1,5 @@
 /** An engine that hangs or is slow, as its router sees it: what it does and answers comes late, or not before it is told to go on. */
+import type { TokenIds } from '../config/token-ids.ts';
 import type { Clock, EngineRequest } from '../engine/types.ts';
 import type { EngineClient, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
@@ -85,11 +86,11 @@ export class FaultyClient implements EngineClient {
     return this.#engine.release(requestIds);
   }
 
-  lookup(tokenIds: readonly number[], cacheSalt: string | null) {
+  lookup(tokenIds: TokenIds, cacheSalt: string | null) {
     return this.#engine.lookup(tokenIds, cacheSalt);
   }
 
-  forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keep: number): Promise<void> {
+  forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keep: number): Promise<void> {
     return this.#engine.forgetPrefix(tokenIds, cacheSalt, keep);
   }
 

@@ -20,7 +20,10 @@ export interface MadePolicy {
   looksAt: { load: boolean; cache: boolean };
 }
 
-/** The policy that options name, for a model whose KV blocks have so many bytes. What is not the default is loaded when it is asked for. Rejects with ConfigError. */
+/**
+ * The policy that options name, for a model whose KV blocks have so many bytes, whichever group has them. What is not the
+ * default is loaded when it is asked for. Rejects with ConfigError.
+ */
 export async function policyOf(options: ClusterOptions, blockBytes: number): Promise<MadePolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
   const groups = keptBy(options.kvCacheGroups ?? FULL_GROUP, options.allFullKv ?? false);

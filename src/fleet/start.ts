@@ -1,8 +1,8 @@
 /** What a cluster is made of, started side by side: engines, and the text and policy of their router. */
 import type { Clock } from '../engine/types.ts';
+import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import { loadTokenizer, type TextModel } from '../model/load.ts';
 import { loadArchitecture } from '../model/load-weights.ts';
-import { kvBlockBytes } from '../model/types.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { describe } from './describe.ts';
@@ -41,7 +41,9 @@ export async function startParts(
   const architecture = await loadArchitecture(options.model, files);
   const free = platform.freeMemory();
   checkMemory(options, architecture, free);
-  const policy = await policyOf(options, kvBlockBytes(architecture, 1, options.kvDtype));
+  const { blockSize, kvDtype } = options;
+  const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
+  const policy = await policyOf(options, blockBytes);
   const [text, engines] = await Promise.allSettled([
     loadTokenizer(options.model, files),
     startThreads(platform, clock, options, sharedMemory(options, architecture, free), wire),

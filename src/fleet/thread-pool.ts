@@ -19,15 +19,8 @@ export async function startThreads(
   wire?: EngineWire,
 ): Promise<EnginePool> {
   const fleet = fleetIn(options);
-  const start = (
-    spec: Seat,
-    life: number,
-    mode: Mode,
-    sharedWeights: SharedArrayBuffer | null = null,
-  ): Promise<ThreadEngine> => {
-    const started = { ...engineStart(options, spec, life, mode), sharedWeights };
-    return ThreadEngine.start(platform, started, spec, clock);
-  };
+  const start = (spec: Seat, life: number, mode: Mode, sharedWeights: SharedArrayBuffer | null = null) =>
+    ThreadEngine.start(platform, { ...engineStart(options, spec, life, mode), sharedWeights }, spec, clock);
   const first = async (spec: Seat): Promise<ThreadEngine> => {
     try {
       return await start(spec, 1, options.mode, shared?.memory);

@@ -73,12 +73,13 @@ export async function* readAnswer(
   let last: Omit<AnswerToken, 'end'> | null = null;
   for await (const { output, atMs } of outputs) {
     const { finish } = output;
-    const whole = options.onlyEnd && output.before && options.stop.length === 0;
-    if (whole && output.before) {
-      before = withMore(before, output.before, text.pushAll(output.before), atMs);
-      index += output.before.length;
+    // Nobody looks at these one by one.
+    const unseen = options.onlyEnd && options.stop.length === 0 ? output.before : undefined;
+    if (unseen) {
+      before = withMore(before, unseen, text.pushAll(unseen), atMs);
+      index += unseen.length;
     }
-    const tokens = whole ? output.tokens : tokensOf(output);
+    const tokens = unseen ? output.tokens : tokensOf(output);
     for (const [i, token] of tokens.entries()) {
       if (last) break;
       const ends = i === tokens.length - 1 ? finish : null;

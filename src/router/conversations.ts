@@ -246,9 +246,8 @@ export class ConversationCache {
     this.#conversations.delete(conversation.id);
     this.#conversations.set(conversation.id, conversation);
     for (const oldest of this.#conversations.values()) {
-      const { size } = this.#conversations;
       const held = oldest.kv !== null && this.#isOffered(oldest.kv);
-      if (size <= MOST_CONVERSATIONS || (held && size <= MOST_HELD_CONVERSATIONS)) break;
+      if (this.#conversations.size <= (held ? MOST_HELD_CONVERSATIONS : MOST_CONVERSATIONS)) break;
       this.#drop(oldest.id);
     }
     return conversation;

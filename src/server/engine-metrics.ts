@@ -16,7 +16,7 @@ import {
   PULL_FAILURES,
 } from './engine-metric-names.ts';
 import { type Answered, httpMetrics } from './http-metrics.ts';
-import { MetricKit } from './metric-kit.ts';
+import { FollowedCounts, MetricKit } from './metric-kit.ts';
 import { defineOffloadMetrics } from './store-metrics.ts';
 
 interface Streaming {
@@ -32,8 +32,8 @@ export class EngineMetrics {
   readonly answered: (answered: Answered) => void;
   /** Requests that gave a token and have not ended. */
   readonly #streaming = new Map<string, Streaming>();
-  /** What the engine's own counters said last. */
-  readonly #last = new Map<string, number>();
+  /** By the engine's own counters, which begin from 0 again after it was built anew. */
+  readonly #counts = new FollowedCounts();
 
   constructor(options: EngineMetricsOptions) {
     this.#kit = new MetricKit({ model_name: options.modelName, engine: options.engineIndex });
@@ -79,7 +79,7 @@ export class EngineMetrics {
   /** An engine in the place of one that ended: it knows none of its requests, and counts from 0. */
   startedAnew(): void {
     this.#streaming.clear();
-    this.#last.clear();
+    this.#counts.clear();
   }
 
   /** Gauges as they are now, counters as far as the engine counted. null: the engine is dead, and has nothing. */
@@ -97,36 +97,36 @@ export class EngineMetrics {
     m.memory('shared', stats?.memory.shared ?? 0);
     if (!stats) return;
     const { prefixCache, externalPrefixCache, transfers } = stats;
-    this.#follow('prefix queries', m.prefixQueries, prefixCache.queries);
-    this.#follow('prefix hits', m.prefixHits, prefixCache.hits);
-    this.#follow('external queries', m.externalQueries, externalPrefixCache.queries);
-    this.#follow('external hits', m.externalHits, externalPrefixCache.hits);
-    this.#follow('preemptions', m.preemptions, stats.preemptions);
-    this.#follow('failed transfers', m.failedTransfers, transfers?.numFailedTransfers ?? 0);
-    this.#follow('failed notifications', m.failedNotifications, transfers?.numFailedNotifications ?? 0);
-    this.#follow('expired', m.expired, transfers?.numKvExpired ?? 0);
+    this.#counts.follow('prefix queries', m.prefixQueries, prefixCache.queries);
+    this.#counts.follow('prefix hits', m.prefixHits, prefixCache.hits);
+    this.#counts.follow('external queries', m.externalQueries, externalPrefixCache.queries);
+    this.#counts.follow('external hits', m.externalHits, externalPrefixCache.hits);
+    this.#counts.follow('preemptions', m.preemptions, stats.preemptions);
+    this.#counts.follow('failed transfers', m.failedTransfers, transfers?.numFailedTransfers ?? 0);
+    this.#counts.follow('failed notifications', m.failedNotifications, transfers?.numFailedNotifications ?? 0);
+    this.#counts.follow('expired', m.expired, transfers?.numKvExpired ?? 0);
     for (const reason of NO_PULL_REASONS)
-      this.#follow(`no pull: ${reason}`, { inc: (by) => m.noPulls(reason, by) }, stats.noPulls[reason]);
+      this.#counts.follow(`no pull: ${reason}`, { inc: (by) => m.noPulls(reason, by) }, stats.noPulls[reason]);
     if (stats.store) this.#setStore(stats.store);
     if (!transfers) return;
     const { holdsDropped, pullsNotDone } = transfers;
     // Named by who would have read them: D's holds are P's to read.
-    this.#follow('dropped for P', { inc: (by) => m.holdsDropped('prefill', by) }, holdsDropped.decode);
-    this.#follow('dropped for D', { inc: (by) => m.holdsDropped('decode', by) }, holdsDropped.prefill);
+    this.#counts.follow('dropped for P', { inc: (by) => m.holdsDropped('prefill', by) }, holdsDropped.decode);
+    this.#counts.follow('dropped for D', { inc: (by) => m.holdsDropped('decode', by) }, holdsDropped.prefill);
     for (const outcome of PULL_FAILURES)
-      this.#follow(`pull ${outcome}`, { inc: (by) => m.pullsNotDone(outcome, by) }, pullsNotDone[outcome]);
+      this.#counts.follow(`pull ${outcome}`, { inc: (by) => m.pullsNotDone(outcome, by) }, pullsNotDone[outcome]);
   }
 
   #setStore(used: StoreCounters): void {
     const m = this.#offload;
-    this.#follow('load bytes', m.loadBytes, used.loadedBytes);
-    this.#follow('load time', m.loadTime, used.loadMs / 1000);
-    this.#follow('store bytes', m.storeBytes, used.savedBytes);
-    this.#follow('store time', m.storeTime, used.saveMs / 1000);
-    this.#follow('store operations', m.offered, used.offeredBlocks);
-    this.#follow('failed loads', m.failedLoads, used.failedLoads);
-    this.#follow('unanswered', m.unanswered, used.unanswered);
-    this.#follow('two hops', m.twoHops, used.twoHopBytes);
+    this.#counts.follow('load bytes', m.loadBytes, used.loadedBytes);
+    this.#counts.follow('load time', m.loadTime, used.loadMs / 1000);
+    this.#counts.follow('store bytes', m.storeBytes, used.savedBytes);
+    this.#counts.follow('store time', m.storeTime, used.saveMs / 1000);
+    this.#counts.follow('offered', m.offered, used.offeredBlocks);
+    this.#counts.follow('failed loads', m.failedLoads, used.failedLoads);
+    this.#counts.follow('unanswered', m.unanswered, used.unanswered);
+    this.#counts.follow('two hops', m.twoHops, used.twoHopBytes);
   }
 
   text(): Promise<string> {
@@ -193,13 +193,6 @@ export class EngineMetrics {
     m.tpot.observe(tokens > 1 ? seconds((lastMs - firstMs) / (tokens - 1)) : 0);
     m.requestGenerationTokens.observe(tokens);
     m.maxNumGenerationTokens.observe(tokens);
-  }
-
-  /** The engine counts from 0 again after it was built anew. */
-  #follow(name: string, counter: { inc(by: number): void }, now: number): void {
-    const last = this.#last.get(name) ?? 0;
-    counter.inc(now >= last ? now - last : now);
-    this.#last.set(name, now);
   }
 }
 

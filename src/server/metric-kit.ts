@@ -85,6 +85,24 @@ export class MetricKit {
   }
 }
 
+/** Counters that go on as somebody else counts. */
+export class FollowedCounts {
+  /** By name: what was said last. */
+  readonly #last = new Map<string, number>();
+
+  /** Who says less than before counts from 0 again. */
+  follow(name: string, counter: { inc(by: number): void }, now: number): void {
+    const last = this.#last.get(name) ?? 0;
+    counter.inc(now >= last ? now - last : now);
+    this.#last.set(name, now);
+  }
+
+  /** All are counted from 0 again. */
+  clear(): void {
+    this.#last.clear();
+  }
+}
+
 /** A bucket's bound as Prometheus' Python client writes it: 1 is '1.0', 2^33 is '8.589934592e+09'. */
 export function pythonFloat(value: number): string {
   const text = Number.isInteger(value) ? `${value}.0` : String(value);

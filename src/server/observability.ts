@@ -92,9 +92,11 @@ export function observeRouter(
     decided: (decision) => metrics.fleet.decided(decision),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
+        const whole = isOperator(c);
         metrics.fleet.setEngines(count('prefill'), count('decode'));
-        metrics.setStore(await cluster.storeStats());
-        return exposition(c, metrics, isOperator(c));
+        // Others see nothing of the store: what they ask leaves it alone.
+        if (whole) metrics.setStore(await cluster.storeStats());
+        return exposition(c, metrics, whole);
       });
     },
     mountDetails(app) {

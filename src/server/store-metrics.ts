@@ -4,7 +4,7 @@
  * kv_offload_tiering_* of its lower tiers (vllm/v1/kv_offload); no deprecated aliases.
  */
 import type { StoreStats } from '../store/host.ts';
-import type { MetricKit } from './metric-kit.ts';
+import { FollowedCounts, type MetricKit } from './metric-kit.ts';
 
 const SIZE_BUCKETS = [1e6, 5e6, 10e6, 20e6, 40e6, 60e6, 80e6, 100e6, 150e6, 200e6];
 
@@ -36,8 +36,8 @@ export function defineOffloadMetrics(kit: MetricKit) {
 
 export class StoreMetrics {
   readonly #m: ReturnType<typeof defineStoreMetrics>;
-  /** What the store's own counters said last. */
-  readonly #last = new Map<string, number>();
+  /** By the store's own counters. */
+  readonly #counts = new FollowedCounts();
 
   constructor(kit: MetricKit) {
     this.#m = defineStoreMetrics(kit);
@@ -51,34 +51,27 @@ export class StoreMetrics {
     m.blocks(FOLDER, stats?.folder?.blocks ?? 0);
     if (!stats) return;
     const { counters, folder, blockBytes } = stats;
-    this.#follow('lookups', m.lookups, counters.lookups);
-    this.#follow('hits', m.hits, counters.hits);
-    this.#follow('misses', m.misses, counters.lookups - counters.hits);
-    this.#follow('evicted', m.evictions, counters.evicted);
-    this.#follow('refused', m.refused, counters.refused);
+    this.#counts.follow('lookups', m.lookups, counters.lookups);
+    this.#counts.follow('hits', m.hits, counters.hits);
+    this.#counts.follow('misses', m.misses, counters.lookups - counters.hits);
+    this.#counts.follow('evicted', m.evictions, counters.evicted);
+    this.#counts.follow('refused', m.refused, counters.refused);
     if (!folder) return;
     const { read, written, readMs, writeMs, broken, leftOut } = folder.counters;
-    const inFolder = (count: (tier: typeof FOLDER, by: number) => void) => ({
-      inc: (by: number) => count(FOLDER, by),
-    });
-    this.#follow('read', inFolder(m.readBytes), read * blockBytes);
-    this.#follow('read time', inFolder(m.readTime), readMs / 1000);
-    this.#follow('written', inFolder(m.writeBytes), written * blockBytes);
-    this.#follow('write time', inFolder(m.writeTime), writeMs / 1000);
-    this.#follow('broken', inFolder(m.promotionFailures), broken);
-    this.#follow('left out', inFolder(m.cascadeFailures), leftOut);
-  }
-
-  #follow(name: string, counter: { inc(by: number): void }, now: number): void {
-    const last = this.#last.get(name) ?? 0;
-    counter.inc(now >= last ? now - last : now);
-    this.#last.set(name, now);
+    this.#counts.follow('read', m.readBytes, read * blockBytes);
+    this.#counts.follow('read time', m.readTime, readMs / 1000);
+    this.#counts.follow('written', m.writeBytes, written * blockBytes);
+    this.#counts.follow('write time', m.writeTime, writeMs / 1000);
+    this.#counts.follow('broken', m.promotionFailures, broken);
+    this.#counts.follow('left out', m.cascadeFailures, leftOut);
   }
 }
 
 function defineStoreMetrics(kit: MetricKit) {
-  const tiered = (name: string, what: string) =>
-    kit.counters(`vllm:kv_offload_tiering_${name}_total`, what, 'tier', [FOLDER]);
+  const tiered = (name: string, what: string) => {
+    const count = kit.counters(`vllm:kv_offload_tiering_${name}_total`, what, 'tier', [FOLDER]);
+    return { inc: (by: number) => count(FOLDER, by) };
+  };
   return {
     usage: kit.gauge(
       'vllm:kv_offload_cpu_cache_usage_perc',

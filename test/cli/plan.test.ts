@@ -44,7 +44,7 @@ const parsed = (text: string | undefined): PlanReport => planReportSchema.parse(
 
 describe('kvferry plan', () => {
   it('finds a fleet, says how sure and by whose times, and writes the same bytes for the same seed', async () => {
-    const argv = `plan ${small} --slo-ttft 300ms --slo-tpot 50ms --rate 28 --json out.json --html page.html --markdown page.md --fleet-out fleet.json`;
+    const argv = `plan ${small} --slo-ttft 300ms --slo-tpot 50ms --rate 28 --json out.json --html page.html --markdown page.md --fleet-out it's.json`;
     const { code, world } = await kvferry(argv);
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
@@ -64,6 +64,8 @@ describe('kvferry plan', () => {
       [-1, 0, 1, 2].map((more) => chosen.engines + more),
     );
     expect(report.front[0]!.met).toBe(false);
+    // As a shell reads it back.
+    expect(report.commands[0]).toContain(String.raw`--fleet 'it'\''s.json'`);
     const out = world.out();
     expect(out).toContain('Times fitted: mine');
     expect(out).toMatch(/interval/);

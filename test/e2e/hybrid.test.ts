@@ -50,6 +50,19 @@ describe('a model with windows', () => {
     });
   });
 
+  it('is predicted, from the first turn on, to move the bytes that it moves', async () => {
+    const nothing = { prefillFixedMs: 0, prefillMsPerToken: 0, prefillMsPerTokenContext: 0 };
+    const rest = { moveFixedMs: 0, moveMsPerHolderRequest: 0, firstStepMs: 0, firstStepMsPerRequest: 0 };
+    const parameters = { 'least-ttft': { moveMsPerByte: 1, ...nothing, ...rest } };
+    await withCluster({ ...options, routing: { name: 'least-ttft', parameters } }, async (cluster) => {
+      const [answer] = await converse(cluster, 'c', 1, long);
+      const { routed, transfer } = answer!.result;
+      const { bytes } = transfer.pToD!;
+      expect(routed!.predictedTtftMs).toBeCloseTo(bytes, 3);
+      expect(bytes).toBe((11 + 5 * 9) * cluster.info.model.blockBytes);
+    });
+  });
+
   it('goes on when its windows were given up for others, and when D stops early', async () => {
     // Room for two: the third conversation takes what the first ones left.
     const small = { ...options, decode: { numBlocks: 180, enablePrefixCaching: true } };

@@ -1,6 +1,7 @@
 /** The commands that take a planned fleet, as a user would type them. */
 import type { RunConfig } from '../../config/run.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import { quote } from '../vllm/shell.ts';
 
 /** `asked`: what a simulation is asked, as the plan's was. `file`: of --fleet-out. */
 export function commandsFor(
@@ -33,4 +34,5 @@ export function commandsFor(
 const targetOf = ({ routing }: PlanRow): string =>
   ['llm-d', 'dynamo', 'sglang'].includes(routing) ? routing : 'aibrix';
 
-const line = (command: string, ...args: readonly string[]): string => `kvferry ${command} ${args.join(' ')}`;
+const line = (command: string, ...args: readonly string[]): string =>
+  `kvferry ${command} ${args.map(quote).join(' ')}`;
