@@ -1,4 +1,4 @@
-/** The clock that tests move. */
+/** The clock that tests move, and what happens without it. */
 import type { Clock } from '../src/engine/types.ts';
 
 /** Time stands still until a test moves it. */
@@ -43,3 +43,6 @@ export class TestClock implements Clock {
     return true;
   }
 }
+
+/** Lets promises that were resolved run on. */
+export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

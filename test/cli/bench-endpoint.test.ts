@@ -4,17 +4,9 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
 import { fakeWorld } from './fake.ts';
+import { generator } from '../workload/generator.ts';
 
-const spec = {
-  filetype: 'generate_conversations',
-  num_conversations: 2,
-  prompt_input: {
-    num_turns: { distribution: 'constant', value: 4 },
-    prefix_num_tokens: { distribution: 'constant', value: 6 },
-    num_tokens: { distribution: 'constant', value: 5 },
-  },
-  prompt_output: { num_tokens: { distribution: 'constant', value: 4 } },
-};
+const spec = generator({ conversations: 2, turns: 4, prefix: 6, input: 5, output: 4 });
 
 interface Asked {
   path: string;

@@ -1,28 +1,19 @@
 import { describe, expect, test } from 'vitest';
-import { main } from '../../src/cli/app.ts';
 import { lengthTable } from '../../src/cli/multiturn/path-tables.ts';
 import { plainStyle } from '../../src/cli/table.ts';
-import { type BenchReport, benchReportSchema, type Experiment } from '../../src/measure/bench-report.ts';
-import { fakeWorld } from './fake.ts';
+import { benchReportSchema, type Experiment } from '../../src/measure/bench-report.ts';
+import { generator } from '../workload/generator.ts';
+import { benchOf } from './fake-bench.ts';
 
-const spec = {
-  filetype: 'generate_conversations',
-  num_conversations: 6,
-  prompt_input: {
-    num_turns: { distribution: 'constant', value: 8 },
-    common_prefix_num_tokens: { distribution: 'constant', value: 10 },
-    prefix_num_tokens: { distribution: 'uniform', min: 20, max: 40 },
-    num_tokens: { distribution: 'uniform', min: 5, max: 9 },
-  },
-  prompt_output: { num_tokens: { distribution: 'constant', value: 6 } },
-};
-
-async function bench(...options: string[]) {
-  const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
-  const code = await main(['bench', 'gen.json', ...options], world.deps);
-  const json = world.files.get('out.json');
-  return { world, code, report: json ? (JSON.parse(json) as BenchReport) : null };
-}
+const spec = generator({
+  conversations: 6,
+  turns: 8,
+  common: 10,
+  prefix: [20, 40],
+  input: [5, 9],
+  output: 6,
+});
+const bench = (...options: string[]) => benchOf(spec)(['gen.json', ...options]);
 
 test('three lengths fit beside each other, whatever the times are', () => {
   const interval = (value: number) => ({ value, low: value * 0.93, high: value * 1.31 });

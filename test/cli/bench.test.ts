@@ -1,32 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { type BenchReport, benchReportSchema } from '../../src/measure/bench-report.ts';
+import { benchReportSchema } from '../../src/measure/bench-report.ts';
+import { generator } from '../workload/generator.ts';
 import { fakeWorld } from './fake.ts';
-import type { FakeTroubles } from './fake-cluster.ts';
+import { benchOf } from './fake-bench.ts';
 
-const spec = {
-  filetype: 'generate_conversations',
-  num_conversations: 4,
-  prompt_input: {
-    num_turns: { distribution: 'constant', value: 6 },
-    common_prefix_num_tokens: { distribution: 'constant', value: 10 },
-    prefix_num_tokens: { distribution: 'uniform', min: 20, max: 40 },
-    num_tokens: { distribution: 'uniform', min: 5, max: 9 },
-  },
-  prompt_output: { num_tokens: { distribution: 'constant', value: 6 } },
-};
-const files = { 'gen.json': JSON.stringify(spec) };
-
-async function bench(
-  options: readonly string[],
-  troubles: FakeTroubles = {},
-  more: Record<string, string> = {},
-) {
-  const world = fakeWorld(troubles, { ...files, ...more });
-  const code = await main(['bench', ...options], world.deps);
-  const json = world.files.get('out.json');
-  return { world, code, report: json ? (JSON.parse(json) as BenchReport) : null };
-}
+const spec = generator({
+  conversations: 4,
+  turns: 6,
+  common: 10,
+  prefix: [20, 40],
+  input: [5, 9],
+  output: 6,
+});
+const bench = benchOf(spec);
 
 describe('kvferry bench', () => {
   test('writes a report that fits its schema, with the paths that others build on', async () => {
@@ -147,7 +134,7 @@ describe('kvferry bench', () => {
   });
 
   test('Ctrl-C: what was served is written, marked incomplete, exit 130', async () => {
-    const world = fakeWorld({}, files);
+    const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
     const write = world.deps.stderr.write;
     world.deps.stderr.write = (text) => {
       write(text);

@@ -1,12 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { widthOf } from '../../src/cli/format.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { AdapterError, InternalError } from '../../src/errors.ts';
 import type { CheckProvider } from '../../src/lab/verify/types.ts';
-import { fakeWorld } from './fake.ts';
+import { fakeWorld, widest } from './fake.ts';
 
-const widest = (text: string): number => Math.max(...text.split('\n').map(widthOf));
 
 async function complaint(argv: string[], files: Record<string, string> = {}): Promise<string> {
   const world = fakeWorld({}, files);

@@ -1,23 +1,7 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
-import { Ajv } from 'ajv';
 import { describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { main } from '../../src/cli/app.ts';
 import { fakeWorld } from './fake.ts';
-
-const fixture = (name: string) =>
-  JSON.parse(readFileSync(path.join(import.meta.dirname, '../fixtures/export', name), 'utf8'));
-
-const ajv = new Ajv({ allowUnionTypes: true, schemas: [fixture('pod.json')] });
-const schemas = {
-  StormService: ajv.compile(fixture('aibrix-stormservice.json')),
-  PodAutoscaler: ajv.compile(fixture('aibrix-podautoscaler.json')),
-  podConfig: ajv.compile(fixture('aibrix-pod-config.json')),
-  values: ajv.compile(fixture('llm-d-values.json')),
-  EndpointPickerConfig: ajv.compile(fixture('llm-d-epp.json')),
-  DynamoGraphDeployment: ajv.compile(fixture('dynamo-graph.json')),
-};
 
 /** A document of any of them, as loosely as tests look at it. */
 // biome-ignore lint/suspicious/noExplicitAny: YAML of six kinds

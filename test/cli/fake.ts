@@ -1,5 +1,6 @@
 /** A world without terminal, files, GPU or threads for the commands. */
 import type { CliDeps } from '../../src/cli/deps.ts';
+import { widthOf } from '../../src/cli/format.ts';
 import { ConfigError } from '../../src/errors.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
@@ -180,3 +181,6 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     stopped,
   };
 }
+
+/** Columns of its widest line. */
+export const widest = (text: string): number => Math.max(...text.split('\n').map(widthOf));

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { widthOf } from '../../src/cli/format.ts';
 import { InternalError } from '../../src/errors.ts';
 import { RUN } from '../report/reports.ts';
-import { fakeWorld } from './fake.ts';
+import { fakeWorld, widest } from './fake.ts';
 
 const saved = async (argv: string[] = []): Promise<string> => {
   const world = fakeWorld();
@@ -25,7 +24,7 @@ describe('--assert', () => {
     expect(out).toMatch(/FAILED {2}comparison.ttft_ms.mean.ratio >= 100: found \d\.\d+/);
     expect(out).toMatch(/ok {6}runs.bidirectional.summary.pulled_tokens > 0: found \d+/);
     expect(out).toContain('1 of 3 assertions failed.');
-    expect(Math.max(...out.split('\n').map(widthOf))).toBeLessThanOrEqual(80);
+    expect(widest(out)).toBeLessThanOrEqual(80);
   });
 
   test('exit code 0 when all hold', async () => {
@@ -88,7 +87,7 @@ describe('--baseline', () => {
     ).toBe(3);
     expect(world.out()).toContain('another threshold: 9, before 64');
     expect(world.out()).toMatch(/bidirectional pulled_tokens +\d+ +0 .* changed/);
-    expect(Math.max(...world.out().split('\n').map(widthOf))).toBeLessThanOrEqual(80);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
   });
 
   test('another model is refused before the run', async () => {

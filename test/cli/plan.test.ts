@@ -9,18 +9,15 @@ import { fleetFileSchema } from '../../src/config/fleet-schema.ts';
 import { type PlanReport, planReportSchema } from '../../src/measure/plan-report.ts';
 import { simulationReportSchema } from '../../src/measure/simulation-report.ts';
 import { fakeWorld } from './fake.ts';
+import { generator } from '../workload/generator.ts';
 
 // Some dozen simulations each.
 vi.setConfig({ testTimeout: 180_000 });
 
-const constant = (value: number) => ({ distribution: 'constant', value });
 /** Turns of 100 tokens each, all different; P takes 1 ms a token. */
-const workload = JSON.stringify({
-  filetype: 'generate_conversations',
-  num_conversations: 12,
-  prompt_input: { num_turns: constant(2), prefix_num_tokens: constant(0), num_tokens: constant(100) },
-  prompt_output: { num_tokens: constant(5) },
-});
+const workload = JSON.stringify(
+  generator({ conversations: 12, turns: 2, prefix: 0, input: 100, output: 5 }),
+);
 const costs = JSON.stringify({
   kvferry_simulation_costs: 1,
   name: 'mine',

@@ -1,12 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { widthOf } from '../../src/cli/format.ts';
 import { AdapterError, EngineDeadError, InternalError } from '../../src/errors.ts';
 import { type Report, reportSchema } from '../../src/measure/report.ts';
-import { fakeWorld } from './fake.ts';
+import { fakeWorld, widest } from './fake.ts';
 
 const short = ['run', '--model', 'nano', '--turns', '3', '--user-tokens', '20', '--output-tokens', '6'];
-const widest = (text: string): number => Math.max(...text.split('\n').map(widthOf));
 
 describe('kvferry run', () => {
   test('three modes, their tables, the summary and the verdict', async () => {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { type SimulationReport, simulationReportSchema } from '../../src/measure/simulation-report.ts';
-import { fakeWorld } from './fake.ts';
+import { fakeWorld, widest } from './fake.ts';
+import { generator } from '../workload/generator.ts';
 
 const simulate = async (argv: string, files: Record<string, string> = {}) => {
   const world = fakeWorld({}, files);
@@ -9,16 +10,9 @@ const simulate = async (argv: string, files: Record<string, string> = {}) => {
   return { code, world };
 };
 
-const small = JSON.stringify({
-  filetype: 'generate_conversations',
-  num_conversations: 12,
-  prompt_input: {
-    num_turns: { distribution: 'uniform', min: 4, max: 8 },
-    prefix_num_tokens: { distribution: 'constant', value: 200 },
-    num_tokens: { distribution: 'uniform', min: 20, max: 60 },
-  },
-  prompt_output: { num_tokens: { distribution: 'uniform', min: 10, max: 30 } },
-});
+const small = JSON.stringify(
+  generator({ conversations: 12, turns: [4, 8], prefix: 200, input: [20, 60], output: [10, 30] }),
+);
 
 const mine = JSON.stringify({
   kvferry_simulation_costs: 1,
@@ -55,12 +49,7 @@ describe('kvferry simulate', () => {
     expect(report.arms[0]!.pulled_tokens).toBe(0);
     expect(report.arms[1]!.pulled_tokens).toBeGreaterThan(0);
     expect(world.out()).toContain('Times assumed: mine');
-    expect(
-      world
-        .out()
-        .split('\n')
-        .every((line) => line.length <= 80),
-    ).toBe(true);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(world.files.get('page.html')).toContain('Load over time'.toLowerCase());
     expect(world.files.get('page.html')).toContain('one request&#39;s way through the fleet');
     const again = await simulate(argv, files);
@@ -120,12 +109,7 @@ describe('kvferry simulate', () => {
     expect(engine_hours * 3_600_000).toBeGreaterThanOrEqual(served);
     expect(world.out()).toMatch(/decided k8s-hpa: prefill 1 to 3 \(in flight: /);
     expect(world.out()).toContain('takes 2.00 s.');
-    expect(
-      world
-        .out()
-        .split('\n')
-        .every((line) => line.length <= 80),
-    ).toBe(true);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
   });
 
   it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {

@@ -7,7 +7,7 @@ import { KvferryError } from '../../src/errors.ts';
 import { type Fault, FaultClock, type FaultKind, STAGES } from '../../src/faults/schedule.ts';
 import type { EngineClient } from '../../src/router/engine-client.ts';
 import { turnOutputs } from '../../src/router/ways.ts';
-import { chain, engineConfig, greedy, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { alone, chain, greedy, tokens } from '../engine/fakes.ts';
 import { PolicyCluster, type PolicyNode } from './policy-cluster.ts';
 
 /** Those that mean something where messages carry no bytes and time is the test's. */
@@ -27,13 +27,6 @@ const USER_TOKENS = [14, 9, 11];
 const MAX_TOKENS = 6;
 /** Milliseconds: beyond a lease, far from D's TTL. */
 const JUMP_MS = 40_000;
-
-async function alone(prompt: readonly number[]): Promise<number[]> {
-  const engine = new TestEngine(engineConfig());
-  engine.add(request('a', prompt, { maxTokens: MAX_TOKENS }));
-  await engine.settle();
-  return engine.tokensOf('a');
-}
 
 class Storm {
   readonly cluster: PolicyCluster;
@@ -91,7 +84,7 @@ class Storm {
     let held: { holder: EngineClient; params: KvTransferParams } | null = null;
     for (const [turn, count] of userTokens.entries()) {
       const prompt = [...history, ...tokens(count, chain(id.charCodeAt(1), turn))];
-      const answer = await alone(prompt);
+      const answer = await alone(prompt, { maxTokens: MAX_TOKENS });
       const offered = held?.holder.ended ? null : held;
       held = await this.#turn(`${id}.${turn}`, prompt, answer, offered?.params ?? null);
       if (offered) await offered.holder.release([offered.params.remote_request_id!]);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { pairBlocks, remoteTable, usableTokens } from '../../src/connector/nixl/params.ts';
-import { chain, engineConfig, request, type Sizes, TestEngine, tokens } from '../engine/fakes.ts';
+import { alone, chain, request, type Sizes, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
 const full: KvCacheSpec = { kind: 'full' };
@@ -12,13 +12,6 @@ const sliding = (window: number): KvCacheSpec => ({ kind: 'sliding', window });
 const groups = [sliding(12), sliding(12), full];
 const sizes: Sizes = { blockSize: 4, groups, numBlocks: 300, maxNumBatchedTokens: 32 };
 
-async function alone(prompt: readonly number[]): Promise<number[]> {
-  const engine = new TestEngine(engineConfig());
-  engine.add(request('a', prompt, { maxTokens: 10 }));
-  await engine.settle();
-  return engine.tokensOf('a');
-}
-
 async function play(
   cluster: PolicyCluster,
   id: string,
@@ -26,13 +19,8 @@ async function play(
   params: KvTransferParams | null,
 ) {
   const turn = cluster.turn(id, prompt, { maxTokens: 10 }, params);
-  let result: Awaited<typeof turn> | null = null;
-  void turn.then((value) => {
-    result = value;
-  });
-  await cluster.runUntil(() => result !== null, { idleMs: 0 });
-  const { output, params: next } = await turn;
-  expect(output).toEqual(await alone(prompt));
+  const { output, params: next } = await cluster.finish(turn, { idleMs: 0 });
+  expect(output).toEqual(await alone(prompt, { maxTokens: 10 }));
   return { output, params: next, account: cluster.p.promptOf(`${id}-p`)! };
 }
 

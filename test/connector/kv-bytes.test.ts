@@ -27,13 +27,8 @@ it.each([1, 2, 3])('is counted as it moves, P to D and back, in %i groups', asyn
       params: Parameters<typeof cluster.turn>[3],
     ) => {
       const before = cluster.net.blocksMoved;
-      const served = cluster.turn(id, prompt, { maxTokens: 5 }, params);
-      let over = false;
-      void served.then(() => {
-        over = true;
-      });
-      await cluster.runUntil(() => over, { idleMs: 0 });
-      return { ...(await served), moved: (cluster.net.blocksMoved - before) * BLOCK_BYTES };
+      const served = await cluster.finish(cluster.turn(id, prompt, { maxTokens: 5 }, params), { idleMs: 0 });
+      return { ...served, moved: (cluster.net.blocksMoved - before) * BLOCK_BYTES };
     };
     const first = await turn('1', tokens(length), null);
     expect([seed, first.moved]).toEqual([seed, kvBytes(0, length, length - 1)]);

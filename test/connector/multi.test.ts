@@ -5,7 +5,7 @@ import { type CostProfile, costProfileSchema } from '../../src/config/cost-profi
 import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams, SingleConnectorName } from '../../src/config/kv-transfer.ts';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
-import { chain, engineConfig, request, type Sizes, TestEngine, tokens } from '../engine/fakes.ts';
+import { alone, chain, type Sizes, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
 const profile = costProfileSchema.parse({
@@ -28,13 +28,6 @@ const profile = costProfileSchema.parse({
 });
 const sampling = { maxTokens: 10 };
 type Names = readonly SingleConnectorName[];
-
-async function alone(prompt: readonly number[]): Promise<number[]> {
-  const engine = new TestEngine(engineConfig());
-  engine.add(request('a', prompt, sampling));
-  await engine.settle();
-  return engine.tokensOf('a');
-}
 
 function clusterWith(
   composition: Composition,
@@ -62,14 +55,10 @@ async function serve(
   prompt: readonly number[],
   remote: KvTransferParams | null = null,
 ) {
-  let served: Awaited<ReturnType<PolicyCluster['turn']>> | null = null;
-  void cluster.turn(id, prompt, sampling, remote).then((result) => {
-    served = result;
-  });
-  await cluster.runUntil(() => served !== null);
+  const served = await cluster.finish(cluster.turn(id, prompt, sampling, remote));
   await cluster.settle();
-  expect(served!.output).toEqual(await alone(prompt));
-  return served!;
+  expect(served.output).toEqual(await alone(prompt, sampling));
+  return served;
 }
 
 /** Two turns; of P's second: what came from D, from the store, and was computed; and bytes that travelled twice, in blocks. */
@@ -189,12 +178,8 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
 
 it('blocks that are both held for a reader and being saved are freed once, by the later of the two', async () => {
   const cluster = clusterWith('compose', NIXL_FIRST);
-  let served = false;
-  void cluster.turn('a', tokens(40), sampling, null).then(() => {
-    served = true;
-  });
   // The store's READ stays on its way until D has taken all.
-  await cluster.runUntil(() => served);
+  await cluster.finish(cluster.turn('a', tokens(40), sampling, null));
   await cluster.release();
   await cluster.settle();
   expect(cluster.p.core.resetPrefixCache()).toBe(true);
@@ -247,10 +232,8 @@ it('whatever goes wrong in between: the tokens of one engine alone, and nothing 
             params = next;
           }
         };
-        let open = conversations.length;
-        for (const [of, lengths] of conversations.entries()) void converse(lengths, of).finally(() => open--);
-        await cluster.runUntil(() => open === 0, { pick });
-        for (const { prompt, output, ended } of turns) if (ended) expect(output).toEqual(await alone(prompt));
+        await cluster.finish(Promise.all(conversations.map(converse)), { pick });
+        for (const { prompt, output, ended } of turns) if (ended) expect(output).toEqual(await alone(prompt, sampling));
         await cluster.release();
         await cluster.settle();
         cluster.store!.catalog.checkIntegrity();

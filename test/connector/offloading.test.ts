@@ -3,17 +3,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
 import type { PromptAccount } from '../../src/engine/types.ts';
-import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { alone, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
 const sampling = { maxTokens: 10 };
-
-async function alone(prompt: readonly number[]): Promise<number[]> {
-  const engine = new TestEngine(engineConfig());
-  engine.add(request('a', prompt, sampling));
-  await engine.settle();
-  return engine.tokensOf('a');
-}
 
 function clusterWith(changes: Partial<OffloadingConfig> = {}, slots = 64, sizes = { prefixCaching: false }) {
   return new PolicyCluster(
@@ -31,13 +24,9 @@ async function serve(
   prompt: readonly number[],
   salt: string | null = null,
 ) {
-  let served: Awaited<ReturnType<PolicyCluster['turn']>> | null = null;
-  void cluster.turn(id, prompt, sampling, null, null, salt).then((result) => {
-    served = result;
-  });
-  await cluster.runUntil(() => served !== null);
+  const served = await cluster.finish(cluster.turn(id, prompt, sampling, null, null, salt));
   await cluster.settle();
-  return served!;
+  return served;
 }
 
 const split = ({ localHitTokens, pulledTokens, computedTokens }: PromptAccount) => [
@@ -51,7 +40,7 @@ describe('a store between P and D', () => {
     const cluster = clusterWith();
     const prompt = tokens(70);
     const { output } = await serve(cluster, 't', prompt);
-    expect(output).toEqual(await alone(prompt));
+    expect(output).toEqual(await alone(prompt, sampling));
     expect(split(cluster.p.promptOf('t-p')!)).toEqual([0, 0, 70]);
     expect(split(cluster.d.promptOf('t-d')!)).toEqual([0, 64, 6]);
     expect(cluster.store!.service.counters).toMatchObject({ taken: 4, lost: 0, loads: 1 });
@@ -66,7 +55,7 @@ describe('a store between P and D', () => {
       const { output } = await serve(cluster, 'a', first);
       const second = [...first, ...output, ...tokens(30, 7)];
       const again = await serve(cluster, 'b', second);
-      expect(again.output).toEqual(await alone(second));
+      expect(again.output).toEqual(await alone(second, sampling));
       // 40 prompt tokens are 2 blocks; with 9 of D's 10 tokens they are 3.
       expect(split(cluster.p.promptOf('b-p')!)).toEqual([0, promptOnly ? 32 : 48, promptOnly ? 48 : 32]);
     }
@@ -133,7 +122,7 @@ describe('a store between P and D', () => {
         if (rounds++ === moment) cluster.store!.end();
         return served !== null;
       });
-      expect(served!.output).toEqual(await alone(prompt));
+      expect(served!.output).toEqual(await alone(prompt, sampling));
       await cluster.settle();
       expect(cluster.p.core.hasWork() || cluster.d.core.hasWork()).toBe(false);
     }
@@ -188,7 +177,7 @@ describe('a store between P and D', () => {
           for (const { prompt, turn, ending } of results) {
             const result = await turn;
             if (result && !ending.signal.aborted && result.end.finish?.reason === 'length')
-              expect(result.output).toEqual(await alone(prompt));
+              expect(result.output).toEqual(await alone(prompt, sampling));
           }
           await cluster.runUntil(() => !cluster.p.core.hasWork() && !cluster.d.core.hasWork(), { pick });
           await cluster.settle();

@@ -5,7 +5,7 @@ import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
 import { KvferryError } from '../../src/errors.ts';
-import { chain, engineConfig, request, someGroups, TestEngine, tokens } from '../engine/fakes.ts';
+import { alone, chain, engineConfig, request, someGroups, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
 /** A conversation of user messages of the given lengths; every turn adds what was generated. */
@@ -28,25 +28,12 @@ async function converse(
   return turns;
 }
 
-/** What one engine with room for everything generates for this prompt. */
-async function alone(prompt: readonly number[], sampling: Partial<SamplingParams>): Promise<number[]> {
-  const engine = new TestEngine(engineConfig());
-  engine.add(request('a', prompt, sampling));
-  await engine.settle();
-  return engine.tokensOf('a');
-}
-
 describe('a conversation of three turns', () => {
   async function run(settings: ConstructorParameters<typeof PolicyCluster>[2], prefixCaching = true) {
     const cluster = new PolicyCluster({ prefixCaching }, {}, settings);
     const sampling = { maxTokens: 10 };
-    const conversation = converse(cluster, 'c1', [40, 30, 30], sampling);
-    let turns: Awaited<typeof conversation> | null = null;
-    void conversation.then((result) => {
-      turns = result;
-    });
-    await cluster.runUntil(() => turns !== null);
-    for (const { prompt, output } of turns!) expect(output).toEqual(await alone(prompt, sampling));
+    const turns = await cluster.finish(converse(cluster, 'c1', [40, 30, 30], sampling));
+    for (const { prompt, output } of turns) expect(output).toEqual(await alone(prompt, sampling));
     const p = [0, 1, 2].map((turn) => cluster.p.promptOf(`c1.${turn}-p`)!);
     const d = [0, 1, 2].map((turn) => cluster.d.promptOf(`c1.${turn}-d`)!);
     await cluster.release();
@@ -101,18 +88,12 @@ describe('a next turn that comes late', () => {
   async function secondTurn(waitMs: number, loadFailurePolicy: 'fail' | 'recompute') {
     const cluster = new PolicyCluster({}, {}, { loadFailurePolicy });
     const sampling = { maxTokens: 10 };
-    const play = async (turn: ReturnType<PolicyCluster['turn']>) => {
-      let result: Awaited<typeof turn> | null = null;
-      void turn.then((value) => {
-        result = value;
-      });
-      await cluster.runUntil(() => result !== null, { idleMs: 0 });
-      return await turn;
-    };
-    const first = await play(cluster.turn('1', tokens(40), sampling, null));
+    const play = (...turn: Parameters<PolicyCluster['turn']>) =>
+      cluster.finish(cluster.turn(...turn), { idleMs: 0 });
+    const first = await play('1', tokens(40), sampling, null);
     cluster.clock.advance(waitMs);
     const prompt = [...tokens(40), ...first.output, ...tokens(20, 5)];
-    const second = await play(cluster.turn('2', prompt, sampling, first.params));
+    const second = await play('2', prompt, sampling, first.params);
     return { second, account: cluster.p.promptOf('2-p'), expected: await alone(prompt, sampling) };
   }
 
@@ -148,12 +129,8 @@ it('hand-overs that D never comes for do not stop P for as long as their lease',
     cluster.p.add(request(id, tokens(20), { maxTokens: 1 }, { kvTransferParams: params }));
   await cluster.runUntil(() => cluster.p.holds.list().length === 2);
   const start = cluster.clock.now();
-  let ended = false;
-  const turns = converse(cluster, 'c1', [24], { maxTokens: 4 }).finally(() => {
-    ended = true;
-  });
-  await cluster.runUntil(() => ended, { idleMs: 1_000 });
-  const [turn] = await turns;
+  const conversation = converse(cluster, 'c1', [24], { maxTokens: 4 });
+  const [turn] = await cluster.finish(conversation, { idleMs: 1_000 });
   expect(turn!.output).toEqual(await alone(turn!.prompt, { maxTokens: 4 }));
   expect(cluster.clock.now() - start).toBe(10_000);
   await cluster.release();
@@ -167,17 +144,12 @@ it.each(['pull', 'streamed'] as const)(
     const cluster = new PolicyCluster(sizes, sizes);
     cluster.handover = handover;
     const sampling = { maxTokens: 6 };
-    let ended = 0;
-    const conversations = ['c1', 'c2', 'c3', 'c4'].map(async (id) => {
-      const turns = await converse(cluster, id, [14, 10, 10], sampling);
-      ended++;
-      return turns;
-    });
+    const conversations = ['c1', 'c2', 'c3', 'c4'].map((id) => converse(cluster, id, [14, 10, 10], sampling));
     const start = cluster.clock.now();
-    await cluster.runUntil(() => ended === conversations.length);
+    const all = await cluster.finish(Promise.all(conversations));
     // Nobody waited for a deadline: whatever makes room says so.
     expect(cluster.clock.now() - start).toBe(0);
-    for (const turns of await Promise.all(conversations)) {
+    for (const turns of all) {
       for (const { prompt, output, end } of turns) {
         expect(end.finish!.reason).toBe('length');
         expect(output).toEqual(await alone(prompt, sampling));

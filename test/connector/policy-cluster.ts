@@ -24,7 +24,7 @@ import type {
   TransferResult,
   TransportHandlers,
 } from '../../src/transport/types.ts';
-import { TestClock } from '../clock.ts';
+import { settled, TestClock } from '../clock.ts';
 import { engineConfig, greedy, KvModel, type Sizes, TestEngine } from '../engine/fakes.ts';
 import { type Changes, connectorWith } from './scripted.ts';
 
@@ -407,6 +407,17 @@ export class PolicyCluster {
     }
   }
 
+  /** Runs until this has ended; gives what it gives. */
+  async finish<T>(work: Promise<T>, options?: Parameters<PolicyCluster['runUntil']>[1]): Promise<T> {
+    let over = false;
+    const end = () => {
+      over = true;
+    };
+    work.then(end, end);
+    await this.runUntil(() => over, options);
+    return work;
+  }
+
   /** Lets all happen that does without time passing. */
   async settle(): Promise<void> {
     let moves = true;
@@ -433,6 +444,3 @@ export class PolicyCluster {
     });
   }
 }
-
-/** Lets promises that were resolved run on. */
-export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -35,12 +35,11 @@ describe('sources by cost', () => {
   });
 
   it('learns from loads: what was dear and comes quickly is taken again', () => {
-    const learning = costs();
     const plan = { stored: 16, pulled: 0 };
     const dear = new SourceCosts({ load: { ...load, fixed_ms: 40 }, pulls, blockSize: 16, blockBytes: 100 });
     expect(dear.choose([plan], rest)).toBeNull();
     for (let i = 0; i < 30; i++) dear.loaded(100 * (1 + (i % 4)), 2 + (i % 4));
     expect(dear.choose([plan], rest)).toBe(plan);
-    expect(learning.choose([plan], rest)).toBe(plan);
+    expect(costs().choose([plan], rest)).toBe(plan);
   });
 });

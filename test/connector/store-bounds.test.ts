@@ -22,13 +22,9 @@ it(`${TURNS} turns: the store keeps within its ${SLOTS} blocks, and leaves no le
   const { catalog, service } = cluster.store!;
   let most = 0;
   for (let turn = 0; turn < TURNS; turn++) {
-    let served = false;
     // Some prompts come again, most do not.
     const prompt = tokens(40, turn % 7 === 0 ? 3 : turn);
-    void cluster.turn(`t${turn}`, prompt, { maxTokens: 2 }, null).then(() => {
-      served = true;
-    });
-    await cluster.runUntil(() => served);
+    await cluster.finish(cluster.turn(`t${turn}`, prompt, { maxTokens: 2 }, null));
     most = Math.max(most, catalog.size);
   }
   await cluster.release();

@@ -8,7 +8,7 @@ import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
 import { claimPrefix } from '../../src/transport/prefix-claim.ts';
 import type { ReadClaim } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
-import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { alone, request, tokens } from '../engine/fakes.ts';
 import { pairsOf, range, turns } from '../transport/helpers.ts';
 import {
   claimOf,
@@ -238,13 +238,6 @@ function forged(owner: KvTransferParams, history: readonly number[], a: Attack) 
   return { prompt: prompt[a.prompt], more: { kvTransferParams, cacheSalt: a.cacheSalt } };
 }
 
-async function alone(prompt: readonly number[], maxTokens: number): Promise<number[]> {
-  const engine = new TestEngine(engineConfig());
-  engine.add(request('a', prompt, { maxTokens }));
-  await engine.settle();
-  return engine.tokensOf('a');
-}
-
 /** Runs a request to its end, whatever else goes on. */
 async function ended(cluster: PolicyCluster, at: 'p' | 'd', entry: ReturnType<typeof request>) {
   const node = cluster[at];
@@ -284,7 +277,7 @@ it.each(['fail', 'recompute'] as const)(
             expect(loadFailurePolicy).toBe('fail');
           } else {
             seen.computed++;
-            expect(cluster[a.at].tokensOf(id)).toEqual(await alone(prompt, maxTokens));
+            expect(cluster[a.at].tokensOf(id)).toEqual(await alone(prompt, { maxTokens }));
           }
           if (kvTransferParams) cluster[a.at].holds.release(kvTransferParams.remote_request_id!);
         }
@@ -298,7 +291,7 @@ it.each(['fail', 'recompute'] as const)(
       expect(heldBy(cluster.p)).toEqual([]);
       expect(accountedFor(cluster.d, 't1-d')).toBe(39);
       const answer = cluster.d.tokensOf('t1-d');
-      expect(answer).toEqual(await alone(PROMPT, 10));
+      expect(answer).toEqual(await alone(PROMPT, { maxTokens: 10 }));
       const history = [...PROMPT, ...answer];
       await strike(decoded.kvTransferParams!, history);
       expect(heldBy(cluster.d)).toEqual(['t1-d']);
@@ -309,7 +302,7 @@ it.each(['fail', 'recompute'] as const)(
         'p',
         request('t2-p', prompt, { maxTokens: 1 }, { kvTransferParams: back, ...mine }),
       );
-      expect(cluster.p.tokensOf('t2-p')).toEqual(await alone(prompt, 1));
+      expect(cluster.p.tokensOf('t2-p')).toEqual(await alone(prompt, { maxTokens: 1 }));
       expect(heldBy(cluster.d)).toEqual([]);
       expect(accountedFor(cluster.p, 't2-p')).toBe(49);
       await cluster.release();

@@ -1,26 +1,18 @@
 /** A model with windows in a real browser: the same answers in every mode, with what its windows see moved alone. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { launchBrowser } from './browser.ts';
-import { ask, openPage, readState, type ServedPage, servePage, until, untilReady } from './page.ts';
+import { ask, openPage, readState, servePage, until, untilReady } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
-let served: ServedPage;
-let browser: Browser;
-beforeAll(async () => {
-  served = await servePage();
-  browser = await launchBrowser();
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  await served?.close();
-});
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
 
 /** Longer than the windows of 128 tokens. */
 const LONG = 'Once there was a hare who lived beside a river and knew every stone of it by name. '.repeat(5);
 
 const open = async (mode: string) => {
   const settings = `model=tiny-hybrid&mode=${mode}&turns=0&speed=live&pBlocks=200&dBlocks=200&threshold=1&maxTokens=6`;
-  const opened = await openPage(browser, `${served.url}#${settings}`);
+  const opened = await openPage(browser(), `${served().url}#${settings}`);
   await untilReady(opened.page);
   await ask(opened.page, LONG);
   const second = await ask(opened.page, 'And then?');

@@ -1,7 +1,6 @@
 /** What the page must not lose or misstate: the conversation's KV, the address, the reader's place, who computed. */
 import { readFile } from 'node:fs/promises';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { launchBrowser } from './browser.ts';
 import {
   ask,
@@ -9,25 +8,17 @@ import {
   openPage,
   openSettings,
   readState,
-  type ServedPage,
   servePage,
   until,
   untilReady,
 } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
-let served: ServedPage;
-let browser: Browser;
-beforeAll(async () => {
-  served = await servePage();
-  browser = await launchBrowser();
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  await served?.close();
-});
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
 
 const open = async (hash: string): Promise<OpenedPage> => {
-  const opened = await openPage(browser, `${served.url}${hash}&speed=live`);
+  const opened = await openPage(browser(), `${served().url}${hash}&speed=live`);
   await untilReady(opened.page);
   return opened;
 };
@@ -168,7 +159,7 @@ test('a model that was dropped before a reload gives way to the shipped one, wit
 });
 
 test('on a phone each heading stands beside its own blocks', async () => {
-  const { page } = await openPage(browser, `${served.url}#model=nano&turns=0&speed=live`, {
+  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&speed=live`, {
     width: 390,
     height: 844,
   });

@@ -1,16 +1,14 @@
 /** The opening, as a newcomer meets it at 1280×800: slow enough to be followed, in one view, without a jump. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { launchBrowser } from './browser.ts';
-import { type OpenedPage, readState, type ServedPage, servePage, until, untilReady } from './page.ts';
+import { type OpenedPage, readState, servePage, until, untilReady } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
-let served: ServedPage;
-let browser: Browser;
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
 let opened: OpenedPage;
 beforeAll(async () => {
-  served = await servePage();
-  browser = await launchBrowser();
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  const context = await browser().newContext({ viewport: { width: 1280, height: 800 } });
   // Layout shifts are told to whoever listens from the start.
   await context.addInitScript(() => {
     const shifts: number[] = [];
@@ -23,11 +21,7 @@ beforeAll(async () => {
   const errors: string[] = [];
   page.on('pageerror', (error) => errors.push(error.message));
   opened = { page, errors };
-  await page.goto(served.url);
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  await served?.close();
+  await page.goto(served().url);
 });
 
 test('shows a turn after it ran, its copy before its first token', async () => {

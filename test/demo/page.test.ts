@@ -1,6 +1,5 @@
 /** The page in a real browser: engines on a software GPU, and without any. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
@@ -10,28 +9,22 @@ import {
   openPage,
   openSettings,
   readState,
-  type ServedPage,
   servePage,
   servePlainly,
   until,
   untilReady,
   walkStep,
 } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
-let served: ServedPage;
-beforeAll(async () => {
-  served = await servePage();
-}, 120_000);
-afterAll(() => served.close());
+const served = whileTesting(servePage);
 
 describe('with WebGPU', () => {
-  let browser: Browser;
+  const browser = whileTesting(launchBrowser);
   let opened: OpenedPage;
   beforeAll(async () => {
-    browser = await launchBrowser();
-    opened = await openPage(browser, `${served.url}#speed=live`);
-  }, 120_000);
-  afterAll(() => browser.close());
+    opened = await openPage(browser(), `${served().url}#speed=live`);
+  });
 
   test('is isolated, and both workers get a device', async () => {
     const { page } = opened;
@@ -136,16 +129,12 @@ describe('with WebGPU', () => {
 });
 
 describe('the address', () => {
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  }, 120_000);
-  afterAll(() => browser.close());
+  const browser = whileTesting(launchBrowser);
 
   test('brings back a state, and what it cannot mean is said', async () => {
     const hash =
       '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&turns=0&speed=live';
-    const { page, errors } = await openPage(browser, `${served.url}${hash}&treshold=1&dBlocks=many`);
+    const { page, errors } = await openPage(browser(), `${served().url}${hash}&treshold=1&dBlocks=many`);
     await untilReady(page);
     const { settings, notes } = await readState(page);
     expect(settings).toMatchObject({
@@ -165,7 +154,7 @@ describe('the address', () => {
       page,
       "state.settings.value.mode === 'bidirectional' && state.status.value.phase === 'ready'",
     );
-    const { page: second } = await openPage(browser, page.url());
+    const { page: second } = await openPage(browser(), page.url());
     await untilReady(second);
     expect((await readState(second)).settings).toEqual((await readState(page)).settings);
     expect(errors).toEqual([]);
@@ -173,14 +162,10 @@ describe('the address', () => {
 });
 
 describe('a streamed hand-over', () => {
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  }, 120_000);
-  afterAll(() => browser.close());
+  const browser = whileTesting(launchBrowser);
 
   test('is chosen by a control or the address, and its blocks are known as they come', async () => {
-    const { page, errors } = await openPage(browser, `${served.url}#turns=0&speed=live`);
+    const { page, errors } = await openPage(browser(), `${served().url}#turns=0&speed=live`);
     await untilReady(page);
     await openSettings(page);
     await page.getByLabel('Hand-over from P to D').selectOption('streamed');
@@ -195,7 +180,7 @@ describe('a streamed hand-over', () => {
     expect(over).toMatchObject({ outcome: 'done', bytesDone: over.bytes });
     expect(over.pairs).toHaveLength(turn.result!.transfer.p_to_d.blocks);
     expect(over.chunks!.flat()).toEqual(over.pairs);
-    const { page: second } = await openPage(browser, page.url());
+    const { page: second } = await openPage(browser(), page.url());
     await untilReady(second);
     expect((await readState(second)).settings).toMatchObject({ handover: 'streamed' });
     expect(errors).toEqual([]);
@@ -203,14 +188,10 @@ describe('a streamed hand-over', () => {
 });
 
 describe('without WebGPU', () => {
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser({ webgpu: false });
-  }, 120_000);
-  afterAll(() => browser.close());
+  const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 
   test('says what is missing and replays a recorded run', async () => {
-    const { page, errors } = await openPage(browser, served.url);
+    const { page, errors } = await openPage(browser(), served().url);
     await until(page, "state.status.value.phase === 'recorded'");
     expect((await readState(page)).notes.join(' ')).toMatch(/WebGPU/);
     await expect.poll(() => page.getByText('Recorded', { exact: true }).isVisible()).toBe(true);
@@ -234,7 +215,7 @@ describe('without WebGPU', () => {
   test.each(lessons.map(({ number, title }) => [number, title] as const))(
     'lesson %i is watched from a link: %s',
     async (number, title) => {
-      const { page, errors } = await openPage(browser, `${served.url}#lesson=${number}&speed=live`);
+      const { page, errors } = await openPage(browser(), `${served().url}#lesson=${number}&speed=live`);
       await until(page, "state.status.value.phase === 'recorded'");
       const lesson = lessons[number - 1]!;
       expect(await page.getByRole('region', { name: `Lesson ${number}: ${title}` }).count()).toBe(1);
@@ -250,19 +231,11 @@ describe('without WebGPU', () => {
 });
 
 describe('a host that sets no headers', () => {
-  let browser: Browser;
-  let plain: ServedPage;
-  beforeAll(async () => {
-    plain = await servePlainly();
-    browser = await launchBrowser();
-  }, 120_000);
-  afterAll(async () => {
-    await browser.close();
-    await plain.close();
-  });
+  const plain = whileTesting(servePlainly);
+  const browser = whileTesting(launchBrowser);
 
   test('the page isolates itself and runs engines', async () => {
-    const { page } = await openPage(browser, `${plain.url}#model=nano&turns=0&speed=live`);
+    const { page } = await openPage(browser(), `${plain().url}#model=nano&turns=0&speed=live`);
     await page.waitForFunction('globalThis.crossOriginIsolated && globalThis.kvferry', null, {
       timeout: 30_000,
     });

@@ -1,27 +1,19 @@
 /** What a room needs: words and blocks that show each other, large text, and a hint for whoever says hello. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
-import { ask, type OpenedPage, openPage, readState, type ServedPage, servePage, untilReady } from './page.ts';
+import { ask, type OpenedPage, openPage, readState, servePage, untilReady } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
-let served: ServedPage;
-let browser: Browser;
-beforeAll(async () => {
-  served = await servePage();
-  browser = await launchBrowser();
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  await served?.close();
-});
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
 
 describe('words and blocks', () => {
   let opened: OpenedPage;
   const inspector = () => opened.page.locator('#block-inspector');
   const lit = () => opened.page.locator('.word[data-lit="true"]').allInnerTexts();
   beforeAll(async () => {
-    opened = await openPage(browser, `${served.url}#turns=0&speed=live`);
+    opened = await openPage(browser(), `${served().url}#turns=0&speed=live`);
     await untilReady(opened.page);
     await ask(opened.page, 'My name is Ada and my boat is mira.');
     await ask(opened.page, 'Tell me a story about Gus and a bear.');
@@ -79,7 +71,7 @@ describe('words and blocks', () => {
 
 describe('two users', () => {
   test('ask one after the other, and each has a colour in the legend', async () => {
-    const { page } = await openPage(browser, `${served.url}#turns=0&speed=live&conversations=2`);
+    const { page } = await openPage(browser(), `${served().url}#turns=0&speed=live&conversations=2`);
     await untilReady(page);
     await page.evaluate('kvferry.actions.step()');
     await untilReady(page);
@@ -97,7 +89,7 @@ describe('two users', () => {
 
 describe('for a room', () => {
   test('no text is smaller than 18 pixels, on a canvas neither', async () => {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    const context = await browser().newContext({ viewport: { width: 1280, height: 800 } });
     await context.addInitScript(() => {
       const drawn: string[] = [];
       Object.assign(globalThis, { drawn });
@@ -108,7 +100,7 @@ describe('for a room', () => {
       };
     });
     const page = await context.newPage();
-    await page.goto(`${served.url}#projector=true&turns=0&speed=live`);
+    await page.goto(`${served().url}#projector=true&turns=0&speed=live`);
     await untilReady(page);
     await ask(page, 'Hello');
     await page.getByText('What the marks mean').click();
@@ -139,7 +131,7 @@ describe('for a room', () => {
   });
 
   test('is in the address, and switched by a button', async () => {
-    const { page, errors } = await openPage(browser, `${served.url}#model=nano&turns=0`);
+    const { page, errors } = await openPage(browser(), `${served().url}#model=nano&turns=0`);
     await untilReady(page);
     const button = page.getByRole('button', { name: 'Projector' });
     await button.click();

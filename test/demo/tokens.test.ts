@@ -1,6 +1,5 @@
 /** The page's engines give the tokens that Node's give, in every mode. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
@@ -8,7 +7,8 @@ import { loadArchitecture } from '../../src/model/load.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { GeneratedToken, Message } from '../../src/router/turn-types.ts';
 import { launchBrowser } from './browser.ts';
-import { ask, openPage, type ServedPage, servePage, until, untilReady } from './page.ts';
+import { ask, openPage, servePage, until, untilReady } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
 const SHARED = {
   model: 'nano',
@@ -24,38 +24,30 @@ const RADIO = { monolithic: 'One engine', unidirectional: 'One way', bidirection
 /** Two logits so near each other may change places with another order of sums. */
 const TIE = 1e-3;
 
-let served: ServedPage;
-let browser: Browser;
-let cluster: EngineCluster;
-beforeAll(async () => {
-  served = await servePage();
-  browser = await launchBrowser();
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
+const cluster = whileTesting(async () => {
   await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
   const config = parseRunConfig({ ...SHARED, prefixCaching: false, pBlocks: 64, dBlocks: 64 });
   const options = clusterOptions(config, await loadArchitecture('nano', null), true);
-  cluster = await EngineCluster.start(nodePlatform, { ...options, keepLogits: true });
-}, 180_000);
-afterAll(async () => {
-  await browser?.close();
-  await cluster?.close();
-  await served?.close();
+  return EngineCluster.start(nodePlatform, { ...options, keepLogits: true });
 });
 
 /** Tokens of the two turns in Node, each with its logits. */
 async function inNode(mode: (typeof MODES)[number]): Promise<GeneratedToken[][]> {
-  await cluster.setMode(mode);
+  await cluster().setMode(mode);
   const turns: GeneratedToken[][] = [];
   let messages: Message[] = [];
   for (const content of QUESTIONS) {
     messages = [...messages, { role: 'user', content }];
     const tokens: GeneratedToken[] = [];
     const sampling = { maxTokens: SHARED.maxTokens, temperature: 0, seed: SHARED.seed };
-    for await (const token of cluster.generate({ conversationId: mode, messages, sampling }))
+    for await (const token of cluster().generate({ conversationId: mode, messages, sampling }))
       tokens.push(token);
     turns.push(tokens);
     messages = [...messages, { role: 'assistant', content: tokens.at(-1)!.final!.text }];
   }
-  await cluster.endConversation(mode);
+  await cluster().endConversation(mode);
   return turns;
 }
 
@@ -69,7 +61,7 @@ test('two turns in every mode', async () => {
     ...Object.fromEntries(Object.entries(SHARED).map(([key, value]) => [key, String(value)])),
     turns: '0',
   });
-  const { page, errors } = await openPage(browser, `${served.url}#${hash}`);
+  const { page, errors } = await openPage(browser(), `${served().url}#${hash}`);
   await untilReady(page);
   const listed: string[] = [];
   for (const mode of MODES) {

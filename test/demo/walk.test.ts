@@ -1,6 +1,5 @@
 /** Every lesson can be walked to its end: each thing to do is done, and each thing to see is seen. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { OBJECTS } from '../../demo/src/lessons/types.ts';
 import { seriousFaults } from './axe.ts';
@@ -9,24 +8,18 @@ import {
   type OpenedPage,
   openPage,
   readState,
-  type ServedPage,
   servePage,
   untilReady,
   walkStep,
 } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
-let served: ServedPage;
-let browser: Browser;
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
 let opened: OpenedPage;
 beforeAll(async () => {
-  served = await servePage();
-  browser = await launchBrowser();
-  opened = await openPage(browser, `${served.url}#turns=0&speed=live`);
+  opened = await openPage(browser(), `${served().url}#turns=0&speed=live`);
   await untilReady(opened.page);
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  await served?.close();
 });
 
 test.each(lessons.map(({ number, title }) => [number, title] as const))(

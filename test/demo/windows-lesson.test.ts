@@ -1,22 +1,15 @@
 /** The lesson on windows, live and from its recording: what it says is what the page's own blocks and turns say. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
 import { lessonNumbered } from '../../demo/src/lessons/index.ts';
 import { launchBrowser } from './browser.ts';
-import { openPage, readState, type ServedPage, servePage, until, untilReady, walkStep } from './page.ts';
+import { openPage, readState, servePage, until, untilReady, walkStep } from './page.ts';
+import { whileTesting } from '../while-testing.ts';
 
 const lesson = lessonNumbered(10)!;
 
-let served: ServedPage;
-let browser: Browser;
-beforeAll(async () => {
-  served = await servePage();
-  browser = await launchBrowser();
-}, 120_000);
-afterAll(async () => {
-  await browser?.close();
-  await served?.close();
-});
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
 
 const said = (page: Page): Promise<string> => page.locator('.lesson-figures').innerText();
 const told = (page: Page): Promise<string> => page.locator('.lesson-told').innerText();
@@ -43,7 +36,7 @@ async function moved(page: Page): Promise<number> {
 }
 
 test('fewer blocks are held, handed over and pulled; with all kept the tokens are the same', async () => {
-  const { page, errors } = await openPage(browser, `${served.url}#lesson=10&speed=live`);
+  const { page, errors } = await openPage(browser(), `${served().url}#lesson=10&speed=live`);
   await untilReady(page);
   expect((await readState(page)).settings).toMatchObject({ model: 'tiny-hybrid', allFullKv: false });
 
@@ -85,7 +78,7 @@ test('fewer blocks are held, handed over and pulled; with all kept the tokens ar
 }, 280_000);
 
 test('a question within the window saves nothing, and that is said', async () => {
-  const { page, errors } = await openPage(browser, `${served.url}#lesson=10&speed=live`);
+  const { page, errors } = await openPage(browser(), `${served().url}#lesson=10&speed=live`);
   await untilReady(page);
   await page.evaluate("kvferry.actions.ask('Who is there?')");
   await page.locator('.lesson-figures').waitFor({ timeout: 60_000 });
@@ -96,7 +89,7 @@ test('a question within the window saves nothing, and that is said', async () =>
 test('without WebGPU the recording is walked through, with the same comparison', async () => {
   const without = await launchBrowser({ webgpu: false });
   try {
-    const { page } = await openPage(without, `${served.url}#lesson=10&speed=live`);
+    const { page } = await openPage(without, `${served().url}#lesson=10&speed=live`);
     await until(page, "state.status.value.phase === 'recorded' && state.replay.value !== null");
     for (const i of lesson.tasks.keys()) {
       await until(page, '!state.time.value.playing');

@@ -1,46 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/config/modes.ts';
-import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { serveConversations } from '../../src/lab/multiturn/clients.ts';
 import { ClusterTarget } from '../../src/lab/multiturn/cluster-target.ts';
 import { runArm } from '../../src/lab/multiturn/rounds.ts';
 import { compareTokens } from '../../src/measure/bench-comparison.ts';
-import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
-import { generateConversations, parseGenerator } from '../../src/workload/generate.ts';
-import { clientOptions } from '../lab/multiturn/client-options.ts';
-import { testOptions } from './cluster-fixture.ts';
-
-const spec = parseGenerator(
-  {
-    filetype: 'generate_conversations',
-    num_conversations: 3,
-    prompt_input: {
-      num_turns: { distribution: 'constant', value: 6 },
-      common_prefix_num_tokens: { distribution: 'constant', value: 16 },
-      prefix_num_tokens: { distribution: 'lognormal', average: 60, max: 90 },
-      num_tokens: { distribution: 'uniform', min: 6, max: 12 },
-    },
-    prompt_output: { num_tokens: { distribution: 'uniform', min: 18, max: 24 } },
-  },
-  'spec',
-);
-const tokens = { kind: 'drawn', lowest: 8, highest: 511 } as const;
-const conversations = generateConversations(spec, { scale: 1, seed: 5, tokens });
-
-const options = clientOptions({ numClients: 2, maxActive: 3, seed: 5, now: () => performance.now() });
+import { whileTesting } from '../while-testing.ts';
+import { conversations, options } from './bench-load.ts';
+import { startCluster } from './cluster-fixture.ts';
 
 describe('the benchmark on real engines', () => {
-  let cluster: EngineCluster;
-  beforeAll(async () => {
-    await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
-    cluster = await EngineCluster.start(nodePlatform, testOptions);
-  });
-  afterAll(() => cluster?.close());
+  const cluster = whileTesting(startCluster);
 
   const serve = (mode: Mode, prefixCaching: boolean, pBlocks = 128) =>
     runArm(
-      cluster,
-      new ClusterTarget(cluster, { temperature: 0 }),
+      cluster(),
+      new ClusterTarget(cluster(), { temperature: 0 }),
       { prefixCaching, pBlocks, dBlocks: 128 },
       { mode, threshold: 4 },
       conversations,
@@ -73,14 +47,14 @@ describe('the benchmark on real engines', () => {
     expect(modes[1]!.counters?.heldForP?.peakBlocks).toBe(0);
     expect(modes[2]!.counters?.heldForP?.peakBlocks).toBeGreaterThan(0);
     expect(modes[2]!.counters?.heldForP?.blockMs).toBeGreaterThan(0);
-    for (const { usedBlocks } of await cluster.stats()) expect(usedBlocks).toBe(0);
-    await cluster.checkIntegrity();
+    for (const { usedBlocks } of await cluster().stats()) expect(usedBlocks).toBe(0);
+    await cluster().checkIntegrity();
   });
 
   it('one client makes the same decisions each time', async () => {
     const decisions = async () => {
-      await cluster.configure({ mode: 'bidirectional', prefixCaching: true, recomputeThreshold: 4 });
-      const target = new ClusterTarget(cluster, { temperature: 0 });
+      await cluster().configure({ mode: 'bidirectional', prefixCaching: true, recomputeThreshold: 4 });
+      const target = new ClusterTarget(cluster(), { temperature: 0 });
       const served = await serveConversations(target, conversations, { ...options, numClients: 1 });
       return served.requests.map(({ sample, output }) => [
         sample.conversation_id,
@@ -94,9 +68,9 @@ describe('the benchmark on real engines', () => {
   });
 
   it('a benchmark that is given up leaves a cluster that goes on', async () => {
-    await cluster.configure({ mode: 'bidirectional' });
+    await cluster().configure({ mode: 'bidirectional' });
     const stop = new AbortController();
-    const target = new ClusterTarget(cluster, { temperature: 0 });
+    const target = new ClusterTarget(cluster(), { temperature: 0 });
     const given = serveConversations(target, conversations, {
       ...options,
       signal: stop.signal,

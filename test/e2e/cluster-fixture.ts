@@ -43,13 +43,17 @@ export const nixlWith = (changes: Partial<NixlConfig>) => ({
   connector: { ...testOptions.connector, nixl: { ...testOptions.connector.nixl, ...changes } },
 });
 
+export async function startCluster(options: Partial<ClusterOptions> = {}): Promise<EngineCluster> {
+  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  return EngineCluster.start(nodePlatform, { ...testOptions, ...options });
+}
+
 /** Starts a cluster, hands it over, checks its books, and closes it whatever happened. */
 export async function withCluster<T>(
   options: Partial<ClusterOptions>,
   use: (cluster: EngineCluster) => Promise<T>,
 ): Promise<T> {
-  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
-  const cluster = await EngineCluster.start(nodePlatform, { ...testOptions, ...options });
+  const cluster = await startCluster(options);
   try {
     const result = await use(cluster);
     await cluster.checkIntegrity();

@@ -33,28 +33,29 @@ const WAYS: Record<string, Partial<ClusterOptions>> = {
   },
 };
 
-/** Block hashes that are in a medium by the store's events. */
-function follow(cluster: EngineCluster): (medium: Medium) => ReadonlySet<string> {
-  const there = new Map<Medium, Set<string>>();
-  const of = (medium: Medium): Set<string> => there.get(medium) ?? there.set(medium, new Set()).get(medium)!;
+/** Block hashes that are in a medium by the store's events; `wrong`: what came though it was there, or went though it was not. */
+function follow(cluster: EngineCluster) {
+  const there: Record<Medium, Set<string>> = { GPU: new Set(), CPU: new Set(), DISK: new Set() };
+  const wrong: string[] = [];
+  // What is thrown here goes to the store's thread and not to the test.
   cluster.onStoreEvent(({ events }) => {
     for (const event of events) {
       if (event.kind === 'cleared') continue;
+      const hashes = there[event.medium!];
       for (const hash of event.blockHashes) {
-        const added = !of(event.medium!).has(hash);
-        expect(added).toBe(event.kind === 'stored');
-        if (added) of(event.medium!).add(hash);
-        else of(event.medium!).delete(hash);
+        if (hashes.has(hash) === (event.kind === 'stored')) wrong.push(`${event.kind} ${hash}`);
+        if (event.kind === 'stored') hashes.add(hash);
+        else hashes.delete(hash);
       }
     }
   });
-  return of;
+  return { there, wrong };
 }
 
 it.each(Object.entries(WAYS))('%s', async (_, options) => {
   const without = await withCluster({}, (cluster) => converse(cluster, 'c', 4));
   await withCluster(options, async (cluster) => {
-    const told = follow(cluster);
+    const { there, wrong } = follow(cluster);
     const names = new Map<string, number>();
     cluster.onSpan(({ name }) => names.set(name, (names.get(name) ?? 0) + 1));
     const answers = await converse(cluster, 'c', 4);
@@ -70,8 +71,9 @@ it.each(Object.entries(WAYS))('%s', async (_, options) => {
     const stats = await cluster.storeStats();
     expect(stats).toMatchObject({ inUse: 0 });
     expect(stats!.counters.taken).toBe(stats!.blocks);
-    await expect.poll(() => told('CPU').size).toBe(stats!.blocks);
-    expect(told('DISK').size).toBe(0);
+    await expect.poll(() => there.CPU.size).toBe(stats!.blocks);
+    expect(there.DISK.size).toBe(0);
+    expect(wrong).toEqual([]);
     // A lookup a request: four turns, P and D; and what was saved is told too.
     expect(names.get('store lookup')).toBe(8);
     expect(names.get('save')).toBeGreaterThan(0);
@@ -93,11 +95,12 @@ it('a conversation goes on from the folder after a restart: blocks are loaded, a
   try {
     const talk = () =>
       withCluster(options, async (cluster) => {
-        const told = follow(cluster);
+        const { there, wrong } = follow(cluster);
         const answers = await converse(cluster, 'c', 3);
         const inFolder = async () => (await cluster.storeStats())!.folder!.blocks;
         // Writes end a little later. Whoever begins to listen is told what was there before.
-        await expect.poll(async () => told('DISK').size - (await inFolder())).toBe(0);
+        await expect.poll(async () => there.DISK.size - (await inFolder())).toBe(0);
+        expect(wrong).toEqual([]);
         return { answers, stats: await cluster.storeStats() };
       });
     const before = await talk();

@@ -51,52 +51,19 @@ const ends = (outputs: RequestOutput[]) =>
   outputs.flatMap(({ requestId, finish, prompt }) => (finish ? [{ requestId, finish, prompt }] : []));
 
 describe('decoding at once', () => {
-  it.each<[string, Sizes, [string, number, number][]]>([
-    ['one request', {}, [['a', 20, 40]]],
-    [
-      'of lengths that end with blocks',
-      { blockSize: 4 },
-      [
-        ['a', 8, 9],
-        ['b', 7, 13],
-      ],
-    ],
-    [
-      'with one block each token',
-      { blockSize: 1, numBlocks: 80 },
-      [
-        ['a', 3, 20],
-        ['b', 9, 30],
-      ],
-    ],
-    [
-      'in a pool too small for all',
-      { blockSize: 4, numBlocks: 14 },
-      [
-        ['a', 12, 20],
-        ['b', 12, 20],
-      ],
-    ],
-    [
-      'without prefix caching',
-      { blockSize: 4, prefixCaching: false },
-      [
-        ['a', 9, 30],
-        ['b', 12, 20],
-      ],
-    ],
-    [
-      'up to the context',
-      { blockSize: 4, maxModelLen: 30 },
-      [
-        ['a', 9, 99],
-        ['b', 12, 99],
-      ],
-    ],
+  /** Of requests: tokens of the prompt, and of the answer at most. */
+  it.each<[string, Sizes, Record<string, [number, number]>]>([
+    ['one request', {}, { a: [20, 40] }],
+    ['of lengths that end with blocks', { blockSize: 4 }, { a: [8, 9], b: [7, 13] }],
+    ['with one block each token', { blockSize: 1, numBlocks: 80 }, { a: [3, 20], b: [9, 30] }],
+    ['in a pool too small for all', { blockSize: 4, numBlocks: 14 }, { a: [12, 20], b: [12, 20] }],
+    ['without prefix caching', { blockSize: 4, prefixCaching: false }, { a: [9, 30], b: [12, 20] }],
+    ['up to the context', { blockSize: 4, maxModelLen: 30 }, { a: [9, 99], b: [12, 99] }],
   ])('leaves everything as single steps do: %s', async (_, sizes, requests) => {
     const atOnce = makeEngine(sizes);
     const single = makeEngine(sizes);
-    for (const [id, length, maxTokens] of requests) {
+    const ids = Object.keys(requests);
+    for (const [id, [length, maxTokens]] of Object.entries(requests)) {
       for (const { core } of [atOnce, single])
         core.addRequest(forced(id, tokens(length, id.charCodeAt(0)), { maxTokens }));
     }
@@ -110,12 +77,12 @@ describe('decoding at once', () => {
       atOnce.core.inspect.checkIntegrity();
       expect(atOnce.core.inspect.stats()).toEqual(single.core.inspect.stats());
       expect(atOnce.core.inspect.blocks()).toEqual(single.core.inspect.blocks());
-      for (const [id] of requests)
+      for (const id of ids)
         expect(atOnce.core.inspect.requestState(id)).toEqual(single.core.inspect.requestState(id));
     }
     expect(taken).toBeGreaterThan(9);
     expect(ends(atOnce.outputs)).toEqual(ends(single.outputs));
-    expect(ends(single.outputs)).toHaveLength(requests.length);
+    expect(ends(single.outputs)).toHaveLength(ids.length);
     expect(atOnce.events).toEqual(single.events);
   });
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { EngineCore } from '../../src/engine/engine-core.ts';
 import type { KvConnector, RefusedRequest } from '../../src/engine/kv-connector.ts';
-import { TestClock } from '../clock.ts';
+import { settled, TestClock } from '../clock.ts';
 import { decodeRequest, ScriptedEngine } from '../connector/scripted.ts';
 import { EOS, engineConfig, KvModel, request, TestEngine, tokens } from './fakes.ts';
 
@@ -60,7 +60,7 @@ describe('an engine is due', () => {
       over = true;
     });
     clock.advance(3999);
-    await new Promise((resolve) => setImmediate(resolve));
+    await settled();
     expect(over).toBe(false);
     clock.advance(1);
     await waiting;

@@ -253,3 +253,14 @@ export class TestEngine {
     return Object.fromEntries(requests.map(({ requestId, tokenIds }) => [requestId, tokenIds.length]));
   }
 }
+
+/** What one engine with room for everything generates for this prompt. */
+export async function alone(
+  promptTokenIds: readonly number[],
+  sampling: Partial<SamplingParams>,
+): Promise<number[]> {
+  const engine = new TestEngine(engineConfig());
+  engine.add(request('a', promptTokenIds, sampling));
+  await engine.settle();
+  return engine.tokensOf('a');
+}

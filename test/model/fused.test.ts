@@ -59,7 +59,7 @@ it.each(
       digests.push(...(await h.runner.execute({ step: start, requests })).map((each) => each.logitsDigest));
     };
     // Some rows by themselves, then many, then one and three sequences token by token.
-    await run(0, 3, [0, 1, 2].slice(0, 1));
+    await run(0, 3, [0]);
     await run(3, 24, [0]);
     await run(0, 24, [1, 2]);
     const timed = h.runner.setTiming('kernels');

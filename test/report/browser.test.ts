@@ -1,8 +1,8 @@
 /** The page in a real browser: no errors, nothing loaded, nothing wider than the screen, no serious fault of access. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
 import { compareWithBaseline } from '../../src/measure/baseline.ts';
 import type { AnyReport } from '../../src/measure/report-kinds.ts';
 import { checksOf } from '../../src/report/checks.ts';
@@ -11,14 +11,11 @@ import { renderJunit } from '../../src/report/junit.ts';
 import { documentOf } from '../../src/report/render.ts';
 import { launchBrowser } from '../demo/browser.ts';
 import { benchReport, runReport } from './reports.ts';
+import { whileTesting } from '../while-testing.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser({ webgpu: false });
-}, 120_000);
-afterAll(() => browser?.close());
+const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 
 const failing = {
   text: 'runs.bidirectional.summary.a_rather_long_name_of_something > 100000000',
@@ -61,7 +58,7 @@ describe.each(reports)("%s's page", (_, make) => {
     [390, 'light'],
     [390, 'dark'],
   ] as const)('at %i px, %s', async (width, colorScheme) => {
-    const context = await browser.newContext({
+    const context = await browser().newContext({
       viewport: { width, height: 800 },
       colorScheme,
       bypassCSP: true,
@@ -86,7 +83,7 @@ describe.each(reports)("%s's page", (_, make) => {
   });
 
   test('its own policy lets its style through', async () => {
-    const page = await browser.newPage();
+    const page = await browser().newPage();
     try {
       await page.setContent(pageOf(await make()));
       expect(await page.evaluate("getComputedStyle(document.querySelector('section')).borderRadius")).toBe(
@@ -106,7 +103,7 @@ test('JUnit is well-formed XML, whatever the texts', async () => {
     created: report.created,
     properties: [['p', '<"']],
   });
-  const page = await browser.newPage();
+  const page = await browser().newPage();
   try {
     const read = await page.evaluate((text) => {
       const parsed = new DOMParser().parseFromString(text, 'application/xml');

@@ -14,10 +14,10 @@ import { type DrainReport, drained, heirOf } from '../../src/router/scaling/drai
 import { planScale } from '../../src/router/scaling/plan.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
-import { TestClock } from '../clock.ts';
-import { Net, PolicyNode, settled } from '../connector/policy-cluster.ts';
+import { settled, TestClock } from '../clock.ts';
+import { Net, PolicyNode } from '../connector/policy-cluster.ts';
 import { connectorWith } from '../connector/scripted.ts';
-import { chain, engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
+import { alone, chain, tokens } from '../engine/fakes.ts';
 import { policyOf, routingOf } from './policies.ts';
 
 /** Prompts are ids. */
@@ -255,13 +255,6 @@ export class PolicyFleet {
   }
 }
 
-async function alone(prompt: readonly number[], maxTokens: number, seed: number): Promise<number[]> {
-  const engine = new TestEngine(engineConfig());
-  engine.add(request('a', prompt, { maxTokens, seed }));
-  await engine.settle();
-  return engine.tokensOf('a');
-}
-
 const nameOf = ({ engineId }: PolicyNode): string => engineId.split('.')[0]!;
 
 export type Talk = typeof conversation extends fc.Arbitrary<infer T> ? T : never;
@@ -290,7 +283,8 @@ export async function serveAll(
     expect(turns).toHaveLength(userTokens.length);
     for (const { promptTokenIds, outputTokenIds, prompt, finishReason } of turns) {
       expect(finishReason).toBe('length');
-      expect(outputTokenIds).toEqual(await alone([...promptTokenIds], maxTokens, `c${i}`.charCodeAt(1)));
+      const sampling = { maxTokens, seed: `c${i}`.charCodeAt(1) };
+      expect(outputTokenIds).toEqual(await alone([...promptTokenIds], sampling));
       expect(prompt.localHitTokens + prompt.pulledTokens + prompt.computedTokens).toBe(prompt.promptTokens);
       pulled += prompt.pulledTokens;
     }

@@ -5,9 +5,8 @@ import type { RequestOutput } from '../../src/engine/types.ts';
 import { RefusedError, TransferError } from '../../src/errors.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
 import { requestOutputs, type Turn, turnOutputs, type Way } from '../../src/router/ways.ts';
+import { settled } from '../clock.ts';
 import { FakeEngine } from './fake-engine.ts';
-
-const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 function world() {
   const prefill = new FakeEngine('p0', 'prefill');
@@ -30,7 +29,7 @@ function world() {
       heard.push(`${side}${answers ? '' : ', no answer'}`);
       if (heard.length >= most) break;
     }
-    await settle();
+    await settled();
     return heard;
   };
   return { prefill, decode, turn, way, read };
@@ -78,19 +77,19 @@ describe.each(['pull', 'streamed'] as const)('P and D, %s', (name) => {
     const { prefill, decode, turn, way, read } = world();
     decode.fails = () => 'D says no';
     await expect(read(way(name), turn())).rejects.toThrow('d0: D says no');
-    await settle();
+    await settled();
     expect(prefill.released).toContain('P');
     const other = world();
     other.prefill.fails = () => 'P says no';
     other.decode.pace = () => (name === 'streamed' ? new Promise(() => {}) : Promise.resolve());
     await expect(other.read(other.way(name), other.turn())).rejects.toThrow('p0: P says no');
-    await settle();
+    await settled();
     expect(other.decode.aborted).toEqual(name === 'streamed' ? ['D'] : []);
   });
 
   it('a stop ends D’s answer, never P’s', async () => {
     const { prefill, decode, turn, way, read } = world();
-    decode.pace = async () => void (await settle());
+    decode.pace = settled;
     const stop = new AbortController();
     stop.abort();
     expect(await read(way(name), turn({ stopped: stop.signal }))).toEqual(['prefill, no answer', 'decode']);
@@ -125,10 +124,10 @@ describe('one request', () => {
     const leave = new AbortController();
     decode.pace = () => new Promise(() => {});
     const reading = all(requestOutputs(decode, request('a'), { signal: leave.signal, stopped: null }));
-    await settle();
+    await settled();
     leave.abort(new Error('gone'));
     await expect(reading).rejects.toThrow('gone');
-    await settle();
+    await settled();
     expect([decode.aborted, decode.released]).toEqual([['a'], ['a']]);
 
     const stuck = world().decode;
@@ -136,13 +135,13 @@ describe('one request', () => {
     stuck.submit = () => new Promise((resolve) => (answer = resolve));
     const left = new AbortController();
     const waiting = all(requestOutputs(stuck, request('b'), { signal: left.signal, stopped: null }));
-    await settle();
+    await settled();
     left.abort(new Error('gone too'));
     await expect(waiting).rejects.toThrow('gone too');
     expect(stuck.aborted).toEqual([]);
     // What it takes all the same is nobody's.
     answer(new OutputStream('b'));
-    await settle();
+    await settled();
     expect([stuck.aborted, stuck.released]).toEqual([['b'], ['b']]);
   });
 
@@ -194,7 +193,7 @@ describe('one request', () => {
       remove(...args);
     };
     expect(await all(requestOutputs(decode, request('a'), { signal, stopped: signal }))).toHaveLength(3);
-    await settle();
+    await settled();
     expect(listeners).toBe(0);
   });
 });

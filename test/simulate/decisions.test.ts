@@ -16,8 +16,8 @@ import { EngineViews } from '../../src/router/views.ts';
 import { Answers } from '../../src/simulate/answers.ts';
 import { tokensOnly } from '../../src/simulate/text.ts';
 import { Random } from '../../src/workload/random.ts';
-import { TestClock } from '../clock.ts';
-import { Net, PolicyNode, settled } from '../connector/policy-cluster.ts';
+import { settled, TestClock } from '../clock.ts';
+import { Net, PolicyNode } from '../connector/policy-cluster.ts';
 import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
 
 /** What a user sends, given what was answered so far. */

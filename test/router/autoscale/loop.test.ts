@@ -9,8 +9,7 @@ import type { AutoscaleChoice } from '../../../src/router/autoscale/registry.ts'
 import type { EngineSignals, EngineView } from '../../../src/router/plan.ts';
 import type { ScaleTarget } from '../../../src/router/scaling/plan.ts';
 import type { TurnResult } from '../../../src/router/turn-types.ts';
-import { TestClock } from '../../clock.ts';
-import { settled } from '../../connector/policy-cluster.ts';
+import { settled, TestClock } from '../../clock.ts';
 import { view } from '../policies.ts';
 
 const bounds = { prefill: { min: 1, max: 4 }, decode: { min: 1, max: 4 } };

@@ -3,8 +3,7 @@ import type { Drain } from '../../../src/config/autoscale.ts';
 import { ConversationCache, type TurnStart } from '../../../src/router/conversations.ts';
 import { drained, heirOf } from '../../../src/router/scaling/drain.ts';
 import { TurnsAt } from '../../../src/router/turns-at.ts';
-import { TestClock } from '../../clock.ts';
-import { settled } from '../../connector/policy-cluster.ts';
+import { settled, TestClock } from '../../clock.ts';
 import { FakeEngine } from '../fake-engine.ts';
 
 /** decode-0 is on its way out and holds 5 tokens of 'a' and 7 of 'b'; decode-1 stays. */
