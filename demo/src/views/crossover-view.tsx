@@ -168,28 +168,26 @@ function PointTable({ points, threshold }: { points: readonly CrossoverPoint[]; 
   if (points.length === 0) return null;
   return (
     <AsTable summary="Chart as a table">
-      <div class="as-table-body">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">tokens</th>
-              <th scope="col">pull</th>
-              <th scope="col">compute again</th>
-              <th scope="col">lost by the threshold</th>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">tokens</th>
+            <th scope="col">pull</th>
+            <th scope="col">compute again</th>
+            <th scope="col">lost by the threshold</th>
+          </tr>
+        </thead>
+        <tbody>
+          {points.map((point) => (
+            <tr key={point.tokens}>
+              <th scope="row">{point.tokens}</th>
+              <td>{ms(point.pullMs)}</td>
+              <td>{ms(point.recomputeMs)}</td>
+              <td>{ms(regretMs(point, threshold))}</td>
             </tr>
-          </thead>
-          <tbody>
-            {points.map((point) => (
-              <tr key={point.tokens}>
-                <th scope="row">{point.tokens}</th>
-                <td>{ms(point.pullMs)}</td>
-                <td>{ms(point.recomputeMs)}</td>
-                <td>{ms(regretMs(point, threshold))}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </table>
     </AsTable>
   );
 }
