@@ -2,13 +2,14 @@
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { SPEEDS } from '../session/settings.ts';
-import type { Session, Stall, StallSide } from '../session/types.ts';
+import type { Session, Stall, StallRun } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { drawStall, layoutStall } from './draw-stall.ts';
 import { ms, plural } from './format.ts';
 import { leastFont, reducedMotion } from './palette.ts';
-import { figuresOf, type Pause, sameCount, stallDomain, stallVerdict } from './stall.ts';
+import { figuresOf, sameCount, stallDomain, stallVerdict } from './stall.ts';
 import { Surface } from './surface.tsx';
+import { type Domain, spanOf } from './time-scale.ts';
 
 /** The whole of it is shown in about so long. */
 const SHOWN_MS = 10_000;
@@ -84,12 +85,12 @@ interface SideProps {
   title: string;
   about: string;
   stall: Stall;
-  domain: ReadonlySignal<Pause | null>;
+  domain: ReadonlySignal<Domain | null>;
   atMs: ReadonlySignal<number>;
 }
 
 function Side({ name, title, about, stall, domain, atMs }: SideProps) {
-  const side: StallSide = stall[name];
+  const side = stall[name];
   const figures = figuresOf(side);
   return (
     <div class="stall-side" data-side={name}>
@@ -126,16 +127,21 @@ function Side({ name, title, about, stall, domain, atMs }: SideProps) {
           return false;
         }}
       />
-      <Count side={side} atMs={atMs} />
+      <Count pieces={side.pieces} run={figures?.shown} atMs={atMs} />
     </div>
   );
 }
 
+interface CountProps {
+  pieces: readonly string[];
+  run: StallRun | undefined;
+  atMs: ReadonlySignal<number>;
+}
+
 /** What the first user has read by then. */
-function Count({ side, atMs }: { side: StallSide; atMs: ReadonlySignal<number> }) {
-  const shown = figuresOf(side)?.shown.tokensMs ?? [];
-  const many = shown.filter((at) => at <= atMs.value).length;
-  return <p class="stall-said">{side.pieces.slice(0, many).join('')}</p>;
+function Count({ pieces, run, atMs }: CountProps) {
+  const many = run?.tokensMs.filter((at) => at <= atMs.value).length ?? 0;
+  return <p class="stall-said">{pieces.slice(0, many).join('')}</p>;
 }
 
 function RunTable({ stall }: { stall: Stall }) {
@@ -176,10 +182,10 @@ interface ShownClock {
 }
 
 /** Runs over it once it is known, and when asked again; stands at its end for those who want less motion. */
-function useShownClock(shown: Pause | null, chosen: number | null): ShownClock {
+function useShownClock(shown: Domain | null, chosen: number | null): ShownClock {
   const atMs = useSignal(Number.POSITIVE_INFINITY);
   const plays = useSignal(0);
-  const spanMs = shown ? shown.endMs - shown.startMs : 0;
+  const spanMs = shown ? spanOf(shown) : 0;
   const speed = chosen ?? Math.min(1, spanMs / SHOWN_MS);
   useEffect(() => {
     if (!shown || reducedMotion.peek()) {
