@@ -1,6 +1,7 @@
 /** The stall: two users on one engine, and on P and D, shown side by side on one clock, a beat for each token. */
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { RUNS } from '../session/measuring.ts';
 import { SPEEDS } from '../session/settings.ts';
 import type { Session, Stall, StallRun } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
@@ -45,7 +46,7 @@ export function StallView({ session: { state, actions } }: { session: Session })
           disabled={phase !== 'ready' || running}
           onClick={() => void actions.runStall()}
         >
-          {running ? `Run ${runsOf(stall) + 1} of 6…` : 'Let two users ask'}
+          {running ? `Run ${runsOf(stall) + 1} of ${2 * RUNS}…` : 'Let two users ask'}
         </button>
       </div>
       {stall ? (
