@@ -113,7 +113,6 @@ function Side({ name, title, about, stall, domain, atMs }: SideProps) {
         watch={() => {
           atMs.value;
           domain.value;
-          leastFont.value;
         }}
         draw={({ context, width, palette }) => {
           const shown = domain.peek();
