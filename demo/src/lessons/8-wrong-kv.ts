@@ -31,8 +31,7 @@ export const wrongKv: LessonContent = {
       },
       todo: 'Turn the token check on, and do the same',
       run: async (actions) => {
-        await actions.configure({ tokenCheck: true });
-        await actions.reset();
+        await actions.begin({ tokenCheck: true });
         await actions.ask(TOLD);
         actions.editHistory('mira', 'luna');
         await actions.ask(ASKED);

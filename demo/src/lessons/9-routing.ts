@@ -50,8 +50,7 @@ export const routing: LessonContent = {
       },
       todo: 'Stay with one D, and ask three times',
       run: async (actions) => {
-        await actions.configure({ routing: 'session-affinity' });
-        await actions.reset();
+        await actions.begin({ routing: 'session-affinity' });
         await askThreeTimes(actions);
       },
       see: 'One D has all of it but what is new. Here that saves copies; with many users it can also make one D the busiest.',

@@ -14,11 +14,9 @@ export interface Seen {
 /** What a step points at: CSS selectors of the page's objects. */
 export const OBJECTS = {
   'the blocks of P and D': '.engines .stage',
-  'the timeline': '.timeline',
   'the race': '.race',
   'the stall': '.stall',
   'the chat': '.chat',
-  'the chart': '.crossover',
 } as const;
 export type PageObject = keyof typeof OBJECTS;
 

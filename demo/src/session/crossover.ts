@@ -1,10 +1,10 @@
 /** How long the first token takes by how much D has: pulled, and computed again. Filled pass by pass, in under a minute. */
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
-import type { Crossover, SessionEvent } from '../../../src/recording/events.ts';
+import type { Crossover } from '../../../src/recording/events.ts';
 import { makeConversations } from '../../../src/workload/made.ts';
 import type { Engines } from './engines.ts';
-import type { Settings } from './settings.ts';
+import type { Measuring } from './measuring.ts';
 
 /** Tokens that D has and P lacks. */
 const SIZES = [32, 64, 96, 128, 192, 256, 384];
@@ -16,18 +16,10 @@ const MOST_PASSES = 3;
 /** No pass begins later than this. */
 const LAST_PASS_MS = 20_000;
 
-export interface CrossoverDeps {
-  engines: Engines;
-  settings: Settings;
-  signal: AbortSignal;
-  emit: (event: SessionEvent) => void;
-  now: () => number;
-}
-
 type Lane = 'pullMs' | 'recomputeMs';
 
 /** Leaves the engines empty and in some mode: configure them afterwards. Throws what the engines throw. */
-export async function runCrossover({ engines, settings, signal, emit, now }: CrossoverDeps): Promise<void> {
+export async function runCrossover({ engines, settings, signal, emit, now }: Measuring): Promise<void> {
   const { cluster } = engines.running!;
   const { vocabSize, maxModelLen } = cluster.info.model;
   const room = Math.min(maxModelLen, (Math.min(settings.pBlocks, settings.dBlocks) - 1) * settings.blockSize);

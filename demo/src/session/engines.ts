@@ -12,7 +12,7 @@ import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 import { ModelShelf } from './models.ts';
-import { needsNewEngines, type Settings } from './settings.ts';
+import { needsNewEngines, pageOnly, type Settings } from './settings.ts';
 
 /** Pools are built with room to grow: the page's sliders then need no new engines. */
 const SPARE_BLOCKS = 128;
@@ -162,9 +162,8 @@ export class Engines {
 }
 
 function runConfig(settings: Settings) {
-  const own = ['conversations', 'lesson', 'turns', 'speed', 'projector'];
   const { mode, ...rest } = settings;
-  const shared = Object.fromEntries(Object.entries(rest).filter(([key]) => !own.includes(key)));
+  const shared = Object.fromEntries(Object.entries(rest).filter(([key]) => !pageOnly.includes(key)));
   return parseRunConfig({
     ...shared,
     mode: [mode],

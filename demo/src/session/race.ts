@@ -1,16 +1,13 @@
 /** The same turn, three times each way: P computes again what D generated, or pulls it. One after the other. */
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
-import type { Race, RaceLane, SessionEvent } from '../../../src/recording/events.ts';
+import type { Race, RaceLane } from '../../../src/recording/events.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
-import type { Engines } from './engines.ts';
-import type { Settings } from './settings.ts';
+import { type Measuring, RUNS } from './measuring.ts';
 
 const LANES = ['recompute', 'pull'] as const;
 type LaneName = (typeof LANES)[number];
-/** Of each lane: no claim from one run. */
-const RUNS = 3;
 
 const idleLane: RaceLane = {
   phase: 'waiting',
@@ -23,16 +20,10 @@ const idleLane: RaceLane = {
   answer: '',
 };
 
-export interface RaceDeps {
-  engines: Engines;
-  settings: Settings;
+export interface RaceDeps extends Measuring {
   /** What was said before, ended by the assistant. */
   history: readonly Message[];
   question: string;
-  signal: AbortSignal;
-  emit: (event: SessionEvent) => void;
-  /** Session's clock, milliseconds. */
-  now: () => number;
 }
 
 /** Leaves the engines empty and in the last lane's mode: configure them afterwards. Throws what the engines throw. */

@@ -6,6 +6,7 @@ import { messageOf } from '../../../src/errors.ts';
 import type { Engines } from './engines.ts';
 import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
+import type { Measuring } from './measuring.ts';
 import { asked, defaultSettings, type Settings } from './settings.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
@@ -200,28 +201,25 @@ class PageActions implements SessionActions {
   }
 
   async runRace(): Promise<void> {
-    await this.#measure('Racing: recompute against pull', async (signal) => {
-      const { engines, settings } = this.#bench;
-      const history = await this.#talk.history(signal);
-      const question = suggest(settings.model, history)[0]!;
+    await this.#measure('Racing: recompute against pull', async (measuring) => {
+      const history = await this.#talk.history(measuring.signal);
+      const question = suggest(measuring.settings.model, history)[0]!;
       const { runRace } = await import('./race.ts');
-      await runRace({ engines, settings, history, question, signal, ...this.#tools() });
+      await runRace({ ...measuring, history, question });
     });
   }
 
   async runStall(): Promise<void> {
-    await this.#measure('Two users: one is answered, the other pastes a long text', async (signal) => {
-      const { engines, settings } = this.#bench;
+    await this.#measure('Two users: one is answered, the other pastes a long text', async (measuring) => {
       const { runStall } = await import('./stall.ts');
-      await runStall({ engines, settings, signal, ...this.#tools() });
+      await runStall(measuring);
     });
   }
 
   async runCrossover(): Promise<void> {
-    await this.#measure('Measuring both ways over growing histories', async (signal) => {
-      const { engines, settings } = this.#bench;
+    await this.#measure('Measuring both ways over growing histories', async (measuring) => {
       const { runCrossover } = await import('./crossover.ts');
-      await runCrossover({ engines, settings, signal, ...this.#tools() });
+      await runCrossover(measuring);
     });
   }
 
@@ -275,17 +273,19 @@ class PageActions implements SessionActions {
   }
 
   /** Runs a measurement, then gives the engines back their settings, whatever happened. */
-  async #measure(message: string, run: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    if (this.#bench.refusesChange()) return;
-    this.#bench.state.playing.value = false;
-    const { engines, settings } = this.#bench;
-    await this.#bench.exclusive(message, async (signal) => {
+  async #measure(message: string, run: (measuring: Measuring) => Promise<void>): Promise<void> {
+    const bench = this.#bench;
+    if (bench.refusesChange()) return;
+    bench.state.playing.value = false;
+    const { engines, settings } = bench;
+    const tools = { emit: bench.emit.bind(bench), now: () => bench.nowMs() };
+    await bench.exclusive(message, async (signal) => {
       try {
-        await run(signal);
+        await run({ engines, settings, signal, ...tools });
       } finally {
         await engines.configure(settings);
         // What was measured went over the same engines: the conversation gets its KV back.
-        this.#bench.status('busy', 'Computing the conversation again, which the measurement pushed out');
+        bench.status('busy', 'Computing the conversation again, which the measurement pushed out');
         await this.#talk.takeAlong(new AbortController().signal);
       }
     });
@@ -334,11 +334,6 @@ class PageActions implements SessionActions {
     const { settings, problems } = fromHash(location.hash);
     for (const problem of problems) this.#bench.note('warning', problem);
     void this.configure(settings);
-  }
-
-  #tools() {
-    const bench = this.#bench;
-    return { emit: bench.emit.bind(bench), now: () => bench.nowMs() };
   }
 }
 

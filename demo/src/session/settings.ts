@@ -65,11 +65,11 @@ export type SettingKey = keyof Settings;
 /** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
 export const needsNewEngines = ['model', 'prefill', 'decode', 'blockSize', 'weightDtype', 'kvDtype'] as const;
 
+/** What concerns the page alone: engines are built without it. */
+export const pageOnly: readonly string[] = ['lesson', 'turns', 'conversations', 'speed', 'projector'];
+
 /** What concerns the page, and what goes with each question: engines go on as they are. */
-export const asked: readonly string[] = [
-  ...['lesson', 'turns', 'conversations', 'speed', 'projector'],
-  ...['temperature', 'maxTokens', 'seed'],
-];
+export const asked: readonly string[] = [...pageOnly, 'temperature', 'maxTokens', 'seed'];
 
 function isLink(text: string | null): boolean {
   try {

@@ -4,16 +4,13 @@
  */
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import type { SessionEvent, Stall, StallRun, StallSide } from '../../../src/recording/events.ts';
+import type { Stall, StallRun, StallSide } from '../../../src/recording/events.ts';
 import type { GeneratedToken } from '../../../src/router/turn-types.ts';
-import type { Engines } from './engines.ts';
-import type { Settings } from './settings.ts';
+import { type Measuring, RUNS } from './measuring.ts';
 
 const SIDES = ['alone', 'split'] as const;
 type SideName = (typeof SIDES)[number];
 const MODES = { alone: 'monolithic', split: 'unidirectional' } as const;
-/** Of each side: no claim from one run. */
-const RUNS = 3;
 
 /** The first user's: a pause in a count can be seen. */
 const QUESTION = 'Count from 10 to 50.';
@@ -58,17 +55,8 @@ interface Pasted {
   promptTokens: number;
 }
 
-export interface StallDeps {
-  engines: Engines;
-  settings: Settings;
-  signal: AbortSignal;
-  emit: (event: SessionEvent) => void;
-  /** Session's clock, milliseconds. */
-  now: () => number;
-}
-
 /** Leaves the engines empty and in the last side's mode: configure them afterwards. Throws what the engines throw. */
-export async function runStall({ engines, settings, signal, emit, now }: StallDeps): Promise<void> {
+export async function runStall({ engines, settings, signal, emit, now }: Measuring): Promise<void> {
   const idle: StallSide = { phase: 'waiting', runs: [], pieces: [] };
   let stall: Stall = {
     startedMs: now(),

@@ -57,16 +57,17 @@ export class Talk {
       return false;
     }
     await this.#bench.exclusive('Answering', async (signal) => {
-      const turns: Promise<void>[] = [];
+      let begin = () => {};
+      const begun = new Promise<void>((resolve) => {
+        begin = resolve;
+      });
       let tokens = 0;
-      const second = () => {
-        if (this.#bench.settings.conversations !== 2 || ++tokens !== SECOND_AFTER) return;
-        this.#second ??= this.#newConversation();
-        turns.push(this.#turn(this.#second, secondScript[asked]!, signal));
-      };
-      turns.push(this.#turn(this.#chat, question, signal, second));
-      await turns[0]!.catch(() => {});
-      const ends = await Promise.allSettled(turns);
+      const first = this.#turn(this.#chat, question, signal, () => {
+        if (++tokens === SECOND_AFTER) begin();
+      });
+      // Or when it is over: an answer can be shorter.
+      const second = Promise.race([begun, first]).then(() => this.#askSecond(asked, signal));
+      const ends = await Promise.allSettled([first, second]);
       for (const end of ends) if (end.status === 'rejected') throw end.reason;
     });
     this.#suggest();
@@ -124,6 +125,13 @@ export class Talk {
 
   #suggest(): void {
     this.#bench.state.suggestions.value = suggest(this.#bench.settings.model, this.#chat.messages);
+  }
+
+  /** What the first user asked, in the second user's words. Does nothing where there is one user. */
+  async #askSecond(asked: number, signal: AbortSignal): Promise<void> {
+    if (this.#bench.settings.conversations !== 2) return;
+    this.#second ??= this.#newConversation();
+    await this.#turn(this.#second, secondScript[asked]!, signal);
   }
 
   async #turn(

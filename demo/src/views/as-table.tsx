@@ -12,7 +12,7 @@ export function AsTable({ summary, children }: { summary: string; children: Comp
       }}
     >
       <summary>{summary}</summary>
-      {open.value && children}
+      {open.value && <div class="as-table-body">{children}</div>}
     </details>
   );
 }

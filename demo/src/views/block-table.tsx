@@ -6,10 +6,8 @@ import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-bl
 export function BlockTable({ state }: { state: SessionState }) {
   return (
     <AsTable summary="Blocks as a table">
-      <div class="as-table-body">
-        <Table state={state} engine="prefill" />
-        <Table state={state} engine="decode" />
-      </div>
+      <Table state={state} engine="prefill" />
+      <Table state={state} engine="decode" />
     </AsTable>
   );
 }

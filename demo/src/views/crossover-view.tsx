@@ -17,6 +17,7 @@ import { ms } from './format.ts';
 import { clamp } from './geometry.ts';
 import { measured } from './measured.ts';
 import { leastFont, themeVersion } from './palette.ts';
+import { useFetched } from './use-fetched.ts';
 
 export function CrossoverView({ session: { state, actions } }: { session: Session }) {
   const holder = useRef<HTMLDivElement>(null);
@@ -28,24 +29,21 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
   const crossover = state.crossover.value;
   const points = measured(crossover);
 
+  // Its library is fetched beside what the page shows first.
+  const fetched = useFetched(true, () => import('./crossover-chart.ts'));
   useEffect(() => {
-    let gone = false;
-    // Its library is fetched beside what the page shows first.
-    void import('./crossover-chart.ts').then(({ CrossoverChart: Chart }) => {
-      if (gone) return;
-      const made = new Chart(holder.current!, (x) => {
-        handleX.value = x;
-      });
-      chart.current = made;
-      made.show(state.crossover.peek(), threshold.peek());
+    if (fetched === null || fetched === 'lost') return;
+    const made = new fetched.CrossoverChart(holder.current!, (x) => {
+      handleX.value = x;
     });
+    chart.current = made;
+    made.show(state.crossover.peek(), threshold.peek());
     return () => {
-      gone = true;
-      chart.current?.destroy();
+      made.destroy();
       chart.current = null;
     };
     // Its fonts are the chart's for life.
-  }, [leastFont.value]);
+  }, [fetched, leastFont.value]);
   useSignalEffect(() => {
     themeVersion.value;
     chart.current?.show(state.crossover.value, threshold.value);
@@ -134,6 +132,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
           </p>
         )}
       </div>
+      {fetched === 'lost' && <p class="problem">The chart could not be fetched: reload the page.</p>}
       {crossover?.error && <p class="problem">{crossover.error}</p>}
       <p class="crossover-verdict">{inWords(points, threshold.value)}</p>
       <PointTable points={points} threshold={threshold.value} />
@@ -168,28 +167,26 @@ function PointTable({ points, threshold }: { points: readonly CrossoverPoint[]; 
   if (points.length === 0) return null;
   return (
     <AsTable summary="Chart as a table">
-      <div class="as-table-body">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">tokens</th>
-              <th scope="col">pull</th>
-              <th scope="col">compute again</th>
-              <th scope="col">lost by the threshold</th>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">tokens</th>
+            <th scope="col">pull</th>
+            <th scope="col">compute again</th>
+            <th scope="col">lost by the threshold</th>
+          </tr>
+        </thead>
+        <tbody>
+          {points.map((point) => (
+            <tr key={point.tokens}>
+              <th scope="row">{point.tokens}</th>
+              <td>{ms(point.pullMs)}</td>
+              <td>{ms(point.recomputeMs)}</td>
+              <td>{ms(regretMs(point, threshold))}</td>
             </tr>
-          </thead>
-          <tbody>
-            {points.map((point) => (
-              <tr key={point.tokens}>
-                <th scope="row">{point.tokens}</th>
-                <td>{ms(point.pullMs)}</td>
-                <td>{ms(point.recomputeMs)}</td>
-                <td>{ms(regretMs(point, threshold))}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </table>
     </AsTable>
   );
 }

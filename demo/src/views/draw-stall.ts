@@ -5,13 +5,13 @@ import { line } from './draw-block.ts';
 import { font } from './fonts.ts';
 import { ms } from './format.ts';
 import type { Palette } from './palette.ts';
-import { longestOf, type Pause } from './stall.ts';
-import { tickStep, ticks, toX } from './time-scale.ts';
+import { longestOf } from './stall.ts';
+import { type Domain, spanOf, tickStep, ticks, toX } from './time-scale.ts';
 
 export interface StallModel {
   run: StallRun;
   /** Of both sides. */
-  domain: Pause;
+  domain: Domain;
   /** What comes later is not drawn yet. */
   atMs: number;
   pastedTokens: number;
@@ -100,7 +100,7 @@ function drawPause(
   if (to <= from) return;
   context.fillStyle = palette.badWash;
   context.fillRect(from, 2, to - from, row - 4);
-  const text = ms(pause.endMs - pause.startMs);
+  const text = ms(spanOf(pause));
   if (atMs < pause.endMs || context.measureText(text).width > to - from - 6) return;
   context.fillStyle = palette.bad;
   context.font = font(palette, 11, 600);

@@ -41,14 +41,15 @@ export function readPalette(element: Element = document.documentElement): Palett
 /** Goes up when light and dark change places, and with the size of text. */
 export const themeVersion = signal(0);
 
-/** For a room, all text is at least so large: CSS pixels. */
-const PROJECTED_PX = 18;
+/** No text is smaller, CSS pixels: 0 but for a room (styles/projector.css). */
 export const leastFont = signal(0);
 
 /** The page's root says whether it is for a room. */
 export function project(on: boolean): void {
-  document.documentElement.toggleAttribute('data-projector', on);
-  leastFont.value = on ? PROJECTED_PX : 0;
+  const root = document.documentElement;
+  if (on === root.hasAttribute('data-projector')) return;
+  root.toggleAttribute('data-projector', on);
+  leastFont.value = Number.parseFloat(getComputedStyle(root).getPropertyValue('--least')) || 0;
   themeVersion.value = themeVersion.peek() + 1;
 }
 

@@ -19,31 +19,29 @@ function Table({ state }: { state: SessionState }) {
   const sums = turn ? sumStages(state.spans.value, turn, drawnIds(state)) : [];
   if (sums.length === 0) return <p>Nothing was measured yet.</p>;
   return (
-    <div class="as-table-body">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">where</th>
-            <th scope="col">stage</th>
-            <th scope="col">times</th>
-            <th scope="col">together</th>
-            <th scope="col">bytes</th>
-            <th scope="col">clock</th>
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">where</th>
+          <th scope="col">stage</th>
+          <th scope="col">times</th>
+          <th scope="col">together</th>
+          <th scope="col">bytes</th>
+          <th scope="col">clock</th>
+        </tr>
+      </thead>
+      <tbody>
+        {sums.map((sum) => (
+          <tr key={`${sum.where} ${sum.name} ${sum.clock}`}>
+            <th scope="row">{sum.where}</th>
+            <td>{sum.name}</td>
+            <td>{sum.count}</td>
+            <td>{ms(sum.ms)}</td>
+            <td>{sum.bytes > 0 ? bytes(sum.bytes) : ''}</td>
+            <td>{CLOCKS[sum.clock]}</td>
           </tr>
-        </thead>
-        <tbody>
-          {sums.map((sum) => (
-            <tr key={`${sum.where} ${sum.name} ${sum.clock}`}>
-              <th scope="row">{sum.where}</th>
-              <td>{sum.name}</td>
-              <td>{sum.count}</td>
-              <td>{ms(sum.ms)}</td>
-              <td>{sum.bytes > 0 ? bytes(sum.bytes) : ''}</td>
-              <td>{CLOCKS[sum.clock]}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+        ))}
+      </tbody>
+    </table>
   );
 }

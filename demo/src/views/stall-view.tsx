@@ -1,14 +1,16 @@
 /** The stall: two users on one engine, and on P and D, shown side by side on one clock, a beat for each token. */
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { RUNS } from '../session/measuring.ts';
 import { SPEEDS } from '../session/settings.ts';
-import type { Session, Stall, StallSide } from '../session/types.ts';
+import type { Session, Stall, StallRun } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { drawStall, layoutStall } from './draw-stall.ts';
 import { ms, plural } from './format.ts';
 import { leastFont, reducedMotion } from './palette.ts';
-import { figuresOf, type Pause, sameCount, stallDomain, stallVerdict } from './stall.ts';
+import { figuresOf, sameCount, stallDomain, stallVerdict } from './stall.ts';
 import { Surface } from './surface.tsx';
+import { type Domain, spanOf } from './time-scale.ts';
 
 /** The whole of it is shown in about so long. */
 const SHOWN_MS = 10_000;
@@ -44,7 +46,7 @@ export function StallView({ session: { state, actions } }: { session: Session })
           disabled={phase !== 'ready' || running}
           onClick={() => void actions.runStall()}
         >
-          {running ? `Run ${runsOf(stall) + 1} of 6…` : 'Let two users ask'}
+          {running ? `Run ${runsOf(stall) + 1} of ${2 * RUNS}…` : 'Let two users ask'}
         </button>
       </div>
       {stall ? (
@@ -84,12 +86,12 @@ interface SideProps {
   title: string;
   about: string;
   stall: Stall;
-  domain: ReadonlySignal<Pause | null>;
+  domain: ReadonlySignal<Domain | null>;
   atMs: ReadonlySignal<number>;
 }
 
 function Side({ name, title, about, stall, domain, atMs }: SideProps) {
-  const side: StallSide = stall[name];
+  const side = stall[name];
   const figures = figuresOf(side);
   return (
     <div class="stall-side" data-side={name}>
@@ -111,7 +113,6 @@ function Side({ name, title, about, stall, domain, atMs }: SideProps) {
         watch={() => {
           atMs.value;
           domain.value;
-          leastFont.value;
         }}
         draw={({ context, width, palette }) => {
           const shown = domain.peek();
@@ -126,16 +127,21 @@ function Side({ name, title, about, stall, domain, atMs }: SideProps) {
           return false;
         }}
       />
-      <Count side={side} atMs={atMs} />
+      <Count pieces={side.pieces} run={figures?.shown} atMs={atMs} />
     </div>
   );
 }
 
+interface CountProps {
+  pieces: readonly string[];
+  run: StallRun | undefined;
+  atMs: ReadonlySignal<number>;
+}
+
 /** What the first user has read by then. */
-function Count({ side, atMs }: { side: StallSide; atMs: ReadonlySignal<number> }) {
-  const shown = figuresOf(side)?.shown.tokensMs ?? [];
-  const many = shown.filter((at) => at <= atMs.value).length;
-  return <p class="stall-said">{side.pieces.slice(0, many).join('')}</p>;
+function Count({ pieces, run, atMs }: CountProps) {
+  const many = run?.tokensMs.filter((at) => at <= atMs.value).length ?? 0;
+  return <p class="stall-said">{pieces.slice(0, many).join('')}</p>;
 }
 
 function RunTable({ stall }: { stall: Stall }) {
@@ -176,10 +182,10 @@ interface ShownClock {
 }
 
 /** Runs over it once it is known, and when asked again; stands at its end for those who want less motion. */
-function useShownClock(shown: Pause | null, chosen: number | null): ShownClock {
+function useShownClock(shown: Domain | null, chosen: number | null): ShownClock {
   const atMs = useSignal(Number.POSITIVE_INFINITY);
   const plays = useSignal(0);
-  const spanMs = shown ? shown.endMs - shown.startMs : 0;
+  const spanMs = shown ? spanOf(shown) : 0;
   const speed = chosen ?? Math.min(1, spanMs / SHOWN_MS);
   useEffect(() => {
     if (!shown || reducedMotion.peek()) {

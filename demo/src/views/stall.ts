@@ -3,27 +3,20 @@ import { median } from 'simple-statistics';
 import { outcomeOf } from '../../../src/measure/outcome.ts';
 import type { Stall, StallRun, StallSide } from '../session/types.ts';
 import { ms, times } from './format.ts';
+import { type Domain, spanOf } from './time-scale.ts';
 import { comparedRuns } from './verdict.ts';
 
-export interface Pause {
-  /** From the moment of the paste. */
-  startMs: number;
-  endMs: number;
-}
-
-const lengthOf = ({ startMs, endMs }: Pause): number => endMs - startMs;
-
-/** Between the first user's tokens, from the paste to the second user's first token. */
-export function pausesOf({ tokensMs, pastedFirstMs }: StallRun): Pause[] {
+/** Between the first user's tokens, from the paste to the second user's first token. Times are from the paste on. */
+export function pausesOf({ tokensMs, pastedFirstMs }: StallRun): Domain[] {
   return tokensMs
     .slice(1)
     .map((endMs, i) => ({ startMs: tokensMs[i]!, endMs }))
     .filter(({ startMs, endMs }) => endMs > 0 && startMs < pastedFirstMs);
 }
 
-export const longestOf = (run: StallRun): Pause | null =>
-  pausesOf(run).reduce<Pause | null>(
-    (best, pause) => (best && lengthOf(best) >= lengthOf(pause) ? best : pause),
+export const longestOf = (run: StallRun): Domain | null =>
+  pausesOf(run).reduce<Domain | null>(
+    (best, pause) => (best && spanOf(best) >= spanOf(pause) ? best : pause),
     null,
   );
 
@@ -43,7 +36,7 @@ export function figuresOf({ runs }: StallSide): StallFigures | null {
   const measured = runs.flatMap((run) => {
     const longest = longestOf(run);
     return longest
-      ? [{ run, longestMs: lengthOf(longest), typicalMs: median(pausesOf(run).map(lengthOf)) }]
+      ? [{ run, longestMs: spanOf(longest), typicalMs: median(pausesOf(run).map(spanOf)) }]
       : [];
   });
   if (measured.length === 0) return null;
@@ -102,7 +95,7 @@ export function sameCount({ alone, split }: Pick<Stall, 'alone' | 'split'>): boo
 }
 
 /** All the time that the shown runs take, from the paste; the same for both sides. null before one. */
-export function stallDomain({ alone, split }: Pick<Stall, 'alone' | 'split'>): Pause | null {
+export function stallDomain({ alone, split }: Pick<Stall, 'alone' | 'split'>): Domain | null {
   const shown = [alone, split].flatMap((side) => figuresOf(side)?.shown ?? []);
   if (shown.length === 0) return null;
   const all = shown.flatMap(({ tokensMs, pastedFirstMs }) => [...tokensMs, pastedFirstMs]);
