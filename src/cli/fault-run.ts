@@ -2,7 +2,7 @@
 import pc from 'picocolors';
 import { optionName, type RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
-import { FAULTS, type FaultKind } from '../faults/schedule.ts';
+import { FAULT_KINDS, FAULTS } from '../faults/schedule.ts';
 import { clusterOptions } from '../fleet/from-config.ts';
 import { DRAIN_MS, runFaults } from '../lab/faults/run.ts';
 import type { FaultReport, Violation } from '../lab/faults/types.ts';
@@ -39,7 +39,7 @@ export async function verifyFaults(
     report = await runFaults({
       faults,
       seed: config.seed,
-      kinds: Object.keys(FAULTS) as FaultKind[],
+      kinds: FAULT_KINDS,
       patienceMs: PATIENCE_MS,
       drainMs: DRAIN_MS,
       clock: { now, sleep: (ms, stop) => deps.sleep(ms, stop) },

@@ -28,6 +28,7 @@ export const FAULTS = {
   fill: 'pools full of holds',
 } as const;
 export type FaultKind = keyof typeof FAULTS;
+export const FAULT_KINDS = Object.keys(FAULTS) as readonly FaultKind[];
 
 /** Of a turn, in this order; a turn that pulls nothing skips `pulling`. */
 export const STAGES = ['waiting', 'pulling', 'computing', 'handing over', 'streaming'] as const;

@@ -295,8 +295,7 @@ export class EngineCluster implements Cluster {
 
   /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
   engine(role: EngineRole): ThreadEngine {
-    const engines = this.#engines.all.filter((engine) => engine.role === role);
-    return engines.find(({ ended }) => !ended) ?? engines[0]!;
+    return this.#engines.first(role);
   }
 
   async #joins(engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null): Promise<void> {

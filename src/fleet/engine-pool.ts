@@ -3,11 +3,13 @@
  * How an engine is started is its starter's: in a thread (thread-pool.ts), or simulated.
  */
 import type { Mode } from '../config/modes.ts';
+import type { EngineRole } from '../router/engine-client.ts';
 import { type FleetOptions, type Seat, withoutSeat, withSeat } from './seats.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
 export interface PooledEngine {
   readonly engineId: string;
+  readonly role: EngineRole;
   /** It serves no more; null: it does. */
   readonly ended: Error | null;
   /** It is gone: another may take its place. */
@@ -57,6 +59,12 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
 
   get alive(): readonly E[] {
     return this.all.filter((engine) => !engine.dead);
+  }
+
+  /** The role's first that serves, if one does. */
+  first(role: EngineRole): E {
+    const ofRole = this.all.filter((engine) => engine.role === role);
+    return ofRole.find(({ ended }) => !ended) ?? ofRole[0]!;
   }
 
   /** Asks all that serve at once; one that ends meanwhile is left out. Rejects, when all have answered, with what else fails. */

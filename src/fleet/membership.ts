@@ -18,7 +18,7 @@ import type { ClusterOptions } from './types.ts';
 /** An engine in a thread, or a simulated one. */
 export interface Member
   extends PooledEngine,
-    Pick<Seat, 'name' | 'role' | 'combined' | 'roleset'>,
+    Pick<Seat, 'name' | 'combined' | 'roleset'>,
     Pick<ThreadEngine, 'load' | 'startMs' | 'remaining'> {
   readonly started: Pick<ThreadEngine['started'], 'loadMs' | 'compileMs'>;
 }

@@ -3,6 +3,7 @@ import type { Mode } from '../config/modes.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
+import type { EngineStats } from '../host/engine-api.ts';
 import type { LogitKeeper } from '../measure/comparison.ts';
 import type { RunReport, TurnReport } from '../measure/report.ts';
 import { countsSince, spanCost } from '../measure/span-cost.ts';
@@ -35,7 +36,7 @@ export async function driveMode(
   options: DriveOptions,
 ): Promise<RunReport> {
   await cluster.setMode(mode);
-  const before = await counters(cluster);
+  const before = countersOf(await cluster.stats());
   const spansBefore = cluster.spanCounts();
   const begun = options.now();
   const turns: TurnReport[] = [];
@@ -58,14 +59,14 @@ export async function driveMode(
   options.signal.throwIfAborted();
   if (failed.signal.aborted) throw failed.signal.reason;
   const wallMs = options.now() - begun;
-  const peaks = peakKvBytes(cluster.info, await cluster.stats());
-  const after = await counters(cluster);
+  const stats = await cluster.stats();
+  const after = countersOf(stats);
   const spanRecorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), wallMs, options.now);
   return summariseRun(mode, turns, {
     firstUseCompilations: after.firstUseCompilations - before.firstUseCompilations,
     preemptions: after.preemptions - before.preemptions,
     wallMs,
-    peakKvBytes: peaks,
+    peakKvBytes: peakKvBytes(cluster.info, stats),
     spanRecorder,
     store: after.store && {
       savedBytes: after.store.savedBytes - (before.store?.savedBytes ?? 0),
@@ -74,9 +75,8 @@ export async function driveMode(
   });
 }
 
-async function counters(cluster: Cluster) {
-  const stats = await cluster.stats();
-  const sum = (value: (engine: (typeof stats)[number]) => number): number =>
+function countersOf(stats: readonly EngineStats[]) {
+  const sum = (value: (engine: EngineStats) => number): number =>
     stats.reduce((n, e) => n + value(e), 0);
   return {
     firstUseCompilations: sum((e) => e.firstUseCompilations),

@@ -6,7 +6,7 @@ import type { Cluster } from '../fleet/types.ts';
 import { fitNonNegative } from '../measure/least-squares.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { pathChoice } from './multiturn/paths.ts';
-import { drawTokens } from './sweep.ts';
+import { drawTokens, firstToken } from './sweep.ts';
 
 export type StoreCosts = NonNullable<CostProfile['store']>;
 
@@ -24,7 +24,7 @@ type Sample = readonly [bytes: number, ms: number];
 /** Leaves mode and connectors as they were, and the caches empty. Needs a cluster with a store. */
 export async function measureStoreCosts(cluster: Cluster, options: StoreCostOptions): Promise<StoreCosts> {
   const { mode, prefill, connector, store } = cluster.settings;
-  const blockBytes = cluster.info.model.blockBytes * (cluster.settings.kvCacheGroups?.length ?? 1);
+  const { blockBytes } = (await cluster.storeStats())!;
   const samples = { load: [] as Sample[], save: [] as Sample[], raise: [] as Sample[] };
   const stop = cluster.onSpan(({ name, startMs, endMs, args }) => {
     if (name === 'save') samples.save.push([Number(args.blocks) * blockBytes, endMs - startMs]);
@@ -82,13 +82,8 @@ async function serve(
   promptTokenIds: readonly number[],
   signal?: AbortSignal,
 ): Promise<TurnResult> {
-  signal?.throwIfAborted();
   const conversationId = `store-costs-${++served}`;
-  const request = { conversationId, promptTokenIds, sampling: { maxTokens: 1, ignoreEos: true } };
-  for await (const { final } of cluster.generate(signal ? { ...request, signal } : request)) {
-    if (!final) continue;
-    await cluster.endConversation(conversationId);
-    return final;
-  }
-  throw new InternalError(`${conversationId} ended without a result`);
+  const turn = await firstToken(cluster, conversationId, promptTokenIds, null, signal);
+  await cluster.endConversation(conversationId);
+  return turn;
 }

@@ -209,7 +209,8 @@ export async function prepareTurn(
   return { serve, end: () => cluster.endConversation(conversationId) };
 }
 
-async function firstToken(
+/** A turn of one token. */
+export async function firstToken(
   cluster: Cluster,
   conversationId: string,
   promptTokenIds: readonly number[],

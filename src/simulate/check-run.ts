@@ -12,9 +12,9 @@ export async function checkRun(cluster: SimulatedCluster, collector: Collector):
     open === 0,
     () => `${arrived} requests came, ${count} ended well, ${failed} failed: ${open} are missing`,
   );
-  const [starts, ttfts, latencies] = (['startMs', 'ttftMs', 'latencyMs'] as const).map((key) =>
-    collector.column(key),
-  ) as [Float64Array, Float64Array, Float64Array];
+  const starts = collector.column('startMs');
+  const ttfts = collector.column('ttftMs');
+  const latencies = collector.column('latencyMs');
   for (let i = 0; i < count; i++)
     invariant(
       starts[i]! >= 0 && ttfts[i]! >= 0 && latencies[i]! >= ttfts[i]!,

@@ -28,6 +28,18 @@ const COLUMNS = [
   'bytesDToP',
 ] as const satisfies readonly (keyof ServedRequest)[];
 
+/** A value of every request, each by its own name. */
+export type ServedColumns = Record<keyof ServedRequest, Float64Array>;
+
+/** Of the request at that place of the columns; null for a single token. */
+export function tpotOf(
+  { ttftMs, latencyMs, outputTokens }: Readonly<ServedColumns>,
+  index: number,
+): number | null {
+  const tokens = outputTokens[index]!;
+  return tokens > 1 ? (latencyMs[index]! - ttftMs[index]!) / (tokens - 1) : null;
+}
+
 const FIRST_ROOM = 1024;
 
 export class Collector {
@@ -39,11 +51,9 @@ export class Collector {
   readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0 };
   /** Failed requests by message. */
   readonly errors = new Map<string, number>();
-  /** Of the engines that served, by role. */
-  readonly byEngine = new Map<string, number>();
   /** Which turn each is, where that is asked for. */
   readonly keys: string[] | null;
-  #columns: Record<keyof ServedRequest, Float64Array>;
+  #columns: ServedColumns;
   #failed = 0;
   /** Conversations of which a turn is under way. */
   readonly #open = new Set<string>();
@@ -51,7 +61,7 @@ export class Collector {
   constructor({ keyed = false }: { keyed?: boolean } = {}) {
     this.keys = keyed ? [] : null;
     const columns = COLUMNS.map((key) => [key, new Float64Array(FIRST_ROOM)]);
-    this.#columns = Object.fromEntries(columns) as Record<keyof ServedRequest, Float64Array>;
+    this.#columns = Object.fromEntries(columns) as ServedColumns;
   }
 
   get open(): number {
@@ -88,7 +98,7 @@ export class Collector {
 
   /** `startMs`: when the turn was asked for. */
   ends(startMs: number, result: TurnResult): void {
-    const { ttftMs, latencyMs, prompt, outputTokenIds, transfer, routed } = result;
+    const { ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
     this.#open.delete(result.conversationId);
     this.keys?.push(`${result.conversationId}#${result.turn}`);
     const { promptTokens, localHitTokens, pulledTokens } = prompt;
@@ -98,8 +108,6 @@ export class Collector {
     const served = { startMs, ttftMs, latencyMs, promptTokens, outputTokens };
     this.#add({ ...served, localHitTokens, pulledTokens, bytesPToD, bytesDToP });
     this.lastEndMs = Math.max(this.lastEndMs, startMs + latencyMs);
-    for (const engineId of [routed?.prefill, routed?.decode])
-      if (engineId) this.byEngine.set(engineId, (this.byEngine.get(engineId) ?? 0) + 1);
   }
 
   /** One value of every request, in the order in which they ended. */
@@ -108,16 +116,14 @@ export class Collector {
   }
 
   /** All of them, copied. */
-  columns(): Record<keyof ServedRequest, Float64Array> {
+  columns(): ServedColumns {
     const columns = COLUMNS.map((key) => [key, this.column(key).slice()]);
-    return Object.fromEntries(columns) as Record<keyof ServedRequest, Float64Array>;
+    return Object.fromEntries(columns) as ServedColumns;
   }
 
   /** Of the request that ended as the so-manieth; null for a single token. */
   tpotMs(index: number): number | null {
-    const { ttftMs, latencyMs, outputTokens } = this.#columns;
-    const tokens = outputTokens[index]!;
-    return tokens > 1 ? (latencyMs[index]! - ttftMs[index]!) / (tokens - 1) : null;
+    return tpotOf(this.#columns, index);
   }
 
   #add(served: ServedRequest): void {

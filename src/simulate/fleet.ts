@@ -103,8 +103,7 @@ export class SimulatedFleet {
 
   /** The role's first that serves, if one does. */
   engine(role: EngineRole): SimulatedEngine {
-    const ofRole = this.present.filter((engine) => engine.role === role);
-    return ofRole.find(({ ended }) => !ended) ?? ofRole[0]!;
+    return this.#pool.first(role);
   }
 
   onNotice(listener: (notice: ClusterNotice) => void): () => void {

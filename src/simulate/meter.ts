@@ -1,6 +1,5 @@
 /** What an engine did over simulated time: how long it computed, how full and how asked for it was. Decides nothing. */
 import type { EngineQueues } from '../engine/inspect/engine-load.ts';
-import type { RequestOutput } from '../engine/types.ts';
 import type { VirtualClock } from './clock.ts';
 import type { StepShape } from './costs/types.ts';
 
@@ -35,8 +34,6 @@ export class EngineMeter {
   steps = 0;
   prefillTokens = 0;
   decodeTokens = 0;
-  busyMs = 0;
-  preemptions = 0;
   readonly startedMs: number;
   endedMs: number | null = null;
   readonly #clock: VirtualClock;
@@ -71,11 +68,6 @@ export class EngineMeter {
     if (this.#queues().freeBlocks !== this.#seen.freeBlocks) this.look(startMs);
   }
 
-  runEnds(): void {
-    this.look();
-    this.#stepping = false;
-  }
-
   stepBegins({ prefillTokens, decodes }: StepShape, atMs: number): void {
     this.look(atMs);
     this.#stepping = true;
@@ -84,10 +76,10 @@ export class EngineMeter {
     this.decodeTokens += decodes;
   }
 
-  stepEnds(outputs: readonly RequestOutput[]): void {
+  /** One that was begun, or all that were taken at once. */
+  stepEnds(): void {
     this.look();
     this.#stepping = false;
-    for (const { finish } of outputs) this.preemptions += finish?.numPreemptions ?? 0;
   }
 
   ends(): void {
@@ -148,7 +140,6 @@ export class EngineMeter {
       sums.kvMs += (1 - freeBlocks / numBlocks) * ms;
       if (this.#stepping) sums.busyMs += ms;
     }
-    if (this.#stepping) this.busyMs += ms;
   }
 
   #join(): void {

@@ -2,7 +2,7 @@
 import type { FaultKind } from '../faults/schedule.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { SimulatedCluster } from './cluster.ts';
-import type { Collector, ServedRequest } from './collector.ts';
+import type { Collector, ServedColumns } from './collector.ts';
 import type { SimulatedEngine } from './engine.ts';
 import type { FleetEvent } from './fleet.ts';
 import type { LoadSlice } from './meter.ts';
@@ -35,7 +35,7 @@ export interface ScalingOutcome {
 
 export interface RunOutcome {
   /** Requests that ended well, a column for each of their values. */
-  columns: Readonly<Record<keyof ServedRequest, Float64Array>>;
+  columns: Readonly<ServedColumns>;
   count: number;
   failed: number;
   errors: readonly (readonly [message: string, count: number])[];
@@ -62,6 +62,15 @@ export interface SimulatedRun {
   stopped: { atMs: number; open: number } | null;
 }
 
+/** One that was given up had more to do than it ever did, whatever the requests say that ended. `lastComesMs`: see verdictOf(). */
+export const verdictOfRun = (
+  { collector, stopped }: Pick<SimulatedRun, 'collector' | 'stopped'>,
+  lastComesMs: number | null = null,
+): Verdict =>
+  stopped
+    ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 }
+    : verdictOf(collector, lastComesMs);
+
 export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;
   const { decisions, events, migratedTokens, lostKv } = fleet;
@@ -73,7 +82,7 @@ export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRu
     lastEndMs: collector.lastEndMs,
     stopped,
     endMs: clock.now(),
-    verdict: stopped ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 } : verdictOf(collector),
+    verdict: verdictOfRun({ collector, stopped }),
     engines: cluster.engines.map(engineOutcome),
     transfers: { ...cluster.transfers },
     links: links.use(),

@@ -1,6 +1,7 @@
 /**
  * Tokens of a trace by what they are parts of, and not written out: a prompt of ten thousand is a handful of runs. Two are
- * equal where they are the same places of the same contents; a token that is of no content is a content of its own.
+ * equal where they are the same places of the same contents. A token that is of no content has its id; digests take it for a
+ * content of its own.
  */
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
@@ -81,7 +82,9 @@ export class SegmentedTokens extends TokenSequence {
     for (let at = 0; at < length; ) {
       const placeA = a.froms[i]! + this.#start + at - (a.ends[i - 1] ?? 0);
       const placeB = b.froms[j]! + other.#start + at - (b.ends[j - 1] ?? 0);
-      if (a.keys[i] !== b.keys[j] || placeA !== placeB) return at;
+      const [keyA, keyB] = [a.keys[i]!, b.keys[j]!];
+      const known = keyA >= 0 && keyB >= 0;
+      if (known ? keyA !== keyB || placeA !== placeB : this.at(at) !== other.at(at)) return at;
       const leftA = a.ends[i]! - this.#start - at;
       const leftB = b.ends[j]! - other.#start - at;
       at += Math.min(leftA, leftB);

@@ -130,7 +130,7 @@ export class EngineSteps {
       this.#run = null;
       this.#stepping = null;
       this.#take(run, run.count);
-      meter.runEnds();
+      meter.stepEnds();
       touch();
     });
     this.#stepping = cancelling(timer);
@@ -159,7 +159,7 @@ export class EngineSteps {
     const { core, meter, outbox, trace } = this.#engine;
     if (shape) trace?.ran(batch, this.#step.startMs, this.#deps.clock.now());
     const outputs = core.endStep(batch, sampled(batch));
-    if (shape) meter.stepEnds(outputs);
+    if (shape) meter.stepEnds();
     if (trace) for (const { requestId, finish } of outputs) if (finish) trace.closed(requestId);
     outbox.deliver(outputs);
   }

@@ -1,6 +1,6 @@
 /** Who asks a fleet to which things happen: turns go another way where they can, and some of those who wait leave. */
 import { RequestError } from '../errors.ts';
-import { FAULTS, type Fault, type FaultKind, makeSchedule } from '../faults/schedule.ts';
+import { FAULT_KINDS, type Fault, type FaultKind, makeSchedule } from '../faults/schedule.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Served } from './load.ts';
@@ -12,7 +12,6 @@ export interface FaultPlan {
   span: number;
 }
 
-const KINDS = Object.keys(FAULTS) as FaultKind[];
 /** Conversations that come and are not ended, when pools are to be filled. */
 const FILLERS = 3;
 const FILLER_TOKENS = 64;
@@ -30,7 +29,7 @@ export class StormyLoad implements Served {
     this.#cluster = cluster;
     this.clock = cluster.clock;
     cluster.fleet.replaceTheDead();
-    const schedule = makeSchedule(seed, { kinds: KINDS, faults, span });
+    const schedule = makeSchedule(seed, { kinds: FAULT_KINDS, faults, span });
     const callers = { leave: (all: boolean) => this.#leave(all), fill: () => this.#fill() };
     cluster.storm?.begin(schedule, callers, ({ kind }: Fault) => {
       this.happened.set(kind, (this.happened.get(kind) ?? 0) + 1);
@@ -54,8 +53,7 @@ export class StormyLoad implements Served {
 
   /** Of an engine that hangs all wait on. */
   #leave(all: boolean): void {
-    const [last] = [...this.#open].slice(-1);
-    if (!all) last?.abort(new RequestError('its client left'));
+    if (!all) [...this.#open].at(-1)?.abort(new RequestError('its client left'));
   }
 
   #fill(): void {

@@ -2,6 +2,7 @@
 import type { ClusterOptions } from '../fleet/types.ts';
 import type { SimulatedArm } from '../measure/simulation-report.ts';
 import { describeSamples } from '../measure/statistics.ts';
+import { tpotOf } from './collector.ts';
 import type { EngineOutcome, RunOutcome } from './outcome.ts';
 
 /** What a good request keeps within; null: whatever it is. */
@@ -70,16 +71,10 @@ const totalOf = (values: Float64Array): number => values.reduce((sum, value) => 
 const livedMs = ({ begunMs, endedMs }: EngineOutcome, { endMs }: Pick<RunOutcome, 'endMs'>): number =>
   (endedMs ?? endMs) - begunMs;
 
-/** null for a single token. */
-function tpotOf({ columns: { ttftMs, latencyMs, outputTokens } }: RunOutcome, i: number): number | null {
-  const tokens = outputTokens[i]!;
-  return tokens > 1 ? (latencyMs[i]! - ttftMs[i]!) / (tokens - 1) : null;
-}
-
-function tpots(run: RunOutcome): number[] {
+function tpots({ columns, count }: RunOutcome): number[] {
   const found: number[] = [];
-  for (let i = 0; i < run.count; i++) {
-    const tpotMs = tpotOf(run, i);
+  for (let i = 0; i < count; i++) {
+    const tpotMs = tpotOf(columns, i);
     if (tpotMs !== null) found.push(tpotMs);
   }
   return found;
@@ -99,11 +94,10 @@ function goodputOf(
 ): SimulatedArm['goodput'] {
   if (ttftMs === null && tpotMs === null) return null;
   let good = 0;
-  for (const run of runs) {
-    const ttfts = run.columns.ttftMs;
-    for (let i = 0; i < run.count; i++)
-      if (ttfts[i]! <= (ttftMs ?? Infinity) && (tpotOf(run, i) ?? 0) <= (tpotMs ?? Infinity)) good++;
-  }
+  for (const { columns, count } of runs)
+    for (let i = 0; i < count; i++)
+      if (columns.ttftMs[i]! <= (ttftMs ?? Infinity) && (tpotOf(columns, i) ?? 0) <= (tpotMs ?? Infinity))
+        good++;
   const asked = sumOf(runs, ({ count, failed }) => count + failed);
   const share = asked > 0 ? good / asked : 0;
   return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecond(good) };

@@ -261,19 +261,14 @@ export class SimulatedTransport implements ServingTransport {
 
   #onLink({ resource }: SimulatedLink, bytes: number): Promise<void> {
     return new Promise((resolve) => {
-      resource.begin(bytes, () => {
-        resolve();
-      });
+      resource.begin(bytes, resolve);
     });
   }
 
   /** Always over an event, so that what happens at one moment keeps its order. */
   #pause(ms: number): Promise<void> {
-    const { clock } = this.#net.deps;
     return new Promise((resolve) => {
-      clock.after(ms, () => {
-        resolve();
-      });
+      this.#net.deps.clock.after(ms, resolve);
     });
   }
 

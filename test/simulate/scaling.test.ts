@@ -2,9 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
 import { Collector } from '../../src/simulate/collector.ts';
-import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { exactly, poissonArrivals, serveArrivals, serveTurn } from '../../src/simulate/load.ts';
 import { outcomeOf } from '../../src/simulate/outcome.ts';
+import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
 import { Random } from '../../src/workload/random.ts';
+import { TraceTokens } from '../../src/workload/traces/tokens.ts';
+import type { Segment } from '../../src/workload/traces/types.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { type Fleet, greedy, simulated, turn } from './simulated.ts';
 
@@ -100,6 +103,27 @@ describe('an engine that leaves', () => {
     expect(cluster.fleet.staying.map(({ engineId }) => engineId)).toContain('decode-0.2');
     expect(lostTokens).toBe(80);
     expect(recomputedTokens).toBe(80);
+  });
+
+  it('by dying: the same of a trace, whose tokens are not written out', async () => {
+    const cluster = simulated({ options: uncached }, costs);
+    const tokens = new TraceTokens(500, 1);
+    const part = (key: number, length: number): Segment => ({ key, from: 0, length });
+    const serve = (prompt: readonly Segment[], answer: Segment) => {
+      const forcedTokenIds = SegmentedTokens.of([answer], tokens);
+      const sampling = { ...exactly(answer.length), forcedTokenIds };
+      const promptTokenIds = SegmentedTokens.of(prompt, tokens);
+      return serveTurn(cluster, { conversationId: 'a', promptTokenIds, sampling }, new Collector());
+    };
+    await cluster.run(
+      (async () => {
+        await serve([part(0, 64)], part(1, 17));
+        cluster.fleet.engine('decode').end('it is tested');
+        await cluster.fleet.revive();
+        await serve([part(0, 64), part(1, 17), part(2, 20)], part(3, 4));
+      })(),
+    );
+    expect(cluster.fleet.lostKv).toMatchObject({ lostTokens: 80, recomputedTokens: 80 });
   });
 });
 

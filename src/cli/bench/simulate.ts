@@ -82,7 +82,7 @@ const options: ClusterOptions = {
 const cluster = new SimulatedCluster({
   ...{ options, costs: NAMED_COSTS['dynamo-mocker']!, answers: new Answers(8, VOCABULARY) },
   groups: [{ kind: 'full' }],
-  ...{ blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN, kvBytesPerToken: KV_BYTES_PER_TOKEN },
+  blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN,
   ...{ sharing: 'fcfs', check: false, runs: true, nextTask: promisesRun },
 });
 const collector = new Collector();

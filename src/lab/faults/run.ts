@@ -1,7 +1,7 @@
 /** Episode after episode until enough has gone wrong: `kvferry verify --faults`. Prints nothing. */
 import type { Clock } from '../../engine/types.ts';
 import { ConfigError } from '../../errors.ts';
-import { describeFault, FAULTS, type FaultKind } from '../../faults/schedule.ts';
+import { describeFault, FAULT_KINDS, type FaultKind } from '../../faults/schedule.ts';
 import { FaultyWires } from '../../faults/wire.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
@@ -126,7 +126,7 @@ class Tally {
       turns: this.#turns,
       errors: this.#errors,
       enginesReplaced,
-      tallies: (Object.keys(FAULTS) as FaultKind[]).flatMap((kind) => this.#tallies.get(kind) ?? []),
+      tallies: FAULT_KINDS.flatMap((kind) => this.#tallies.get(kind) ?? []),
       violations: this.violations,
       ok: this.violations.length === 0,
     };

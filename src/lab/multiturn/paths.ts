@@ -1,18 +1,28 @@
 /** The ways that KV can take, as arms of a benchmark: which connectors, and whether P pulls back. */
 import type { CostProfile } from '../../config/cost-profile.ts';
-import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../config/kv-transfer.ts';
+import type { Composition } from '../../config/kv-connectors.ts';
+import {
+  OFFLOADING_DEFAULTS,
+  type OffloadingConfig,
+  type SingleConnectorName,
+} from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { PathName } from '../../config/paths.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { PolicyChange } from '../../fleet/types.ts';
 
+type Connectors = NonNullable<PolicyChange['connector']>;
+
 export interface PathChoice {
   name: PathName;
   mode: Mode;
-  connector: NonNullable<PolicyChange['connector']>;
+  connector: Connectors;
   /** Set where costs decide; null or absent: they do not. */
   costProfile?: CostProfile | null;
 }
+
+const PULL_FIRST = ['NixlConnector', 'OffloadingConnector'] as const;
+const STORE_FIRST = ['OffloadingConnector', 'NixlConnector'] as const;
 
 export function pathChoice(
   name: PathName,
@@ -21,45 +31,29 @@ export function pathChoice(
   const offloading = (change: Partial<OffloadingConfig>) => ({
     offloading: { ...OFFLOADING_DEFAULTS, promptOnly: offloadPromptOnly, ...change },
   });
-  const beside = offloading({ handsOver: false });
+  const stored = (connector: Connectors['name'], promptOnly: boolean): Connectors => ({
+    name: connector,
+    ...offloading({ promptOnly }),
+  });
+  const composed = (composition: Composition, names: readonly SingleConnectorName[]): Connectors => ({
+    name: 'MultiConnector',
+    ...offloading({ handsOver: false }),
+    multi: { composition, names },
+  });
   switch (name) {
     case 'recompute':
       return { name, mode: 'unidirectional', connector: { name: 'NixlConnector' } };
     case 'pull':
       return { name, mode: 'bidirectional', connector: { name: 'NixlConnector' } };
     case 'store':
-      return {
-        ...{ name, mode: 'unidirectional' },
-        connector: { name: 'OffloadingConnector', ...offloading({ promptOnly: false }) },
-      };
+      return { name, mode: 'unidirectional', connector: stored('OffloadingConnector', false) };
     case 'pd-reuse':
-      return {
-        ...{ name, mode: 'unidirectional' },
-        connector: { name: 'AIBrixPDReuseConnector', ...offloading({ promptOnly: true }) },
-      };
+      return { name, mode: 'unidirectional', connector: stored('AIBrixPDReuseConnector', true) };
     case 'both':
-      return {
-        ...{ name, mode: 'bidirectional' },
-        connector: {
-          ...{ name: 'MultiConnector', ...beside },
-          multi: { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] },
-        },
-      };
+      return { name, mode: 'bidirectional', connector: composed('compose', PULL_FIRST) };
     case 'cost-aware':
-      return {
-        ...{ name, mode: 'bidirectional' },
-        connector: {
-          ...{ name: 'MultiConnector', ...beside },
-          multi: { composition: 'cost-aware', names: ['NixlConnector', 'OffloadingConnector'] },
-        },
-      };
+      return { name, mode: 'bidirectional', connector: composed('cost-aware', PULL_FIRST) };
     case 'first-hit':
-      return {
-        ...{ name, mode: 'bidirectional' },
-        connector: {
-          ...{ name: 'MultiConnector', ...beside },
-          multi: { composition: 'first-hit', names: ['OffloadingConnector', 'NixlConnector'] },
-        },
-      };
+      return { name, mode: 'bidirectional', connector: composed('first-hit', STORE_FIRST) };
   }
 }

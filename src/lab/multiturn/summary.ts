@@ -48,7 +48,7 @@ export function summariseExperiment(
     return [[arm.key, { ...mode, routing }]];
   });
   const answered = requestsOf(served);
-  const ways = plan.arms.some(({ path }) => path);
+  const ways = plan.arms.some(({ path }) => path) && waysOf(answered);
   const reference = answered.find(({ mode }) => mode === 'unidirectional') ?? answered[0];
   const others = answered.filter((each) => each !== reference);
   const comparisons = others.flatMap((other): [string, BenchPair][] => {
@@ -78,8 +78,7 @@ export function summariseExperiment(
     comparisons: Object.fromEntries(comparisons),
     ...(moving && { moving }),
     ...(plan.link !== undefined && { link: plan.link?.name ?? null }),
-    ...(ways && { by_length: byLength(waysOf(answered), bootstrap(config.seed)) }),
-    ...(ways && { regret: regretOf(waysOf(answered)) }),
+    ...(ways && { by_length: byLength(ways, bootstrap(config.seed)), regret: regretOf(ways) }),
     ...windowsOf(served, Object.fromEntries(modes)),
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },

@@ -2,7 +2,7 @@
  * The highest rate at which so many engines keep an SLO. Candidates race: all at a rate that the first one bears, those that
  * bear it at a higher one, until half are left; those for twice as many requests. The last ones are bisected.
  */
-import { type Candidate, distinct, keyOf, type Shape } from './candidate.ts';
+import { type Candidate, distinct, keyOf, type Shape, splitsNear } from './candidate.ts';
 import { byGoodness } from './halving.ts';
 import { eachOf, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
 import type { Outcome, Slo, Trials } from './trial.ts';
@@ -49,8 +49,7 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   };
   let best = await compare('P and D', eachOf(splits(engines), [base]), guess);
   if (!best.best.met) return { chosen: null, closest: best.best, rivals: [], front: [] };
-  const { prefill } = best.best.candidate;
-  const near = splits(engines).filter((split) => Math.abs(split.prefill - prefill) <= 1);
+  const near = splitsNear(best.best.candidate, engines, 1);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
   if (routings.length > 1) best = await compare('who routes', eachOf(near, routings), best.best.perSecond);
   const pulls = distinct(pullPolicies(best.best.candidate, space));
@@ -172,11 +171,8 @@ async function goodputOf(
   let above: Outcome | null = best.met ? null : best;
   for (let i = 0; i < MOST_DOUBLINGS && (above === null || !best.met); i++) {
     const next = await at(best.met ? best.perSecond * 2 : best.perSecond / 2);
-    if (best.met && !next.met) above = next;
-    else {
-      if (!next.met) above = next;
-      best = next;
-    }
+    if (!next.met) above = next;
+    if (next.met || !best.met) best = next;
   }
   if (best.met && above) {
     while (above.perSecond / best.perSecond > nearness) {

@@ -2,17 +2,15 @@
 
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sortedQuantile } from '../../measure/statistics.ts';
-import { Collector } from '../collector.ts';
-import type { SimulatedRun } from '../outcome.ts';
+import { type SimulatedRun, verdictOfRun } from '../outcome.ts';
 import { type SimulationWorld, simulateOnce } from '../run.ts';
-import { verdictOf } from '../verdict.ts';
+import type { Slo as Limits } from '../summary.ts';
+import type { Verdict } from '../verdict.ts';
 import { type Candidate, keyOf, optionsOf } from './candidate.ts';
 import { type Batch, type Interval, shareInterval, shareOfBatches } from './confidence.ts';
 import type { PlannedLoad } from './load.ts';
 
-export interface Slo {
-  ttftMs: number | null;
-  tpotMs: number | null;
+export interface Slo extends Limits {
   /** Share of requests that must keep both. */
   attainment: number;
 }
@@ -45,7 +43,7 @@ export interface Outcome extends Trial {
   goodPerSecond: number;
   /** How long they came for, milliseconds. */
   overMs: number;
-  verdict: 'STABLE' | 'BACKLOGGED' | 'OVERLOADED';
+  verdict: Verdict['word'];
   /** Share of the time in steps, on average over the role's engines. */
   busy: { prefill: number; decode: number };
   /** Enough kept the SLO, and what waits does not grow without end. */
@@ -80,10 +78,6 @@ export class Trials {
     return this.#world.slo;
   }
 
-  get load(): PlannedLoad {
-    return this.#world.load;
-  }
-
   /** In their order. */
   async runAll(trials: readonly Trial[]): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
@@ -107,7 +101,7 @@ export class Trials {
     const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
     const seen: Seen[] = [];
     for (let i = 0; i < simulation.seeds; i++) {
-      const run = await simulateOnce(plan, simulation, simulation.seed + i, new Collector());
+      const run = await simulateOnce(plan, simulation, simulation.seed + i);
       this.requests += run.collector.arrived;
       seen.push(lookAt(run, untilMs, slo));
     }
@@ -127,7 +121,8 @@ interface Seen {
   busy: Outcome['busy'];
 }
 
-function lookAt({ cluster, collector }: SimulatedRun, lastComesMs: number | null, slo: Slo): Seen {
+function lookAt(run: SimulatedRun, lastComesMs: number | null, slo: Slo): Seen {
+  const { cluster, collector } = run;
   const untilMs = lastComesMs ?? collector.conversations.lastMs;
   const fromMs = WARM_UP_SHARE * untilMs;
   const overMs = untilMs - fromMs;
@@ -154,7 +149,7 @@ function lookAt({ cluster, collector }: SimulatedRun, lastComesMs: number | null
   batches.forEach((batch, i) => {
     batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
   });
-  const { word: verdict, score } = verdictOf(collector, lastComesMs);
+  const { word: verdict, score } = verdictOfRun(run, lastComesMs);
   return { batches, missed, ttfts, tpots, overMs, score, verdict, busy: busyOf(cluster) };
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
 import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
+import { firstPolicy } from '../../../src/simulate/plan/space.ts';
 import type { Outcome, Slo } from '../../../src/simulate/plan/trial.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf } from './planned.ts';
 
@@ -94,6 +95,17 @@ describe('the fewest engines', () => {
   });
 });
 
+it('a fleet that is given up is overloaded, though nothing that ended says so', async () => {
+  // All come within 16 ms: none has its answer when more wait than any fleet that keeps up has.
+  const requests = 16_000;
+  const rate = requests / 0.016;
+  const { trials, space } = searchOf(evenTrace(requests, rate), slo(null, 2));
+  const candidate = { ...firstPolicy(space), prefill: 1, decode: 1 };
+  const outcome = await trials.run({ candidate, perSecond: rate, sample: requests });
+  expect(trials.requests).toBeLessThan(requests);
+  expect(outcome).toMatchObject({ share: 0, ttftMs: null, verdict: 'OVERLOADED', met: false });
+});
+
 describe('the best rate', () => {
   it.each([
     [2, 1],
@@ -109,6 +121,19 @@ describe('the best rate', () => {
     expect(chosen!.above!.perSecond).toBeGreaterThan(chosen!.best.perSecond);
     const rates = front.map(({ best }) => best.perSecond);
     expect(rates).toEqual(rates.toSorted((a, b) => a - b));
+  });
+
+  it('routing is compared on the neighbours of the best split, among more splits than are raced too', async () => {
+    const rounds: Round[] = [];
+    const routings = [roundRobin, { name: 'least-request', parameters: {} }] as const;
+    const search = {
+      ...searchOf(evenTrace(120, 10), slo(250), { routings, maxEngines: 20 }),
+      onRound: (round: Round) => void rounds.push(round),
+    };
+    await bestGoodput(search, 20, 100);
+    // All that P can bear is asked for: 19 P and a D, and beside them only 18 and 2.
+    const compared = rounds.find(({ what }) => what === 'who routes')!;
+    expect(compared.candidates).toBe(2 * routings.length);
   });
 
   it('says what is closest where no rate keeps the SLO', async () => {
