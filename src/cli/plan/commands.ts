@@ -1,6 +1,7 @@
 /** The commands that take a planned fleet, as a user would type them. */
 import type { RunConfig } from '../../config/run.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import { quote } from '../vllm/shell.ts';
 
 /** `asked`: what a simulation is asked, as the plan's was. `file`: of --fleet-out. */
 export function commandsFor(
@@ -12,6 +13,7 @@ export function commandsFor(
   const policy = [
     ...['--mode', row.mode],
     ...(row.threshold === null ? [] : ['--threshold', String(row.threshold)]),
+    ...['--model', config.model],
   ];
   const pools = [
     ...['--block-size', String(engine.block_size)],
@@ -24,7 +26,7 @@ export function commandsFor(
   const costs = config.costs === 'dynamo-mocker' ? [] : ['--costs', config.costs];
   return [
     line('simulate', ...asked, ...fleet, ...policy, ...pools, ...slo, ...costs),
-    line('bench', ...fleet, ...policy, '--model', config.model),
+    line('bench', ...fleet, ...policy),
     line('export', targetOf(row), ...fleet, '--model', 'MODEL'),
   ];
 }
@@ -33,4 +35,4 @@ export function commandsFor(
 const targetOf = ({ routing }: PlanRow): string =>
   ['llm-d', 'dynamo', 'sglang'].includes(routing) ? routing : 'aibrix';
 
-const line = (command: string, ...args: readonly string[]): string => `kvferry ${command} ${args.join(' ')}`;
+const line = (...words: readonly string[]): string => ['kvferry', ...words].map(quote).join(' ');
