@@ -228,6 +228,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     modes: 'Modes',
     measuring: 'Rounds',
     bench: 'Benchmark',
+    ways: 'Benchmark',
     slo: 'Benchmark',
     planning: 'What is planned',
     modelling: 'Simulation',

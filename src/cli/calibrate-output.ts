@@ -4,7 +4,7 @@ import type { ExpectedRegret } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { Verdict } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
-import { fill, formatCount, formatMs, plural, WIDTH, wrap } from './format.ts';
+import { fill, formatCount, formatMs, formatPercent, plural, WIDTH, wrap } from './format.ts';
 import { left, renderTable, right, type TableStyle } from './table.ts';
 
 export function calibrationLines(
@@ -37,7 +37,6 @@ export function costRows(profile: CostProfile): [string, string][] {
   const beyond = whole < groups.length ? `, ${(ofGroup * whole).toPrecision(3)} ms beyond the windows` : '';
   const rate =
     pull.ms_per_byte > 0 ? `${(1 / pull.ms_per_byte / 1000).toPrecision(3)} MB/s` : 'too quick to tell';
-  const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
   return [
     [
       'a pull',
@@ -51,28 +50,27 @@ export function costRows(profile: CostProfile): [string, string][] {
     ['a turn', `${formatMs(prefill.fixed_ms)} ms besides (hand-over to D, its first step)`],
     [
       'fit',
-      `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${percent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${percent(fit.transfer_median_error)}`,
+      `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${formatPercent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${formatPercent(fit.transfer_median_error)}`,
     ],
   ];
 }
 
-/** What the tiers of a store cost. */
-function storeRows({ store, block_bytes, block_size }: CostProfile): [string, string][] {
+/** What the tiers of a store cost: it keeps every group whole. */
+function storeRows({ store, block_bytes, block_size, kv_cache_groups: groups }: CostProfile) {
   if (!store) return [];
-  const row = (name: string, cost: typeof store.folder_read): [string, string][] =>
-    cost
-      ? [
-          [
-            name,
-            `${formatMs(cost.fixed_ms)} ms + ${((cost.ms_per_byte * block_bytes) / block_size).toPrecision(3)} ms a token (of ${plural(cost.samples, 'sample')})`,
-          ],
-        ]
-      : [];
-  return [
-    ...row('a load', store.load),
-    ...row('a save', store.save),
-    ...row('its folder', store.folder_read),
-  ];
+  const tokenBytes = (groups.length * block_bytes) / block_size;
+  const tiers = [
+    ['a load', store.load],
+    ['a save', store.save],
+    ['its folder', store.folder_read],
+  ] as const;
+  return tiers.flatMap(([name, cost]): [string, string][] => {
+    if (!cost) return [];
+    const perToken = (cost.ms_per_byte * tokenBytes).toPrecision(3);
+    return [
+      [name, `${formatMs(cost.fixed_ms)} ms + ${perToken} ms a token (of ${plural(cost.samples, 'sample')})`],
+    ];
+  });
 }
 
 export function recommendation({ recommended_threshold: threshold, fit }: CostProfile): string {
@@ -126,7 +124,7 @@ export function checkVerdict({ totals }: PolicyCheck): Verdict {
   const within = regretShare <= 0.05;
   return {
     tone: within ? 'good' : 'bad',
-    text: `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice: ${(100 * regretShare).toFixed(1)}% measured, ${(100 * choiceRegretShare).toFixed(1)}% by its choices`,
+    text: `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice: ${formatPercent(regretShare)} measured, ${formatPercent(choiceRegretShare)} by its choices`,
   };
 }
 
@@ -145,8 +143,8 @@ function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): 
         ...check.totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare, choiceRegretShare }) => [
           POLICY_NAMES[policy](check.threshold),
           `${formatMs(totalMs)} [${formatMs(leastMs)}, ${formatMs(mostMs)}]`,
-          `${(100 * regretShare).toFixed(1)}%`,
-          `${(100 * choiceRegretShare).toFixed(1)}%`,
+          formatPercent(regretShare),
+          formatPercent(choiceRegretShare),
           `${pulls} of ${served}`,
         ]),
         ['the better of both, each turn', best, '-', '-', '-'],

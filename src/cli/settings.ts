@@ -3,6 +3,7 @@ import { parseJson } from '../config/fields.ts';
 import { optionName, parseRunConfig, type RunConfig, type RunKey } from '../config/run.ts';
 import { storeFromEnvironment } from '../config/store-environment.ts';
 import { ConfigError } from '../errors.ts';
+import { type LinkSpec, parseLink } from '../transport/link.ts';
 import type { CommandSpec, Lists } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
@@ -81,6 +82,10 @@ function splitList(key: RunKey, value: unknown): unknown[] {
     return links;
   }, []);
 }
+
+/** Of --link as a list: null is as fast as this machine copies, which is all where none is named. */
+export const linksOf = ({ link = ['none'] }: Lists): (LinkSpec | null)[] =>
+  link.map((name) => (name === 'none' ? null : parseLink(String(name))));
 
 const noneIsNull = (key: string, value: unknown): unknown =>
   key === 'link' && value === 'none' ? null : value;

@@ -87,22 +87,6 @@ export const bench = {
       description: `Of P's cache: ${EXPERIMENTS.join(', ')} (P's pool too small for all). Left out: all three.`,
       value: 'NAMES',
     }),
-  paths: z
-    .preprocess(
-      (value) =>
-        value === true || value === 'true'
-          ? [...USUAL_PATHS]
-          : value === false || value === 'false'
-            ? null
-            : value,
-      listOf(PATHS).nullable(),
-    )
-    .default(null)
-    .meta({
-      description: `In place of modes: the ways that KV can take, at equal device memory, over each --link (a comma list; none is memory's speed): ${PATHS.join(', ')}. Without names ${USUAL_PATHS.length} of them.`,
-      value: 'NAMES',
-      valueOptional: true,
-    }),
   numClients: positive('clients').default(1).meta({
     description:
       "Clients, each with one request under way. vLLM's num_clients and default; the preset's is 2.",
@@ -154,6 +138,26 @@ export const bench = {
       'Stops all clients when one runs out of conversations, as vLLM does. Off, so that every mode serves the same requests.',
     value: null,
   }),
+};
+
+/** In place of modes, where engines run. */
+export const ways = {
+  paths: z
+    .preprocess(
+      (value) =>
+        value === true || value === 'true'
+          ? [...USUAL_PATHS]
+          : value === false || value === 'false'
+            ? null
+            : value,
+      listOf(PATHS).nullable(),
+    )
+    .default(null)
+    .meta({
+      description: `In place of modes: the ways that KV can take, at equal device memory, over each --link (a comma list; none is memory's speed): ${PATHS.join(', ')}. Without names ${USUAL_PATHS.length} of them.`,
+      value: 'NAMES',
+      valueOptional: true,
+    }),
 };
 
 /** What a request has to keep to count as good. */

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { scaling } from './autoscale.ts';
-import { bench, endpoint, measuring, slo } from './bench-schema.ts';
+import { bench, endpoint, measuring, slo, ways } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
 import {
   anyNumber,
@@ -213,6 +213,7 @@ const fieldGroups = {
   pacing,
   measuring,
   bench,
+  ways,
   slo,
   planning,
   modelling,

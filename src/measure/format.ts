@@ -41,6 +41,9 @@ export function formatBytes(bytes: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
+/** A share, 1 of which is 100%. */
+export const formatPercent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+
 export const formatCount = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
 /** `1 turn`, `2 turns`. */

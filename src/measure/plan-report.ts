@@ -3,14 +3,15 @@
  * the time when: the same settings and seed give the same bytes.
  */
 import { z } from 'zod';
+import { PLACEMENTS } from '../config/fleet-schema.ts';
 import { MODES } from '../config/modes.ts';
-import { simulationReportSchema } from './simulation-report.ts';
+import { simulationReportSchema, VERDICTS } from './simulation-report.ts';
 
 const count = z.number().int().nonnegative();
 const share = z.number().min(0).max(1);
 const perSecond = z.number().nonnegative();
 const quantiles = z.strictObject({ p50: z.number(), p90: z.number() }).nullable();
-const placement = z.enum(['pooled', 'replica']);
+const placement = z.enum(PLACEMENTS);
 
 export const planRowSchema = z.strictObject({
   engines: count,
@@ -32,7 +33,7 @@ export const planRowSchema = z.strictObject({
   tpot_ms: quantiles,
   good_per_second: perSecond,
   counted_ms: z.number().describe('How long those that count came for, over all seeds.'),
-  verdict: z.enum(['STABLE', 'BACKLOGGED', 'OVERLOADED']),
+  verdict: z.enum(VERDICTS),
   busy: z.strictObject({ prefill: share, decode: share }).describe('Of the time, in steps, on average.'),
   met: z.boolean(),
 });

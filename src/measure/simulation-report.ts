@@ -9,7 +9,7 @@ const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
 const share = z.number().min(0).max(1);
 
-const VERDICTS = ['STABLE', 'BACKLOGGED', 'OVERLOADED'] as const;
+export const VERDICTS = ['STABLE', 'BACKLOGGED', 'OVERLOADED'] as const;
 
 const sliceSchema = z
   .strictObject({

@@ -46,7 +46,7 @@ await runBench(async () => {
   const begun = systemClock.now();
   const weights = await loadWeights({ name: options.model, files, dtype: 'f16', seed: 0 });
   if (compare) {
-    const figures = await compareFusion(weights, options.rounds, [true, false]);
+    const figures = await compareFusion(weights, options.rounds);
     const head = `decode steps of ${options.model} on ${adapter.name}, kernels apart and fused; medians`;
     report(options, [head, '', ...fusionTable(figures)], { model: options.model, figures });
   } else {

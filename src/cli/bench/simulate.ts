@@ -3,7 +3,6 @@
  * conversations, on 4 P and 4 D (`--prefill`, `--decode`), one thread; processor time counts, since others may use the
  * machine. Each tenth of the requests is told by itself: in linear time and bounded memory they are alike.
  */
-import { writeFileSync } from 'node:fs';
 import { setImmediate as nextTask } from 'node:timers/promises';
 import { ConfigError } from '../../errors.ts';
 import { plainFleet } from '../../fleet/seats.ts';
@@ -18,7 +17,7 @@ import { verdictOf } from '../../simulate/verdict.ts';
 import { TraceFeed } from '../../workload/traces/feed.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { promisesRun } from '../simulate/promises-run.ts';
-import { benchOptions } from './options.ts';
+import { benchOptions, report, runBench } from './options.ts';
 import { madeTurns, readTurns } from './simulate/turns.ts';
 
 const BLOCK_SIZE = 128;
@@ -27,67 +26,6 @@ const KV_BYTES_PER_TOKEN = 100_000;
 const PARTS = 10;
 const MIB = 2 ** 20;
 
-const { own, json } = benchOptions(
-  'bench:simulate',
-  'requests simulated in a second of processor time, and how many times real time that is',
-  { model: 'none', rounds: 1 },
-  {
-    'trace FILE': "Mooncake's JSONL or any other trace",
-    'limit N': 'only the first so many of its requests (all)',
-    'requests N': 'in place of a trace: so many made ones',
-    'prefill N': 'prefill engines (4)',
-    'decode N': 'decode engines (4)',
-  },
-);
-
-function count(name: string, otherwise: number | null): number {
-  const value = own[name] === undefined ? otherwise : Number(own[name]);
-  if (value !== null && Number.isInteger(value) && value > 0) return value;
-  throw new ConfigError(
-    `--${name} is ${own[name] ?? 'not given'}: wanted a whole number from 1 on${otherwise === null ? ', or --trace FILE' : ''}`,
-  );
-}
-
-const prefill = count('prefill', 4);
-const decode = count('decode', 4);
-const limit = own.limit === undefined ? null : count('limit', null);
-const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);
-const requests = turns?.length ?? count('requests', null);
-const feed = new TraceFeed(inOrder(turns ?? madeTurns(requests, { perSecond: 2 * prefill, seed: 0 })));
-
-async function* inOrder<T>(all: Iterable<T>): AsyncGenerator<T> {
-  yield* all;
-}
-
-const role = { numBlocks: 16_384, enablePrefixCaching: true };
-const nixl = {
-  bidirectional: true,
-  recomputeThreshold: 64,
-  decoderTtlMs: 480_000,
-  leaseMs: 30_000,
-  enforceHandshakeCompat: true,
-  tokenCheck: true,
-};
-const options: ClusterOptions = {
-  ...{ model: 'none', weightSeed: 0, weightDtype: 'f16', kvDtype: 'f16', layout: 'contiguous' },
-  ...{ mode: 'bidirectional', blockSize: BLOCK_SIZE },
-  prefill: { ...role, count: prefill },
-  decode: { ...role, count: decode },
-  fleet: plainFleet({ prefill, decode }),
-  ...{ maxNumBatchedTokens: 8192, maxNumSeqs: 256, maxModelLen: 200_000 },
-  connector: { name: 'NixlConnector', loadFailurePolicy: 'fail', nixl },
-  ...{ handover: 'pull', link: null, checksum: false, keepLogits: false, poison: false, fault: null },
-};
-
-const cluster = new SimulatedCluster({
-  ...{ options, costs: NAMED_COSTS['dynamo-mocker']!, answers: new Answers(8, VOCABULARY) },
-  groups: [{ kind: 'full' }],
-  blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN,
-  ...{ sharing: 'fcfs', check: false, runs: true, nextTask: promisesRun },
-});
-const collector = new Collector();
-const tokens = new TraceTokens(VOCABULARY, 0);
-
 interface Part {
   requests: number;
   cpu_s: number;
@@ -95,57 +33,107 @@ interface Part {
   rss_mib: number;
 }
 
-const parts: Part[] = [];
-const begun = { cpu: process.cpuUsage(), wallMs: performance.now() };
+await runBench(async () => {
+  const options = benchOptions(
+    'bench:simulate',
+    'requests simulated in a second of processor time, and how many times real time that is',
+    { model: 'none', rounds: 1 },
+    {
+      'trace FILE': "Mooncake's JSONL or any other trace",
+      'limit N': 'only the first so many of its requests (all)',
+      'requests N': 'in place of a trace: so many made ones',
+      'prefill N': 'prefill engines (4)',
+      'decode N': 'decode engines (4)',
+    },
+  );
+  const { own } = options;
+  if (own.trace === undefined && own.requests === undefined)
+    throw new ConfigError('--requests is not given: wanted a whole number from 1 on, or --trace FILE');
+  const [prefill, decode] = [wholeOf(own, 'prefill', 4), wholeOf(own, 'decode', 4)];
+  const limit = own.limit === undefined ? null : wholeOf(own, 'limit');
+  const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);
+  const requests = turns?.length ?? wholeOf(own, 'requests');
+  const feed = new TraceFeed(inOrder(turns ?? madeTurns(requests, { perSecond: 2 * prefill, seed: 0 })));
+  const cluster = clusterOf({ prefill, decode });
+  const collector = new Collector();
+  const tokens = new TraceTokens(VOCABULARY, 0);
 
-function soFar(): Part {
-  const { user, system } = process.cpuUsage(begun.cpu);
-  const rss_mib = process.memoryUsage.rss() / MIB;
-  return {
-    requests: collector.count,
-    cpu_s: (user + system) / 1e6,
-    simulated_s: cluster.clock.now() / 1000,
-    rss_mib,
+  const out = options.json === true ? process.stderr : process.stdout;
+  const parts: Part[] = [];
+  const begun = { cpu: process.cpuUsage(), wallMs: performance.now() };
+  const soFar = (): Part => {
+    const { user, system } = process.cpuUsage(begun.cpu);
+    return {
+      requests: collector.count,
+      cpu_s: (user + system) / 1e6,
+      simulated_s: cluster.clock.now() / 1000,
+      rss_mib: process.memoryUsage.rss() / MIB,
+    };
   };
+  const tell = (end: Part): void => {
+    out.write(`${partLine(end, parts.at(-1))}\n`);
+    parts.push(end);
+  };
+
+  const work = serveTurns(cluster, feed, (segments) => SegmentedTokens.of(segments, tokens), collector);
+  await cluster.run(work, async () => {
+    if (collector.count < ((parts.length + 1) * requests) / PARTS) return;
+    tell(soFar());
+    await nextTask();
+  });
+  const end = soFar();
+  if (parts.length < PARTS) tell(end);
+  const { failed } = collector;
+  const peak_mib = process.resourceUsage().maxRSS / 1024;
+  const wall_s = (performance.now() - begun.wallMs) / 1000;
+  const line =
+    `${end.requests} requests (${failed} failed) on ${prefill} P and ${decode} D, ${verdictOf(collector).word}: ` +
+    `${Math.round(end.requests / end.cpu_s)} requests a second, ${Math.round(end.simulated_s / end.cpu_s)} times real time, ` +
+    `in ${end.cpu_s.toFixed(1)} s of processor time (${wall_s.toFixed(1)} s on the wall), ${peak_mib.toFixed(0)} MiB at most`;
+  report(options, [line], { prefill, decode, ...end, failed, wall_s, peak_mib, parts });
+});
+
+function wholeOf(own: Readonly<Record<string, string | undefined>>, name: string, otherwise?: number): number {
+  const value = Number(own[name] ?? otherwise);
+  if (Number.isInteger(value) && value > 0) return value;
+  throw new ConfigError(`--${name} is ${own[name]}: wanted a whole number from 1 on`);
 }
 
-function tell(end: Part): void {
-  const from = parts.at(-1) ?? { requests: 0, cpu_s: 0, simulated_s: 0 };
+async function* inOrder<T>(all: Iterable<T>): AsyncGenerator<T> {
+  yield* all;
+}
+
+function clusterOf({ prefill, decode }: { prefill: number; decode: number }): SimulatedCluster {
+  const role = { numBlocks: 16_384, enablePrefixCaching: true };
+  const nixl = {
+    bidirectional: true,
+    recomputeThreshold: 64,
+    decoderTtlMs: 480_000,
+    leaseMs: 30_000,
+    enforceHandshakeCompat: true,
+    tokenCheck: true,
+  };
+  const options: ClusterOptions = {
+    ...{ model: 'none', weightSeed: 0, weightDtype: 'f16', kvDtype: 'f16', layout: 'contiguous' },
+    ...{ mode: 'bidirectional', blockSize: BLOCK_SIZE },
+    prefill: { ...role, count: prefill },
+    decode: { ...role, count: decode },
+    fleet: plainFleet({ prefill, decode }),
+    ...{ maxNumBatchedTokens: 8192, maxNumSeqs: 256, maxModelLen: 200_000 },
+    connector: { name: 'NixlConnector', loadFailurePolicy: 'fail', nixl },
+    ...{ handover: 'pull', link: null, checksum: false, keepLogits: false, poison: false, fault: null },
+  };
+  return new SimulatedCluster({
+    ...{ options, costs: NAMED_COSTS['dynamo-mocker']!, answers: new Answers(8, VOCABULARY) },
+    ...{ groups: [{ kind: 'full' }], blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN },
+    ...{ sharing: 'fcfs', check: false, runs: true, nextTask: promisesRun },
+  });
+}
+
+/** What came since the part before it, or since the start. */
+function partLine(end: Part, from = { requests: 0, cpu_s: 0, simulated_s: 0 }): string {
   const cpu = Math.max(1e-3, end.cpu_s - from.cpu_s);
   const speed = Math.round((end.requests - from.requests) / cpu);
   const times = Math.round((end.simulated_s - from.simulated_s) / cpu);
-  parts.push(end);
-  process.stdout.write(
-    `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speed} requests a second, ${times} times real time, ${end.rss_mib.toFixed(0)} MiB\n`,
-  );
-}
-
-const work = serveTurns(cluster, feed, (segments) => SegmentedTokens.of(segments, tokens), collector);
-await cluster.run(work, async () => {
-  if (collector.count < ((parts.length + 1) * requests) / PARTS) return;
-  tell(soFar());
-  await nextTask();
-});
-const end = soFar();
-if (parts.length < PARTS) tell(end);
-const peakMib = process.resourceUsage().maxRSS / 1024;
-const wallSeconds = (performance.now() - begun.wallMs) / 1000;
-process.stdout.write(
-  `${collector.count} requests (${collector.failed} failed) on ${prefill} P and ${decode} D, ${verdictOf(collector).word}: ` +
-    `${Math.round(collector.count / end.cpu_s)} requests a second, ${Math.round(end.simulated_s / end.cpu_s)} times real time, ` +
-    `in ${end.cpu_s.toFixed(1)} s of processor time (${wallSeconds.toFixed(1)} s on the wall), ${peakMib.toFixed(0)} MiB at most\n`,
-);
-if (json !== false) {
-  const figures = {
-    prefill,
-    decode,
-    ...end,
-    failed: collector.failed,
-    wall_s: wallSeconds,
-    peak_mib: peakMib,
-    parts,
-  };
-  const text = `${JSON.stringify(figures, null, 2)}\n`;
-  if (typeof json === 'string') writeFileSync(json, text);
-  else process.stdout.write(text);
+  return `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speed} requests a second, ${times} times real time, ${end.rss_mib.toFixed(0)} MiB`;
 }

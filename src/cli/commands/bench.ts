@@ -1,7 +1,6 @@
 /** `kvferry bench`: vLLM's multi-turn benchmark in every mode, round after round, and what pulling back gains and costs. */
 import type { RunConfig } from '../../config/run.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
-import { parseLink } from '../../transport/link.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput } from '../json-option.ts';
@@ -10,6 +9,7 @@ import { benchServer } from '../multiturn/endpoint-bench.ts';
 import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { prepareOutputs } from '../outputs.ts';
+import { linksOf } from '../settings.ts';
 
 export const benchSpec: CommandSpec = {
   usage: 'bench [file]',
@@ -18,6 +18,7 @@ export const benchSpec: CommandSpec = {
     "Run vLLM's multi-turn benchmark in each mode, in alternating rounds, and compare request by request: what pulling D's KV back gains, and what it costs.",
   groups: [
     'bench',
+    'ways',
     'slo',
     'measuring',
     'modes',
@@ -58,7 +59,7 @@ export const benchSpec: CommandSpec = {
 };
 
 async function bench(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
-  const links = lists.link?.map((link) => (link === 'none' ? null : parseLink(String(link)))) ?? [null];
+  const links = linksOf(lists);
   checkBench(config, links.length);
   const { deps, signal } = context;
   const remote = config.endpoint !== null || config.url !== null;

@@ -52,7 +52,7 @@ export const simulateSpec: CommandSpec = {
   ],
   argument: 'inputFile',
   defaults(given) {
-    const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults(given);
+    const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults({ ...given, paths: undefined });
     // A trace is served in full, by vLLM's threshold.
     const { mode, model } = rest;
     if (given.trace !== undefined) return { mode, model, experiments: ['prefix-caching'] };
@@ -83,10 +83,11 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   checkBench(config);
   checkSimulation(config);
   await checkFiles({ ...config, junit: null }, deps);
+  if (config.traceOut !== null) await deps.checkWritable(config.traceOut);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
   const prepared = await prepareSimulation(config, deps, adapter);
-  const { costs, planned, workload } = prepared;
+  const { planned, workload } = prepared;
   if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);
@@ -96,6 +97,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
   const arms = planned.arms.map((arm, i) => summarise(arm, outcomes[i]!, world.slo));
   const simulatedMs = deps.now() - begunMs;
   const timelines = await followTurns(config, prepared, context, progress);
+  const { costs } = planned;
   const report: SimulationReport = {
     kvferry: deps.version,
     kind: 'simulate',

@@ -5,14 +5,13 @@ import { clusterOptions } from '../../fleet/from-config.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { checkPlan, type SweepPlan, type SweepWay, sweepTurns } from '../../lab/sweep.ts';
 import { makeSweepReport, type SweepVariant, sweepVariants } from '../../lab/sweep-variants.ts';
-import { parseLink } from '../../transport/link.ts';
 import type { Asked, CommandSpec, Lists } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
-
+import { linksOf } from '../settings.ts';
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
@@ -54,7 +53,7 @@ async function sweep(config: RunConfig, context: CommandContext, { lists }: Aske
   const { deps, signal } = context;
   const { backend } = deps;
   if (config.csv !== null) await deps.checkWritable(config.csv);
-  const links = (lists.link ?? ['none']).map((name) => (name === 'none' ? null : parseLink(String(name))));
+  const links = linksOf(lists);
   const architecture = await backend.architecture(config.model);
   const outputs = await prepareOutputs(config, 'sweep', architecture.name, deps);
   const adapter = await backend.useAdapter(config.adapter);

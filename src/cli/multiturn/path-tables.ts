@@ -17,10 +17,14 @@ export const waysOf = ({ modes }: Pick<Experiment, 'modes'>): Way[] =>
 export const WAYS_LEGEND =
   'Ways: TTFT is that of turns 2 and later, times faster that against the first way. MB a round, by who read from whom; twice: by two hops in one turn where one would have done. MB of pools: the same for every way; blocks of ended requests that stay for a reader are taken from them (block·s: how many for how long, in a round).';
 
-const faster = ({ ratio: value, low, high }: Ratio): string =>
-  value === null || low === null || high === null
-    ? '-'
-    : `${short(value)} ${range({ value, low, high }, short)}`;
+/** null where it is not known. */
+const intervalOf = ({ ratio: value, low, high }: Ratio): Interval | null =>
+  value === null || low === null || high === null ? null : { value, low, high };
+
+function faster(than: Ratio): string {
+  const found = intervalOf(than);
+  return found ? `${short(found.value)} ${range(found, short)}` : '-';
+}
 
 /** Three figures. */
 const short = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
@@ -149,13 +153,10 @@ export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone 
   const wins = by_length.some(({ sure }) => sure);
   const losses = Object.values(comparisons).flatMap(
     ({ candidate, reference, ttft_later_turns_ms: later }) => {
-      const p50 = later?.p50;
-      if (!p50 || p50.ratio === null || p50.low === null || p50.high === null) return [];
-      const found = { value: p50.ratio, low: p50.low, high: p50.high };
-      const outcome = outcomeOf(compared(found));
-      if (outcome !== 'behind') return [];
-      const text = `${title}: ${name(candidate)} loses to ${name(reference)}: median TTFT ${ratio(p50.ratio)} ${range(found, (n) => n.toFixed(2))}.`;
-      return [{ text, tone: TONE_OF[outcome] }];
+      const found = later && intervalOf(later.p50);
+      if (!found || outcomeOf(compared(found)) !== 'behind') return [];
+      const text = `${title}: ${name(candidate)} loses to ${name(reference)}: median TTFT ${ratio(found.value)} ${range(found, (n) => n.toFixed(2))}.`;
+      return [{ text, tone: TONE_OF.behind }];
     },
   );
   if (lengths.length === 0) return losses;

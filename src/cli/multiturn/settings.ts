@@ -24,7 +24,7 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
   const workload = given.inputFile === undefined && given.preset === undefined ? DEFAULT_PRESET : {};
   const { preset, scale } = { ...workload, ...given } as { preset?: unknown; scale?: unknown };
   const divisor = typeof scale === 'string' ? scaleDivisor(scale) : null;
-  const ways = given.paths !== undefined && given.paths !== false;
+  const ways = asksForWays(given);
   return {
     ...workload,
     ...(ways ? WAYS_DEFAULTS : {}),
@@ -36,9 +36,13 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
   };
 }
 
+const asksForWays = ({ paths }: Readonly<Record<string, unknown>>): boolean =>
+  ![undefined, null, false, 'false'].some((none) => none === paths);
+
 /** Policies are compared in the mode that needs them most, and where caches matter. */
-function modesAndExperiments({ routing, prefixCaching, paths }: Readonly<Record<string, unknown>>) {
-  if (paths !== undefined && prefixCaching === undefined)
+function modesAndExperiments(given: Readonly<Record<string, unknown>>) {
+  const { routing, prefixCaching } = given;
+  if (asksForWays(given) && prefixCaching === undefined)
     return { experiments: ['no-prefix-caching', 'eviction'] };
   const policies = routingChoices(routing);
   const several = Array.isArray(policies) && policies.length > 1;

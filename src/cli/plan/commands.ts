@@ -13,6 +13,7 @@ export function commandsFor(
   const policy = [
     ...['--mode', row.mode],
     ...(row.threshold === null ? [] : ['--threshold', String(row.threshold)]),
+    ...['--model', config.model],
   ];
   const pools = [
     ...['--block-size', String(engine.block_size)],
@@ -25,7 +26,7 @@ export function commandsFor(
   const costs = config.costs === 'dynamo-mocker' ? [] : ['--costs', config.costs];
   return [
     line('simulate', ...asked, ...fleet, ...policy, ...pools, ...slo, ...costs),
-    line('bench', ...fleet, ...policy, '--model', config.model),
+    line('bench', ...fleet, ...policy),
     line('export', targetOf(row), ...fleet, '--model', 'MODEL'),
   ];
 }
@@ -34,5 +35,4 @@ export function commandsFor(
 const targetOf = ({ routing }: PlanRow): string =>
   ['llm-d', 'dynamo', 'sglang'].includes(routing) ? routing : 'aibrix';
 
-const line = (command: string, ...args: readonly string[]): string =>
-  `kvferry ${command} ${args.map(quote).join(' ')}`;
+const line = (...words: readonly string[]): string => ['kvferry', ...words].map(quote).join(' ');

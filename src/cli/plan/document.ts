@@ -2,8 +2,9 @@
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
 import { formatCount, formatMs, plural } from '../format.ts';
+import { timesOf } from '../simulate/output.ts';
 import { left, right, under } from '../table.ts';
-import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, sourceOf } from './words.ts';
+import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, wantedOf } from './words.ts';
 
 export function planDocument(report: PlanReport): ReportDocument {
   const { chosen, workload, goodput } = report;
@@ -14,7 +15,7 @@ export function planDocument(report: PlanReport): ReportDocument {
     verdicts: [
       { tone: chosen ? 'good' : 'bad', text: answerOf(report) },
       ...certaintyOf(report).map((text) => ({ tone: 'plain' as const, text })),
-      { tone: 'plain', text: sourceOf(report) },
+      { tone: 'plain', text: `${timesOf(report)}. Nothing was computed.` },
       ...report.notes.map((text) => ({ tone: 'plain' as const, text })),
     ],
     sections: [
@@ -34,37 +35,49 @@ const headline = ({ goal, goodput }: PlanReport, chosen: PlanRow): string =>
     ? `${formatRate(goodput.requests_per_second)} requests a second with ${countsOf(chosen)}`
     : `${plural(chosen.engines, 'engine')}: ${countsOf(chosen)}`;
 
-const kept = (rows: readonly PlanRow[], x: (row: PlanRow) => number) =>
-  rows.map((row) => ({ x: x(row), y: 100 * row.share, low: 100 * row.low, high: 100 * row.high }));
+/** The share that keeps the SLO by something, beside the share that is wanted. */
+function keptCurve(
+  rows: readonly PlanRow[],
+  slo: PlanReport['slo'],
+  by: { name: string; label: string; of: (row: PlanRow) => number },
+): CurvePiece {
+  const last = Math.max(0, ...rows.map(by.of));
+  return {
+    kind: 'curve',
+    title: `Requests that keep the SLO, by ${by.name}`,
+    x: { label: by.label },
+    y: { label: '% of requests' },
+    series: [
+      {
+        name: 'keep it, with 95% interval',
+        points: rows.map((row) => ({
+          ...{ x: by.of(row), y: 100 * row.share },
+          ...{ low: 100 * row.low, high: 100 * row.high },
+        })),
+      },
+      {
+        name: `wanted: ${wantedOf(slo)}`,
+        dashed: true,
+        points: [0, last].map((x) => ({ x, y: 100 * slo.attainment })),
+      },
+    ],
+  };
+}
 
 function frontSection(report: PlanReport): Section {
   const { front, goal, slo } = report;
-  const byRate = goal.kind === 'goodput';
-  const wanted = 100 * slo.attainment;
-  const chart: CurvePiece = byRate
-    ? {
-        kind: 'curve',
-        title: 'Requests a second that engines bear within the SLO',
-        x: { label: 'engines' },
-        y: { label: 'requests a second' },
-        series: [
-          { name: 'goodput', points: front.map((row) => ({ x: row.engines, y: row.requests_per_second })) },
-        ],
-      }
-    : {
-        kind: 'curve',
-        title: 'Requests that keep the SLO, by number of engines',
-        x: { label: 'engines' },
-        y: { label: '% of requests' },
-        series: [
-          { name: 'keep it, with 95% interval', points: kept(front, ({ engines }) => engines) },
-          {
-            name: `wanted: ${wanted}%`,
-            dashed: true,
-            points: [0, Math.max(0, ...front.map(({ engines }) => engines))].map((x) => ({ x, y: wanted })),
-          },
-        ],
-      };
+  const chart: CurvePiece =
+    goal.kind === 'goodput'
+      ? {
+          kind: 'curve',
+          title: 'Requests a second that engines bear within the SLO',
+          x: { label: 'engines' },
+          y: { label: 'requests a second' },
+          series: [
+            { name: 'goodput', points: front.map((row) => ({ x: row.engines, y: row.requests_per_second })) },
+          ],
+        }
+      : keptCurve(front, slo, { name: 'number of engines', label: 'engines', of: ({ engines }) => engines });
   return {
     title: 'Fewer or more engines',
     intro: 'The best of each number of engines, of those that were simulated at full length.',
@@ -73,27 +86,11 @@ function frontSection(report: PlanReport): Section {
 }
 
 function rateSection(tried: readonly PlanRow[], { slo }: PlanReport): Section {
-  const wanted = 100 * slo.attainment;
-  const rates = tried.map((row) => row.requests_per_second);
+  const of = (row: PlanRow): number => row.requests_per_second;
   return {
     title: 'Faster or slower',
     intro: 'The chosen fleet at every rate that was tried at full length, with the same draws.',
-    pieces: [
-      {
-        kind: 'curve',
-        title: 'Requests that keep the SLO, by rate',
-        x: { label: 'requests a second' },
-        y: { label: '% of requests' },
-        series: [
-          { name: 'keep it, with 95% interval', points: kept(tried, (row) => row.requests_per_second) },
-          {
-            name: `wanted: ${wanted}%`,
-            dashed: true,
-            points: [0, Math.max(0, ...rates)].map((x) => ({ x, y: wanted })),
-          },
-        ],
-      },
-    ],
+    pieces: [keptCurve(tried, slo, { name: 'rate', label: 'requests a second', of })],
   };
 }
 

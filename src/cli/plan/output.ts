@@ -2,15 +2,16 @@
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import type { Output } from '../deps.ts';
 import { clip, formatCount, formatMs, plural } from '../format.ts';
+import { timesOf } from '../simulate/output.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
-import { answerOf, certaintyOf, formatRate, goalOf, sourceOf } from './words.ts';
+import { answerOf, certaintyOf, formatRate, goalOf } from './words.ts';
 
 export function printPlan(report: PlanReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
   const { workload, searched, engine } = report;
   print(['']);
   say(`kvferry ${report.kvferry} plan: ${goalOf(report)}`, c.bold);
-  say(sourceOf(report), c.yellow);
+  say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
   say(
     `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, by itself ${formatRate(workload.own_rate)} requests a second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
   );

@@ -1,10 +1,9 @@
 /** A plan in sentences: what was found, how sure that is, and what it was held against. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
-import { formatMs, plural } from '../format.ts';
+import { formatMs, formatPercent, plural } from '../format.ts';
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 /** As it was given. */
-const wantedOf = ({ attainment }: PlanReport['slo']): string =>
+export const wantedOf = ({ attainment }: PlanReport['slo']): string =>
   `${Number((100 * attainment).toPrecision(6))}%`;
 
 /** No more digits than a rate deserves. */
@@ -31,13 +30,13 @@ export const goalOf = ({ goal, slo }: PlanReport): string =>
     ? `the fewest engines with which ${wantedOf(slo)} of ${formatRate(goal.requests_per_second)} requests a second keep ${sloOf(slo)}`
     : `the highest rate at which ${goal.engines} engines keep ${sloOf(slo)} for ${wantedOf(slo)} of requests`;
 
-const intervalOf = ({ low, high }: PlanRow): string => `95% interval ${percent(low)} to ${percent(high)}`;
+const intervalOf = ({ low, high }: PlanRow): string => `95% interval ${formatPercent(low)} to ${formatPercent(high)}`;
 
 /** The answer. */
 export function answerOf(report: PlanReport): string {
   const { chosen, goodput, slo, goal } = report;
   if (!chosen) return nothingOf(report);
-  const kept = `${percent(chosen.share)} keep ${sloOf(slo)} (wanted ${wantedOf(slo)}; ${intervalOf(chosen)})`;
+  const kept = `${formatPercent(chosen.share)} keep ${sloOf(slo)} (wanted ${wantedOf(slo)}; ${intervalOf(chosen)})`;
   if (goal.kind === 'fewest' || !goodput)
     return `${plural(chosen.engines, 'engine')}: ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
   return `${formatRate(goodput.requests_per_second)} requests a second with ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
@@ -46,7 +45,7 @@ export function answerOf(report: PlanReport): string {
 function nothingOf({ closest, idle, slo, searched }: PlanReport): string {
   const what = `Nothing that was tried keeps ${sloOf(slo)} for ${wantedOf(slo)} of requests (up to ${searched.max_engines} engines).`;
   if (!closest) return what;
-  const nearest = `Closest: ${countsOf(closest)}, ${policyOf(closest)}, at ${formatRate(closest.requests_per_second)} requests a second: ${percent(closest.share)}, p90 of TTFT ${quantile(closest.ttft_ms)} and of TPOT ${quantile(closest.tpot_ms)}.`;
+  const nearest = `Closest: ${countsOf(closest)}, ${policyOf(closest)}, at ${formatRate(closest.requests_per_second)} requests a second: ${formatPercent(closest.share)}, p90 of TTFT ${quantile(closest.ttft_ms)} and of TPOT ${quantile(closest.tpot_ms)}.`;
   return [what, nearest, whyOf(closest, idle, slo)].join(' ');
 }
 
@@ -54,7 +53,7 @@ const quantile = (of: PlanRow['ttft_ms']): string => (of ? `${formatMs(of.p90)} 
 
 function whyOf(closest: PlanRow, idle: PlanRow | null, slo: PlanReport['slo']): string {
   if (idle && !idle.met)
-    return `More engines do not help: even with almost no load only ${percent(idle.share)} keep it, p90 of TTFT ${quantile(idle.ttft_ms)} and of TPOT ${quantile(idle.tpot_ms)}. Relax the SLO, or use faster engines (--costs).`;
+    return `More engines do not help: even with almost no load only ${formatPercent(idle.share)} keep it, p90 of TTFT ${quantile(idle.ttft_ms)} and of TPOT ${quantile(idle.tpot_ms)}. Relax the SLO, or use faster engines (--costs).`;
   if (closest.verdict === 'OVERLOADED')
     return 'The load is unstable: OVERLOADED, far more comes than is served. Raise --max-engines, or lower the rate.';
   const worse = closest.missed.ttft >= closest.missed.tpot ? slo.ttft_ms : slo.tpot_ms;
@@ -97,14 +96,14 @@ function sureOfFewest(chosen: PlanRow, front: readonly PlanRow[], slo: PlanRepor
   told.push(
     chosen.low >= wanted
       ? `Its whole interval keeps it.`
-      : `Not sure: its interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${percent(surer.low)} to ${percent(surer.high)})` : '. A longer --sample or --seeds would tell'}.`,
+      : `Not sure: its interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : '. A longer --sample or --seeds would tell'}.`,
   );
   const fewer = front.find(({ engines }) => engines === chosen.engines - 1);
   if (fewer)
     told.push(
       !fewer.met && fewer.high < wanted
-        ? `${plural(fewer.engines, 'engine')} do not: ${percent(fewer.low)} to ${percent(fewer.high)} with the best that was tried (${countsOf(fewer)}).`
-        : `Whether ${plural(fewer.engines, 'engine')} do is not told: ${percent(fewer.share)}, ${percent(fewer.low)} to ${percent(fewer.high)} (${countsOf(fewer)}).`,
+        ? `${plural(fewer.engines, 'engine')} do not: ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} with the best that was tried (${countsOf(fewer)}).`
+        : `Whether ${plural(fewer.engines, 'engine')} do is not told: ${formatPercent(fewer.share)}, ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} (${countsOf(fewer)}).`,
     );
   return told;
 }
@@ -116,8 +115,4 @@ function sureOfRate(goodput: PlanReport['goodput']): string[] {
   return [
     `Its whole interval keeps it ${yes}, and misses it ${not === null ? 'at none' : `from ${formatRate(not)} on`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
   ];
-}
-
-export function sourceOf({ costs }: Pick<PlanReport, 'costs'>): string {
-  return `Times ${costs.source}: ${costs.name}${costs.about ? ` (${costs.about})` : ''}. Nothing was computed.`;
 }

@@ -9,7 +9,7 @@ import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
-import { type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
+import { asTokens, type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
 import { planTrace } from '../simulate/trace.ts';
 
 export interface PlanWorkload {
@@ -64,26 +64,24 @@ async function conversations(
   const turns = few.conversations.reduce((sum, each) => sum + each.turns.length, 0);
   const sample = sampleOf(config, promptTokens(few.conversations) / turns);
   const arrivals = Math.max(few.conversations.length, Math.ceil((sample * few.conversations.length) / turns));
-  const workload = await loadWorkload({ ...config, arrivals }, deps, vocabulary, false);
+  const drawn = await loadWorkload({ ...config, arrivals }, deps, vocabulary, false);
+  const workload = { ...drawn, conversations: drawn.conversations.map((each) => asTokens(each, vocabulary)) };
   // How often they come is the plan's to say: here only that they come by themselves.
   const open = { ...config, arrivalRate: 1, arrivals };
   const planned = planSimulation(open, costs, workload, vocabulary, architecture, null);
-  const { load } = planned.arms[0]!;
-  if (load.kind !== 'arrivals') throw new TypeError('conversations come by themselves');
-  const tokens = [...load.arrivals(config.seed)].map(({ conversation }) => conversation);
-  const planLoad = conversationLoad(tokens.slice(0, workload.conversations.length), config.thinkTime);
-  const short = planLoad.requests < sample;
-  const turnsEach = planLoad.requests / workload.conversations.length;
+  const load = conversationLoad(workload.conversations, config.thinkTime);
+  const short = load.requests < sample;
+  const turnsEach = load.requests / workload.conversations.length;
   const named = config.inputFile === null ? ['--preset', config.preset!] : [config.inputFile];
   return {
     planned,
-    load: planLoad,
+    load,
     sample,
     source: workload.source,
     scale: workload.scale,
     sampleRate: null,
     notes: short
-      ? [`${workload.source} has ${plural(planLoad.requests, 'request')}, fewer than a sample of ${sample}.`]
+      ? [`${workload.source} has ${plural(load.requests, 'request')}, fewer than a sample of ${sample}.`]
       : [],
     asked: (requests, perSecond) => [
       ...named,
@@ -134,10 +132,10 @@ async function trace(
   const notes: string[] = [];
   if (first.length < turns.length) {
     const differ = [
-      ['requests a second', sampleRate ?? whole, whole],
-      ['prompt tokens', tokensOf(first), tokensOf(turns)],
-    ].flatMap(([what, part, all]) => {
-      const by = (part as number) / (all as number) - 1;
+      { what: 'requests a second', part: sampleRate ?? whole, all: whole },
+      { what: 'prompt tokens', part: tokensOf(first), all: tokensOf(turns) },
+    ].flatMap(({ what, part, all }) => {
+      const by = part / all - 1;
       return Math.abs(by) < ALIKE ? [] : [`${by > 0 ? '+' : '−'}${Math.abs(100 * by).toFixed(0)}% ${what}`];
     });
     notes.push(

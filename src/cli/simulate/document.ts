@@ -5,7 +5,7 @@ import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/do
 import { timelineSection } from '../../report/timeline.ts';
 import { formatCount, formatMs, plural } from '../format.ts';
 import { left, right, under } from '../table.ts';
-import { verdictLine } from './output.ts';
+import { timesOf, verdictLine } from './output.ts';
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 
@@ -14,16 +14,13 @@ export function simulationDocument(
   report: SimulationReport,
   timelines: readonly (TurnTimeline | null)[],
 ): ReportDocument {
-  const { arms, costs, workload } = report;
+  const { arms, workload } = report;
   return {
     command: 'kvferry simulate',
     headline: `${report.fleet}, simulated`,
     subtitle: `${plural(workload.conversations, 'conversation')} of ${workload.source}, ${workload.asked}`,
     verdicts: [
-      {
-        tone: 'plain',
-        text: `Simulated. Times ${costs.source}: ${costs.name}${costs.about ? ` (${costs.about})` : ''}`,
-      },
+      { tone: 'plain', text: `Simulated. ${timesOf(report)}` },
       ...arms.map((arm) => ({
         tone: arm.verdict.word === 'STABLE' ? ('good' as const) : ('bad' as const),
         text: `${arm.label}: ${verdictLine(arm)}`,

@@ -4,7 +4,7 @@ import type { RunOutcome } from '../../simulate/outcome.ts';
 import { simulateSeed } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
-import type { createProgress } from '../progress.ts';
+import type { Progress } from '../progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
 import type { SimulationJob } from './thread.ts';
 
@@ -14,7 +14,7 @@ export async function runJobs(
   prepared: PreparedSimulation,
   signal: AbortSignal,
   deps: CliDeps,
-  progress: ReturnType<typeof createProgress>,
+  progress: Progress,
 ): Promise<RunOutcome[][]> {
   const { arms } = prepared.planned;
   const { seed: first, seeds, jobs } = config;

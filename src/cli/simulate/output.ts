@@ -9,13 +9,10 @@ const LONGEST_LABEL = 22;
 
 export function printSimulation(report: SimulationReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
-  const { workload, costs, arms } = report;
+  const { workload, arms } = report;
   print(['']);
   say(`kvferry ${report.kvferry} simulate: ${report.fleet}, KV of ${report.model}`, c.bold);
-  say(
-    `Times ${costs.source}: ${costs.name}${costs.about ? ` (${costs.about})` : ''}. Nothing was computed.`,
-    c.yellow,
-  );
+  say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
   say(
     `${plural(workload.conversations, 'conversation')} of ${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}, ${plural(workload.turns, 'turn')}; ${workload.asked}`,
   );
@@ -43,6 +40,10 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
   }
 }
+
+/** Whose they are. */
+export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationReport, 'costs'>): string =>
+  `Times ${source}: ${name}${about ? ` (${about})` : ''}`;
 
 /** Beyond these, what happened is left to the JSON. */
 const MOST_EVENTS = 12;

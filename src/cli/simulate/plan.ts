@@ -177,7 +177,7 @@ const longestOf = (conversations: readonly BenchConversation[]): number =>
   );
 
 /** Text by the model's tokenizer, without its chat template: a simulated answer has no text either. */
-const asTokens = ({ id, turns }: BenchConversation, { encode }: Vocabulary): BenchConversation => ({
+export const asTokens = ({ id, turns }: BenchConversation, { encode }: Vocabulary): BenchConversation => ({
   id,
   turns: turns.map((turn): BenchTurn => {
     const { content, outputTokens } = turn;
@@ -193,6 +193,7 @@ export function checkSimulation(config: RunConfig): void {
     throw new ConfigError(`${option} is of no use to a simulation: ${why}`);
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
+  if (config.paths !== null) refuse('--paths', 'the ways that KV can take are compared by kvferry bench');
   if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');
   if (config.autoscale !== null && config.validate)
     throw new ConfigError('--autoscale and --validate are both given: the fleets compared are as they start');

@@ -12,7 +12,6 @@ import { planTrace, type SimulatedTrace } from './trace.ts';
 import { worldOf } from './world.ts';
 
 export interface PreparedSimulation extends SimulatedTrace {
-  costs: SimulationCosts;
   world: (signal: AbortSignal, onProgress: SimulationWorld['onProgress']) => SimulationWorld;
 }
 
@@ -31,7 +30,8 @@ export async function prepareSimulation(
   const faultPlan = config.faults === null ? null : { faults: config.faults, span: workload.turns };
   const autoscale = autoscaleChoice(config);
   return {
-    ...{ costs, planned, workload },
+    planned,
+    workload,
     world: (signal, onProgress) => ({
       ...worldOf(config, planned, signal),
       ...{ faultPlan, autoscale, onProgress },

@@ -8,7 +8,7 @@ import { TimelineKeeper, type TurnTimeline } from '../../measure/turn-timeline.t
 import { type SimulationWorld, simulateOnce } from '../../simulate/run.ts';
 import type { CliDeps, CommandContext, TextFile } from '../deps.ts';
 import { formatSeconds } from '../format.ts';
-import type { createProgress } from '../progress.ts';
+import type { Progress } from '../progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
 
 /** A page shows one turn of so many at most: following more takes longer than the picture is worth. */
@@ -17,12 +17,12 @@ const MOST_TURNS = 20_000;
 /** Of each arm one turn; null: none was followed. */
 export async function followTurns(
   config: RunConfig,
-  { costs, planned, workload, world }: PreparedSimulation,
+  { planned, workload, world }: PreparedSimulation,
   { deps, signal }: CommandContext,
-  progress: ReturnType<typeof createProgress>,
+  progress: Progress,
 ): Promise<(TurnTimeline | null)[]> {
   const file = config.traceOut === null ? null : await deps.createTextFile(config.traceOut);
-  const writer = file && writerTo(file, config, costs.name, deps);
+  const writer = file && writerTo(file, config, planned.costs.name, deps);
   const drawn = config.html !== null && workload.turns <= MOST_TURNS;
   const timelines: (TurnTimeline | null)[] = [];
   try {

@@ -4,7 +4,7 @@ import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
 import { type ComparedFigure, ranking, type ValidatedArm, validate } from '../../simulate/validate.ts';
 import type { CommandContext, Output } from '../deps.ts';
-import { formatCount, formatMs } from '../format.ts';
+import { formatCount, formatMs, formatPercent } from '../format.ts';
 import { createProgress } from '../progress.ts';
 import { left, printer, renderTable, right, type TableStyle } from '../table.ts';
 
@@ -50,12 +50,11 @@ export function printMeasured(
 ): void {
   const { say } = printer(out, color);
   const { step, read, speeds } = file;
-  const share = (value: number): string => `${(100 * value).toFixed(1)}%`;
   say(
     `Measured here: a step ${formatMs(step.fixed_ms)} ms + ${step.ms_per_prefill_token.toFixed(4)} a prompt token + ${step.ms_per_decode.toFixed(3)} a decoding request; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB; speed of each while 1, 2, … compute: ${(speeds ?? [1]).map((speed) => speed.toFixed(2)).join(', ')}.`,
   );
   say(
-    `${points} points; the fit is off by ${share(medianError)} in the median, and by ${share(worst.error)} at its worst (${worst.what}).`,
+    `${points} points; the fit is off by ${formatPercent(medianError)} in the median, and by ${formatPercent(worst.error)} at its worst (${worst.what}).`,
   );
 }
 
@@ -71,7 +70,7 @@ export function printValidation(
     print(table(arm.figures, style));
     const { mape, r } = arm.perRequest;
     say(
-      `TTFT request by request: ${percent(mape)} off on average${r === null ? '' : `, r ${r.toFixed(2)}`}.`,
+      `TTFT request by request: ${formatPercent(mape)} off on average${r === null ? '' : `, r ${r.toFixed(2)}`}.`,
     );
     if (arm.failed > 0) say(`${arm.failed} requests failed.`, c.red);
   }
@@ -85,7 +84,7 @@ export function printValidation(
   );
   if (noise > JUDGEABLE)
     say(
-      `The real runs' means differ by up to ±${percent(noise)} among themselves: times cannot be judged by them. Try again on a machine that nothing else uses.`,
+      `The real runs' means differ by up to ±${formatPercent(noise)} among themselves: times cannot be judged by them. Try again on a machine that nothing else uses.`,
       c.yellow,
     );
   const missed = arms.flatMap(({ label, figures }) =>
@@ -104,15 +103,14 @@ function table(figures: readonly ComparedFigure[], style: TableStyle): string[] 
   const rows = figures.map(({ name, unit, real, spread, simulated, error, met, exact }) => [
     unit === '' ? name : `${name}, ${unit}`,
     number(real, unit),
-    percent(spread),
+    formatPercent(spread),
     number(simulated, unit),
-    exact && error === 0 ? 'exact' : `${error >= 0 ? '+' : '−'}${percent(Math.abs(error))}`,
+    exact && error === 0 ? 'exact' : `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`,
     met ? '' : 'missed',
   ]);
   return renderTable(columns, rows, style);
 }
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
 function number(value: number, unit: ComparedFigure['unit']): string {
   if (unit === 'ms') return formatMs(value);

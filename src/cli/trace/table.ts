@@ -1,6 +1,6 @@
 /** What a trace is like, as a table and sentences. */
 import type { Spread, TraceSummary } from '../../workload/traces/summary.ts';
-import { formatCount, plural } from '../format.ts';
+import { formatCount, formatPercent, plural } from '../format.ts';
 import { left, renderTable, right, type TableStyle } from '../table.ts';
 
 export function lengthTable({ input_tokens, output_tokens }: TraceSummary, style: TableStyle): string[] {
@@ -15,7 +15,6 @@ export function lengthTable({ input_tokens, output_tokens }: TraceSummary, style
   );
 }
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
 export function traceSentences(summary: TraceSummary): string[] {
   const { requests, conversations, follow_ups, follow_up, reuse_bound, blocks } = summary;
@@ -31,7 +30,7 @@ export function traceSentences(summary: TraceSummary): string[] {
   const follows =
     follow_ups === 0
       ? 'No request goes on after another one.'
-      : `${plural(follow_ups, 'turn')} (${percent(follow_ups / requests)}) go on after another one, up to turn ${summary.deepest_turn}.`;
+      : `${plural(follow_ups, 'turn')} (${formatPercent(follow_ups / requests)}) go on after another one, up to turn ${summary.deepest_turn}.`;
   const found = [
     `${plural(requests, 'request')} in ${plural(conversations, 'conversation')}: ${follows}`,
     times + bursts,
@@ -41,7 +40,7 @@ export function traceSentences(summary: TraceSummary): string[] {
       ? ` They come ${Math.round(follow_up.gap_s.p50)} s after it in the median, ${Math.round(follow_up.gap_s.p90)} s at p90.`
       : '';
     found.push(
-      `Such a turn holds ${Math.round(follow_up.generated_tokens)} tokens that D generated and ${Math.round(follow_up.new_tokens)} new ones (means): of what P lacks, ${percent(follow_up.generated_share)} is on D (median).${gap}`,
+      `Such a turn holds ${Math.round(follow_up.generated_tokens)} tokens that D generated and ${Math.round(follow_up.new_tokens)} new ones (means): of what P lacks, ${formatPercent(follow_up.generated_share)} is on D (median).${gap}`,
     );
   }
   if (blocks)
@@ -49,7 +48,7 @@ export function traceSentences(summary: TraceSummary): string[] {
       `${plural(blocks.in_prompts, 'block')} in prompts, ${formatCount(blocks.different)} different.`,
     );
   found.push(
-    `If nothing were ever evicted: ${percent(reuse_bound.from_prompts)} of all prompt tokens stood in prompts before, and ${percent(reuse_bound.from_answers)} more were generated.`,
+    `If nothing were ever evicted: ${formatPercent(reuse_bound.from_prompts)} of all prompt tokens stood in prompts before, and ${formatPercent(reuse_bound.from_answers)} more were generated.`,
   );
   return found;
 }

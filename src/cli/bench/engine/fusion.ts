@@ -12,6 +12,8 @@ const CASES: readonly DecodeCase[] = [64, 512].flatMap((context) =>
   [1, 4].map((sequences) => ({ context, sequences })),
 );
 const PROMPT = 512;
+/** Whether the driver has threads of its own. */
+const THREADS = [true, false];
 
 interface Side {
   /** Of a decode step of one sequence; null: the adapter cannot time kernels, which is how they are counted. */
@@ -20,20 +22,14 @@ interface Side {
 }
 
 export interface FusionFigure extends DecodeCase {
-  /** null: the driver decides. */
-  driverThreads: boolean | null;
+  driverThreads: boolean;
   apart: Side;
   fused: Side;
 }
 
-/** `threads`: the settings of the driver's threads to measure with. */
-export async function compareFusion(
-  weights: ModelWeights,
-  rounds: number,
-  threads: readonly (boolean | null)[],
-): Promise<FusionFigure[]> {
+export async function compareFusion(weights: ModelWeights, rounds: number): Promise<FusionFigure[]> {
   const figures: FusionFigure[] = [];
-  for (const driverThreads of threads) {
+  for (const driverThreads of THREADS) {
     const open = (fuse: boolean) =>
       engineAlone(weights, { fuse, driverThreads, promptTokens: PROMPT, cases: CASES });
     const engines = { apart: await open(false), fused: await open(true) };
@@ -41,7 +37,7 @@ export async function compareFusion(
       const count = { apart: await dispatchesOf(engines.apart), fused: await dispatchesOf(engines.fused) };
       const steps = CASES.map(() => ({ apart: [] as StepTime[], fused: [] as StepTime[] }));
       for (let round = 0; round < rounds; round++) {
-        process.stderr.write(`\rdriver threads ${driverThreads ?? 'auto'}: round ${round + 1} of ${rounds}`);
+        process.stderr.write(`\rdriver threads ${driverThreads}: round ${round + 1} of ${rounds}`);
         for (const [i, each] of CASES.entries())
           for (const side of round % 2 ? (['apart', 'fused'] as const) : (['fused', 'apart'] as const))
             steps[i]![side].push(...(await decode(engines[side], each, `round ${round}`)));
@@ -85,7 +81,7 @@ export function fusionTable(figures: readonly FusionFigure[]): string[] {
       return [formatMs(before), formatMs(after), (before / after).toFixed(2)];
     };
     return [
-      `${driverThreads === null ? 'auto' : driverThreads ? 'yes' : 'no'}, ${sequences} at ${context}`,
+      `${driverThreads ? 'yes' : 'no'}, ${sequences} at ${context}`,
       apart.dispatches === null ? '?' : `${apart.dispatches} to ${fused.dispatches}`,
       ...cells(({ ms }) => ms),
       ...cells(({ processorMs }) => processorMs),

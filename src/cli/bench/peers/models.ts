@@ -103,12 +103,12 @@ export function modelTable(model: string, figures: readonly ModelFigure[]): stri
     left(`${model}, tokens a second`),
     ...right(`prefill ${PROMPT}`, 'ours', 'decode', 'ours', 'same'),
   ];
-  const ours = figures[0]!.answers ?? [];
+  const ours = figures[0]!.answers;
   const rows = figures.map(({ answerer, answers, why, sameTokens }) => {
     if (!answers) return { remark: `${answerer} skipped: ${why}` };
     const cells = (of: 'prefill' | 'decode') => [
       median(answers.map((each) => each[of])).toFixed(0),
-      `${median(answers.map((each, i) => ours[i]![of] / each[of])).toFixed(2)}x`,
+      ours ? `${median(answers.map((each, i) => ours[i]![of] / each[of])).toFixed(2)}x` : '-',
     ];
     return [answerer, ...cells('prefill'), ...cells('decode'), `${sameTokens} of ${DECODE_STEPS}`];
   });

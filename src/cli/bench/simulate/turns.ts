@@ -1,22 +1,17 @@
 /** Turns for timing a simulation: a trace's, read at once; or made ones, as they are asked for. */
 import { createReadStream } from 'node:fs';
+import { parseRunConfig } from '../../../config/run.ts';
 import { Random } from '../../../workload/random.ts';
-import { BadLines } from '../../../workload/traces/bad-lines.ts';
-import { openTrace } from '../../../workload/traces/read.ts';
 import { traceTurns } from '../../../workload/traces/turns.ts';
 import type { Segment, TraceTurn } from '../../../workload/traces/types.ts';
+import { openNamedTrace } from '../../trace/open.ts';
 
 /** Rejects as reading does. `limit`: only the first so many; null: all. */
 export async function readTurns(file: string, limit: number | null): Promise<TraceTurn[]> {
-  const bad = new BadLines(file, false);
-  const untimed = { perSecond: 1, thinkMs: 0, seed: 0 };
-  const settings = { source: file, format: null, traceBlockSize: null, limit, untimed, bad };
-  const pieces = createReadStream(file, 'utf8') as AsyncIterable<string>;
-  const { traceBlockSize, requests } = await openTrace(pieces, {
-    ...settings,
-    countTokens: (text) => text.length / 4,
+  const readTextPieces = (name: string) => createReadStream(name, 'utf8') as AsyncIterable<string>;
+  const { requests, scale, bad } = await openNamedTrace(parseRunConfig({ trace: file, limit }), {
+    readTextPieces,
   });
-  const scale = { traceBlockSize, lengthDivisor: 1, speedUp: 1 };
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: null, bad })) turns.push(turn);
   return turns;

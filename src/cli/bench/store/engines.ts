@@ -11,7 +11,7 @@ import { runArm } from '../../../lab/multiturn/rounds.ts';
 import { comparePair } from '../../../measure/bench-comparison.ts';
 import type { Ratio } from '../../../measure/bench-report.ts';
 import type { MeasuredRequest } from '../../../measure/bench-summary.ts';
-import { quantile } from '../../../measure/statistics.ts';
+import { median } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';
 import { kvBlockBytes } from '../../../model/types.ts';
 import { systemClock } from '../../../platform/clock.ts';
@@ -152,7 +152,7 @@ async function measureSaving(cluster: EngineCluster, rounds: number, vocabSize: 
 
 export function engineLines(found: StoreWithEngines): string[] {
   const { loadMs, pullMs, slowest, ttft, tpot } = found;
-  const [load, pull] = [quantile(loadMs, 0.5), quantile(pullMs, 0.5)];
+  const [load, pull] = [median(loadMs), median(pullMs)];
   const [ofStage, ofPull] = [slowest.ms / load, pull / load];
   const percent = (share: number): string => `${Math.round(100 * share)}%`;
   const reached = ofStage >= LOAD_GOAL || ofPull >= 1;

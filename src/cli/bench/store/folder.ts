@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { quantile } from '../../../measure/statistics.ts';
+import { median } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { directoryFolder } from '../../../platform/node/store-folder.ts';
 import { FolderTier } from '../../../store/folder-tier.ts';
@@ -60,9 +60,9 @@ export async function measureFolder(rounds: number): Promise<FolderReads> {
 }
 
 export function folderLines({ blocks, blockBytes, tierMs, plainMs }: FolderReads): string[] {
-  const share = quantile(plainMs, 0.5) / quantile(tierMs, 0.5);
+  const share = median(plainMs) / median(tierMs);
   const mbps = (ms: readonly number[]): string =>
-    `${((blocks * blockBytes) / quantile(ms, 0.5) / 1000).toFixed(0)} MB/s`;
+    `${((blocks * blockBytes) / median(ms) / 1000).toFixed(0)} MB/s`;
   return [
     `Folder, ${blocks} blocks of ${blockBytes} bytes, in the page cache: ms, median [least, most]`,
     `  read and checked     ${spread(tierMs)}  ${mbps(tierMs)}`,
