@@ -76,8 +76,7 @@ export async function driveMode(
 }
 
 function countersOf(stats: readonly EngineStats[]) {
-  const sum = (value: (engine: EngineStats) => number): number =>
-    stats.reduce((n, e) => n + value(e), 0);
+  const sum = (value: (engine: EngineStats) => number): number => stats.reduce((n, e) => n + value(e), 0);
   return {
     firstUseCompilations: sum((e) => e.firstUseCompilations),
     preemptions: sum((e) => e.preemptions),

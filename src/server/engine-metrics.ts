@@ -103,10 +103,18 @@ export class EngineMetrics {
     this.#counts.follow('external hits', m.externalHits, externalPrefixCache.hits);
     this.#counts.follow('preemptions', m.preemptions, stats.preemptions);
     this.#counts.follow('failed transfers', m.failedTransfers, transfers?.numFailedTransfers ?? 0);
-    this.#counts.follow('failed notifications', m.failedNotifications, transfers?.numFailedNotifications ?? 0);
+    this.#counts.follow(
+      'failed notifications',
+      m.failedNotifications,
+      transfers?.numFailedNotifications ?? 0,
+    );
     this.#counts.follow('expired', m.expired, transfers?.numKvExpired ?? 0);
     for (const reason of NO_PULL_REASONS)
-      this.#counts.follow(`no pull: ${reason}`, { inc: (by) => m.noPulls(reason, by) }, stats.noPulls[reason]);
+      this.#counts.follow(
+        `no pull: ${reason}`,
+        { inc: (by) => m.noPulls(reason, by) },
+        stats.noPulls[reason],
+      );
     if (stats.store) this.#setStore(stats.store);
     if (!transfers) return;
     const { holdsDropped, pullsNotDone } = transfers;
@@ -114,7 +122,11 @@ export class EngineMetrics {
     this.#counts.follow('dropped for P', { inc: (by) => m.holdsDropped('prefill', by) }, holdsDropped.decode);
     this.#counts.follow('dropped for D', { inc: (by) => m.holdsDropped('decode', by) }, holdsDropped.prefill);
     for (const outcome of PULL_FAILURES)
-      this.#counts.follow(`pull ${outcome}`, { inc: (by) => m.pullsNotDone(outcome, by) }, pullsNotDone[outcome]);
+      this.#counts.follow(
+        `pull ${outcome}`,
+        { inc: (by) => m.pullsNotDone(outcome, by) },
+        pullsNotDone[outcome],
+      );
   }
 
   #setStore(used: StoreCounters): void {

@@ -67,9 +67,7 @@ export const verdictOfRun = (
   { collector, stopped }: Pick<SimulatedRun, 'collector' | 'stopped'>,
   lastComesMs: number | null = null,
 ): Verdict =>
-  stopped
-    ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 }
-    : verdictOf(collector, lastComesMs);
+  stopped ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 } : verdictOf(collector, lastComesMs);
 
 export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
-import { fakeWorld } from './fake.ts';
 import { generator } from '../workload/generator.ts';
+import { fakeWorld } from './fake.ts';
 
 const spec = generator({ conversations: 2, turns: 4, prefix: 6, input: 5, output: 4 });
 

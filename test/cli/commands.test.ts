@@ -5,7 +5,6 @@ import { AdapterError, InternalError } from '../../src/errors.ts';
 import type { CheckProvider } from '../../src/lab/verify/types.ts';
 import { fakeWorld, widest } from './fake.ts';
 
-
 async function complaint(argv: string[], files: Record<string, string> = {}): Promise<string> {
   const world = fakeWorld({}, files);
   expect(await main(argv, world.deps)).toBe(2);

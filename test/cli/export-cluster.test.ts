@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { main } from '../../src/cli/app.ts';
+import { exportFixture, schemas } from './export-schemas.ts';
 import { fakeWorld } from './fake.ts';
 
 /** A document of any of them, as loosely as tests look at it. */
@@ -233,7 +234,7 @@ describe('export dynamo', () => {
 });
 
 describe('export sglang', () => {
-  const known = fixture('sglang-options.json');
+  const known = exportFixture('sglang-options.json');
   const commandsOf = (text: string) =>
     text
       .split('\n\n')

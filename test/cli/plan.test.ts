@@ -1,6 +1,3 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
-import { Ajv } from 'ajv';
 import { describe, expect, it, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { main } from '../../src/cli/app.ts';
@@ -8,16 +5,15 @@ import { widthOf } from '../../src/cli/format.ts';
 import { fleetFileSchema } from '../../src/config/fleet-schema.ts';
 import { type PlanReport, planReportSchema } from '../../src/measure/plan-report.ts';
 import { simulationReportSchema } from '../../src/measure/simulation-report.ts';
-import { fakeWorld } from './fake.ts';
 import { generator } from '../workload/generator.ts';
+import { schemas } from './export-schemas.ts';
+import { fakeWorld } from './fake.ts';
 
 // Some dozen simulations each.
 vi.setConfig({ testTimeout: 180_000 });
 
 /** Turns of 100 tokens each, all different; P takes 1 ms a token. */
-const workload = JSON.stringify(
-  generator({ conversations: 12, turns: 2, prefix: 0, input: 100, output: 5 }),
-);
+const workload = JSON.stringify(generator({ conversations: 12, turns: 2, prefix: 0, input: 100, output: 5 }));
 const costs = JSON.stringify({
   kvferry_simulation_costs: 1,
   name: 'mine',
@@ -94,16 +90,6 @@ describe('kvferry plan', () => {
     expect(arm!.goodput!.share).toBeGreaterThanOrEqual(0.9);
     expect(arm!.ttft_ms!.p50).toBeCloseTo(report.chosen!.ttft_ms!.p50, -2);
 
-    const schema = (name: string) =>
-      JSON.parse(readFileSync(path.join(import.meta.dirname, '../fixtures/export', name), 'utf8'));
-    const ajv = new Ajv({ allowUnionTypes: true, schemas: [schema('pod.json')] });
-    const checks = {
-      StormService: ajv.compile(schema('aibrix-stormservice.json')),
-      PodAutoscaler: ajv.compile(schema('aibrix-podautoscaler.json')),
-      values: ajv.compile(schema('llm-d-values.json')),
-      EndpointPickerConfig: ajv.compile(schema('llm-d-epp.json')),
-      DynamoGraphDeployment: ajv.compile(schema('dynamo-graph.json')),
-    };
     for (const target of ['aibrix', 'llm-d', 'dynamo']) {
       const exported = await kvferry(
         `export ${target} --model qwen2.5-0.5b --fleet fleet.json --routing round-robin`,
@@ -114,7 +100,7 @@ describe('kvferry plan', () => {
       expect(documents.length).toBeGreaterThan(0);
       for (const document of documents) {
         const json = document.toJS();
-        const check = checks[(json.kind ?? 'values') as keyof typeof checks];
+        const check = schemas[(json.kind ?? 'values') as keyof typeof schemas];
         check(json);
         expect(check.errors ?? []).toEqual([]);
       }

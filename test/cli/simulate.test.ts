@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { type SimulationReport, simulationReportSchema } from '../../src/measure/simulation-report.ts';
-import { fakeWorld, widest } from './fake.ts';
 import { generator } from '../workload/generator.ts';
+import { fakeWorld, widest } from './fake.ts';
 
 const simulate = async (argv: string, files: Record<string, string> = {}) => {
   const world = fakeWorld({}, files);

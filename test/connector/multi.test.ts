@@ -233,7 +233,8 @@ it('whatever goes wrong in between: the tokens of one engine alone, and nothing 
           }
         };
         await cluster.finish(Promise.all(conversations.map(converse)), { pick });
-        for (const { prompt, output, ended } of turns) if (ended) expect(output).toEqual(await alone(prompt, sampling));
+        for (const { prompt, output, ended } of turns)
+          if (ended) expect(output).toEqual(await alone(prompt, sampling));
         await cluster.release();
         await cluster.settle();
         cluster.store!.catalog.checkIntegrity();

@@ -1,8 +1,8 @@
 /** A model with windows in a real browser: the same answers in every mode, with what its windows see moved alone. */
 import { expect, test } from 'vitest';
+import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import { ask, openPage, readState, servePage, until, untilReady } from './page.ts';
-import { whileTesting } from '../while-testing.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);

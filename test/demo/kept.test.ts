@@ -1,6 +1,7 @@
 /** What the page must not lose or misstate: the conversation's KV, the address, the reader's place, who computed. */
 import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import {
   ask,
@@ -12,7 +13,6 @@ import {
   until,
   untilReady,
 } from './page.ts';
-import { whileTesting } from '../while-testing.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);

@@ -1,8 +1,8 @@
 /** The opening, as a newcomer meets it at 1280×800: slow enough to be followed, in one view, without a jump. */
 import { beforeAll, expect, test } from 'vitest';
+import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import { type OpenedPage, readState, servePage, until, untilReady } from './page.ts';
-import { whileTesting } from '../while-testing.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);

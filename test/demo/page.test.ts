@@ -1,6 +1,7 @@
 /** The page in a real browser: engines on a software GPU, and without any. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
+import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
 import {
@@ -15,7 +16,6 @@ import {
   untilReady,
   walkStep,
 } from './page.ts';
-import { whileTesting } from '../while-testing.ts';
 
 const served = whileTesting(servePage);
 

@@ -1,9 +1,9 @@
 /** What a room needs: words and blocks that show each other, large text, and a hint for whoever says hello. */
 import { beforeAll, describe, expect, test } from 'vitest';
+import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
 import { ask, type OpenedPage, openPage, readState, servePage, untilReady } from './page.ts';
-import { whileTesting } from '../while-testing.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);

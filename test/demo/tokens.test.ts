@@ -6,9 +6,9 @@ import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { GeneratedToken, Message } from '../../src/router/turn-types.ts';
+import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import { ask, openPage, servePage, until, untilReady } from './page.ts';
-import { whileTesting } from '../while-testing.ts';
 
 const SHARED = {
   model: 'nano',

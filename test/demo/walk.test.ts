@@ -2,17 +2,10 @@
 import { beforeAll, expect, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { OBJECTS } from '../../demo/src/lessons/types.ts';
+import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
-import {
-  type OpenedPage,
-  openPage,
-  readState,
-  servePage,
-  untilReady,
-  walkStep,
-} from './page.ts';
-import { whileTesting } from '../while-testing.ts';
+import { type OpenedPage, openPage, readState, servePage, untilReady, walkStep } from './page.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);

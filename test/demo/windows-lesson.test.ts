@@ -2,9 +2,9 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { lessonNumbered } from '../../demo/src/lessons/index.ts';
+import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import { openPage, readState, servePage, until, untilReady, walkStep } from './page.ts';
-import { whileTesting } from '../while-testing.ts';
 
 const lesson = lessonNumbered(10)!;
 

@@ -10,8 +10,8 @@ import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { documentOf } from '../../src/report/render.ts';
 import { launchBrowser } from '../demo/browser.ts';
-import { benchReport, runReport } from './reports.ts';
 import { whileTesting } from '../while-testing.ts';
+import { benchReport, runReport } from './reports.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 

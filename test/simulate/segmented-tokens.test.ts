@@ -42,7 +42,10 @@ describe('SegmentedTokens', () => {
         expect(commonPrefixLength(b, a)).toBe(wanted);
         expect(commonPrefixLength([...a], b)).toBe(wanted);
         const writtenOut = [...a.slice(cut, cut + 1)];
-        const told = a.slice(0, cut).followedBy(writtenOut).followedBy(a.slice(cut + 1));
+        const told = a
+          .slice(0, cut)
+          .followedBy(writtenOut)
+          .followedBy(a.slice(cut + 1));
         expect(commonPrefixLength(told, a)).toBe(a.length);
         expect(commonPrefixLength(b, told)).toBe(wanted);
         const later = Math.min(cut, wanted);

@@ -35,9 +35,7 @@ export interface StallFigures {
 export function figuresOf({ runs }: StallSide): StallFigures | null {
   const measured = runs.flatMap((run) => {
     const longest = longestOf(run);
-    return longest
-      ? [{ run, longestMs: spanOf(longest), typicalMs: median(pausesOf(run).map(spanOf)) }]
-      : [];
+    return longest ? [{ run, longestMs: spanOf(longest), typicalMs: median(pausesOf(run).map(spanOf)) }] : [];
   });
   if (measured.length === 0) return null;
   const byLength = measured.toSorted((a, b) => a.longestMs - b.longestMs);

@@ -93,7 +93,11 @@ await runBench(async () => {
   report(options, [line], { prefill, decode, ...end, failed, wall_s, peak_mib, parts });
 });
 
-function wholeOf(own: Readonly<Record<string, string | undefined>>, name: string, otherwise?: number): number {
+function wholeOf(
+  own: Readonly<Record<string, string | undefined>>,
+  name: string,
+  otherwise?: number,
+): number {
   const value = Number(own[name] ?? otherwise);
   if (Number.isInteger(value) && value > 0) return value;
   throw new ConfigError(`--${name} is ${own[name]}: wanted a whole number from 1 on`);

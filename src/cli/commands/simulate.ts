@@ -52,7 +52,11 @@ export const simulateSpec: CommandSpec = {
   ],
   argument: 'inputFile',
   defaults(given) {
-    const { budget: _budget, experiments: _experiments, ...rest } = benchDefaults({ ...given, paths: undefined });
+    const {
+      budget: _budget,
+      experiments: _experiments,
+      ...rest
+    } = benchDefaults({ ...given, paths: undefined });
     // A trace is served in full, by vLLM's threshold.
     const { mode, model } = rest;
     if (given.trace !== undefined) return { mode, model, experiments: ['prefix-caching'] };

@@ -30,7 +30,8 @@ export const goalOf = ({ goal, slo }: PlanReport): string =>
     ? `the fewest engines with which ${wantedOf(slo)} of ${formatRate(goal.requests_per_second)} requests a second keep ${sloOf(slo)}`
     : `the highest rate at which ${goal.engines} engines keep ${sloOf(slo)} for ${wantedOf(slo)} of requests`;
 
-const intervalOf = ({ low, high }: PlanRow): string => `95% interval ${formatPercent(low)} to ${formatPercent(high)}`;
+const intervalOf = ({ low, high }: PlanRow): string =>
+  `95% interval ${formatPercent(low)} to ${formatPercent(high)}`;
 
 /** The answer. */
 export function answerOf(report: PlanReport): string {

@@ -111,7 +111,6 @@ function table(figures: readonly ComparedFigure[], style: TableStyle): string[] 
   return renderTable(columns, rows, style);
 }
 
-
 function number(value: number, unit: ComparedFigure['unit']): string {
   if (unit === 'ms') return formatMs(value);
   return unit === '' ? formatCount(Math.round(value)) : value.toFixed(2);

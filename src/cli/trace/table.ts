@@ -15,7 +15,6 @@ export function lengthTable({ input_tokens, output_tokens }: TraceSummary, style
   );
 }
 
-
 export function traceSentences(summary: TraceSummary): string[] {
   const { requests, conversations, follow_ups, follow_up, reuse_bound, blocks } = summary;
   const { duration_s, requests_per_second, requests_per_timestamp } = summary;
