@@ -62,8 +62,9 @@ export class StoreThread {
     });
     const { bytes, eviction } = options;
     const folder = options.folder ? { ...options.folder, namespace } : null;
+    const server = options.server ? { ...options.server, namespace } : null;
     const start: StoreStart = {
-      ...{ identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, folder, checksum },
+      ...{ identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, folder, server, checksum },
     };
     try {
       await store.#ask((api) =>

@@ -23,9 +23,10 @@ export interface StoreServiceDeps {
   lower?: LowerTier | null;
 }
 
-/** What lies below memory. Neither call rejects. */
+/** What lies below memory. No call rejects. */
 export interface LowerTier {
-  has(hash: BlockHash): boolean;
+  /** Those of the hashes that are there. */
+  find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>>;
   /** Into the block's slot; false: it did not come. */
   load(hash: BlockHash, slot: number): Promise<boolean>;
   /** A block came from an engine. */
@@ -131,6 +132,7 @@ export class StoreService {
     const kept: BlockHash[] = [];
     let raised = 0;
     const raising: Promise<void>[] = [];
+    const below = await lower.find(hashes.filter((hash) => this.#catalog.state(hash) === 'absent'));
     for (const hash of hashes) {
       const state = this.#catalog.state(hash);
       if (state === 'ready') {
@@ -138,7 +140,7 @@ export class StoreService {
         kept.push(hash);
       } else if (state === 'coming') raising.push(this.#came(hash).then(() => {}));
       else {
-        const slot = lower.has(hash) ? this.#catalog.prepareStore(hash) : null;
+        const slot = below.has(hash) ? this.#catalog.prepareStore(hash) : null;
         if (slot === null) break;
         raised++;
         raising.push(this.#load(hash, slot, lower, kept));
