@@ -14,6 +14,8 @@ export interface ConnectorDeps extends TransferEvents {
   clock: Clock;
   /** How tokens behind blocks are told; left out: by SHA-256. */
   claim?: ClaimPrefix;
+  /** Whoever asks it weighs its pulls against other sources: predicted costs alone refuse none. */
+  pullsAreWeighed?: boolean;
 }
 
 export interface EngineConnector extends KvConnector {
