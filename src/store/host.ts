@@ -140,7 +140,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
         ...(folder ? [{ tier: folder, ingestion: start.folder!.ingestion }] : []),
         ...(server ? [{ tier: server, ingestion: start.server!.ingestion }] : []),
       ];
-      const lower = tiers.length > 0 ? new LowerTiers(tiers, memory) : null;
+      const lower = tiers.length > 0 ? new LowerTiers(tiers, memory, clock) : null;
       const transport = createTransport({ identity, memory, clock, checksum });
       const onChange = report.changedIn('CPU');
       const catalog = new BlockCatalog({ slots, eviction, onChange, ...lower?.listeners });

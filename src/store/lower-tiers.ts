@@ -1,9 +1,11 @@
 /** What lies below a store's memory, nearest first: which blocks go down when, and how they come up again. */
 import type { Ingestion } from '../config/store.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
+import type { Clock } from '../engine/types.ts';
 import type { ArenaMemory } from './arena.ts';
 import type { BlockCatalog, CatalogDeps } from './catalog.ts';
-import type { LowerTier } from './service.ts';
+import type { LowerTier, Raising } from './service.ts';
+import { TierCost } from './tier-cost.ts';
 import type { WriteCounters } from './write-queue.ts';
 
 /** Blocks by hash, their KV by group. Nothing rejects. */
@@ -53,11 +55,15 @@ export interface StoreServerStart extends TierStart {
 export class LowerTiers implements LowerTier {
   /** What the catalog is to tell. */
   readonly listeners: Pick<CatalogDeps, 'onEvicted' | 'onHot'>;
-  readonly #tiers: readonly { tier: Tier; ingestion: Ingestion }[];
+  readonly #tiers: readonly { tier: Tier; ingestion: Ingestion; cost: TierCost }[];
   readonly #memory: ArenaMemory;
 
-  constructor(tiers: readonly { tier: Tier; ingestion: Ingestion }[], memory: ArenaMemory) {
-    this.#tiers = tiers;
+  constructor(
+    tiers: readonly { tier: Tier; ingestion: Ingestion }[],
+    memory: ArenaMemory,
+    clock: Pick<Clock, 'now'>,
+  ) {
+    this.#tiers = tiers.map((one) => ({ ...one, cost: new TierCost(clock) }));
     this.#memory = memory;
     const takes = (ingestion: Ingestion) => tiers.some((one) => one.ingestion === ingestion);
     const down = (ingestion: Ingestion) => (hash: BlockHash, slot: number) =>
@@ -68,18 +74,21 @@ export class LowerTiers implements LowerTier {
     };
   }
 
-  async find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>> {
-    const there = new Set<BlockHash>();
-    for (const { tier } of this.#tiers) {
-      const missing = hashes.filter((hash) => !there.has(hash));
-      if (missing.length > 0) for (const hash of await tier.find(missing)) there.add(hash);
+  async look(hashes: readonly BlockHash[], worthMs: number | null): Promise<Raising> {
+    const places = new Map<BlockHash, (hash: BlockHash, slot: number) => Promise<boolean>>();
+    for (const { tier, cost } of this.#tiers) {
+      const missing = hashes.filter((hash) => !places.has(hash));
+      if (missing.length === 0) break;
+      const there = await tier.find(missing);
+      if (there.size === 0 || !cost.isWorth(worthMs)) continue;
+      const timed = cost.batch();
+      const load = (hash: BlockHash, slot: number) => timed(() => tier.read(hash, this.#bytes(slot)));
+      for (const hash of there) places.set(hash, load);
     }
-    return there;
-  }
-
-  async load(hash: BlockHash, slot: number): Promise<boolean> {
-    for (const { tier } of this.#tiers) if (await tier.read(hash, this.#bytes(slot))) return true;
-    return false;
+    return {
+      has: (hash) => places.has(hash),
+      load: async (hash, slot) => (await places.get(hash)?.(hash, slot)) ?? false,
+    };
   }
 
   stored(hash: BlockHash, slot: number): void {

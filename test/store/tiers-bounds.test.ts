@@ -118,6 +118,7 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
       { tier: serverTier, ingestion: 'EVICTED' },
     ],
     memory,
+    clock,
   );
   const catalog = new BlockCatalog({ slots: SLOTS, eviction: 's3fifo', ...lower.listeners });
   const transport = new FakeTransport(memory);

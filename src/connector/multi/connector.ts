@@ -3,7 +3,7 @@ import type { Composition } from '../../config/kv-connectors.ts';
 import { STORE_ADDRESS } from '../../config/kv-transfer.ts';
 import { SourceCosts, type SourceCostsDeps } from '../policy/source-costs.ts';
 import type { ConnectorDeps, EngineConnector, StoreCounters, TransferCounters } from '../types.ts';
-import { MultiSchedulerSide } from './scheduler-side.ts';
+import { MultiSchedulerSide, weighsCosts } from './scheduler-side.ts';
 import { SecondHops } from './second-hops.ts';
 import { MultiWorkerSide } from './worker-side.ts';
 
@@ -29,6 +29,8 @@ export function createMultiConnector(
     children.push(
       make({
         ...deps,
+        worthOfBlockMs: (request) =>
+          weighsCosts(composition, request) ? (costs?.worthOfBlockMs(request) ?? null) : null,
         pullsAreWeighed: composition === 'cost-aware' && known !== null,
         onTransfer(info) {
           const { outcome, wallMs } = info.result;

@@ -153,10 +153,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const { composition, store, costs } = this.#deps;
     if (store === null || composition === 'first-hit' || composition === 'max-hit')
       return this.#oneOf(request, from);
-    // D needs what P computed: there only the way is to be chosen, and one hop is the least.
-    const atDecode = request.kvTransferParams?.do_remote_prefill === true;
-    const weighed = composition === 'cost-aware' && byCost(request.kvTransferParams?.pull_policy);
-    return weighed && costs && !atDecode
+    return costs && weighsCosts(composition, request)
       ? this.#cheapest(request, from, store, costs)
       : this.#compose(request, from, store);
   }
@@ -227,6 +224,13 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     return { shares: [...fromStore, ...peer.shares], noPull: stored.noPull ?? peer.noPull };
   }
 }
+
+/** D needs what P computed: there only the way is to be chosen, and one hop is the least. */
+export const weighsCosts = (
+  composition: Composition,
+  { kvTransferParams: params }: Pick<ConnectorRequest, 'kvTransferParams'>,
+): boolean =>
+  composition === 'cost-aware' && byCost(params?.pull_policy) && params?.do_remote_prefill !== true;
 
 const tokensIn = (shares: readonly Share[]): number =>
   shares.reduce((sum, { from, to }) => sum + to - from, 0);

@@ -7,6 +7,7 @@
  * one after the other.
  */
 import type { CostProfile } from '../../config/cost-profile.ts';
+import type { ConnectorRequest } from '../../engine/kv-connector.ts';
 import type { CostAwarePolicy } from './cost-aware.ts';
 import type { PullQuestion } from './pull-policy.ts';
 import { RecursiveLeastSquares } from './recursive-least-squares.ts';
@@ -109,6 +110,20 @@ export class SourceCosts {
       this.#count(able, plan);
     };
     return { plan, settle };
+  }
+
+  /** What having a block of the prompt spares: computing it, or pulling it where a peer has offered the prompt's beginning. */
+  worthOfBlockMs({
+    promptTokenIds: { length: promptTokens },
+    kvTransferParams: params,
+  }: Pick<ConnectorRequest, 'promptTokenIds' | 'kvTransferParams'>): number {
+    const holderRequests = params?.remote_num_requests ?? null;
+    const rest = { localHitTokens: 0, promptTokens, holderRequests };
+    const each = (ms: number, tokens: number): number => (ms * this.#deps.blockSize) / Math.max(1, tokens);
+    const computing = each(this.#promptMs(rest), promptTokens);
+    const offered = Math.min(promptTokens, params?.remote_num_tokens ?? 0);
+    if (offered === 0) return computing;
+    return Math.min(computing, each(this.#deps.pulls.predict({ ...rest, count: offered }).pullMs, offered));
   }
 
   #count(able: readonly { plan: SourcePlan }[], taken: SourcePlan | null): void {
