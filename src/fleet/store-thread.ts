@@ -6,7 +6,7 @@ import { fingerprint } from '../model/fingerprint.ts';
 import { isPreset } from '../model/presets.ts';
 import type { FileSource, Platform } from '../platform/types.ts';
 import { namespaceOf } from '../store/block-file.ts';
-import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
+import type { StoreApi, StoreBlocks, StoreStart, StoreStats } from '../store/host.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
@@ -27,6 +27,8 @@ export class StoreThread {
   readonly #remote: boolean;
   readonly #listeners = new Set<(message: string) => void>();
   readonly #followers = new Set<(batch: CacheEventBatch) => void>();
+  /** Told before anybody listened. */
+  readonly troubles: string[] = [];
   #ended: string | null = null;
   #closing = false;
 
@@ -133,6 +135,11 @@ export class StoreThread {
     return this.#ask((api) => api.stats());
   }
 
+  /** null when its thread is gone. */
+  blocks(): Promise<StoreBlocks | null> {
+    return this.#ask((api) => api.blocks());
+  }
+
   /** What it has is forgotten, as far as nobody uses it now. */
   async clear(): Promise<void> {
     await this.#ask((api) => api.clear());
@@ -151,6 +158,7 @@ export class StoreThread {
   }
 
   #tell(message: string): void {
+    if (this.#listeners.size === 0) this.troubles.push(message);
     for (const listener of this.#listeners) listener(message);
   }
 

@@ -1,5 +1,7 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
+import { type BlockHash, createBlockHasher, extendHashes } from '../engine/block-hash.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
+import { HASH_SEED } from '../fleet/options.ts';
 import type { OfTurn } from '../measure/spans.ts';
 
 import type { BlockView } from './events.ts';
@@ -8,18 +10,34 @@ import type { BlockView } from './events.ts';
 const REMEMBERED_TURNS = 256;
 const HASH_DIGITS = 16;
 
+/** Whose tokens a block has, of which turn. */
+export type BlockContent = Pick<
+  BlockView,
+  'conversation' | 'turn' | 'author' | 'index' | 'tokens' | 'text' | 'hash'
+>;
+
+/** Where a turn's question and answer end, in tokens. */
+export interface Bound {
+  question: number;
+  answer: number;
+}
+
 interface Sequence {
   conversation: string;
   /** Prompt, and output so far. */
   tokenIds: number[];
   /** Where each turn's question and answer end, in tokens, from the first turn on. */
-  bounds: { question: number; answer: number }[];
+  bounds: Bound[];
   requestIds: string[];
 }
 
 export class BlockViews {
   readonly #blockSize: number;
   readonly #decode: (tokenIds: readonly number[]) => string;
+  readonly #hasher = createBlockHasher(HASH_SEED);
+  /** Of the full blocks of those that were asked about. */
+  readonly #hashes = new Map<Sequence, BlockHash[]>();
+  readonly #byHash = new Map<BlockHash, Sequence>();
   /** By the turn's id. */
   readonly #sequences = new Map<string, Sequence>();
   /** Requests of those turns. */
@@ -76,22 +94,62 @@ export class BlockViews {
     this.#lastOf.delete(conversation);
   }
 
+  /** A conversation that was begun elsewhere goes on: its tokens so far, and where its turns end in them. */
+  resume(conversation: string, tokenIds: readonly number[], bounds: readonly Bound[]): void {
+    const sequence = { conversation, tokenIds: [...tokenIds], bounds: [...bounds], requestIds: [] };
+    this.#sequences.set(`${conversation} before`, sequence);
+    this.#lastOf.set(conversation, sequence);
+  }
+
+  /** What a full block of that hash has, as far as a remembered turn without a salt has it. */
+  contentOf(hash: BlockHash): BlockContent {
+    const sequence = this.#byHash.get(hash) ?? this.#hashed(hash);
+    const digits = hash.slice(0, HASH_DIGITS);
+    if (!sequence)
+      return {
+        ...{ conversation: null, turn: null, author: null, index: null, text: null },
+        ...{ tokens: this.#blockSize, hash: digits },
+      };
+    const index = this.#hashes.get(sequence)!.indexOf(hash);
+    return { ...this.#content(sequence, index, this.#blockSize), hash: digits };
+  }
+
+  /** The sequence that has it, once those that grew were hashed. */
+  #hashed(hash: BlockHash): Sequence | null {
+    const hashing = { hasher: this.#hasher, blockSize: this.#blockSize };
+    for (const sequence of this.#sequences.values()) {
+      const hashes = this.#hashes.get(sequence) ?? [];
+      const known = hashes.length;
+      const { tokenIds } = sequence;
+      extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, Number.POSITIVE_INFINITY);
+      this.#hashes.set(sequence, hashes);
+      for (const one of hashes.slice(known)) this.#byHash.set(one, sequence);
+    }
+    return this.#byHash.get(hash) ?? null;
+  }
+
+  #content(sequence: Sequence | null, index: number, tokens: number): Omit<BlockContent, 'hash'> {
+    const from = index * this.#blockSize;
+    const tokenIds = sequence?.tokenIds.slice(from, from + tokens) ?? [];
+    const turn = sequence ? sequence.bounds.findIndex(({ answer }) => answer > from) : -1;
+    return {
+      conversation: sequence?.conversation ?? null,
+      turn: turn >= 0 ? turn + 1 : null,
+      author: sequence && authorOf(sequence, from, from + tokens),
+      index,
+      tokens,
+      text: tokenIds.length > 0 ? this.#decode(tokenIds) : null,
+    };
+  }
+
   view(fact: BlockFact, originMs: number): BlockView {
     const sequence = this.#sequences.get(this.ownerOf(fact.requestId)?.turnId ?? '') ?? null;
-    const from = fact.index * this.#blockSize;
-    const tokenIds = sequence?.tokenIds.slice(from, from + fact.tokens) ?? [];
-    const turn = sequence ? sequence.bounds.findIndex(({ answer }) => answer > from) : -1;
     return {
       id: fact.id,
       state: stateOf(fact),
       origin: fact.origin,
-      conversation: sequence?.conversation ?? null,
-      turn: turn >= 0 ? turn + 1 : null,
-      author: sequence && authorOf(sequence, from, from + fact.tokens),
-      index: fact.index,
+      ...this.#content(sequence, fact.index, fact.tokens),
       ...(fact.group === null ? {} : { group: fact.group }),
-      tokens: fact.tokens,
-      text: tokenIds.length > 0 ? this.#decode(tokenIds) : null,
       // Enough to tell blocks apart by eye.
       hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
       refCount: fact.refCount,
@@ -107,6 +165,9 @@ export class BlockViews {
     this.#sequences.delete(turnId);
     const { conversation, requestIds } = sequence;
     for (const requestId of requestIds) this.#owners.delete(requestId);
+    for (const hash of this.#hashes.get(sequence) ?? [])
+      if (this.#byHash.get(hash) === sequence) this.#byHash.delete(hash);
+    this.#hashes.delete(sequence);
     if (this.#lastOf.get(conversation) === sequence) this.#lastOf.delete(conversation);
   }
 }

@@ -2,17 +2,19 @@
  * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
-import type { Cluster } from '../fleet/types.ts';
+import type { Cluster, EngineSnapshot } from '../fleet/types.ts';
 import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
-import type { Machine, SessionEvent } from './events.ts';
+import type { Machine, ResumedTurn, SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
+import { StoreNews } from './store-news.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {
@@ -28,8 +30,12 @@ export class Recorder {
   readonly #originMs: number;
   readonly #views: BlockViews;
   readonly #snapshots: SnapshotNews;
+  /** null: there is no store. */
+  readonly #store: StoreNews | null;
   readonly #asked = new Map<string, Asked>();
   readonly #turnOf = new Map<string, { turnId: string; turn: number }>();
+  /** Of each conversation the last turn that ended well. */
+  readonly #ended = new Map<string, ResumedTurn>();
   /** Conversations whose last turn runs once more. */
   readonly #retold = new Set<string>();
   readonly #unsubscribe: (() => void)[];
@@ -46,12 +52,11 @@ export class Recorder {
     this.#originMs = originMs;
     this.#views = new BlockViews(cluster.settings.blockSize, (ids) => cluster.decode(ids));
     this.#snapshots = new SnapshotNews((fact) => this.#views.view(fact, originMs));
+    this.#store = cluster.settings.store ? new StoreNews(this.#views) : null;
     this.#unsubscribe = [
       cluster.onNotice((notice) => this.#hear(notice)),
       cluster.onSpan((span) => this.#span(span)),
-      cluster.onWaiting((_, reason) =>
-        this.#emit({ kind: 'note', atMs: this.#now(), level: 'info', message: reason }),
-      ),
+      cluster.onWaiting((_, reason) => this.#note('info', reason)),
     ];
     this.machine();
     for (const { engineId, role } of cluster.info.engines) {
@@ -98,6 +103,8 @@ export class Recorder {
           const text = request.messages ? final.text : null;
           const result = turnReport(final.conversationId, of.turn, final, digests, text);
           this.#emit({ kind: 'turn_ended', atMs: this.#now(), turnId: of.turnId, result });
+          const { mode } = this.#cluster;
+          this.#ended.set(final.conversationId, { ...of, mode, question: asked.question, result });
           void this.poll();
         }
         yield token;
@@ -128,11 +135,28 @@ export class Recorder {
     }
   }
 
+  /** The conversation's last turn, for resume(); null: none ended well. */
+  lastTurn(conversation: string): ResumedTurn | null {
+    return this.#ended.get(conversation) ?? null;
+  }
+
+  /** Goes on with a conversation of before, whose tokens so far are these: what is told of blocks knows its turns. */
+  resume(conversation: string, tokenIds: readonly number[], turns: readonly ResumedTurn[]): void {
+    const bounds = turns.map(({ result: { prompt_tokens: question, output_tokens } }) => {
+      return { question, answer: question + output_tokens };
+    });
+    this.#views.resume(conversation, tokenIds, bounds);
+    const atMs = this.#now();
+    this.#emit({ kind: 'conversation_resumed', atMs, conversation, turns: [...turns] });
+    void this.poll();
+  }
+
   async endConversation(conversation: string): Promise<void> {
     await this.#cluster.endConversation(conversation);
     this.#views.conversationEnded(conversation);
     this.#asked.delete(conversation);
     this.#turnOf.delete(conversation);
+    this.#ended.delete(conversation);
     this.#emit({ kind: 'conversation_ended', atMs: this.#now(), conversation });
   }
 
@@ -152,13 +176,23 @@ export class Recorder {
     do {
       this.#pollAgain = false;
       try {
-        for (const snapshot of await this.#cluster.snapshot()) {
+        const snapshots = await this.#cluster.snapshot();
+        for (const snapshot of snapshots) {
           for (const event of this.#snapshots.news(snapshot, this.#now())) this.#emit(event);
         }
+        if (this.#store) await this.#lookAtStore(this.#store, snapshots);
       } catch {
         // An engine ended meanwhile: that is told by its notice.
       }
     } while (this.#pollAgain);
+  }
+
+  async #lookAtStore(store: StoreNews, snapshots: readonly EngineSnapshot[]): Promise<void> {
+    const [blocks, stats] = await Promise.all([this.#cluster.storeBlocks(), this.#cluster.storeStats()]);
+    const hops = snapshots.map(({ stats: { store: counters } }) => counters?.twoHopBytes ?? 0);
+    const twoHopBytes = hops.reduce((sum, bytes) => sum + bytes, 0);
+    for (const event of store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
+      this.#emit(event);
   }
 
   #hear(notice: ClusterNotice): void {
@@ -180,10 +214,21 @@ export class Recorder {
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
         break;
       }
+      case 'joined':
+        this.#note('info', `${notice.engineId} has joined: it gets turns from now on.`);
+        break;
+      case 'leaving':
+        this.#note('info', `${notice.engineId} is leaving: it gets no more turns.`);
+        break;
       case 'left': {
-        const { engineId, role } = notice;
+        const { engineId, role, migrated, lost } = notice;
         const message = `${engineId} left the fleet`;
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
+        const what = [
+          migrated.holds > 0 && `KV of ${migrated.tokens} tokens went to another engine`,
+          lost.holds > 0 && `KV of ${lost.tokens} tokens that it held is lost`,
+        ];
+        this.#note('info', `${[message, ...what.filter(Boolean)].join('; ')}.`);
         break;
       }
       case 'engine':
@@ -273,6 +318,18 @@ export class Recorder {
         this.#emit({ kind: 'transfer_chunk', atMs: atMs - this.#originMs, requestId, pairs });
         break;
       }
+      case 'saved': {
+        const { requestId, remoteEngineId, pairs, bytes, startedMs, atMs } = event;
+        const way = { requestId, from: engineId, to: remoteEngineId, side: this.#sideOf(requestId, role) };
+        this.#emit({ kind: 'transfer_started', atMs: startedMs - this.#originMs, ...way, pairs, bytes });
+        this.#emit({
+          ...{ kind: 'transfer_ended', atMs: atMs - this.#originMs, ...way, bytes, blocks: pairs.length },
+          ...{ outcome: 'done', message: '', ms: atMs - startedMs, stagesMs: {} },
+          throttled: this.#throttled(remoteEngineId),
+        });
+        void this.poll();
+        break;
+      }
       case 'transfer': {
         const { requestId, remoteEngineId } = event;
         const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
@@ -290,7 +347,7 @@ export class Recorder {
           ms: wallMs,
           ...(movingMs === null ? {} : { movingMs }),
           stagesMs: { ...stages },
-          throttled: this.#cluster.info.link !== null,
+          throttled: this.#throttled(remoteEngineId),
         });
         void this.poll();
         break;
@@ -298,9 +355,19 @@ export class Recorder {
     }
   }
 
+  /** A modelled link lies before every engine, and before the store where that is not this machine's memory. */
+  #throttled(holder: string): boolean {
+    const { info, settings } = this.#cluster;
+    return info.link !== null && (holder !== STORE_ADDRESS.engineId || settings.store?.remote === true);
+  }
+
   /** A request that is of no turn that is remembered counts as its engine's role says. */
   #sideOf(requestId: string, role: TurnSide): TurnSide {
     return this.#views.ownerOf(requestId)?.side ?? role;
+  }
+
+  #note(level: 'info' | 'warning', message: string): void {
+    this.#emit({ kind: 'note', atMs: this.#now(), level, message });
   }
 
   #now(): number {

@@ -1,5 +1,6 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
 import type { EvictionName } from '../config/store.ts';
+import type { BlockHash } from '../engine/block-hash.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
@@ -38,6 +39,16 @@ export interface StoreStats {
   folder: { blocks: number; bytes: number; counters: TierCounters } | null;
 }
 
+/** Which block is where in a store, for pictures. */
+export interface StoreBlocks {
+  /** Ids are from 1 on, as in what engines read and are read. */
+  memory: { id: number; hash: BlockHash; state: 'coming' | 'ready' | 'read' }[];
+  /** null: memory only. */
+  folder: BlockHash[] | null;
+  /** Keys in each of the eviction policy's queues; null: it has none. */
+  queues: Readonly<Record<string, number>> | null;
+}
+
 /** Calls go over comlink. Every one may reject with a KvferryError. */
 export interface StoreApi {
   /** `onTrouble`: one line for people, once of each kind. */
@@ -55,6 +66,7 @@ export interface StoreApi {
   /** Serves any block to any reader from now on: for measuring. */
   serveAnyBlock(): Promise<void>;
   stats(): Promise<StoreStats>;
+  blocks(): Promise<StoreBlocks>;
   /** Forgets what nobody uses, for which it waits a moment: what engines let go of may be on its way. */
   clear(): Promise<void>;
   /** Throws InternalError when its bookkeeping does not add up. */
@@ -65,7 +77,8 @@ export interface StoreApi {
 
 export interface StoreHostDeps {
   clock: Clock;
-  openFolder: (directory: string) => Promise<StoreFolder>;
+  /** null: there can be none here, which it told. */
+  openFolder: (directory: string, onTrouble: (message: string) => void) => Promise<StoreFolder | null>;
   /** Ends the thread; called once the answer to shutdown() had time to leave. */
   exit: () => void;
 }
@@ -102,10 +115,11 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
       const slots = slotsIn(bytes, identity.blockBytes);
       const report = new StoreReport(identity.blockSize, (events) => onEvents(events, clock.now()));
       const memory = new ArenaMemory(slots, identity.blockBytes);
+      const opened = folder && (await openFolder(folder.directory, onTrouble));
       const lower =
-        folder &&
+        opened &&
         (await FolderBelow.open(folder, memory, {
-          folder: await openFolder(folder.directory),
+          folder: opened,
           clock,
           onTrouble,
           onChange: report.changedIn('DISK'),
@@ -153,6 +167,15 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
         counters: { ...catalog.counters, ...service.counters },
         folder: lower?.stats ?? null,
       };
+    },
+
+    async blocks() {
+      const { catalog, lower } = running();
+      const memory = [...catalog.blocks()].map(({ key: hash, slot, ready, readers }) => {
+        const state = ready ? (readers > 0 ? 'read' : 'ready') : 'coming';
+        return { id: slot + 1, hash, state } as const;
+      });
+      return { memory, folder: lower ? [...lower.hashes()] : null, queues: catalog.queues };
     },
 
     async clear() {

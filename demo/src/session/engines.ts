@@ -5,11 +5,13 @@ import { EngineCluster } from '../../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../../src/fleet/from-config.ts';
 import type { PolicyChange } from '../../../src/fleet/types.ts';
 import { describeAdapter } from '../../../src/gpu/device.ts';
+import { pathChoice } from '../../../src/lab/multiturn/paths.ts';
 import { loadArchitecture } from '../../../src/model/load.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
+import { WAIT_30S } from '../../../src/router/scaling/drain.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, pageOnly, type Settings } from './settings.ts';
@@ -72,6 +74,10 @@ export class Engines {
     this.#largest = { prefill, decode };
     await cluster.configure({ ...policy(settings), ...(await this.#costs(cluster, settings)) });
     const recorder = new Recorder(cluster, this.#emit, systemClock, this.#originMs);
+    for (const trouble of cluster.store?.troubles ?? []) {
+      const atMs = systemClock.now() - this.#originMs;
+      this.#emit({ kind: 'note', atMs, level: 'warning', message: trouble });
+    }
     this.#running = { cluster, recorder };
     this.#started = settings;
     await recorder.poll();
@@ -97,6 +103,15 @@ export class Engines {
     await this.revive();
     const costs = 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
     await running.cluster.configure({ ...policy(settings), ...costs, ...change });
+    running.recorder.machine();
+    await running.recorder.poll();
+  }
+
+  /** As many engines as the settings say, while turns go on. Throws what the cluster throws. */
+  async scale({ prefill, decode, drain }: Settings): Promise<void> {
+    const running = this.#running;
+    if (!running) return;
+    await running.cluster.scale({ prefill, decode }, { ...WAIT_30S, drain });
     running.recorder.machine();
     await running.recorder.poll();
   }
@@ -185,6 +200,15 @@ function policy(settings: Settings): PolicyChange {
     link: settings.link === null ? null : parseLink(settings.link),
     handover: settings.handover,
     routing: { name: settings.routing, parameters: {} },
+    ...(settings.store === null && settings.storeDir === null ? {} : { connector: connectorOf(settings) }),
+  };
+}
+
+function connectorOf(settings: Settings): NonNullable<PolicyChange['connector']> {
+  const { connector } = pathChoice(settings.path, settings);
+  return {
+    ...connector,
+    offloading: { ...connector.offloading!, promptOnly: settings.offloadPromptOnly },
   };
 }
 

@@ -49,9 +49,12 @@ class PageActions implements SessionActions {
         `The files of '${model}' are not in this page any more: drop them again. Until then it runs ${defaultSettings.model}.`,
       );
     }
-    await this.#bench.startEngines(this.#bench.settings);
+    let goesOn = false;
+    await this.#bench.startEngines(this.#bench.settings, async () => {
+      goesOn = await this.#talk.resume();
+    });
     const { turns } = this.#bench.settings;
-    if (this.#bench.engines.running && turns > 0) void this.#talk.play(turns);
+    if (this.#bench.engines.running && turns > 0 && !goesOn) void this.#talk.play(turns);
   }
 
   async ask(question: string): Promise<void> {
@@ -115,11 +118,28 @@ class PageActions implements SessionActions {
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
+    const { prefill, decode } = settings;
+    if (engines.running && sameEngines({ ...before, prefill, decode }, settings)) {
+      await this.#scale(before);
+      return;
+    }
     await this.#bench.cancel();
     if (before.model !== settings.model) await this.#talk.forget();
     if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
     else if (!(await this.#reconfigure(before, settings))) return;
     if (engines.running) await this.#takeAlong();
+  }
+
+  /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
+  async #scale(before: Settings): Promise<void> {
+    const { engines, settings } = this.#bench;
+    try {
+      await engines.scale(settings);
+    } catch (error) {
+      const { prefill, decode } = before;
+      this.#bench.setSettings({ ...this.#bench.settings, prefill, decode });
+      this.#bench.note('warning', messageOf(error));
+    }
   }
 
   /** False when it was refused: what was in force stays. */

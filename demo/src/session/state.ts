@@ -1,6 +1,8 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
+import { STORE_ADDRESS } from '../../../src/config/kv-transfer.ts';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
+import type { ResumedTurn } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import type {
   BlockView,
@@ -19,6 +21,7 @@ import type {
   Span,
   Stall,
   Status,
+  StoreView,
   TimeView,
   TransferView,
   TurnView,
@@ -84,6 +87,8 @@ export function createState(
     pointed: signal<Pointed | null>(null),
     drawn: { prefill: first('prefill'), decode: first('decode') },
     transfers,
+    store: signal<StoreView | null>(null),
+    storeTransfers: signal<readonly TransferView[]>([]),
     slabs: signal<ReadonlyMap<string, SlabView>>(new Map()),
     turns: signal<readonly TurnView[]>([]),
     spans: signal<readonly Span[]>([]),
@@ -105,7 +110,8 @@ export function clearState(state: WritableState): void {
   batch(() => {
     state.machine.value = null;
     clearEngines(state);
-    for (const list of [state.transfers, state.turns, state.spans, state.notes]) list.value = [];
+    const { transfers, storeTransfers, turns, spans, notes } = state;
+    for (const list of [transfers, storeTransfers, turns, spans, notes]) list.value = [];
     state.race.value = null;
     state.stall.value = null;
     state.crossover.value = null;
@@ -117,7 +123,7 @@ export function keepState(state: WritableState): () => void {
   const { status, machine, engines, transfers, slabs, turns, spans, notes, race, stall, crossover } = state;
   const kept = [
     ...[status, machine, engines, transfers, slabs, turns, spans, notes],
-    ...[race, stall, crossover],
+    ...[race, stall, crossover, state.store, state.storeTransfers],
   ].map((one) => keepSignal(one as Signal<unknown>));
   const inEngines = [...engines.peek().values()].flatMap(({ alive, message, stats, blocks }) =>
     [alive, message, stats, blocks].map((one) => keepSignal(one as Signal<unknown>)),
@@ -139,6 +145,7 @@ function keepSignal(from: Signal<unknown>): () => void {
 export function clearEngines(state: WritableState): void {
   batch(() => {
     state.engines.value = new Map();
+    state.store.value = null;
     state.slabs.value = new Map();
   });
 }
@@ -185,10 +192,23 @@ function apply(state: WritableState, event: SessionEvent): void {
       countBytes(state, event.spans);
       break;
     case 'transfer_started':
+    case 'transfer_ended': {
+      const transfers = ofStore(event) ? state.storeTransfers : state.transfers;
+      transfers.value = withTransfer(transfers.value, event);
+      break;
+    }
     case 'transfer_chunk':
-    case 'transfer_ended':
       state.transfers.value = withTransfer(state.transfers.value, event);
       break;
+    case 'store':
+      state.store.value = event.figures && { ...(state.store.value ?? emptyStore), figures: event.figures };
+      break;
+    case 'store_blocks': {
+      const { tier, numBlocks, changed } = event;
+      const store = state.store.value;
+      if (store) state.store.value = { ...store, [tier]: withBlocks(store[tier], numBlocks + 1, changed) };
+      break;
+    }
     case 'slab':
       state.slabs.value = new Map(state.slabs.value).set(
         event.engineId,
@@ -214,6 +234,9 @@ function apply(state: WritableState, event: SessionEvent): void {
       );
       break;
     }
+    case 'conversation_resumed':
+      state.turns.value = event.turns.map((turn) => resumed(event.conversation, turn, event.atMs));
+      break;
     case 'conversation_ended':
       state.turns.value = state.turns.value.filter((turn) => turn.conversation !== event.conversation);
       break;
@@ -225,6 +248,12 @@ function apply(state: WritableState, event: SessionEvent): void {
 function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
   return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
 }
+
+const emptyStore = { memory: [], folder: [] };
+
+/** Between an engine and the store, not between two engines. */
+const ofStore = ({ from, to }: { from: string; to: string }): boolean =>
+  from === STORE_ADDRESS.engineId || to === STORE_ADDRESS.engineId;
 
 /** The one of this id, which is made when it is first heard of. */
 function engineOf({ engines }: WritableState, engineId: string, role: Role): WritableEngine {
@@ -255,9 +284,11 @@ function withTransfer(
 ): readonly TransferView[] {
   const same = (transfer: TransferView) => transfer.requestId === event.requestId && transfer.endMs === null;
   if (event.kind === 'transfer_ended') {
-    const { outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
+    const { from, to, outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
+    // Of several of one request, as saves to the store are, the oldest.
+    const ended = before.find((one) => same(one) && one.from === from && one.to === to);
     return before.map((transfer) =>
-      same(transfer)
+      transfer === ended
         ? { ...transfer, outcome, message, stagesMs, throttled, movingMs, bytesDone: bytes, endMs: atMs }
         : transfer,
     );
@@ -297,11 +328,12 @@ function withTransfer(
 
 /** A chunk that left the slab has arrived at its reader. */
 function countBytes(state: WritableState, spans: readonly Span[]): void {
-  for (const { name, requestId, args } of spans) {
+  for (const { name, requestId, way, args } of spans) {
     if (name !== 'slab out' || typeof args.bytes !== 'number') continue;
     const bytes = args.bytes;
-    state.transfers.value = state.transfers.value.map((transfer) =>
-      transfer.requestId === requestId && transfer.endMs === null
+    const transfers = way && ofStore(way) ? state.storeTransfers : state.transfers;
+    transfers.value = transfers.value.map((transfer) =>
+      transfer.requestId === requestId && transfer.to === (way?.to ?? transfer.to) && transfer.endMs === null
         ? { ...transfer, bytesDone: Math.min(transfer.bytes, transfer.bytesDone + bytes) }
         : transfer,
     );
@@ -311,6 +343,13 @@ function countBytes(state: WritableState, spans: readonly Span[]): void {
 function withNote(before: readonly Note[], event: Extract<SessionEvent, { kind: 'note' }>): readonly Note[] {
   const { atMs, level, message } = event;
   return [...before, { id: (before.at(-1)?.id ?? 0) + 1, atMs, level, message }].slice(-MOST_NOTES);
+}
+
+/** A turn of before: nothing of it is shown but what was said. */
+function resumed(conversation: string, { result, ...turn }: ResumedTurn, atMs: number): TurnView {
+  const none = { edited: false, differsAt: null, edits: [], firstTokenMs: null, error: null };
+  const said = { answer: result.text ?? '', tokens: result.output_tokens, result };
+  return { ...turn, ...none, ...said, conversation, startMs: atMs, endMs: atMs };
 }
 
 type TurnEvent = Extract<SessionEvent, { turnId: string }>;

@@ -16,6 +16,7 @@ const told = (events: readonly SessionEvent[]) => {
     status: state.status.value,
     turns: state.turns.value,
     transfers: state.transfers.value,
+    storeTransfers: state.storeTransfers.value,
     race: state.race.value,
     stall: state.stall.value,
   });
