@@ -1,20 +1,15 @@
 /** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
-import { type BlockHash, createBlockHasher, extendHashes } from '../engine/block-hash.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
-import { HASH_SEED } from '../fleet/options.ts';
 import type { OfTurn } from '../measure/spans.ts';
 
 import type { BlockView } from './events.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;
-const HASH_DIGITS = 16;
+export const HASH_DIGITS = 16;
 
 /** Whose tokens a block has, of which turn. */
-export type BlockContent = Pick<
-  BlockView,
-  'conversation' | 'turn' | 'author' | 'index' | 'tokens' | 'text' | 'hash'
->;
+export type BlockContent = Pick<BlockView, 'conversation' | 'turn' | 'author' | 'index' | 'tokens' | 'text'>;
 
 /** Where a turn's question and answer end, in tokens. */
 export interface Bound {
@@ -22,7 +17,8 @@ export interface Bound {
   answer: number;
 }
 
-interface Sequence {
+/** A turn's, or that of all turns before. */
+export interface Sequence {
   conversation: string;
   /** Prompt, and output so far. */
   tokenIds: number[];
@@ -34,10 +30,6 @@ interface Sequence {
 export class BlockViews {
   readonly #blockSize: number;
   readonly #decode: (tokenIds: readonly number[]) => string;
-  readonly #hasher = createBlockHasher(HASH_SEED);
-  /** Of the full blocks of those that were asked about. */
-  readonly #hashes = new Map<Sequence, BlockHash[]>();
-  readonly #byHash = new Map<BlockHash, Sequence>();
   /** By the turn's id. */
   readonly #sequences = new Map<string, Sequence>();
   /** Requests of those turns. */
@@ -101,34 +93,13 @@ export class BlockViews {
     this.#lastOf.set(conversation, sequence);
   }
 
-  /** What a full block of that hash has, as far as a remembered turn without a salt has it. */
-  contentOf(hash: BlockHash): BlockContent {
-    const sequence = this.#byHash.get(hash) ?? this.#hashed(hash);
-    const digits = hash.slice(0, HASH_DIGITS);
-    if (!sequence)
-      return {
-        ...{ conversation: null, turn: null, author: null, index: null, text: null },
-        ...{ tokens: this.#blockSize, hash: digits },
-      };
-    const index = this.#hashes.get(sequence)!.indexOf(hash);
-    return { ...this.#content(sequence, index, this.#blockSize), hash: digits };
+  /** Of the turns that are remembered, oldest first. */
+  sequences(): Iterable<Sequence> {
+    return this.#sequences.values();
   }
 
-  /** The sequence that has it, once those that grew were hashed. */
-  #hashed(hash: BlockHash): Sequence | null {
-    const hashing = { hasher: this.#hasher, blockSize: this.#blockSize };
-    for (const sequence of this.#sequences.values()) {
-      const hashes = this.#hashes.get(sequence) ?? [];
-      const known = hashes.length;
-      const { tokenIds } = sequence;
-      extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, Number.POSITIVE_INFINITY);
-      this.#hashes.set(sequence, hashes);
-      for (const one of hashes.slice(known)) this.#byHash.set(one, sequence);
-    }
-    return this.#byHash.get(hash) ?? null;
-  }
-
-  #content(sequence: Sequence | null, index: number, tokens: number): Omit<BlockContent, 'hash'> {
+  /** What a block has that is the sequence's `index`th, with so many tokens; null: nobody knows whose it is. */
+  contentAt(sequence: Sequence | null, index: number, tokens: number): BlockContent {
     const from = index * this.#blockSize;
     const tokenIds = sequence?.tokenIds.slice(from, from + tokens) ?? [];
     const turn = sequence ? sequence.bounds.findIndex(({ answer }) => answer > from) : -1;
@@ -148,7 +119,7 @@ export class BlockViews {
       id: fact.id,
       state: stateOf(fact),
       origin: fact.origin,
-      ...this.#content(sequence, fact.index, fact.tokens),
+      ...this.contentAt(sequence, fact.index, fact.tokens),
       ...(fact.group === null ? {} : { group: fact.group }),
       // Enough to tell blocks apart by eye.
       hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
@@ -165,9 +136,6 @@ export class BlockViews {
     this.#sequences.delete(turnId);
     const { conversation, requestIds } = sequence;
     for (const requestId of requestIds) this.#owners.delete(requestId);
-    for (const hash of this.#hashes.get(sequence) ?? [])
-      if (this.#byHash.get(hash) === sequence) this.#byHash.delete(hash);
-    this.#hashes.delete(sequence);
     if (this.#lastOf.get(conversation) === sequence) this.#lastOf.delete(conversation);
   }
 }

@@ -14,7 +14,7 @@ import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
 import type { Machine, ResumedTurn, SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
-import { StoreNews } from './store-news.ts';
+import type { StoreNews } from './store-news.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {
@@ -30,8 +30,8 @@ export class Recorder {
   readonly #originMs: number;
   readonly #views: BlockViews;
   readonly #snapshots: SnapshotNews;
-  /** null: there is no store. */
-  readonly #store: StoreNews | null;
+  /** Fetched where there is a store. */
+  #store: StoreNews | null = null;
   readonly #asked = new Map<string, Asked>();
   readonly #turnOf = new Map<string, { turnId: string; turn: number }>();
   /** Of each conversation the last turn that ended well. */
@@ -52,7 +52,6 @@ export class Recorder {
     this.#originMs = originMs;
     this.#views = new BlockViews(cluster.settings.blockSize, (ids) => cluster.decode(ids));
     this.#snapshots = new SnapshotNews((fact) => this.#views.view(fact, originMs));
-    this.#store = cluster.settings.store ? new StoreNews(this.#views) : null;
     this.#unsubscribe = [
       cluster.onNotice((notice) => this.#hear(notice)),
       cluster.onSpan((span) => this.#span(span)),
@@ -72,7 +71,7 @@ export class Recorder {
   /** Tells what the cluster runs on; again after a change of its settings. */
   machine(): void {
     const { adapter, model, engines, startMs, link } = this.#cluster.info;
-    const { blockSize } = this.#cluster.settings;
+    const blockSize = this.#blockSize;
     const { name, backend, software } = adapter;
     const { parameters, maxModelLen, kvBytesPerToken, blockBytes, vocabSize } = model;
     const machine: Machine = {
@@ -180,18 +179,19 @@ export class Recorder {
         for (const snapshot of snapshots) {
           for (const event of this.#snapshots.news(snapshot, this.#now())) this.#emit(event);
         }
-        if (this.#store) await this.#lookAtStore(this.#store, snapshots);
+        if (this.#cluster.settings.store) await this.#lookAtStore(snapshots);
       } catch {
         // An engine ended meanwhile: that is told by its notice.
       }
     } while (this.#pollAgain);
   }
 
-  async #lookAtStore(store: StoreNews, snapshots: readonly EngineSnapshot[]): Promise<void> {
+  async #lookAtStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
+    this.#store ??= new (await import('./store-news.ts')).StoreNews(this.#views, this.#blockSize);
     const [blocks, stats] = await Promise.all([this.#cluster.storeBlocks(), this.#cluster.storeStats()]);
     const hops = snapshots.map(({ stats: { store: counters } }) => counters?.twoHopBytes ?? 0);
     const twoHopBytes = hops.reduce((sum, bytes) => sum + bytes, 0);
-    for (const event of store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
+    for (const event of this.#store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
       this.#emit(event);
   }
 
@@ -368,6 +368,10 @@ export class Recorder {
 
   #note(level: 'info' | 'warning', message: string): void {
     this.#emit({ kind: 'note', atMs: this.#now(), level, message });
+  }
+
+  get #blockSize(): number {
+    return this.#cluster.settings.blockSize;
   }
 
   #now(): number {

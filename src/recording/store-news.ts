@@ -2,10 +2,12 @@
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { StoreBlocks, StoreStats } from '../store/host.ts';
 import type { BlockViews } from './block-views.ts';
+import { BlocksByHash } from './blocks-by-hash.ts';
 import { emptyBlock } from './empty-block.ts';
 import type { BlockView, SessionEvent, StoreFigures } from './events.ts';
 
 type Tier = 'memory' | 'folder';
+type Cell = StoreBlocks['memory'][number];
 
 /** Of a folder so many blocks are told one by one; its figures count all. */
 const MOST_FOLDER_CELLS = 512;
@@ -18,25 +20,24 @@ export interface StoreLook {
 }
 
 export class StoreNews {
-  readonly #views: BlockViews;
+  readonly #contents: BlocksByHash;
   readonly #told = { memory: new Map<number, string>(), folder: new Map<number, string>() };
   readonly #cells = new Map<BlockHash, number>();
   #figures = 'null';
 
-  constructor(views: BlockViews) {
-    this.#views = views;
+  constructor(views: BlockViews, blockSize: number) {
+    this.#contents = new BlocksByHash(views, blockSize);
   }
 
   /** null: there is no store any more. */
   news(look: StoreLook | null, atMs: number): SessionEvent[] {
     if (!look) return this.#changed(null) ? [{ kind: 'store', atMs, figures: null }] : [];
     const { memory, folder } = look.blocks;
-    const inMemory = memory.map(({ id, hash, state }) => this.#view(id, hash, state));
-    const events = this.#tier('memory', look.stats.slots, inMemory, atMs);
+    this.#contents.refresh();
+    const events = this.#tier('memory', look.stats.slots, memory, atMs);
     if (folder) {
-      const cells = this.#placed(folder).map(([hash, id]) => this.#view(id, hash, 'ready'));
-      const size = Math.max(0, ...cells.map(({ id }) => id));
-      events.push(...this.#tier('folder', size, cells, atMs));
+      const cells = this.#placed(folder);
+      events.push(...this.#tier('folder', Math.max(0, ...cells.map(({ id }) => id)), cells, atMs));
     }
     const figures = figuresOf(look);
     if (this.#changed(figures)) events.unshift({ kind: 'store', atMs, figures });
@@ -51,7 +52,7 @@ export class StoreNews {
   }
 
   /** Cells from 1 on: one that was given up is taken by the next that comes. */
-  #placed(hashes: readonly BlockHash[]): [BlockHash, number][] {
+  #placed(hashes: readonly BlockHash[]): Cell[] {
     const there = new Set(hashes.slice(-MOST_FOLDER_CELLS));
     for (const hash of this.#cells.keys()) if (!there.has(hash)) this.#cells.delete(hash);
     const taken = new Set(this.#cells.values());
@@ -62,19 +63,20 @@ export class StoreNews {
       taken.add(next);
       this.#cells.set(hash, next);
     }
-    return [...this.#cells];
+    return [...this.#cells].map(([hash, id]) => ({ id, hash, state: 'ready' }));
   }
 
-  #tier(tier: Tier, numBlocks: number, views: readonly BlockView[], atMs: number): SessionEvent[] {
+  /** A store may have thousands: only what changed is put into words. */
+  #tier(tier: Tier, numBlocks: number, cells: readonly Cell[], atMs: number): SessionEvent[] {
     const told = this.#told[tier];
     const gone = new Set(told.keys());
     const changed: BlockView[] = [];
-    for (const view of views) {
-      gone.delete(view.id);
-      const text = JSON.stringify(view);
-      if (told.get(view.id) === text) continue;
-      told.set(view.id, text);
-      changed.push(view);
+    for (const cell of cells) {
+      gone.delete(cell.id);
+      const key = `${cell.hash} ${cell.state} ${this.#contents.knows(cell.hash)}`;
+      if (told.get(cell.id) === key) continue;
+      told.set(cell.id, key);
+      changed.push(this.#view(cell));
     }
     for (const id of gone) {
       told.delete(id);
@@ -83,12 +85,12 @@ export class StoreNews {
     return changed.length > 0 ? [{ kind: 'store_blocks', atMs, tier, numBlocks, changed }] : [];
   }
 
-  #view(id: number, hash: BlockHash, state: StoreBlocks['memory'][number]['state']): BlockView {
+  #view({ id, hash, state }: Cell): BlockView {
     return {
       ...emptyBlock(id),
       state: ({ coming: 'arriving', ready: 'cached', read: 'held' } as const)[state],
       origin: 'pulled',
-      ...this.#views.contentOf(hash),
+      ...this.#contents.contentOf(hash),
     };
   }
 }

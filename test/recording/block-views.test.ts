@@ -3,6 +3,7 @@ import { createBlockHasher, extendHashes } from '../../src/engine/block-hash.ts'
 import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
 import { HASH_SEED } from '../../src/fleet/options.ts';
 import { BlockViews } from '../../src/recording/block-views.ts';
+import { BlocksByHash } from '../../src/recording/blocks-by-hash.ts';
 
 const BLOCK = 4;
 
@@ -59,12 +60,17 @@ it('knows by its hash what a block has, of what was said here or before', () => 
   const hashes: string[] = [];
   const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize: BLOCK };
   extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, 8);
-  expect(views.contentOf(hashes[1]!)).toMatchObject({ conversation: null, text: null, tokens: BLOCK });
+  const byHash = new BlocksByHash(views, BLOCK);
+  const nothing = { conversation: null, text: null, index: null, tokens: BLOCK };
+  expect(byHash.contentOf(hashes[1]!)).toMatchObject(nothing);
   views.resume('a', tokenIds.slice(0, 6), [{ question: 3, answer: 6 }]);
-  expect(views.contentOf(hashes[0]!)).toMatchObject({ conversation: 'a', turn: 1, text: '1 2 3 4' });
-  expect(views.contentOf(hashes[1]!).conversation).toBeNull();
+  byHash.refresh();
+  expect([byHash.knows(hashes[0]!), byHash.knows(hashes[1]!)]).toEqual([true, false]);
+  expect(byHash.contentOf(hashes[0]!)).toMatchObject({ conversation: 'a', turn: 1, text: '1 2 3 4' });
+  expect(byHash.contentOf(hashes[1]!).conversation).toBeNull();
   expect(views.turnStarted('a#2', 'a', tokenIds)).toEqual({ turn: 2, differsAt: null });
+  byHash.refresh();
   // Its first token was said in the first turn.
   const second = { conversation: 'a', turn: 1, index: 1, author: 'both', text: '5 6 7 8' };
-  expect(views.contentOf(hashes[1]!)).toMatchObject({ ...second, hash: hashes[1]!.slice(0, 16) });
+  expect(byHash.contentOf(hashes[1]!)).toMatchObject({ ...second, hash: hashes[1]!.slice(0, 16) });
 });

@@ -11,6 +11,7 @@ import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
+import type { EngineRole } from '../../../src/router/engine-client.ts';
 import { WAIT_30S } from '../../../src/router/scaling/drain.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 import { ModelShelf } from './models.ts';
@@ -101,10 +102,19 @@ export class Engines {
     const running = this.#running;
     if (!running) return;
     await this.revive();
+    await this.#count(running, settings);
     const costs = 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
     await running.cluster.configure({ ...policy(settings), ...costs, ...change });
     running.recorder.machine();
     await running.recorder.poll();
+  }
+
+  /** As many as the settings say, before all of them are emptied: nothing is worth a wait. */
+  async #count({ cluster }: { cluster: EngineCluster }, { prefill, decode }: Settings): Promise<void> {
+    const have = (role: EngineRole) => cluster.engines.filter((engine) => engine.role === role).length;
+    if (have('prefill') === prefill && have('decode') === decode) return;
+    this.#progress(`Going over to ${prefill} P and ${decode} D`, null);
+    await cluster.scale({ prefill, decode }, { drain: 'drop', holdsMs: 0 });
   }
 
   /** As many engines as the settings say, while turns go on. Throws what the cluster throws. */

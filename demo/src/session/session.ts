@@ -98,7 +98,7 @@ class PageActions implements SessionActions {
     await this.#talk.forget();
     const before = this.#bench.settings;
     await this.configure(change);
-    if (!sameEngines(before, this.#bench.settings)) return;
+    if (!differInCount(before, this.#bench.settings)) return;
     await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
   }
 
@@ -118,8 +118,7 @@ class PageActions implements SessionActions {
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
-    const { prefill, decode } = settings;
-    if (engines.running && sameEngines({ ...before, prefill, decode }, settings)) {
+    if (engines.running && differInCount(before, settings)) {
       await this.#scale(before);
       return;
     }
@@ -356,6 +355,10 @@ class PageActions implements SessionActions {
     void this.configure(settings);
   }
 }
+
+/** At most in how many engines there are. */
+const differInCount = (before: Settings, { prefill, decode, ...rest }: Settings): boolean =>
+  sameEngines({ ...before, prefill, decode }, { ...rest, prefill, decode });
 
 /** Only what the page does, or asks for, differs; of the seed the engines know more. */
 function sameEngines(a: Settings, b: Settings): boolean {

@@ -64,7 +64,7 @@ export const settingsSchema = z.strictObject({
   speed: oneOf(Object.keys(SPEEDS) as [Speed, ...Speed[]]).default('slow'),
   /** For a room: no text smaller than 18 pixels. */
   projector: flag().default(false),
-  lesson: wholeNumber('a lesson from 1 to 10', { min: 1, max: 10 }).nullable().default(null),
+  lesson: wholeNumber('a lesson from 1 to 12', { min: 1, max: 12 }).nullable().default(null),
 });
 
 export type Settings = Readonly<z.infer<typeof settingsSchema>>;
