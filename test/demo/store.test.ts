@@ -1,7 +1,7 @@
 /** The store in the page: in a worker of its own, in memory and in the origin's private files. */
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { StoreView, TransferView } from '../../demo/src/session/types.ts';
+import type { Race, StoreView, TransferView } from '../../demo/src/session/types.ts';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import { ask, type OpenedPage, openPage, type PageState, readState, servePage, untilReady } from './page.ts';
@@ -151,4 +151,20 @@ test('without private files the store is memory alone, and says so', async () =>
   await ask(page, 'Hello there, who are you and what is this?');
   expect((await store(page))!.figures).toMatchObject({ folder: null });
   expect((await store(page))!.figures.blocks).toBeGreaterThan(0);
+}, 60_000);
+
+test('what is raced against is computed, whatever a store has of it', async () => {
+  const { page, errors } = await openPage(
+    browser(),
+    `${served().url}#model=nano&turns=0&maxTokens=24&speed=live&${STORE}`,
+  );
+  await untilReady(page);
+  await ask(page, 'Hello there, who are you and what is this?');
+  await page.evaluate('kvferry.actions.runRace()');
+  await untilReady(page);
+  const race = await page.evaluate<Race>('kvferry.state.race.value');
+  expect(race.error).toBeNull();
+  expect(race.recompute.pulledTokens).toBe(0);
+  expect(race.pull.bytesPulled).toBeGreaterThan(0);
+  expect(errors).toEqual([]);
 }, 60_000);

@@ -97,14 +97,18 @@ export class Engines {
     );
   }
 
-  /** Only while nothing runs: empties both engines. */
-  async configure(settings: Settings, change: PolicyChange = {}): Promise<void> {
+  /**
+   * Only while nothing runs: empties the engines. What is measured with a change of its own is measured without the store,
+   * which would give what is to be computed or pulled.
+   */
+  async configure(settings: Settings, change: PolicyChange | null = null): Promise<void> {
     const running = this.#running;
     if (!running) return;
     await this.revive();
     await this.#count(running, settings);
-    const costs = 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
-    await running.cluster.configure({ ...policy(settings), ...costs, ...change });
+    const costs = change && 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
+    const without: PolicyChange = change ? { connector: { name: 'NixlConnector' }, ...change } : {};
+    await running.cluster.configure({ ...policy(settings), ...costs, ...without });
     running.recorder.machine();
     await running.recorder.poll();
   }

@@ -20,8 +20,8 @@ export interface BlockLook {
   evictedGlow: number;
   /** 1, or less for what was freed a moment ago. */
   fade: number;
-  /** It came from the store; absent: it did not. */
-  stored?: boolean;
+  /** What was copied into it came from the store. */
+  stored: boolean;
   /** Its KV was made from other words than the prompt's. */
   wrong: boolean;
 }

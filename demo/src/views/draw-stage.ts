@@ -20,8 +20,6 @@ export interface StageLayer {
   advance(elapsedMs: number, still: boolean): boolean;
   /** Blocks of the engine that are drawn whose copies are still in the air. */
   awaited(role: Role): ReadonlySet<number>;
-  /** Whether the engine's block was brought from here. */
-  brought(role: Role, id: number): boolean;
   draw(context: CanvasRenderingContext2D, stage: StageLayout, palette: Palette): void;
 }
 

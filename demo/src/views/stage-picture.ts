@@ -10,6 +10,7 @@ import { Flights } from './flights.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
 import { leastFont, reducedMotion } from './palette.ts';
 import { SlabMeter } from './slab-meter.ts';
+import { isFromStore } from './sources.ts';
 import { wrongTokens } from './story.ts';
 import type { Frame } from './surface.tsx';
 
@@ -126,7 +127,7 @@ export class StagePicture {
         awaited: awaited[role].has(block.id),
         evictedGlow: this.#evicted(role, block),
         fade: 1,
-        stored: block.origin === 'pulled' && (this.layer?.brought(role, block.id) ?? false),
+        stored: block.origin === 'pulled' && isFromStore(this.#state, role, block.id),
         wrong: wrong !== null && isWrong(block, wrong, this.#state.machine.peek()?.blockSize ?? 1),
       }),
       glow: (role, block) => {

@@ -1,5 +1,5 @@
 /** The store on the stage, from frame to frame; fetched when there is one. */
-import type { Role, SessionState, TransferView } from '../session/types.ts';
+import type { Role, SessionState } from '../session/types.ts';
 import { drawnIds } from './direction.ts';
 import type { StageLayer } from './draw-stage.ts';
 import { drawStore, drawStoreFlights, layoutStore, type StoreFlight, type StoreModel } from './draw-store.ts';
@@ -42,15 +42,6 @@ export class StoreLayer implements StageLayer {
         .filter((way) => way.role === role && way.loads)
         .flatMap(({ flights }) => flights.all.flatMap(inTheAir)),
     );
-  }
-
-  /** Whether the engine's block came from here, not from the other engine. */
-  brought(role: Role, id: number): boolean {
-    const { storeTransfers, transfers, drawn } = this.#state;
-    const engineId = drawn[role].peek()?.engineId;
-    const last = (list: readonly TransferView[]): number =>
-      list.findLast(({ to, pairs }) => to === engineId && pairs.some(([, at]) => at === id))?.startMs ?? -1;
-    return last(storeTransfers.peek()) > last(transfers.peek());
   }
 
   draw(context: CanvasRenderingContext2D, stage: StageLayout, palette: Palette): void {

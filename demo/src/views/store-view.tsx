@@ -1,12 +1,32 @@
 /** The store in words and figures, below its drawing; and what draws it. */
-import type { SessionState, StoreView } from '../session/types.ts';
+import type { SessionState, StoreView, TransferView } from '../session/types.ts';
 import { bytes, plural } from './format.ts';
 
 export { StoreLayer } from './store-layer.ts';
 
 export function StoreFigures({ state }: { state: SessionState }) {
   const store = state.store.value;
-  return store && <p class="store-figures">{figuresInWords(store)}</p>;
+  const last = state.storeTransfers.value.findLast(({ endMs }) => endMs !== null);
+  return (
+    store && (
+      <>
+        <p class="store-figures">{figuresInWords(store)}</p>
+        <p class="visually-hidden" aria-live="polite">
+          {last ? movedInWords(last) : ''}
+        </p>
+      </>
+    )
+  );
+}
+
+/** For screen readers, once each. */
+function movedInWords({ to, side, pairs, outcome }: TransferView): string {
+  const letter = side === 'prefill' ? 'P' : 'D';
+  const blocks = plural(pairs.length, 'block');
+  if (to === 'store') return `The store saved ${blocks} of ${letter}.`;
+  return outcome === 'done'
+    ? `${letter} loaded ${blocks} from the store.`
+    : `${letter} got nothing from the store.`;
 }
 
 export function figuresInWords({ figures }: Pick<StoreView, 'figures'>): string {
