@@ -123,6 +123,18 @@ describe('a conversation', () => {
     expect(told).toHaveLength(1);
   });
 
+  test('goes on where all that is kept was removed', async () => {
+    const { page } = opened;
+    const before = (await readState(page)).turns.length;
+    await page.evaluate('kvferry.actions.emptyFolder()');
+    await untilReady(page);
+    await written(page);
+    const { figures } = (await store(page))!;
+    // What was said was computed again, and is all that there is.
+    expect(figures.folder).toMatchObject({ blocks: figures.blocks, read: 0 });
+    expect((await readState(page)).turns).toHaveLength(before);
+  });
+
   test('has the same tokens where nothing was lost and nothing loaded', async () => {
     const { page } = await openPage(browser(), `${served().url}#turns=0&speed=live`);
     await untilReady(page);

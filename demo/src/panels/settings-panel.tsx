@@ -88,7 +88,7 @@ export function SettingsPanel({ session }: { session: Session }) {
           value={settings.allFullKv}
           onChange={(allFullKv) => set({ allFullKv })}
         />
-        <StoreFields settings={settings} set={set} />
+        <StoreFields settings={settings} set={set} empty={() => void actions.emptyFolder()} />
         <NumberField
           label="Prefill engines"
           help="Each a thread with a WebGPU device of its own; they share this computer's GPU. They join and leave while turns go on."
@@ -180,8 +180,14 @@ export function SettingsPanel({ session }: { session: Session }) {
   );
 }
 
+interface StoreFieldsProps {
+  settings: Settings;
+  set: (change: Partial<Settings>) => void;
+  empty: () => void;
+}
+
 /** A store beside the engines: its tiers, what goes there, and the ways that KV takes. */
-function StoreFields({ settings, set }: { settings: Settings; set: (change: Partial<Settings>) => void }) {
+function StoreFields({ settings, set, empty }: StoreFieldsProps) {
   const { store, storeDir, storeEviction, offloadPromptOnly, path } = settings;
   return (
     <>
@@ -198,6 +204,11 @@ function StoreFields({ settings, set }: { settings: Settings; set: (change: Part
         value={storeDir !== null}
         onChange={(kept) => set({ storeDir: kept ? 'kv' : null })}
       />
+      {storeDir !== null && (
+        <button type="button" class="quiet" onClick={empty}>
+          Remove the KV that is kept
+        </button>
+      )}
       <SwitchField
         label="Save what is generated too"
         help="Off, as in vLLM, the store gets prompts alone."

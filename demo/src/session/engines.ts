@@ -192,7 +192,11 @@ export class Engines {
 
 function runConfig(settings: Settings) {
   const { mode, ...rest } = settings;
-  const shared = Object.fromEntries(Object.entries(rest).filter(([key]) => !pageOnly.includes(key)));
+  // What is said of a folder that is not wanted is let be.
+  const isUsed = (key: string): boolean => settings.storeDir !== null || !/^store(Dir|Ttl|Write)/.test(key);
+  const shared = Object.fromEntries(
+    Object.entries(rest).filter(([key]) => !pageOnly.includes(key) && isUsed(key)),
+  );
   return parseRunConfig({
     ...shared,
     mode: [mode],

@@ -171,6 +171,22 @@ class PageActions implements SessionActions {
     );
   }
 
+  async emptyFolder(): Promise<void> {
+    const { engines, settings } = this.#bench;
+    if (settings.storeDir === null || this.#bench.refusesChange()) return;
+    try {
+      await this.#bench.cancel();
+      // What is still to be written is, before all of it goes.
+      await engines.close();
+      const { removeBlocks } = await import('./kept-blocks.ts');
+      await removeBlocks(settings.storeDir);
+    } catch (error) {
+      this.#bench.note('warning', messageOf(error));
+    }
+    await this.#bench.startEngines(settings);
+    if (engines.running) await this.#takeAlong();
+  }
+
   editHistory(from: string, to: string): void {
     if (this.#bench.refusesChange()) return;
     const edited = `The history now says '${to}' where it said '${from}': ask about it.`;

@@ -44,6 +44,9 @@ export const settingsSchema = z.strictObject({
   store: shape.store,
   /** In this browser's own files, not on a path. */
   storeDir: shape.storeDir.refine(isFolder, { error: 'a name of letters, digits and dashes' }),
+  storeDirSize: shape.storeDirSize,
+  storeTtl: shape.storeTtl,
+  storeWrite: shape.storeWrite,
   storeEviction: shape.storeEviction,
   offloadPromptOnly: shape.offloadPromptOnly,
   /** The ways that KV takes where there is a store, by the names of `kvferry bench --paths`. */
@@ -73,7 +76,7 @@ export type SettingKey = keyof Settings;
 /** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
 export const needsNewEngines = [
   ...(['model', 'blockSize', 'weightDtype', 'kvDtype'] as const),
-  ...(['store', 'storeDir', 'storeEviction'] as const),
+  ...(['store', 'storeEviction', 'storeDir', 'storeDirSize', 'storeTtl', 'storeWrite'] as const),
 ] as const;
 
 const ofThePage = ['lesson', 'turns', 'conversations', 'speed', 'projector'];

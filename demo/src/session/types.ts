@@ -227,6 +227,8 @@ export interface SessionActions {
   configure(change: Partial<Settings>): Promise<void>;
   /** A new conversation with these settings, on empty engines; what plays stops. */
   begin(change: Partial<Settings>): Promise<void>;
+  /** Removes all blocks that the store keeps in this browser's files; the conversation goes on. */
+  emptyFolder(): Promise<void>;
   /** Changes what was said before: `from` becomes `to` in the history of the next turn. */
   editHistory(from: string, to: string): void;
   /** Empties P's prefix cache. */
