@@ -15,6 +15,7 @@ import { BlockViews } from './block-views.ts';
 import type { Machine, ResumedTurn, SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
 import type { StoreNews } from './store-news.ts';
+import { transferNews } from './transfer-news.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {
@@ -296,63 +297,14 @@ export class Recorder {
   }
 
   #engine({ engineId, role, event }: ClusterNotice & { kind: 'engine' }): void {
-    switch (event.kind) {
-      case 'pull': {
-        const { requestId, remoteEngineId, pairs, bytes, streamed, atMs } = event;
-        this.#emit({
-          kind: 'transfer_started',
-          atMs: atMs - this.#originMs,
-          requestId,
-          from: remoteEngineId,
-          to: engineId,
-          side: this.#sideOf(requestId, role),
-          pairs,
-          bytes,
-          ...(streamed ? { streamed } : {}),
-        });
-        void this.poll();
-        break;
-      }
-      case 'chunk': {
-        const { requestId, pairs, atMs } = event;
-        this.#emit({ kind: 'transfer_chunk', atMs: atMs - this.#originMs, requestId, pairs });
-        break;
-      }
-      case 'saved': {
-        const { requestId, remoteEngineId, pairs, bytes, startedMs, atMs } = event;
-        const way = { requestId, from: engineId, to: remoteEngineId, side: this.#sideOf(requestId, role) };
-        this.#emit({ kind: 'transfer_started', atMs: startedMs - this.#originMs, ...way, pairs, bytes });
-        this.#emit({
-          ...{ kind: 'transfer_ended', atMs: atMs - this.#originMs, ...way, bytes, blocks: pairs.length },
-          ...{ outcome: 'done', message: '', ms: atMs - startedMs, stagesMs: {} },
-          throttled: this.#throttled(remoteEngineId),
-        });
-        void this.poll();
-        break;
-      }
-      case 'transfer': {
-        const { requestId, remoteEngineId } = event;
-        const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
-        this.#emit({
-          kind: 'transfer_ended',
-          atMs: event.atMs - this.#originMs,
-          requestId,
-          from: remoteEngineId,
-          to: engineId,
-          side: this.#sideOf(requestId, role),
-          outcome,
-          message,
-          bytes,
-          blocks,
-          ms: wallMs,
-          ...(movingMs === null ? {} : { movingMs }),
-          stagesMs: { ...stages },
-          throttled: this.#throttled(remoteEngineId),
-        });
-        void this.poll();
-        break;
-      }
-    }
+    const remote = 'remoteEngineId' in event ? event.remoteEngineId : engineId;
+    const told = transferNews(engineId, event, {
+      originMs: this.#originMs,
+      side: 'requestId' in event ? this.#sideOf(event.requestId, role) : role,
+      throttled: this.#throttled(remote),
+    });
+    for (const one of told) this.#emit(one);
+    if (told.some(({ kind }) => kind !== 'transfer_chunk')) void this.poll();
   }
 
   /** A modelled link lies before every engine, and before the store where that is not this machine's memory. */

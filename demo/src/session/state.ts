@@ -1,9 +1,9 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
-import { STORE_ADDRESS } from '../../../src/config/kv-transfer.ts';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import type { ResumedTurn } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
+import { countBytes, isOfStore, withTransfer } from './transfers.ts';
 import type {
   BlockView,
   Crossover,
@@ -28,7 +28,6 @@ import type {
 } from './types.ts';
 
 const MOST_SPANS = 4096;
-const MOST_TRANSFERS = 64;
 const MOST_NOTES = 50;
 
 type Writable<T> = { [K in keyof T]: T[K] extends { readonly value: infer V } ? Signal<V> : T[K] };
@@ -193,7 +192,7 @@ function apply(state: WritableState, event: SessionEvent): void {
       break;
     case 'transfer_started':
     case 'transfer_ended': {
-      const transfers = ofStore(event) ? state.storeTransfers : state.transfers;
+      const transfers = isOfStore(event) ? state.storeTransfers : state.transfers;
       transfers.value = withTransfer(transfers.value, event);
       break;
     }
@@ -251,10 +250,6 @@ function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]):
 
 const emptyStore = { memory: [], folder: [] };
 
-/** Between an engine and the store, not between two engines. */
-const ofStore = ({ from, to }: { from: string; to: string }): boolean =>
-  from === STORE_ADDRESS.engineId || to === STORE_ADDRESS.engineId;
-
 /** The one of this id, which is made when it is first heard of. */
 function engineOf({ engines }: WritableState, engineId: string, role: Role): WritableEngine {
   const known = engines.value.get(engineId);
@@ -272,72 +267,6 @@ function withBlocks(
   const blocks = Array.from({ length: numBlocks }, (_, id) => before[id] ?? emptyBlock(id));
   for (const block of changed) if (block.id < numBlocks) blocks[block.id] = block;
   return blocks;
-}
-
-type Started = Extract<SessionEvent, { kind: 'transfer_started' }>;
-type Chunk = Extract<SessionEvent, { kind: 'transfer_chunk' }>;
-type Ended = Extract<SessionEvent, { kind: 'transfer_ended' }>;
-
-function withTransfer(
-  before: readonly TransferView[],
-  event: Started | Chunk | Ended,
-): readonly TransferView[] {
-  const same = (transfer: TransferView) => transfer.requestId === event.requestId && transfer.endMs === null;
-  if (event.kind === 'transfer_ended') {
-    const { from, to, outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
-    // Of several of one request, as saves to the store are, the oldest.
-    const ended = before.find((one) => same(one) && one.from === from && one.to === to);
-    return before.map((transfer) =>
-      transfer === ended
-        ? { ...transfer, outcome, message, stagesMs, throttled, movingMs, bytesDone: bytes, endMs: atMs }
-        : transfer,
-    );
-  }
-  if (event.kind === 'transfer_chunk') {
-    const { pairs } = event;
-    return before.map((transfer) =>
-      same(transfer)
-        ? {
-            ...transfer,
-            pairs: [...transfer.pairs, ...pairs],
-            chunks: [...(transfer.chunks ?? []), pairs],
-          }
-        : transfer,
-    );
-  }
-  const { requestId, from, to, side, pairs, bytes, streamed, atMs } = event;
-  const fresh: TransferView = {
-    requestId,
-    from,
-    to,
-    side,
-    pairs,
-    chunks: streamed ? [] : null,
-    bytes,
-    bytesDone: 0,
-    startMs: atMs,
-    endMs: null,
-    outcome: null,
-    message: '',
-    stagesMs: {},
-    throttled: false,
-    movingMs: null,
-  };
-  return [...before, fresh].slice(-MOST_TRANSFERS);
-}
-
-/** A chunk that left the slab has arrived at its reader. */
-function countBytes(state: WritableState, spans: readonly Span[]): void {
-  for (const { name, requestId, way, args } of spans) {
-    if (name !== 'slab out' || typeof args.bytes !== 'number') continue;
-    const bytes = args.bytes;
-    const transfers = way && ofStore(way) ? state.storeTransfers : state.transfers;
-    transfers.value = transfers.value.map((transfer) =>
-      transfer.requestId === requestId && transfer.to === (way?.to ?? transfer.to) && transfer.endMs === null
-        ? { ...transfer, bytesDone: Math.min(transfer.bytes, transfer.bytesDone + bytes) }
-        : transfer,
-    );
-  }
 }
 
 function withNote(before: readonly Note[], event: Extract<SessionEvent, { kind: 'note' }>): readonly Note[] {
