@@ -82,6 +82,9 @@ function zodWithoutJsonSchema(): Plugin {
 /** The page's own weight: what its first view loads, before any model; policies and the chart come when they are wanted. */
 const MOST_GZIPPED_BYTES = 250_000;
 
+/** Workers that no first view starts. */
+const LATER = /store-browser-/;
+
 function weighed(): Plugin {
   return {
     name: 'kvferry-weight',
@@ -96,7 +99,7 @@ function weighed(): Plugin {
       for (const file of Object.values(bundle))
         if (file.type === 'chunk' && file.isEntry) take(file.fileName);
       const bytes = Object.values(bundle)
-        .filter(({ fileName }) => /\.(js|css)$/.test(fileName))
+        .filter(({ fileName }) => /\.(js|css)$/.test(fileName) && !LATER.test(fileName))
         // Fetched later, and what only that needs.
         .filter((file) => file.type === 'asset' || first.has(file.fileName))
         .map((file) => gzipSync(file.type === 'chunk' ? file.code : file.source).byteLength)

@@ -38,6 +38,7 @@ const views: View[] = [
       await page.locator('.chat-answer .word').nth(20).hover();
     },
   },
+  { name: 'store', hash: '#turns=3&speed=live&store=1MiB&storeDir=kv&offloadPromptOnly=false' },
   { name: 'projector', hash: '#turns=3&speed=live&projector=true' },
   { name: 'projector-lesson', hash: '#lesson=5&projector=true&speed=live', go: walked(5) },
   { name: 'recorded', hash: '', webgpu: false },

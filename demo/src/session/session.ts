@@ -49,9 +49,12 @@ class PageActions implements SessionActions {
         `The files of '${model}' are not in this page any more: drop them again. Until then it runs ${defaultSettings.model}.`,
       );
     }
-    await this.#bench.startEngines(this.#bench.settings);
+    let goesOn = false;
+    await this.#bench.startEngines(this.#bench.settings, async () => {
+      goesOn = await this.#talk.resume();
+    });
     const { turns } = this.#bench.settings;
-    if (this.#bench.engines.running && turns > 0) void this.#talk.play(turns);
+    if (this.#bench.engines.running && turns > 0 && !goesOn) void this.#talk.play(turns);
   }
 
   async ask(question: string): Promise<void> {
@@ -95,7 +98,7 @@ class PageActions implements SessionActions {
     await this.#talk.forget();
     const before = this.#bench.settings;
     await this.configure(change);
-    if (!sameEngines(before, this.#bench.settings)) return;
+    if (!differInCount(before, this.#bench.settings)) return;
     await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
   }
 
@@ -115,11 +118,27 @@ class PageActions implements SessionActions {
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
+    if (engines.running && differInCount(before, settings)) {
+      await this.#scale(before);
+      return;
+    }
     await this.#bench.cancel();
     if (before.model !== settings.model) await this.#talk.forget();
     if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
     else if (!(await this.#reconfigure(before, settings))) return;
     if (engines.running) await this.#takeAlong();
+  }
+
+  /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
+  async #scale(before: Settings): Promise<void> {
+    const { engines, settings } = this.#bench;
+    try {
+      await engines.scale(settings);
+    } catch (error) {
+      const { prefill, decode } = before;
+      this.#bench.setSettings({ ...this.#bench.settings, prefill, decode });
+      this.#bench.note('warning', messageOf(error));
+    }
   }
 
   /** False when it was refused: what was in force stays. */
@@ -150,6 +169,22 @@ class PageActions implements SessionActions {
           );
       },
     );
+  }
+
+  async emptyFolder(): Promise<void> {
+    const { engines, settings } = this.#bench;
+    if (settings.storeDir === null || this.#bench.refusesChange()) return;
+    try {
+      await this.#bench.cancel();
+      // What is still to be written is, before all of it goes.
+      await engines.close();
+      const { removeBlocks } = await import('./kept-blocks.ts');
+      await removeBlocks(settings.storeDir);
+    } catch (error) {
+      this.#bench.note('warning', messageOf(error));
+    }
+    await this.#bench.startEngines(settings);
+    if (engines.running) await this.#takeAlong();
   }
 
   editHistory(from: string, to: string): void {
@@ -336,6 +371,10 @@ class PageActions implements SessionActions {
     void this.configure(settings);
   }
 }
+
+/** At most in how many engines there are. */
+const differInCount = (before: Settings, { prefill, decode, ...rest }: Settings): boolean =>
+  sameEngines({ ...before, prefill, decode }, { ...rest, prefill, decode });
 
 /** Only what the page does, or asks for, differs; of the seed the engines know more. */
 function sameEngines(a: Settings, b: Settings): boolean {
