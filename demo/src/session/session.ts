@@ -8,6 +8,7 @@ import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import type { Measuring } from './measuring.ts';
 import { asked, defaultSettings, type Settings } from './settings.ts';
+import { enginesShown } from './shown.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
@@ -36,6 +37,8 @@ class PageActions implements SessionActions {
 
   async start(): Promise<void> {
     if (await reloadIsolated()) return;
+    // A fleet is simulated: engines are built when they are looked at.
+    await enginesShown();
     const missing = await whatIsMissing();
     if (missing) {
       await this.#replayInstead(missing.message);
@@ -330,7 +333,7 @@ class PageActions implements SessionActions {
   }
 
   #followHash(): void {
-    if (location.hash === toHash(this.#bench.settings)) return;
+    if (location.hash === toHash(this.#bench.settings, location.hash)) return;
     const { settings, problems } = fromHash(location.hash);
     for (const problem of problems) this.#bench.note('warning', problem);
     void this.configure(settings);
