@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
-import { type OpenedPage, openPage, readState, servePage, simulated, until } from './page.ts';
+import { type OpenedPage, openPage, readState, servePage, simulated, until, untilReady } from './page.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
@@ -75,11 +75,12 @@ describe('a fleet from a link', () => {
     await page.getByRole('button', { name: 'Hold' }).click();
     await expect.poll(() => page.locator('.fleet-turn').count()).toBeGreaterThan(2);
     await page.locator('.fleet-turn').last().press('Enter');
+    await page.getByRole('button', { name: 'Go on' }).click();
     const way = page.getByRole('region', { name: "One request's way" });
-    await expect.poll(() => way.locator('.fleet-bar').count()).toBeGreaterThan(2);
+    await expect.poll(() => way.innerText(), { timeout: 20_000 }).toContain('First token after');
+    expect(await way.locator('.fleet-bar').count()).toBeGreaterThan(2);
     await way.getByText('The way as a table').click();
     expect(await way.getByRole('table').innerText()).toContain('forward');
-    await page.getByRole('button', { name: 'Go on' }).click();
   });
 
   test('engines are killed, replaced, added and drained', async () => {
@@ -142,6 +143,14 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   await page.close();
 });
 
+test('times that were measured elsewhere are not to be had: said', async () => {
+  const { page } = await open('#view=fleet&fleet.costs=measured');
+  const notes = page.getByRole('log', { name: 'Notes of the fleet' });
+  await expect.poll(() => notes.innerText()).toContain('measured in another page');
+  expect(await settingsOf(page)).toMatchObject({ costs: 'dynamo-mocker' });
+  await page.close();
+});
+
 test('a thread that cannot be had is said, and the page lives', async () => {
   const page = await browser().newPage();
   await page.route(/fleet-browser/, (route) => route.abort());
@@ -175,6 +184,31 @@ test('between the fleet and P and D there is a way, there and back', async () =>
   expect((await readState(page)).status.phase).toBe('recorded');
   expect(errors).toEqual([]);
   await page.close();
+});
+
+describe("beside the page's own engines", () => {
+  const withGpu = whileTesting(launchBrowser);
+
+  test('starts none of them while a fleet is shown, and becomes the real one', async () => {
+    const hash = '#view=fleet&model=nano&turns=0&fleet.prefill=1&fleet.routing=least-request';
+    const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
+    await simulated(page, 0.5);
+    expect(page.workers()).toHaveLength(1);
+    const times = page.getByRole('button', { name: "Take this computer's times" });
+    expect(await times.isDisabled()).toBe(true);
+    await page.getByRole('button', { name: 'Run 1 P and 2 D for real' }).click();
+    await untilReady(page);
+    expect((await readState(page)).settings).toMatchObject({
+      prefill: 1,
+      decode: 2,
+      routing: 'least-request',
+    });
+    expect(page.workers()).toHaveLength(3);
+    await page.getByRole('button', { name: 'Fleet', exact: true }).click();
+    expect(await times.isEnabled()).toBe(true);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
 });
 
 test('for a room no text is smaller than 18 pixels, and nothing is wider than the page', async () => {

@@ -1,15 +1,26 @@
 /** What the fleet is made of, who asks it how much, and by which policy; and the clock that all of it runs on. */
+import { useSignal } from '@preact/signals';
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { POLICIES } from '../../../src/router/policies/registry.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
 import { LIVE_AUTOSCALERS } from '../../../src/simulate/live/settings.ts';
 import { ChoiceField, NumberField } from '../panels/fields.tsx';
+import { costsHere } from '../session/costs.ts';
 import { showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 import { plural } from '../views/format.ts';
 import type { Fleet } from './fleet.ts';
 import { seconds } from './names.ts';
-import { type FleetSettings, MOST_ENGINES, MOST_RATE, PACES, type Pace, speedOf } from './settings.ts';
+import {
+  costsInWords,
+  type FleetSettings,
+  MEASURED,
+  MOST_ENGINES,
+  MOST_RATE,
+  PACES,
+  type Pace,
+  speedOf,
+} from './settings.ts';
 
 /** Engines of each kind that the page has of its own. */
 const MOST_REAL = 3;
@@ -28,7 +39,7 @@ export function Controls({ fleet, session }: { fleet: Fleet; session: Session })
 function Clock({ fleet }: { fleet: Fleet }) {
   const { settings, held, look, speed } = fleet;
   const { costs, pace } = settings.value;
-  const known = NAMED_COSTS[costs]!;
+  const about = costsInWords(settings.value, costsHere.value);
   const slow = look.value !== null && !held.value && speed.value < 0.85 * speedOf(pace);
   return (
     <section class="panel fleet-clock" aria-label="The fleet's clock">
@@ -36,8 +47,8 @@ function Clock({ fleet }: { fleet: Fleet }) {
         A fleet <span class="modelled">modelled</span>
       </h2>
       <p class="fleet-source">
-        Router, schedulers, caches and connectors are the real ones. Their times are not measured:{' '}
-        {known.about} ({known.source === 'published' ? 'published' : 'assumed'}).
+        Router, schedulers, caches and connectors are the real ones. Their times are{' '}
+        {costs === MEASURED ? 'fitted to' : 'not measured:'} {about}.
       </p>
       <div class="fleet-row">
         <button type="button" class="primary" onClick={() => fleet.hold(!held.value)}>
@@ -190,6 +201,7 @@ const FIELDS: readonly {
 function Made({ fleet }: { fleet: Fleet }) {
   const settings = fleet.settings.value;
   const set = (change: Partial<FleetSettings>) => fleet.set(change);
+  const names = [...(costsHere.value ? [MEASURED] : []), ...Object.keys(NAMED_COSTS)];
   const fields = (anew: boolean) =>
     FIELDS.filter((field) => field.anew === anew).map(({ key, anew: _, ...field }) => (
       <NumberField key={key} {...field} value={settings[key]} onChange={(value) => set({ [key]: value })} />
@@ -216,9 +228,9 @@ function Made({ fleet }: { fleet: Fleet }) {
         />
         <ChoiceField
           label="Whose times"
-          help={NAMED_COSTS[settings.costs]!.about}
+          help={costsInWords(settings, costsHere.value)}
           value={settings.costs}
-          choices={Object.keys(NAMED_COSTS).map((name) => [name, name] as const)}
+          choices={names.map((name) => [name, name] as const)}
           onChange={(costs) => set({ costs })}
         />
       </div>
@@ -226,16 +238,27 @@ function Made({ fleet }: { fleet: Fleet }) {
   );
 }
 
-/** What the page can run itself of this fleet. */
-function Real({ fleet, session }: { fleet: Fleet; session: Session }) {
+/** What the page can run itself of this fleet, and what it can measure for it. */
+function Real({ fleet, session: { state, actions } }: { fleet: Fleet; session: Session }) {
   const { prefill, decode, routing, seed } = fleet.settings.value;
   const [p, d] = [Math.min(MOST_REAL, prefill), Math.min(MOST_REAL, decode)];
+  const measuring = useSignal(false);
+  const ready = state.status.value.phase === 'ready' && !measuring.value;
+  const measure = async () => {
+    measuring.value = true;
+    // It would take its part of the processor.
+    fleet.hold(true);
+    await actions.measureCosts();
+    measuring.value = false;
+    fleet.hold(false);
+    if (costsHere.value) fleet.measured();
+  };
   return (
     <section class="panel" aria-label="The real one">
       <button
         type="button"
         onClick={() => {
-          void session.actions.configure({ prefill: p, decode: d, routing, seed });
+          void actions.configure({ prefill: p, decode: d, routing, seed });
           showFleet(false);
         }}
       >
@@ -243,6 +266,14 @@ function Real({ fleet, session }: { fleet: Fleet; session: Session }) {
       </button>
       <p class="field-help">
         In this page, on your GPU, with measured times and {routing}; at most {MOST_REAL} of each.
+      </p>
+      <button type="button" disabled={!ready} onClick={() => void measure()}>
+        {measuring.value ? 'Measuring…' : "Take this computer's times"}
+      </button>
+      <p class="field-help">
+        {ready || measuring.value
+          ? 'Measures steps and copies on P and D of this page; then the fleet goes by these.'
+          : 'Once P and D of this page run, their steps and copies can be measured for the fleet.'}
       </p>
     </section>
   );

@@ -5,14 +5,17 @@ import type { Comparison } from '../../../src/simulate/live/compare.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 import { checkRoom } from '../../../src/simulate/live/room.ts';
+import { costsHere } from '../session/costs.ts';
 import { fleetFromHash, hashWithFleet } from './address.ts';
 import {
   comparedOf,
+  defaultFleet,
   type FleetKey,
   type FleetSettings,
   fleetSchema,
   liveOf,
   loadOf,
+  MEASURED,
   needsNewFleet,
   speedOf,
 } from './settings.ts';
@@ -85,7 +88,7 @@ export class Fleet {
         this.failed.value = why;
       },
     );
-    this.#order({ kind: 'start', settings: liveOf(this.settings.value) });
+    this.#order({ kind: 'start', settings: liveOf(this.settings.value, costsHere.value) });
     this.#pace();
   }
 
@@ -107,6 +110,12 @@ export class Fleet {
     this.settings.value = parsed.data;
     this.#write();
     this.#apply(before, parsed.data);
+  }
+
+  /** Goes by the times that were measured last, from 0 s on. */
+  measured(): void {
+    if (this.settings.value.costs === MEASURED) this.begin();
+    else this.set({ costs: MEASURED });
   }
 
   hold(held: boolean): void {
@@ -132,6 +141,11 @@ export class Fleet {
     this.#order({ kind: 'path', turnId });
   }
 
+  /** No turn is followed any more. */
+  letGo(): void {
+    this.path.value = null;
+  }
+
   /** In a thread of its own: what is watched goes on. */
   compare(): void {
     this.stopComparing();
@@ -154,7 +168,12 @@ export class Fleet {
       },
     );
     const { seconds } = settings.value;
-    this.#comparer.order({ kind: 'compare', settings: liveOf(settings.value), policies, seconds });
+    this.#comparer.order({
+      kind: 'compare',
+      settings: liveOf(settings.value, costsHere.value),
+      policies,
+      seconds,
+    });
   }
 
   stopComparing(): void {
@@ -176,10 +195,13 @@ export class Fleet {
         this.look.value = news.look;
         this.speed.value = news.speed;
       });
+      // It goes on until its answer ended.
+      const path = this.path.value;
+      if (path?.latencyMs === null) this.follow(path.decision.turnId);
     } else if (news.kind === 'said') this.say(news.message);
     else if (news.kind === 'path') {
-      this.path.value = news.path;
-      if (!news.path) this.say('that turn is not remembered any more: choose a newer one');
+      if (news.path) this.path.value = news.path;
+      else this.say('that turn is not remembered any more: choose a newer one');
     }
   }
 
@@ -206,7 +228,12 @@ export class Fleet {
 
   #read(): void {
     const { settings, problems } = fleetFromHash(location.hash);
-    this.settings.value = settings;
+    const known = settings.costs !== MEASURED || costsHere.value !== null;
+    this.settings.value = known ? settings : { ...settings, costs: defaultFleet.costs };
+    if (!known)
+      problems.push(
+        `The address asks for costs that were measured in another page: here it is ${defaultFleet.costs} until you measure.`,
+      );
     for (const problem of problems) this.say(problem);
   }
 

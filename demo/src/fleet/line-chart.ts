@@ -107,6 +107,8 @@ export class LineChart {
     ctx.textBaseline = 'bottom';
     ctx.lineWidth = ratio;
     const y = plot.valToPos(this.#chart.sloMs, 'y', true);
+    // The last line may have left its dashes.
+    ctx.setLineDash([]);
     ctx.strokeStyle = this.#palette.bad;
     stroke(ctx, bbox.left, y, right, y);
     ctx.fillStyle = this.#palette.bad;

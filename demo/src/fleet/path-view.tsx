@@ -21,8 +21,8 @@ export function PathView({ fleet }: { fleet: Fleet }) {
           </span>
         )}
         {path && (
-          <button type="button" onClick={() => fleet.follow(path.decision.turnId)}>
-            Look again
+          <button type="button" onClick={() => fleet.letGo()}>
+            Let go
           </button>
         )}
       </div>

@@ -8,11 +8,15 @@ import {
   type LiveLoadSettings,
   type LiveSettings,
 } from '../../../src/simulate/live/settings.ts';
+import type { CostsHere } from '../session/costs.ts';
 
 /** Simulated time a second of the wall's. */
 export const PACES = ['1/10', '1', '5', '20'] as const;
 export type Pace = (typeof PACES)[number];
 export const speedOf = (pace: Pace): number => (pace === '1/10' ? 0.1 : Number(pace));
+
+/** Costs that were measured in this page. */
+export const MEASURED = 'measured';
 
 export const MOST_ENGINES = 8;
 export const MOST_RATE = 200;
@@ -35,7 +39,7 @@ export const fleetSchema = z.strictObject({
   system: wholeNumber('0 to 2000 tokens', { min: 0, max: 2000 }).default(256),
   think: anyNumber('0 to 60 seconds', { min: 0, max: 60 }).default(1),
   seed: wholeNumber('a whole number from 0 on', { min: 0 }).default(1),
-  costs: oneOf(Object.keys(NAMED_COSTS) as [string, ...string[]]).default('dynamo-mocker'),
+  costs: oneOf([MEASURED, ...Object.keys(NAMED_COSTS)]).default('dynamo-mocker'),
   /** Of the time to the first token, milliseconds. */
   slo: anyNumber('a time above 0, milliseconds', { above: 0 }).default(200),
   pace: oneOf(PACES).default('1'),
@@ -68,13 +72,26 @@ export const loadOf = ({
   thinkMs: 1000 * think,
 });
 
-export const liveOf = (settings: FleetSettings): LiveSettings => {
+/** `here`: what was measured in this page; null: nothing yet. */
+export const liveOf = (settings: FleetSettings, here: CostsHere | null): LiveSettings => {
   const { prefill, decode, blocks, mode, routing, autoscale, startUp, seed, costs } = settings;
+  const own = costs === MEASURED ? here : null;
   return {
-    ...{ prefill, decode, blocks, mode, routing, autoscale, seed, costs },
+    ...{ prefill, decode, blocks, mode, routing, autoscale, seed },
+    ...{ costs: own?.costs ?? costs, kvBytesPerToken: own?.kvBytesPerToken ?? null },
     ...{ mostEngines: MOST_ENGINES, startMs: 1000 * startUp, load: loadOf(settings) },
   };
 };
+
+/** Whose times, of what, and how they came about. */
+export function costsInWords({ costs }: FleetSettings, here: CostsHere | null): string {
+  if (costs === MEASURED)
+    return here
+      ? `${here.costs.name}, measured in this page (${here.costs.about}); each engine as if it had this computer to itself`
+      : 'nothing was measured in this page yet';
+  const { about, source } = NAMED_COSTS[costs]!;
+  return `${about} (${source})`;
+}
 
 export const comparedOf = ({ first, second, third }: FleetSettings): RoutingName[] => [
   ...new Set([first, second, third]),

@@ -29,6 +29,8 @@ class PageActions implements SessionActions {
   readonly state: SessionState;
   readonly #bench = new Workbench();
   readonly #talk = new Talk(this.#bench);
+  /** Engines were looked at: before, settings only tell how they will be built. */
+  #shown = false;
 
   constructor() {
     this.state = this.#bench.state;
@@ -39,6 +41,7 @@ class PageActions implements SessionActions {
     if (await reloadIsolated()) return;
     // A fleet is simulated: engines are built when they are looked at.
     await enginesShown();
+    this.#shown = true;
     const missing = await whatIsMissing();
     if (missing) {
       await this.#replayInstead(missing.message);
@@ -112,7 +115,8 @@ class PageActions implements SessionActions {
       return;
     }
     const { engines } = this.#bench;
-    if (sameEngines(before, settings) && (before.seed === settings.seed || engines.canChangeTo(settings))) {
+    const same = sameEngines(before, settings);
+    if (!this.#shown || (same && (before.seed === settings.seed || engines.canChangeTo(settings)))) {
       this.#bench.setSettings(settings);
       return;
     }
@@ -223,6 +227,13 @@ class PageActions implements SessionActions {
     await this.#measure('Measuring both ways over growing histories', async (measuring) => {
       const { runCrossover } = await import('./crossover.ts');
       await runCrossover(measuring);
+    });
+  }
+
+  async measureCosts(): Promise<void> {
+    await this.#measure('Measuring what steps and copies take here', async (measuring) => {
+      const { measureCosts } = await import('./costs.ts');
+      await measureCosts(measuring);
     });
   }
 

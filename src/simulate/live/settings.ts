@@ -45,4 +45,6 @@ export interface LiveSettings {
   load: LiveLoadSettings;
   /** A published model's name, or measured ones. */
   costs: string | SimulationCostsFile;
+  /** Of the model that costs are of; null: of one of the usual size. */
+  kvBytesPerToken: number | null;
 }

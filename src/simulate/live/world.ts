@@ -1,5 +1,6 @@
 /** From what a watched fleet is made of to what is simulated. */
 import { parseRunConfig } from '../../config/run.ts';
+import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
@@ -42,16 +43,22 @@ function optionsOf(settings: LiveSettings): ClusterOptions {
 
 /** Throws ConfigError. */
 export function worldOf(settings: LiveSettings): Omit<SimulationSettings, 'nextTask'> {
-  const architecture = presetArchitecture(KV_OF);
-  const options = optionsOf(settings);
   return {
-    options,
+    options: optionsOf(settings),
     costs: costsOf(settings),
     answers: new Answers(...TOKEN_IDS),
-    groups: kvCacheSpecs(architecture),
-    blockBytes: kvPageBytes(kvGroups(architecture), architecture, BLOCK_SIZE, 'f16'),
+    ...kvOf(settings),
     sharing: 'fcfs',
     check: false,
     runs: true,
+  };
+}
+
+function kvOf({ kvBytesPerToken }: LiveSettings): Pick<SimulationSettings, 'groups' | 'blockBytes'> {
+  if (kvBytesPerToken !== null) return { groups: FULL_GROUP, blockBytes: kvBytesPerToken * BLOCK_SIZE };
+  const architecture = presetArchitecture(KV_OF);
+  return {
+    groups: kvCacheSpecs(architecture),
+    blockBytes: kvPageBytes(kvGroups(architecture), architecture, BLOCK_SIZE, 'f16'),
   };
 }

@@ -15,5 +15,6 @@ export const settings = (change: Partial<LiveSettings> = {}): LiveSettings => ({
   seed: 1,
   load: { rate: 10, turns: 2, question: 100, answer: 16, system: 128, thinkMs: 100 },
   costs: 'dynamo-mocker',
+  kvBytesPerToken: null,
   ...change,
 });
