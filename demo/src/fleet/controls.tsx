@@ -254,7 +254,7 @@ function Real({ fleet, session: { state, actions } }: { fleet: Fleet; session: S
     if (costsHere.value) fleet.measured();
   };
   return (
-    <section class="panel" aria-label="The real one">
+    <section class="panel fleet-real" aria-label="The real one">
       <button
         type="button"
         onClick={() => {

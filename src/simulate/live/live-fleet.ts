@@ -39,8 +39,8 @@ export class LiveFleet implements Counting {
   readonly #said: (message: string) => void;
   readonly #byHand: LiveEvent[] = [];
   readonly #requests = { answered: 0, failed: 0, underWay: 0 };
-  /** By engine, until the last look. */
-  readonly #busyMs = new Map<string, { busyMs: number; atMs: number }>();
+  /** By engine, as of its last look after which time passed. */
+  readonly #busy = new Map<string, { busyMs: number; atMs: number; share: number }>();
   #scaling = 0;
   #stopAutoscaler: (() => void) | null = null;
   #broken: unknown = null;
@@ -173,18 +173,20 @@ export class LiveFleet implements Counting {
       state: ended ? 'ended' : stays ? 'serving' : 'leaving',
       why: ended && messageOf(ended),
       ...(ended ? { running: 0, waiting: 0, loading: 0 } : { running, waiting, loading: waitingForRemote }),
-      ...{ freeBlocks, numBlocks, busy: ended ? 0 : this.#busy(engine) },
+      ...{ freeBlocks, numBlocks, busy: ended ? 0 : this.#busyShare(engine) },
       pool: ended ? null : core.inspect.occupancy(MOST_CELLS),
     };
   }
 
-  #busy({ engineId, meter }: SimulatedEngine): number {
+  #busyShare({ engineId, meter }: SimulatedEngine): number {
     const atMs = this.nowMs;
-    const busyMs = (meter.mean()?.busy ?? 0) * (atMs - meter.startedMs);
-    const before = this.#busyMs.get(engineId) ?? { busyMs: 0, atMs: meter.startedMs };
-    this.#busyMs.set(engineId, { busyMs, atMs });
+    const before = this.#busy.get(engineId) ?? { busyMs: 0, atMs: meter.startedMs, share: 0 };
     const passedMs = atMs - before.atMs;
-    return passedMs > 0 ? Math.min(1, Math.max(0, (busyMs - before.busyMs) / passedMs)) : 0;
+    if (passedMs <= 0) return before.share;
+    const busyMs = (meter.mean()?.busy ?? 0) * (atMs - meter.startedMs);
+    const share = Math.min(1, Math.max(0, (busyMs - before.busyMs) / passedMs));
+    this.#busy.set(engineId, { busyMs, atMs, share });
+    return share;
   }
 
   #choice(name: AutoscalerName): AutoscaleChoice {

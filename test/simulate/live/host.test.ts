@@ -75,7 +75,7 @@ test('a machine that is too slow says how fast it came to be', async () => {
 test("orders reach the fleet, and a turn's way comes back", async () => {
   const { host, news, heard, looks } = started([
     { kind: 'start', settings: settings() },
-    { kind: 'pace', speed: 20 },
+    { kind: 'pace', speed: 8 },
   ]);
   await heard('look', 2);
   host.order({ kind: 'kill', engineId: 'prefill-1' });
@@ -117,7 +117,7 @@ test('settings that cannot be are told, and the next ones are served', async () 
 });
 
 test('a comparison tells how far it is and what came of it, and another order ends it', async () => {
-  const load = { ...settings().load, rate: 60 };
+  const load = { ...settings().load, rate: 30 };
   const compare = (seconds: number): LiveOrder => ({
     kind: 'compare',
     settings: settings({ load, blocks: 256 }),
