@@ -177,11 +177,14 @@ test('between the fleet and P and D there is a way, there and back', async () =>
   await page.getByRole('region', { name: 'Conversation' }).waitFor();
   await page.goForward();
   await simulated(page, 0.5);
+  await page.evaluate('kvferryFleet.set({ rate: 33 })');
   await page.getByRole('button', { name: 'To P and D' }).click();
   await page.getByRole('region', { name: 'Conversation' }).waitFor();
-  expect(page.workers()).toHaveLength(0);
+  await expect.poll(() => page.workers().length).toBe(0);
   expect(new URL(page.url()).hash).not.toContain('fleet');
   expect((await readState(page)).status.phase).toBe('recorded');
+  await page.getByRole('button', { name: 'Fleet', exact: true }).click();
+  await expect.poll(() => new URL(page.url()).hash).toContain('fleet.rate=33');
   expect(errors).toEqual([]);
   await page.close();
 });

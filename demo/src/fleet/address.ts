@@ -4,9 +4,13 @@ import { defaultFleet, type FleetKey, type FleetSettings, fleetSchema } from './
 
 const PREFIX = 'fleet.';
 
-/** A sentence for each part that it cannot mean, which is left at its default. */
-export function fleetFromHash(hash: string): { settings: FleetSettings; problems: string[] } {
+/** What the hash says, `base` where it says nothing at all; a sentence for each part that it cannot mean, which is left at its default. */
+export function fleetFromHash(
+  hash: string,
+  base: FleetSettings,
+): { settings: FleetSettings; problems: string[] } {
   const parts = [...new URLSearchParams(hash.slice(1))].filter(([key]) => key.startsWith(PREFIX));
+  if (parts.length === 0) return { settings: base, problems: [] };
   const { values, problems } = readParts(parts, fleetSchema.shape, defaultFleet, PREFIX);
   return { settings: values as FleetSettings, problems };
 }

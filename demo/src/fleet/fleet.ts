@@ -30,6 +30,9 @@ export interface Comparing {
   share: number;
 }
 
+/** As it was when it was left: who comes back finds it so, unless the address says otherwise. */
+let last = defaultFleet;
+
 export class Fleet {
   readonly settings = signal<FleetSettings>(fleetSchema.parse({}));
   /** null until the first one. */
@@ -51,7 +54,7 @@ export class Fleet {
   #hidden = false;
 
   constructor() {
-    this.#read();
+    this.#read(last);
   }
 
   /** From here on until what it returns is called. */
@@ -66,6 +69,7 @@ export class Fleet {
     this.#write();
     this.begin();
     return () => {
+      last = this.settings.value;
       document.removeEventListener('visibilitychange', seen);
       removeEventListener('hashchange', follow);
       this.#thread?.end();
@@ -226,8 +230,8 @@ export class Fleet {
     this.#thread?.order(order);
   }
 
-  #read(): void {
-    const { settings, problems } = fleetFromHash(location.hash);
+  #read(base: FleetSettings): void {
+    const { settings, problems } = fleetFromHash(location.hash, base);
     const known = settings.costs !== MEASURED || costsHere.value !== null;
     this.settings.value = known ? settings : { ...settings, costs: defaultFleet.costs };
     if (!known)
@@ -245,7 +249,7 @@ export class Fleet {
   #follow(): void {
     const before = this.settings.value;
     if (hashWithFleet(location.hash, before) === location.hash) return;
-    this.#read();
+    this.#read(defaultFleet);
     this.#apply(before, this.settings.value);
   }
 }
