@@ -15,7 +15,11 @@ export function FleetView({ session }: { session: Session }) {
   useEffect(() => {
     // For the console, and for tests.
     Object.assign(globalThis, { kvferryFleet: fleet });
-    return fleet.watch();
+    const leave = fleet.watch();
+    return () => {
+      Object.assign(globalThis, { kvferryFleet: null });
+      leave();
+    };
   }, [fleet]);
   return (
     <main class="main fleet" id="fleet" tabIndex={-1}>

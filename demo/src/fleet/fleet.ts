@@ -6,6 +6,7 @@ import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 import { checkRoom } from '../../../src/simulate/live/room.ts';
 import { costsHere } from '../session/costs.ts';
+import { reducedMotion } from '../views/palette.ts';
 import { fleetFromHash, hashWithFleet } from './address.ts';
 import {
   comparedOf,
@@ -20,6 +21,9 @@ import {
   speedOf,
 } from './settings.ts';
 import { type FleetThread, startThread } from './thread.ts';
+
+/** Between two looks, for those who want less motion. */
+const CALM_MS = 1000;
 
 /** What is said stays for so long. */
 const SAID_MS = 8000;
@@ -52,6 +56,7 @@ export class Fleet {
   #thread: FleetThread | null = null;
   #comparer: FleetThread | null = null;
   #hidden = false;
+  #lookedMs = Number.NEGATIVE_INFINITY;
 
   constructor() {
     this.#read(last);
@@ -195,6 +200,9 @@ export class Fleet {
 
   #heard(news: LiveNews): void {
     if (news.kind === 'look') {
+      const now = performance.now();
+      if (reducedMotion.peek() && !this.held.peek() && now - this.#lookedMs < CALM_MS) return;
+      this.#lookedMs = now;
       batch(() => {
         this.look.value = news.look;
         this.speed.value = news.speed;
