@@ -82,6 +82,7 @@ const turn = (turnId: string): ClusterNotice => ({
   turn: 1,
   promptTokenIds: [7, 8],
   atMs: 0,
+  routed: null,
 });
 
 const pull = (engine: typeof P | typeof D, requestId: string, remoteEngineId: string): ClusterNotice => ({

@@ -8,6 +8,7 @@ import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import type { Measuring } from './measuring.ts';
 import { asked, defaultSettings, type Settings } from './settings.ts';
+import { enginesShown } from './shown.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
@@ -28,6 +29,8 @@ class PageActions implements SessionActions {
   readonly state: SessionState;
   readonly #bench = new Workbench();
   readonly #talk = new Talk(this.#bench);
+  /** Engines were looked at: before, settings only tell how they will be built. */
+  #shown = false;
 
   constructor() {
     this.state = this.#bench.state;
@@ -36,6 +39,9 @@ class PageActions implements SessionActions {
 
   async start(): Promise<void> {
     if (await reloadIsolated()) return;
+    // A fleet is simulated: engines are built when they are looked at.
+    await enginesShown();
+    this.#shown = true;
     const missing = await whatIsMissing();
     if (missing) {
       await this.#replayInstead(missing.message);
@@ -112,7 +118,8 @@ class PageActions implements SessionActions {
       return;
     }
     const { engines } = this.#bench;
-    if (sameEngines(before, settings) && (before.seed === settings.seed || engines.canChangeTo(settings))) {
+    const same = sameEngines(before, settings);
+    if (!this.#shown || (same && (before.seed === settings.seed || engines.canChangeTo(settings)))) {
       this.#bench.setSettings(settings);
       return;
     }
@@ -258,6 +265,13 @@ class PageActions implements SessionActions {
     });
   }
 
+  async measureCosts(): Promise<void> {
+    await this.#measure('Measuring what steps and copies take here', async (measuring) => {
+      const { measureCosts } = await import('./costs.ts');
+      await measureCosts(measuring);
+    });
+  }
+
   async loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void> {
     if (this.#bench.refusesChange()) return;
     try {
@@ -365,7 +379,7 @@ class PageActions implements SessionActions {
   }
 
   #followHash(): void {
-    if (location.hash === toHash(this.#bench.settings)) return;
+    if (location.hash === toHash(this.#bench.settings, location.hash)) return;
     const { settings, problems } = fromHash(location.hash);
     for (const problem of problems) this.#bench.note('warning', problem);
     void this.configure(settings);

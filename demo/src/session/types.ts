@@ -248,6 +248,8 @@ export interface SessionActions {
   /** One user is answered as another pastes a long text: on one engine, and on P and D. */
   runStall(): Promise<void>;
   runCrossover(): Promise<void>;
+  /** What the engines' steps and copies take, for fleets that are simulated (costs.ts has it then). */
+  measureCosts(): Promise<void>;
   /** A dropped Hugging Face directory, or its URL. */
   loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void>;
   saveRecording(): Promise<void>;

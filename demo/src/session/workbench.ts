@@ -69,7 +69,11 @@ export class Workbench {
   /** Shows them, here and in the address; changes no engine. */
   setSettings(settings: Settings): void {
     this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
-    history.replaceState(null, '', `${location.pathname}${location.search}${toHash(settings)}`);
+    history.replaceState(
+      null,
+      '',
+      `${location.pathname}${location.search}${toHash(settings, location.hash)}`,
+    );
   }
 
   /** In a replay nothing can be changed: says so. */
