@@ -1,6 +1,6 @@
 /** What `kvferry doctor` asks this machine. */
 import { EngineCluster } from '../fleet/cluster.ts';
-import { type CopyRate, measureCopyRate } from '../lab/copy-rates.ts';
+import type { CopyRate } from '../lab/copy-rates.ts';
 import { quantile } from '../measure/statistics.ts';
 import { probeAll } from '../platform/node/adapters.ts';
 import type { CopyRateFinding, DoctorProbes } from './doctor-types.ts';
@@ -13,6 +13,7 @@ export const nodeDoctor: DoctorProbes = {
 
   async copyRates(cluster) {
     if (!(cluster instanceof EngineCluster)) return null;
+    const { measureCopyRate } = await import('../lab/copy-rates.ts');
     const prefill = cluster.engine('prefill');
     const decode = cluster.engine('decode');
     const numBlocks = Math.min(...cluster.info.engines.map((engine) => engine.numBlocks));
