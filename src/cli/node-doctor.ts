@@ -3,10 +3,11 @@ import { EngineCluster } from '../fleet/cluster.ts';
 import type { CopyRate } from '../lab/copy-rates.ts';
 import { quantile } from '../measure/statistics.ts';
 import { probeAll } from '../platform/node/adapters.ts';
+import { DEFAULT_CHUNK_BYTES } from '../transport/chunks.ts';
 import type { CopyRateFinding, DoctorProbes } from './doctor-types.ts';
 
 /** Enough for the stages to overlap. */
-const COPY = { bytes: 4 * 2 ** 20, chunkBytes: 2 ** 20, rounds: 5 } as const;
+const COPY = { bytes: 4 * 2 ** 20, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: 5 } as const;
 
 export const nodeDoctor: DoctorProbes = {
   adapters: probeAll,
