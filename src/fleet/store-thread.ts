@@ -1,5 +1,5 @@
 /** A store in a thread of its own: started beside the engines, connected to each, and done without when it ends. */
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { EngineDeadError } from '../errors.ts';
 import { proxy, transfer, wrap } from '../host/rpc.ts';
 import { fingerprint } from '../model/fingerprint.ts';
