@@ -2,7 +2,7 @@
  * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';

@@ -1,6 +1,6 @@
 /** Transfers as they are told: those between engines, and those that the store gives and gets. */
 import type { Signal } from '@preact/signals';
-import { STORE_ADDRESS } from '../../../src/config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import type { SessionEvent, Span, TransferView } from './types.ts';
 
 const MOST_TRANSFERS = 64;
