@@ -3,6 +3,7 @@
  * does; run() lets time pass until what it is given is over.
  */
 import type { KvCacheSpec } from '../config/engine.ts';
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
@@ -39,8 +40,9 @@ import { SimulatedFleet } from './fleet.ts';
 import { checkEngines } from './invariants.ts';
 import { type LinkSharing, LinkTable } from './links.ts';
 import { SharedResource } from './resources.ts';
+import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
-import { SimulatedNet } from './transport.ts';
+import { type SimulatedLink, SimulatedNet } from './transport.ts';
 import { SimulatedWires } from './wires.ts';
 
 export interface SimulationSettings {
@@ -82,6 +84,8 @@ export class SimulatedCluster {
   readonly net: SimulatedNet;
   readonly links: LinkTable;
   readonly fleet: SimulatedFleet;
+  /** null: there is none beside the engines. */
+  readonly store: SimulatedStore | null;
   /** What does harm; null: nothing is to happen to anybody. */
   readonly storm: Storm | null;
   readonly #byId = new Map<string, SimulatedEngine>();
@@ -125,14 +129,21 @@ export class SimulatedCluster {
     this.net = new SimulatedNet({
       ...{ wires, silenceMs: options.silenceMs ?? SILENCE_MS },
       ...{ clock: this.clock, costs },
-      link: (from, to) => this.links.between(this.#seatOf(from), this.#seatOf(to)),
+      link: (from, to) => this.#linkOf(from, to),
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
       deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
-      touch: (engineId) => this.#touched.add(engineId),
+      touch: (engineId) => {
+        if (engineId !== STORE_ADDRESS.engineId) this.#touched.add(engineId);
+      },
     });
     const draws = seededDraws(weightSeed);
     this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
     const kvBytes = kvBytesOf(blockSize, blockBytes, this.#groups);
+    const { clock, net } = this;
+    const groups = this.#groups;
+    this.store = options.store
+      ? new SimulatedStore({ options: options.store, blockSize, blockBytes, groups, net, clock })
+      : null;
     const policy = makePolicy(routing, { draws, blockSize, kvBytes });
     this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
     const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(this.#groups));
@@ -247,6 +258,7 @@ export class SimulatedCluster {
       }
     }
     checkEngines(changed);
+    if (this.#settings.check) this.store?.checkIntegrity();
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
@@ -259,9 +271,13 @@ export class SimulatedCluster {
     const engine: SimulatedEngine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
       ...{ answers, blockBytes, claim: this.#claim, startMs, onlyEnds: this.#settings.runs && !faults },
-      // News of an age must be told in the order of their times.
+      // News of an age must be told in the order of their times, and what is generated be saved block by block.
       runs:
-        this.#settings.runs && !faults && this.#machine === null && !(told && (options.signalAgeMs ?? 0) > 0),
+        this.#settings.runs &&
+        !faults &&
+        this.#machine === null &&
+        !(told && (options.signalAgeMs ?? 0) > 0) &&
+        (!this.store || (options.connector.offloading?.promptOnly ?? true)),
       touch: (id) => this.#touched.add(id),
       onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.#views.cached({ engineId, events, atMs }) : null,
@@ -274,6 +290,7 @@ export class SimulatedCluster {
     });
     this.#byId.set(engineId, engine);
     this.#touched.add(engineId);
+    this.store?.addEngine(engine.address);
     return engine;
   }
 
@@ -308,7 +325,15 @@ export class SimulatedCluster {
     if (stage) this.#onStage?.(stage);
   }
 
+  /** A store is memory of the engines' own machine, unless it is taken to be as far away as they are from each other. */
+  #linkOf(from: string, to: string): SimulatedLink | null {
+    const ofStore = [from, to].includes(STORE_ADDRESS.engineId);
+    if (ofStore && !this.#settings.options.store?.remote) return null;
+    return this.links.between(this.#seatOf(from), this.#seatOf(to));
+  }
+
   #seatOf(engineId: string): string {
+    if (engineId === STORE_ADDRESS.engineId) return engineId;
     const engine = this.#byId.get(engineId);
     invariant(engine, () => `there is no engine ${engineId}`);
     return engine.name;

@@ -3,6 +3,7 @@
  * the time that a cost model says. Steps when something happened to it, never by itself.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
+import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
@@ -257,11 +258,12 @@ export class SimulatedEngine implements EngineClient, Member {
         onHoldDropped() {},
         onPull: () => onStage?.('pull'),
         onChunk() {},
-        onStored() {},
+        onStored: (info) => this.#trace?.stored(info),
         onTransfer: (info) => {
-          const { requestId, result } = info;
+          const { requestId, remote, result } = info;
           this.#trace?.transferred(info);
-          this.#outbox.transferred(requestId, result);
+          const from = remote.engineId === STORE_ADDRESS.engineId ? 'loads' : 'transfers';
+          this.#outbox.transferred(requestId, result, from);
           onTransfer(requestId, result);
           onStage?.('transfer');
           // Its end is reported next, however it came about.

@@ -77,9 +77,9 @@ export class Outbox {
     this.#open.delete(requestId);
   }
 
-  /** Its next output says so. */
-  transferred(requestId: string, result: TransferResult): void {
-    this.#open.get(requestId)?.stream.transfers.push(result);
+  /** Its next output says so; `as`: from an engine, or from a store. */
+  transferred(requestId: string, result: TransferResult, as: 'transfers' | 'loads'): void {
+    this.#open.get(requestId)?.stream[as].push(result);
   }
 
   /** It has so many tokens more, which nobody waits for: they go out with its last. */

@@ -6,6 +6,7 @@ import type { Collector, ServedColumns } from './collector.ts';
 import type { SimulatedEngine } from './engine.ts';
 import type { FleetEvent } from './fleet.ts';
 import type { LoadSlice } from './meter.ts';
+import type { StoreOutcome } from './store.ts';
 import { type Verdict, verdictOf } from './verdict.ts';
 
 export interface EngineOutcome {
@@ -47,6 +48,8 @@ export interface RunOutcome {
   verdict: Verdict;
   engines: readonly EngineOutcome[];
   transfers: Readonly<Record<string, number>>;
+  /** null: there was none. */
+  store: StoreOutcome | null;
   links: readonly { from: string; to: string; bytes: number; busyMs: number }[];
   scaling: ScalingOutcome;
   /** By what happened; null: nothing was to. */
@@ -83,6 +86,7 @@ export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRu
     verdict: verdictOfRun({ collector, stopped }),
     engines: cluster.engines.map(engineOutcome),
     transfers: { ...cluster.transfers },
+    store: cluster.store?.outcome(cluster.engines) ?? null,
     links: links.use(),
     scaling: {
       ...{ decisions, events, migratedTokens },

@@ -2,7 +2,7 @@
 import type { EvictionName } from '../config/store.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
-import { ConfigError, EngineDeadError } from '../errors.ts';
+import { EngineDeadError } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
@@ -13,6 +13,7 @@ import { FolderBelow, type StoreFolderStart } from './folder-below.ts';
 import type { TierCounters } from './folder-tier.ts';
 import { StoreReport } from './report.ts';
 import { StoreService, type StoreServiceCounters } from './service.ts';
+import { slotsIn } from './slots.ts';
 
 export interface StoreStart {
   /** The engines': what they and the store must agree on. The store's own address in it. */
@@ -79,16 +80,6 @@ interface Parts {
   service: StoreService;
   lower: FolderBelow | null;
   report: StoreReport;
-}
-
-/** Blocks for which there is room. Throws ConfigError below one. */
-function slotsIn(bytes: number, blockBytes: readonly number[]): number {
-  const block = blockBytes.reduce((sum, one) => sum + one, 0);
-  const slots = Math.floor(bytes / block);
-  if (slots >= 1) return slots;
-  throw new ConfigError(
-    `the store has ${bytes} bytes and a block of this model ${block}: give it ${block} or more, or use smaller blocks`,
-  );
 }
 
 export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi {

@@ -194,6 +194,12 @@ export function checkSimulation(config: RunConfig): void {
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
   if (config.paths !== null) refuse('--paths', 'the ways that KV can take are compared by kvferry bench');
+  if (config.storeDir !== null)
+    refuse('--store-dir', 'a store is simulated as memory alone, without a folder below it; leave it out');
+  if (config.store !== null && config.validate)
+    refuse('--store', 'with --validate: what it costs is measured by calibrate; leave one of them out');
+  if (config.pullPolicy !== 'threshold' && config.validate)
+    refuse('--pull-policy', 'with --validate; leave one of them out');
   if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');
   if (config.autoscale !== null && config.validate)
     throw new ConfigError('--autoscale and --validate are both given: the fleets compared are as they start');
