@@ -128,9 +128,11 @@ export const simulatedArmSchema = z.strictObject({
     word: z.enum(VERDICTS),
     score: share.describe('STABLE below 0.5, BACKLOGGED below 0.75, else OVERLOADED.'),
     growth: share.describe(
-      'Of requests under way, from the middle third of the time in which conversations come to the last; 1: as without any end.',
+      'Of requests under way, from the middle third of the time in which conversations come to the last, where first turns also take longer; 1: as without any end.',
     ),
-    unfinished: share.describe('Of all conversations, under way when the last one came.'),
+    unfinished: share.describe(
+      'Of all conversations (of a trace: requests), under way when the last one came.',
+    ),
   }),
   stopped: z
     .strictObject({ at_ms: ms, open: count })

@@ -63,17 +63,21 @@ export interface SimulatedRun {
   happened: ReadonlyMap<FaultKind, number> | null;
   /** It was given up, with so many requests under way; null: it came to its end. */
   stopped: { atMs: number; open: number } | null;
+  /** Of a trace: when the last turn comes that waits for no other; null: the collector knows. */
+  lastComesMs: number | null;
 }
 
-/** One that was given up had more to do than it ever did, whatever the requests say that ended. `lastComesMs`: see verdictOf(). */
-export const verdictOfRun = (
-  { collector, stopped }: Pick<SimulatedRun, 'collector' | 'stopped'>,
-  lastComesMs: number | null = null,
-): Verdict =>
+/** One that was given up had more to do than it ever did, whatever the requests say that ended. */
+export const verdictOfRun = ({
+  collector,
+  stopped,
+  lastComesMs,
+}: Omit<SimulatedRun, 'cluster' | 'happened'>): Verdict =>
   stopped ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 } : verdictOf(collector, lastComesMs);
 
-export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRun): RunOutcome {
+export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;
+  const { collector, stopped } = run;
   const { decisions, events, migratedTokens, lostKv } = fleet;
   return {
     columns: collector.columns(),
@@ -83,7 +87,7 @@ export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRu
     lastEndMs: collector.lastEndMs,
     stopped,
     endMs: clock.now(),
-    verdict: verdictOfRun({ collector, stopped }),
+    verdict: verdictOfRun(run),
     engines: cluster.engines.map(engineOutcome),
     transfers: { ...cluster.transfers },
     store: cluster.store?.outcome(cluster.engines) ?? null,

@@ -5,6 +5,10 @@ import type { Segment, TraceTurn } from '../workload/traces/types.ts';
 import type { Collector } from './collector.ts';
 import { exactly, type Served, serveTurn } from './load.ts';
 
+/** When the last turn comes that waits for no other, milliseconds. */
+export const lastComesMs = (turns: readonly TraceTurn[]): number =>
+  turns.reduce((last, { arrival }) => (arrival.kind === 'at' ? Math.max(last, arrival.ms) : last), 0);
+
 /** Resolves when the last answer ended; failed requests are counted and passed over. Call inside run(). */
 export async function serveTurns(
   fleet: Served,

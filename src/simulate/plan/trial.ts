@@ -97,13 +97,13 @@ export class Trials {
   async #simulate(trial: Trial): Promise<Outcome> {
     const { simulation, base, load, slo, onTrial } = this.#world;
     onTrial(trial);
-    const { load: asked, untilMs } = load.sample(trial.sample, trial.perSecond);
+    const asked = load.sample(trial.sample, trial.perSecond);
     const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
     const seen: Seen[] = [];
     for (let i = 0; i < simulation.seeds; i++) {
       const run = await simulateOnce(plan, simulation, simulation.seed + i);
       this.requests += run.collector.arrived;
-      seen.push(lookAt(run, untilMs, slo));
+      seen.push(lookAt(run, slo));
     }
     this.count++;
     return outcomeOf(trial, seen, slo);
@@ -121,8 +121,8 @@ interface Seen {
   busy: Outcome['busy'];
 }
 
-function lookAt(run: SimulatedRun, lastComesMs: number | null, slo: Slo): Seen {
-  const { cluster, collector } = run;
+function lookAt(run: SimulatedRun, slo: Slo): Seen {
+  const { cluster, collector, lastComesMs } = run;
   const untilMs = lastComesMs ?? collector.conversations.lastMs;
   const fromMs = WARM_UP_SHARE * untilMs;
   const overMs = untilMs - fromMs;
@@ -149,7 +149,7 @@ function lookAt(run: SimulatedRun, lastComesMs: number | null, slo: Slo): Seen {
   batches.forEach((batch, i) => {
     batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
   });
-  const { word: verdict, score } = verdictOfRun(run, lastComesMs);
+  const { word: verdict, score } = verdictOfRun(run);
   return { batches, missed, ttfts, tpots, overMs, score, verdict, busy: busyOf(cluster) };
 }
 

@@ -127,11 +127,14 @@ describe('the best rate', () => {
     const rounds: Round[] = [];
     const routings = [roundRobin, { name: 'least-request', parameters: {} }] as const;
     const search = {
-      ...searchOf(evenTrace(120, 10), slo(250), { routings, maxEngines: 20 }),
+      ...searchOf(evenTrace(60, 10), slo(250), { routings, maxEngines: 12 }),
       onRound: (round: Round) => void rounds.push(round),
     };
-    await bestGoodput(search, 20, 100);
-    // All that P can bear is asked for: 19 P and a D, and beside them only 18 and 2.
+    const { chosen } = await bestGoodput(search, 12, 1);
+    // However low the rate at which the worst split begins: eleven P at ten a second each.
+    expect(counts(chosen!.best)).toEqual([11, 1]);
+    expect(chosen!.best.perSecond).toBeGreaterThan(107);
+    // All that P can bear is asked for: 11 P and a D, and beside them only 10 and 2.
     const compared = rounds.find(({ what }) => what === 'who routes')!;
     expect(compared.candidates).toBe(2 * routings.length);
   });
