@@ -54,7 +54,7 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   if (routings.length > 1) best = await compare('who routes', eachOf(near, routings), best.best.perSecond);
   const pulls = distinct(pullPolicies(best.best.candidate, space));
   if (pulls.length > 1)
-    best = await compare('what is pulled, how turns are placed', pulls, best.best.perSecond);
+    best = await compare('what is pulled or stored, how turns are placed', pulls, best.best.perSecond);
   const rivals = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
   const front = [...(await smallerFleets(search, engines, best)), best];
   return { chosen: best, closest: null, rivals, front };

@@ -171,7 +171,7 @@ describe('successive halving', () => {
   it('gives half of the candidates twice the requests, down to two at full length', async () => {
     const rounds: Round[] = [];
     const search = searchOf(drawnLoad(160), slo(300));
-    const base = { routing: roundRobin, mode: 'bidirectional', threshold: 64, placement: 'pooled' } as const;
+    const base = firstPolicy(search.space);
     const candidates = [1, 2, 3, 4, 5, 6, 7, 8].map((prefill) => ({ ...base, prefill, decode: 1 }));
     const ranked = await halve(candidates, search.trials, {
       ...{ what: 'test', perSecond: 20, samples: [40, 80, 160] },
