@@ -8,14 +8,11 @@ import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
-import { InternalError, invariant } from '../errors.ts';
+import { invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
 import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
-import type { ClusterOptions } from '../fleet/types.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
-import type { Span } from '../measure/spans.ts';
-import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
@@ -25,54 +22,24 @@ import { PrefixIndex } from '../router/prefix-index.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
-import type { GeneratedToken, GenerateRequest, TurnResult } from '../router/turn-types.ts';
+import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { EngineViews } from '../router/views.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
-import type { Answers } from './answers.ts';
 import { VirtualClock } from './clock.ts';
 import { ASSUMED_START_MS } from './costs/published.ts';
-import type { SimulationCosts } from './costs/types.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
-import { checkEngines } from './invariants.ts';
-import { type LinkSharing, LinkTable } from './links.ts';
+import { checkEngines, standsStill } from './invariants.ts';
+import { LinkTable } from './links.ts';
 import { SharedResource } from './resources.ts';
+import type { SimulationSettings } from './settings.ts';
 import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
 import { type SimulatedLink, SimulatedNet } from './transport.ts';
 import { SimulatedWires } from './wires.ts';
-
-export interface SimulationSettings {
-  /** What a cluster of threads would be built from; what is of kernels and devices alone is of no effect. */
-  options: ClusterOptions;
-  costs: SimulationCosts;
-  answers: Answers;
-  /** What the model's KV cache groups keep, unless options say that they keep everything. */
-  groups: readonly KvCacheSpec[];
-  /** Bytes of a KV block, whichever group has it. */
-  blockBytes: number;
-  sharing: LinkSharing;
-  /** Checks every invariant after every event. */
-  check: boolean;
-  /** Lets promises that were resolved run on: the event loop's next task. */
-  nextTask: () => Promise<void>;
-  /**
-   * Takes decode steps in which nothing can change at once, and tells of a request's first and last token alone: the same
-   * comes out, sooner.
-   */
-  runs: boolean;
-  /** Whose rule says how many engines there are; absent: as many as at the start. */
-  autoscale?: AutoscaleChoice | null;
-  /** Told every stage of every turn, which takes time; absent: nobody is. */
-  onSpan?: ((span: Span) => void) | null;
-  /** Told of each turn that ended well. */
-  onTurnEnd?: ((result: TurnResult) => void) | null;
-  /** Things are to go wrong; absent: nothing does. */
-  faults?: boolean;
-}
 
 /** Events between two calls of `onProgress`. */
 const PROGRESS_EVENTS = 4096;
@@ -216,7 +183,7 @@ export class SimulatedCluster {
     for (;;) {
       await this.#settle();
       if (ended.over) break;
-      if (!this.clock.next()) this.#stuck();
+      if (!this.clock.next()) standsStill(this.engines, this.clock.now());
       if (++this.events % PROGRESS_EVENTS === 0) await onProgress?.(this.clock.now());
     }
     if ('error' in ended) throw ended.error;
@@ -345,19 +312,5 @@ export class SimulatedCluster {
     const engine = this.#byId.get(engineId);
     invariant(engine, () => `there is no engine ${engineId}`);
     return engine.name;
-  }
-
-  #stuck(): never {
-    checkEngines(this.engines);
-    const waiting = this.engines.flatMap(({ engineId, load, core }) => {
-      if (load.inFlight === 0) return [];
-      const { running, waiting, waitingForRemote } = core.inspect.load();
-      return [
-        `${engineId} has ${load.inFlight} requests: ${running} run, ${waiting} wait, ${waitingForRemote} wait for KV`,
-      ];
-    });
-    throw new InternalError(
-      `the simulation stands still at ${this.clock.now()} ms and nothing is to come: ${waiting.join('; ') || 'no engine has a request'}`,
-    );
   }
 }

@@ -3,9 +3,10 @@ import { plainFleet } from '../../src/fleet/seats.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 import { Answers } from '../../src/simulate/answers.ts';
-import { SimulatedCluster, type SimulationSettings } from '../../src/simulate/cluster.ts';
+import { SimulatedCluster } from '../../src/simulate/cluster.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
+import type { SimulationSettings } from '../../src/simulate/settings.ts';
 import { type Changes, connectorWith } from '../connector/scripted.ts';
 
 const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
