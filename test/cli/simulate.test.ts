@@ -214,6 +214,7 @@ describe('kvferry simulate', () => {
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
     ['w.json --store-dir kv', '--store-dir is of no use to a simulation: a store is simulated as memory'],
+    ['w.json --store-url redis://h', '--store-url is of no use to a simulation'],
     ['w.json --store 64', 'the store has 64 bytes and a block of this model'],
     ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
