@@ -44,7 +44,8 @@ export function extendHashes(
   const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
   for (let i = hashes.length; i < full; i++) {
     const tokens = tokenIds.slice(i * blockSize, (i + 1) * blockSize);
-    hashes.push(hasher.hash(hashes[i - 1] ?? hasher.root, tokens, i === 0 ? cacheSalt : null));
+    const first = i === 0;
+    hashes.push(hasher.hash(first ? hasher.root : hashes[i - 1]!, tokens, first ? cacheSalt : null));
   }
 }
 

@@ -10,26 +10,27 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 /** Characters of a hash that choose its bucket: enough bits, whatever digest it is of. */
 const BUCKET_CHARS = 8;
 
+/** The next of the bucket, of another name. */
+const NEXT = 0;
+/** Others of the same name, as a ring in the order of naming; 0: there are none. */
+const AFTER = 1;
+const BEFORE = 2;
+/** What the bucket was chosen by: names with another word differ. */
+const WORD = 3;
+const FIELDS = 4;
+
 export class BlockNames {
   /** First block of each bucket. */
   readonly #heads: Int32Array;
-  /** The next of the bucket, of another name. */
-  readonly #next: Int32Array;
-  /** Of blocks in a bucket: others of the same name, as a ring in the order of naming; 0: there are none. */
-  readonly #after: Int32Array;
-  readonly #before: Int32Array;
-  /** Before the choice of a bucket: names with another word differ. */
-  readonly #words: Int32Array;
+  /** Of each block FIELDS words, side by side in memory: they are asked for together. */
+  readonly #fields: Int32Array;
   readonly #groups: Uint8Array;
   /** Grows with the highest id that was named. */
   readonly #hashes: (BlockHash | null)[] = [null];
 
   constructor(numBlocks: number) {
     this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(2, numBlocks))));
-    this.#next = new Int32Array(numBlocks);
-    this.#after = new Int32Array(numBlocks);
-    this.#before = new Int32Array(numBlocks);
-    this.#words = new Int32Array(numBlocks);
+    this.#fields = new Int32Array(FIELDS * numBlocks);
     this.#groups = new Uint8Array(numBlocks);
   }
 
@@ -51,42 +52,43 @@ export class BlockNames {
   /** `id`: of a block without a name. */
   add(id: BlockId, hash: BlockHash, group: number): void {
     const word = wordOf(hash, group);
-    this.#words[id] = word;
+    this.#fields[FIELDS * id + WORD] = word;
     this.#groups[id] = group;
     while (this.#hashes.length <= id) this.#hashes.push(null);
     this.#hashes[id] = hash;
     const first = this.#find(hash, group, word);
     if (first === NULL_BLOCK) {
       const bucket = this.#bucket(word);
-      this.#next[id] = this.#heads[bucket]!;
+      this.#fields[FIELDS * id + NEXT] = this.#heads[bucket]!;
       this.#heads[bucket] = id;
       return;
     }
-    const last = this.#before[first]! || first;
-    this.#after[last] = id;
-    this.#before[id] = last;
-    this.#after[id] = first;
-    this.#before[first] = id;
+    const last = this.#fields[FIELDS * first + BEFORE]! || first;
+    this.#fields[FIELDS * last + AFTER] = id;
+    this.#fields[FIELDS * id + BEFORE] = last;
+    this.#fields[FIELDS * id + AFTER] = first;
+    this.#fields[FIELDS * first + BEFORE] = id;
   }
 
   /** Returns whether no other block has its name. */
   remove(id: BlockId): boolean {
     this.#hashes[id] = null;
-    const after = this.#after[id]!;
+    const after = this.#fields[FIELDS * id + AFTER]!;
     if (after !== NULL_BLOCK) this.#leaveRing(id, after);
     const at = this.#placeInBucket(id);
     if (at === null) return false;
     // The one that was named next is found from now on.
-    if (after !== NULL_BLOCK) this.#next[after] = this.#next[id]!;
-    const follower = after === NULL_BLOCK ? this.#next[id]! : after;
+    if (after !== NULL_BLOCK) this.#fields[FIELDS * after + NEXT] = this.#fields[FIELDS * id + NEXT]!;
+    const follower = after === NULL_BLOCK ? this.#fields[FIELDS * id + NEXT]! : after;
     if (at.before === NULL_BLOCK) this.#heads[at.bucket] = follower;
-    else this.#next[at.before] = follower;
-    this.#next[id] = NULL_BLOCK;
+    else this.#fields[FIELDS * at.before + NEXT] = follower;
+    this.#fields[FIELDS * id + NEXT] = NULL_BLOCK;
     return after === NULL_BLOCK;
   }
 
   clear(): void {
-    for (const table of [this.#heads, this.#next, this.#after, this.#before]) table.fill(NULL_BLOCK);
+    this.#heads.fill(NULL_BLOCK);
+    this.#fields.fill(NULL_BLOCK);
     this.#hashes.fill(null);
   }
 
@@ -94,7 +96,7 @@ export class BlockNames {
   checkIntegrity(): void {
     const found = new Set<BlockId>();
     for (const head of this.#heads)
-      for (let first = head; first !== NULL_BLOCK; first = this.#next[first]!)
+      for (let first = head; first !== NULL_BLOCK; first = this.#fields[FIELDS * first + NEXT]!)
         for (const id of this.#ring(first)) {
           const hash = this.hashOf(id);
           invariant(hash !== null, () => `block ${id} is found by a hash that it has not`);
@@ -116,7 +118,7 @@ export class BlockNames {
     let id = first;
     do {
       yield id;
-      id = this.#after[id]!;
+      id = this.#fields[FIELDS * id + AFTER]!;
     } while (id !== NULL_BLOCK && id !== first);
   }
 
@@ -126,19 +128,21 @@ export class BlockNames {
 
   #find(hash: BlockHash, group: number, word: number): BlockId {
     let id = this.#heads[this.#bucket(word)]!;
-    while (id !== NULL_BLOCK && !this.#isNamed(id, hash, group, word)) id = this.#next[id]!;
+    while (id !== NULL_BLOCK && !this.#isNamed(id, hash, group, word)) id = this.#fields[FIELDS * id + NEXT]!;
     return id;
   }
 
   #isNamed(id: BlockId, hash: BlockHash, group: number, word: number): boolean {
-    return this.#words[id] === word && this.#groups[id] === group && this.#hashes[id] === hash;
+    return (
+      this.#fields[FIELDS * id + WORD] === word && this.#groups[id] === group && this.#hashes[id] === hash
+    );
   }
 
   /** null: another block of its name stands there for it. */
   #placeInBucket(id: BlockId): { bucket: number; before: BlockId } | null {
-    const bucket = this.#bucket(this.#words[id]!);
+    const bucket = this.#bucket(this.#fields[FIELDS * id + WORD]!);
     let before = NULL_BLOCK;
-    for (let at = this.#heads[bucket]!; at !== NULL_BLOCK; at = this.#next[at]!) {
+    for (let at = this.#heads[bucket]!; at !== NULL_BLOCK; at = this.#fields[FIELDS * at + NEXT]!) {
       if (at === id) return { bucket, before };
       before = at;
     }
@@ -146,12 +150,12 @@ export class BlockNames {
   }
 
   #leaveRing(id: BlockId, after: BlockId): void {
-    const before = this.#before[id]!;
+    const before = this.#fields[FIELDS * id + BEFORE]!;
     const alone = before === after;
-    this.#after[before] = alone ? NULL_BLOCK : after;
-    this.#before[after] = alone ? NULL_BLOCK : before;
-    this.#after[id] = NULL_BLOCK;
-    this.#before[id] = NULL_BLOCK;
+    this.#fields[FIELDS * before + AFTER] = alone ? NULL_BLOCK : after;
+    this.#fields[FIELDS * after + BEFORE] = alone ? NULL_BLOCK : before;
+    this.#fields[FIELDS * id + AFTER] = NULL_BLOCK;
+    this.#fields[FIELDS * id + BEFORE] = NULL_BLOCK;
   }
 }
 

@@ -24,7 +24,7 @@ export function longestHit(
   blockSize: number,
   getCached: GetCached,
 ): BlockId[][] {
-  if (specs.every(({ kind }) => kind === 'full')) return fullHit(specs.length, hashes, getCached);
+  if (specs.every(({ kind }) => kind === 'full')) return fullHit(specs, hashes, getCached);
   const kinds = kindsOf(specs, blockSize);
   const has = (kind: Kind, i: number) => kind.groups.every((group) => getCached(hashes[i]!, group) !== null);
   let length = hashes.length;
@@ -57,10 +57,14 @@ export function longestHit(
 }
 
 /** Of groups that all keep everything: up to the first gap of any. */
-function fullHit(numGroups: number, hashes: readonly BlockHash[], getCached: GetCached): BlockId[][] {
-  const hit: BlockId[][] = Array.from({ length: numGroups }, () => []);
+function fullHit(
+  specs: readonly KvCacheSpec[],
+  hashes: readonly BlockHash[],
+  getCached: GetCached,
+): BlockId[][] {
+  const hit: BlockId[][] = specs.map(() => []);
   for (let i = 0; i < hashes.length; i++) {
-    for (let group = 0; group < numGroups; group++) {
+    for (let group = 0; group < specs.length; group++) {
       const id = getCached(hashes[i]!, group);
       if (id === null) {
         for (const ids of hit) ids.length = i;

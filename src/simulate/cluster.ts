@@ -137,13 +137,14 @@ export class SimulatedCluster {
     this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
     const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(this.#groups));
     this.#views = new EngineViews(index, () => signalAgeMs);
+    const inForce = { ...this.#policy, views: this.#views };
     this.#conversations = new ConversationCache(this.clock);
     this.#router = new Router({
       text: tokensOnly,
       prompts: new PromptBuilder(tokensOnly),
       conversations: this.#conversations,
       clock: this.clock,
-      routing: () => ({ ...this.#policy, views: this.#views }),
+      routing: () => inForce,
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const throttled = options.link !== null || this.fleet.seats.links.length > 0;
@@ -232,7 +233,7 @@ export class SimulatedCluster {
 
   /** All that may happen without time passing. */
   async #settle(): Promise<void> {
-    const changed = new Set<SimulatedEngine>();
+    const changed = this.#settings.check ? new Set<SimulatedEngine>() : null;
     for (;;) {
       // Whatever happened, or an engine did, may have let promises run on: a connector's, of which nobody tells.
       await this.#settings.nextTask();
@@ -243,10 +244,10 @@ export class SimulatedCluster {
         const engine = this.#byId.get(id)!;
         engine.look();
         engine.meter.look();
-        if (this.#settings.check) changed.add(engine);
+        changed?.add(engine);
       }
     }
-    checkEngines(changed);
+    if (changed) checkEngines(changed);
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {

@@ -105,8 +105,17 @@ export class Collector {
     const bytesPToD = transfer.pToD?.bytes ?? 0;
     const bytesDToP = transfer.dToP?.bytes ?? 0;
     const outputTokens = outputTokenIds.length;
-    const served = { startMs, ttftMs, latencyMs, promptTokens, outputTokens };
-    this.#add({ ...served, localHitTokens, pulledTokens, bytesPToD, bytesDToP });
+    this.#add({
+      startMs,
+      ttftMs,
+      latencyMs,
+      promptTokens,
+      outputTokens,
+      localHitTokens,
+      pulledTokens,
+      bytesPToD,
+      bytesDToP,
+    });
     this.lastEndMs = Math.max(this.lastEndMs, startMs + latencyMs);
   }
 

@@ -133,7 +133,17 @@ export class SimulatedEngine implements EngineClient, Member {
       if (this.ended) throw this.ended;
       this.catchUp();
       this.#trace?.submitted(requestId, sentMs, clock.now());
-      this.core.addRequest({ ...request, sampling: { ...request.sampling, forcedTokenIds }, arrivalMs });
+      const told = request.sampling.forcedTokenIds === forcedTokenIds;
+      const sampling = told ? request.sampling : { ...request.sampling, forcedTokenIds };
+      const { promptTokenIds, kvTransferParams, cacheSalt } = request;
+      this.core.addRequest({
+        requestId,
+        promptTokenIds,
+        sampling,
+        kvTransferParams,
+        cacheSalt,
+        arrivalMs,
+      });
     } catch (error) {
       this.#outbox.drop(requestId);
       throw error;

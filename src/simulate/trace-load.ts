@@ -15,8 +15,16 @@ export async function serveTurns(
   const { clock } = fleet;
   const begunMs = clock.now();
   let failure: unknown = null;
-  /** A turn ended: what follows it may be due. */
+  /** Until when nothing is due that is known. */
+  let untilMs = Number.POSITIVE_INFINITY;
+  /** Something is due sooner, or nothing is to come. */
   let news = new AbortController();
+
+  function ended(): void {
+    const dueMs = failure || feed.over ? 0 : (feed.nextMs ?? Number.POSITIVE_INFINITY);
+    // With a reason: an exception of its own would be made for each.
+    if (dueMs < untilMs) news.abort('news');
+  }
 
   async function serve({ index, conversationId, prompt, answer, outputTokens }: TraceTurn): Promise<void> {
     const sampling = { ...exactly(outputTokens), forcedTokenIds: tokensOf(answer) };
@@ -33,11 +41,11 @@ export async function serveTurns(
         .catch((error: unknown) => {
           failure ??= error;
         })
-        // With a reason: an exception of its own would be made for each.
-        .finally(() => news.abort('news'));
+        .finally(ended);
       continue;
     }
-    news = new AbortController();
+    untilMs = feed.nextMs ?? Number.POSITIVE_INFINITY;
+    if (news.signal.aborted) news = new AbortController();
     if (Number.isFinite(waitMs)) await clock.sleep(waitMs, news.signal);
     else await new Promise((resolve) => news.signal.addEventListener('abort', resolve));
   }

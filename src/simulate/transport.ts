@@ -87,14 +87,13 @@ export class SimulatedNet {
 export class SimulatedTransport implements ServingTransport {
   readonly identity: EngineIdentity;
   handlers: Partial<TransportHandlers> = {};
-  /** Resolves with false when its engine ends. */
-  readonly ended: Promise<false>;
   readonly #net: SimulatedNet;
   readonly #over = new AbortController();
+  /** Told when its engine ends: whoever waits for something of it. */
+  readonly #waiting = new Set<() => void>();
 
   constructor(identity: EngineIdentity, net: SimulatedNet) {
     this.identity = identity;
-    this.ended = new Promise((resolve) => this.#over.signal.addEventListener('abort', () => resolve(false)));
     this.#net = net;
     net.join(this);
   }
@@ -105,6 +104,7 @@ export class SimulatedTransport implements ServingTransport {
 
   end(): void {
     this.#over.abort();
+    for (const tell of this.#waiting) tell();
   }
 
   async clockOffsetSeconds(): Promise<number> {
@@ -229,7 +229,21 @@ export class SimulatedTransport implements ServingTransport {
       await this.#device(this.identity.engineId);
       return true;
     };
-    return Promise.race([arrive(), holder.ended, this.ended]);
+    return this.#orEnd([this, holder], arrive(), false);
+  }
+
+  /** What the promise gives; or the other value, once one of the engines has ended. */
+  async #orEnd<T, E>(engines: readonly SimulatedTransport[], promise: Promise<T>, ended: E): Promise<T | E> {
+    let tell = (): void => {};
+    const end = new Promise<E>((resolve) => {
+      tell = () => resolve(ended);
+    });
+    for (const engine of engines) engine.#waiting.add(tell);
+    try {
+      return await Promise.race([promise, end]);
+    } finally {
+      for (const engine of engines) engine.#waiting.delete(tell);
+    }
   }
 
   /**
@@ -245,7 +259,7 @@ export class SimulatedTransport implements ServingTransport {
         wires.send(from, to, kind, resolve);
       });
       const silence = clock.sleep(silenceMs, silent.signal).then(() => null);
-      const damaged = await Promise.race([came, silence, this.ended.then(() => null)]);
+      const damaged = await this.#orEnd([this], Promise.race([came, silence]), null);
       silent.abort();
       if (damaged !== null) return damaged ? 'a checksum does not match' : null;
       if (this.#over.signal.aborted) return 'the reader ended';
@@ -284,13 +298,12 @@ export class SimulatedTransport implements ServingTransport {
     wallMs: number,
     movingMs: number | null,
   ): TransferResult {
-    return {
-      ...emptyResult('done', '', wallMs),
-      bytes: this.#bytesOf(pairs),
-      blocks: pairs.length,
-      chunks,
-      descriptors: pairs.length,
-      movingMs,
-    };
+    const result = emptyResult('done', '', wallMs);
+    result.bytes = this.#bytesOf(pairs);
+    result.blocks = pairs.length;
+    result.chunks = chunks;
+    result.descriptors = pairs.length;
+    result.movingMs = movingMs;
+    return result;
   }
 }
