@@ -102,9 +102,13 @@ export class Outbox {
     this.tell(false);
   }
 
+  /** Somebody wants to know of each step. */
+  get listened(): boolean {
+    return this.#news.onLoad !== null || this.#news.onCache !== null;
+  }
+
   /** A step of those that are taken at once is over: every request has a token more. */
   tellDecoded(requests: number, atMs: number): void {
-    if (!this.#news.onLoad && !this.#news.onCache) return;
     this.#loads.tokens(requests, atMs);
     this.tell(false, atMs);
   }

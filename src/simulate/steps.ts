@@ -141,17 +141,16 @@ export class EngineSteps {
   #take(run: DecodeSteps, count: number): number {
     if (count === 0) return run.startMs;
     const { core, meter, outbox } = this.#engine;
-    let atMs = run.startMs;
-    const next = run.walk();
     const { requests, requestIds } = core.decodeShape();
-    const onStep = (): void => {
-      meter.stepTaken(requests, atMs);
-      atMs = next();
-      outbox.tellDecoded(requests, atMs);
-    };
-    core.decode(count, onStep);
+    let taken = 0;
+    core.decode(count, (steps) => {
+      meter.stepsTaken(steps, requests, taken === 0 ? run.startMs : run.endsMs[taken - 1]!);
+      if (outbox.listened)
+        for (let i = taken; i < taken + steps; i++) outbox.tellDecoded(requests, run.endsMs[i]!);
+      taken += steps;
+    });
     for (const requestId of requestIds) outbox.keep(requestId, count);
-    return atMs;
+    return run.endsMs[count - 1]!;
   }
 
   /** `shape`: null where nothing ran. */
