@@ -10,28 +10,28 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 /** Characters of a hash that choose its bucket: enough bits, whatever digest it is of. */
 const BUCKET_CHARS = 8;
 
-/** The next of the bucket, of another name. */
-const NEXT = 0;
-/** Others of the same name, as a ring in the order of naming; 0: there are none. */
-const AFTER = 1;
-const BEFORE = 2;
 /** What the bucket was chosen by: names with another word differ. */
-const WORD = 3;
-const FIELDS = 4;
+const WORD = 0;
+const GROUP = 1;
+/** The bucket's next and previous, of other names. */
+const NEXT = 2;
+const PREVIOUS = 3;
+/** Others of the same name, as a ring in the order of naming; 0: there are none. Only the first stands in the bucket. */
+const AFTER = 4;
+const BEFORE = 5;
+const FIELDS = 6;
 
 export class BlockNames {
   /** First block of each bucket. */
   readonly #heads: Int32Array;
   /** Of each block FIELDS words, side by side in memory: they are asked for together. */
   readonly #fields: Int32Array;
-  readonly #groups: Uint8Array;
   /** Grows with the highest id that was named. */
   readonly #hashes: (BlockHash | null)[] = [null];
 
   constructor(numBlocks: number) {
     this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(2, numBlocks))));
     this.#fields = new Int32Array(FIELDS * numBlocks);
-    this.#groups = new Uint8Array(numBlocks);
   }
 
   hashOf(id: BlockId): BlockHash | null {
@@ -40,7 +40,7 @@ export class BlockNames {
 
   /** Of blocks with a hash. */
   groupOf(id: BlockId): number {
-    return this.#groups[id]!;
+    return this.#fields[FIELDS * id + GROUP]!;
   }
 
   /** The block that has had this name longest; null: none has it. */
@@ -51,38 +51,44 @@ export class BlockNames {
 
   /** `id`: of a block without a name. */
   add(id: BlockId, hash: BlockHash, group: number): void {
+    const fields = this.#fields;
     const word = wordOf(hash, group);
-    this.#fields[FIELDS * id + WORD] = word;
-    this.#groups[id] = group;
+    fields[FIELDS * id + WORD] = word;
+    fields[FIELDS * id + GROUP] = group;
     while (this.#hashes.length <= id) this.#hashes.push(null);
     this.#hashes[id] = hash;
     const first = this.#find(hash, group, word);
     if (first === NULL_BLOCK) {
       const bucket = this.#bucket(word);
-      this.#fields[FIELDS * id + NEXT] = this.#heads[bucket]!;
+      this.#link(id, NULL_BLOCK, this.#heads[bucket]!);
       this.#heads[bucket] = id;
       return;
     }
-    const last = this.#fields[FIELDS * first + BEFORE]! || first;
-    this.#fields[FIELDS * last + AFTER] = id;
-    this.#fields[FIELDS * id + BEFORE] = last;
-    this.#fields[FIELDS * id + AFTER] = first;
-    this.#fields[FIELDS * first + BEFORE] = id;
+    const last = fields[FIELDS * first + BEFORE]! || first;
+    fields[FIELDS * last + AFTER] = id;
+    fields[FIELDS * id + BEFORE] = last;
+    fields[FIELDS * id + AFTER] = first;
+    fields[FIELDS * first + BEFORE] = id;
   }
 
   /** Returns whether no other block has its name. */
   remove(id: BlockId): boolean {
+    const fields = this.#fields;
     this.#hashes[id] = null;
-    const after = this.#fields[FIELDS * id + AFTER]!;
+    const [next, previous] = [fields[FIELDS * id + NEXT]!, fields[FIELDS * id + PREVIOUS]!];
+    const after = fields[FIELDS * id + AFTER]!;
+    const bucket = this.#bucket(fields[FIELDS * id + WORD]!);
+    const isFirst = previous !== NULL_BLOCK || this.#heads[bucket] === id;
     if (after !== NULL_BLOCK) this.#leaveRing(id, after);
-    const at = this.#placeInBucket(id);
-    if (at === null) return false;
-    // The one that was named next is found from now on.
-    if (after !== NULL_BLOCK) this.#fields[FIELDS * after + NEXT] = this.#fields[FIELDS * id + NEXT]!;
-    const follower = after === NULL_BLOCK ? this.#fields[FIELDS * id + NEXT]! : after;
-    if (at.before === NULL_BLOCK) this.#heads[at.bucket] = follower;
-    else this.#fields[FIELDS * at.before + NEXT] = follower;
-    this.#fields[FIELDS * id + NEXT] = NULL_BLOCK;
+    if (!isFirst) return false;
+    // Of its name the one that was named next is found from now on.
+    if (after !== NULL_BLOCK) this.#link(after, previous, next);
+    else if (next !== NULL_BLOCK) fields[FIELDS * next + PREVIOUS] = previous;
+    const follower = after === NULL_BLOCK ? next : after;
+    if (previous === NULL_BLOCK) this.#heads[bucket] = follower;
+    else fields[FIELDS * previous + NEXT] = follower;
+    fields[FIELDS * id + NEXT] = NULL_BLOCK;
+    fields[FIELDS * id + PREVIOUS] = NULL_BLOCK;
     return after === NULL_BLOCK;
   }
 
@@ -127,26 +133,19 @@ export class BlockNames {
   }
 
   #find(hash: BlockHash, group: number, word: number): BlockId {
-    let id = this.#heads[this.#bucket(word)]!;
-    while (id !== NULL_BLOCK && !this.#isNamed(id, hash, group, word)) id = this.#fields[FIELDS * id + NEXT]!;
-    return id;
-  }
-
-  #isNamed(id: BlockId, hash: BlockHash, group: number, word: number): boolean {
-    return (
-      this.#fields[FIELDS * id + WORD] === word && this.#groups[id] === group && this.#hashes[id] === hash
-    );
-  }
-
-  /** null: another block of its name stands there for it. */
-  #placeInBucket(id: BlockId): { bucket: number; before: BlockId } | null {
-    const bucket = this.#bucket(this.#fields[FIELDS * id + WORD]!);
-    let before = NULL_BLOCK;
-    for (let at = this.#heads[bucket]!; at !== NULL_BLOCK; at = this.#fields[FIELDS * at + NEXT]!) {
-      if (at === id) return { bucket, before };
-      before = at;
+    const fields = this.#fields;
+    for (let id = this.#heads[this.#bucket(word)]!; id !== NULL_BLOCK; id = fields[FIELDS * id + NEXT]!) {
+      const likely = fields[FIELDS * id + WORD] === word && fields[FIELDS * id + GROUP] === group;
+      if (likely && this.#hashes[id] === hash) return id;
     }
-    return null;
+    return NULL_BLOCK;
+  }
+
+  /** Where it stands in its bucket, of which it is not yet told. */
+  #link(id: BlockId, previous: BlockId, next: BlockId): void {
+    this.#fields[FIELDS * id + PREVIOUS] = previous;
+    this.#fields[FIELDS * id + NEXT] = next;
+    if (next !== NULL_BLOCK) this.#fields[FIELDS * next + PREVIOUS] = id;
   }
 
   #leaveRing(id: BlockId, after: BlockId): void {

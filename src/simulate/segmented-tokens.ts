@@ -15,8 +15,8 @@ interface Runs {
   /** Where each begins in the sequence; then where the last one ends. */
   starts: number[];
   tokens: TraceTokens;
-  /** Digests of its blocks of one size, by their index, each with the one that it follows. */
-  blocks: { size: number; parents: string[]; digests: string[] };
+  /** Digests of its blocks of one size from its start on. */
+  blocks: { size: number; digests: string[] };
 }
 
 /** The content that one token is, below all of a trace. */
@@ -106,18 +106,25 @@ export class SegmentedTokens extends TokenSequence {
     }
   }
 
-  /** The digest of this, a block of a sequence, after the parent's: made once for all that have the sequence. */
-  digestAfter(parent: string, make: () => string): string {
-    const { blocks } = this.#runs;
-    const index = this.#start / this.length;
-    if (!Number.isInteger(index)) return make();
-    if (blocks.size !== this.length) this.#runs.blocks = { size: this.length, parents: [], digests: [] };
-    const { parents, digests } = this.#runs.blocks;
-    if (parents[index] !== parent) {
-      parents[index] = parent;
-      digests[index] = make();
+  /**
+   * The digests of its first blocks, each made of the one before and its tokens: once for all that have the sequence. null: it
+   * does not begin where its content does.
+   */
+  digests(
+    size: number,
+    count: number,
+    root: string,
+    digest: (parent: string, block: SegmentedTokens) => string,
+  ): readonly string[] | null {
+    if (this.#start > 0) return null;
+    if (this.#runs.blocks.size !== size) this.#runs.blocks = { size, digests: [] };
+    const { digests } = this.#runs.blocks;
+    let parent = digests.length === 0 ? root : digests[digests.length - 1]!;
+    for (let i = digests.length; i < count; i++) {
+      parent = digest(parent, this.slice(i * size, (i + 1) * size));
+      digests.push(parent);
     }
-    return digests[index]!;
+    return digests;
   }
 
   #runAt(place: number): number {
@@ -133,7 +140,7 @@ export class SegmentedTokens extends TokenSequence {
 }
 
 const noRuns = (tokens: TraceTokens): Runs => {
-  return { keys: [], froms: [], starts: [0], tokens, blocks: { size: 0, parents: [], digests: [] } };
+  return { keys: [], froms: [], starts: [0], tokens, blocks: { size: 0, digests: [] } };
 };
 
 const lengthOf = ({ starts }: Runs): number => starts[starts.length - 1]!;
