@@ -109,8 +109,14 @@ export class Router {
     const onWay = request.onWay ?? (() => {});
     const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onWay };
     const served = new ServedTurn(facts);
-    const noticed = { turnId, conversationId: conversation.id, turn, promptTokenIds };
-    this.#deps.onTurn({ ...noticed, atMs: acceptedMs, routed });
+    this.#deps.onTurn({
+      turnId,
+      conversationId: conversation.id,
+      turn,
+      promptTokenIds,
+      atMs: acceptedMs,
+      routed,
+    });
     // What needs none is spared it: of many short turns they would be most of what is made.
     const stopping = request.stop?.length ? new AbortController() : null;
     const asked: Omit<Turn, 'requestIds'> = {
