@@ -5,6 +5,7 @@
  */
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
+import type { BlockResidency } from './block-residency.ts';
 import { FreeQueue } from './free-queue.ts';
 import { type BlockId, NULL_BLOCK } from './types.ts';
 
@@ -19,12 +20,14 @@ export class BlockPool {
   /** By group; a set only where several blocks have one hash. */
   readonly #byHash: Map<BlockHash, BlockId | Set<BlockId>>[];
   readonly #onRemoved: (hash: BlockHash, group: number) => void;
+  readonly #residency: BlockResidency | null;
 
-  /** `onRemoved` is told of each hash of which no block of the group is left. */
+  /** `onRemoved` is told of each hash of which no block of the group is left; `residency` of every block's life. */
   constructor(
     numBlocks: number,
     onRemoved: (hash: BlockHash, group: number) => void = () => {},
     numGroups = 1,
+    residency: BlockResidency | null = null,
   ) {
     this.numBlocks = numBlocks;
     this.#groupOf = new Int32Array(numBlocks);
@@ -35,6 +38,7 @@ export class BlockPool {
     this.#hashOf = new Array<BlockHash | null>(numBlocks).fill(null);
     this.#evictions = new Uint32Array(numBlocks);
     this.#onRemoved = onRemoved;
+    this.#residency = residency;
   }
 
   /** Blocks a request can get at best: all but the null block. */
@@ -73,6 +77,7 @@ export class BlockPool {
       const id = this.#free.shift()!;
       this.evict(id);
       this.#refCount[id] = 1;
+      this.#residency?.allocated(id);
       ids.push(id);
     }
     return ids;
@@ -84,6 +89,7 @@ export class BlockPool {
       if (id === NULL_BLOCK) continue;
       if (this.#refCount[id] === 0) this.#free.remove(id);
       this.#refCount[id]!++;
+      this.#residency?.hit(id);
     }
   }
 
@@ -113,6 +119,7 @@ export class BlockPool {
 
   /** Takes a block's name away; it keeps its references and its place in the free queue. */
   evict(id: BlockId): void {
+    this.#residency?.evicted(id);
     const hash = this.#hashOf[id];
     if (hash === null || hash === undefined) return;
     this.#hashOf[id] = null;
@@ -132,6 +139,7 @@ export class BlockPool {
       byHash.clear();
     }
     this.#hashOf.fill(null);
+    this.#residency?.clear();
   }
 
   /** Throws InternalError unless reference counts are as expected and queue, counts and hashes agree. */
