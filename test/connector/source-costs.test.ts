@@ -23,6 +23,23 @@ describe('sources by cost', () => {
     expect(costs().savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(50 + 170, 9);
   });
 
+  it("a pull's tokens stand behind those that are loaded, and a plan without either costs nothing", () => {
+    const asked: PullQuestion[] = [];
+    const watched = {
+      predict: (question: PullQuestion) => {
+        asked.push(question);
+        return pulls.predict(question);
+      },
+    };
+    const its = new SourceCosts({ load, pulls: watched, blockSize: 16, blockBytes: 100 });
+    its.savingMs({ stored: 32, pulled: 100 }, rest);
+    expect(asked).toEqual([
+      { ...rest, count: 32 },
+      { ...rest, count: 100, localHitTokens: 64 },
+    ]);
+    expect(its.savingMs({ stored: 0, pulled: 0 }, rest)).toBe(0);
+  });
+
   it('the plan that spares most is taken, none where each costs more, the first of equal ones', () => {
     const both = { stored: 32, pulled: 100, name: 'both' };
     const peer = { stored: 0, pulled: 132, name: 'peer' };

@@ -1,0 +1,412 @@
+/** NIXL's two sides by themselves: what each tells and counts, against a transport and costs that say what the test says. */
+import { describe, expect, it } from 'vitest';
+import { type CostProfile, costProfileSchema } from '../../src/config/cost-profile.ts';
+import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
+import { createNixlConnector } from '../../src/connector/nixl/connector.ts';
+import { Heartbeats } from '../../src/connector/nixl/heartbeats.ts';
+import type { RecvRequest } from '../../src/connector/nixl/metadata.ts';
+import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
+import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
+import type { CostAwarePolicy } from '../../src/connector/policy/cost-aware.ts';
+import type { PullQuestion } from '../../src/connector/policy/pull-policy.ts';
+import type { PullInfo } from '../../src/connector/types.ts';
+import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
+import type { ConnectorRequest, TransferOutcome } from '../../src/engine/kv-connector.ts';
+import type { RequestStatus } from '../../src/engine/types.ts';
+import { EngineDeadError, TransferError } from '../../src/errors.ts';
+import { emptyResult } from '../../src/transport/transfer.ts';
+import type { PeerNotification, ServingTransport, TransportHandlers } from '../../src/transport/types.ts';
+import { settled, TestClock } from '../clock.ts';
+import { engineConfig, tokens } from '../engine/fakes.ts';
+import { metadata } from './nodes.ts';
+import { connectorDefaults } from './scripted.ts';
+
+const CLAIM = { held: { numTokens: 32, digest: 'h' }, prompt: { numTokens: 32, digest: 'p' } };
+const PEER = { engineId: 'decode-0', host: 'localhost', port: 5601 };
+
+function fakeTransport(clock: TestClock) {
+  const sent: PeerNotification[] = [];
+  const ends: ((outcome: TransferOutcome) => void)[] = [];
+  let handlers: Partial<TransportHandlers> = {};
+  const transport: ServingTransport & { offset: () => Promise<number> } = {
+    identity: {
+      ...{ engineId: 'prefill-0', host: 'localhost', port: 5600 },
+      ...{ compatibilityHash: '', blockSize: 16, blockBytes: [100, 20] },
+    },
+    setHandlers: (its) => {
+      handlers = its;
+    },
+    notify: (_, notification) => void sent.push(notification),
+    read: () =>
+      new Promise((resolve) => {
+        ends.push((outcome) => resolve(emptyResult(outcome, 'the test says so', 0)));
+      }),
+    offset: async () => 0,
+    clockOffsetSeconds: () => transport.offset(),
+  };
+  return { transport, sent, ends, handlers: () => handlers, clock };
+}
+
+describe('the worker side', () => {
+  function start() {
+    const fake = fakeTransport(new TestClock());
+    const pulls: PullInfo[] = [];
+    const worker = new NixlWorkerSide({
+      ...{ config: connectorDefaults.nixl, groups: FULL_GROUP, transport: fake.transport, clock: fake.clock },
+      onPull: (info) => void pulls.push(info),
+    });
+    const pull = (more: Partial<RecvRequest> = {}, blocksExpiryTime: number | null = null) => {
+      const recv: RecvRequest = {
+        remote: { ...PEER, requestId: 'r@d', claim: CLAIM, blocksExpiryTime },
+        pairs: [
+          { group: 0, remote: 1, local: 11 },
+          { group: 0, remote: 2, local: 12 },
+          { group: 1, remote: 3, local: 21 },
+        ],
+        ...{ numTokens: 32, ...more },
+      };
+      worker.startLoadKv(metadata({ reqsToRecv: new Map([['r', recv]]) }));
+    };
+    return { ...fake, worker, pull, pulls };
+  }
+
+  it('tells of a pull that begins, and counts how it did not end well: what is gone is no failure', async () => {
+    for (const [outcome, failures] of [
+      ['declined', 0],
+      ['expired', 0],
+      ['refused', 1],
+      ['failed', 1],
+      ['dead', 1],
+    ] as const) {
+      const { worker, pull, pulls, ends } = start();
+      pull();
+      await settled();
+      expect(pulls).toMatchObject([{ requestId: 'r', streamed: false, remote: { engineId: 'decode-0' } }]);
+      ends[0]!(outcome);
+      await settled();
+      expect(worker.getFinished().failedRecving).toEqual([
+        { requestId: 'r', outcome, message: 'the test says so', invalidBlockIds: [[11, 12], [21]] },
+      ]);
+      expect(worker.counters.pullsNotDone).toMatchObject({ [outcome]: 1 });
+      expect([worker.counters.transfers, worker.counters.numFailedTransfers]).toEqual([0, failures]);
+    }
+  });
+
+  it('counts what the handshake for the expiry took as part of the pull', async () => {
+    const { clock, transport, worker, pull, ends } = start();
+    let passed = () => {};
+    transport.offset = () =>
+      new Promise((resolve) => {
+        passed = () => resolve(0);
+      });
+    let result = emptyResult('failed', '', 0);
+    transport.read = async () => {
+      result = emptyResult('done', '', 0);
+      return result;
+    };
+    pull({}, clock.now() / 1000 + 100);
+    clock.advance(30);
+    passed();
+    await settled();
+    expect(ends).toEqual([]);
+    expect(worker.getFinished()).toMatchObject({ finishedRecving: ['r'], failedRecving: [] });
+    expect(result).toMatchObject({ wallMs: 30, stages: { handshakeMs: 30 } });
+  });
+
+  it.each([
+    [4.9, "request 'r@d' is held for 4.9 s more, and a read needs a margin of 5 s."],
+    [0, "request 'r@d' was held until 0.0 s ago."],
+    [-12.5, "request 'r@d' was held until 12.5 s ago."],
+  ])('says of blocks %f s before their end why it does not begin', async (seconds, message) => {
+    const { clock, worker, pull } = start();
+    pull({}, clock.now() / 1000 + seconds);
+    await settled();
+    expect(worker.getFinished().failedRecving).toMatchObject([{ outcome: 'expired', message }]);
+  });
+
+  it.each([
+    [new EngineDeadError('it ended'), 'dead'],
+    [new TransferError('no handshake'), 'failed'],
+  ] as const)('ends a pull whose handshake fails: %s', async (error, outcome) => {
+    const { clock, transport, worker, pull } = start();
+    transport.offset = async () => {
+      throw error;
+    };
+    pull({}, clock.now() / 1000 + 100);
+    await settled();
+    expect(worker.getFinished().failedRecving).toMatchObject([{ outcome, message: error.message }]);
+  });
+
+  it('reports what needs no block, and nothing of what only lets the holder free', () => {
+    for (const [numTokens, finishedRecving] of [
+      [1, ['r']],
+      [0, []],
+    ] as const) {
+      const { sent, worker, pull, pulls } = start();
+      pull({ pairs: [], numTokens });
+      expect(worker.getFinished().finishedRecving).toEqual(finishedRecving);
+      expect(sent).toEqual([{ kind: 'done_reading', requestId: 'r@d', held: CLAIM.held }]);
+      expect(pulls).toEqual([]);
+    }
+  });
+
+  it('tells holders whom nobody will read, and hears of a cancelled pull that there is none', () => {
+    const { sent, worker } = start();
+    const hold = { requestId: 'x@d', held: CLAIM.held };
+    worker.startLoadKv(metadata({ refused: [{ remote: PEER, hold }], reqsToCancel: new Set(['gone']) }));
+    expect(sent).toEqual([{ kind: 'done_reading', ...hold }]);
+  });
+
+  it('wakes who waits when a hold comes, and is due when it ends; counts drops by direction', async () => {
+    const { clock, worker, handlers } = start();
+    expect(worker.dueMs()).toBeNull();
+    let woken = 0;
+    const wait = () => void worker.waitForChange(new AbortController().signal).then(() => woken++);
+    wait();
+    await settled();
+    worker.startLoadKv(metadata({ reqsInBatch: new Set(['a', 'b', 'c']) }));
+    const send = { blockIds: [[1]], tokenIds: tokens(16), cacheSalt: null, deadline: clock.now() + 50 };
+    worker.startLoadKv(
+      metadata({
+        reqsToSend: new Map([
+          ['a', { ...send, direction: 'decode' as const }],
+          ['b', { ...send, direction: 'decode' as const }],
+        ]),
+      }),
+    );
+    await settled();
+    expect([woken, worker.dueMs()]).toEqual([0, clock.now() + 50]);
+    expect(worker.holds.dropOldest('waiting')).toBe('a');
+    // Not a message for holds at all.
+    handlers().onNotification!('store', { kind: 'store_taken', offerId: 'o', blocks: 1 });
+    await settled();
+    clock.advance(50);
+    await settled();
+    expect(woken).toBe(1);
+    expect(worker.getFinished().finishedSending).toEqual(['a', 'b']);
+    expect(worker.counters).toMatchObject({ holdsDropped: { prefill: 0, decode: 1 }, numKvExpired: 1 });
+  });
+});
+
+describe('heartbeats', () => {
+  it('go to each holder for what is tracked there, every sixth of the lease', () => {
+    const beats = new Heartbeats(6000);
+    const { held } = CLAIM;
+    expect([beats.dueMs, beats.take(0)]).toEqual([null, []]);
+    beats.track('a', { ...PEER, requestId: '1', held });
+    beats.track('b', { ...PEER, port: 9, requestId: '2', held });
+    beats.track('c', { ...PEER, requestId: '3', held });
+    const [first, second] = beats.take(500);
+    expect(first!.holds.map(({ requestId }) => requestId)).toEqual(['1', '3']);
+    expect(second).toMatchObject({ remote: { port: 9 }, holds: [{ requestId: '2' }] });
+    expect([beats.dueMs, beats.take(1499)]).toEqual([1500, []]);
+    beats.untrack('a');
+    beats.untrack('b');
+    expect(beats.take(1500)).toMatchObject([{ holds: [{ requestId: '3' }] }]);
+    beats.untrack('c');
+    expect([beats.dueMs, beats.take(9000)]).toEqual([null, []]);
+  });
+});
+
+describe('the scheduler side', () => {
+  const PROMPT = tokens(40);
+  const OFFER = {
+    ...{ remote_block_ids: [[1, 2, 3]], remote_engine_id: 'decode-0', remote_request_id: 'r@d' },
+    ...{ remote_host: 'localhost', remote_port: 5601, tp_size: 1 },
+    ...{ remote_num_tokens: 40, remote_token_ids: PROMPT },
+  };
+  const AT_P = { ...OFFER, do_remote_decode: true, do_remote_prefill: false };
+  const AT_D = { ...OFFER, do_remote_decode: false, do_remote_prefill: true };
+  const NOWHERE = { ...OFFER, do_remote_decode: false, do_remote_prefill: false };
+
+  function requestOf(params: Partial<KvTransferParams> | null, status: RequestStatus = 'running') {
+    const request: ConnectorRequest = {
+      ...{ requestId: 'r', promptTokenIds: PROMPT, allTokenIds: [...PROMPT, 5], numComputedTokens: 40 },
+      ...{ kvTransferParams: params as KvTransferParams | null, cacheSalt: null, status },
+      blockHashes: () => [],
+    };
+    return request;
+  }
+
+  function start({ bidirectional = true, refuses = null as string | null } = {}) {
+    const clock = new TestClock();
+    const told: [string, PullQuestion | number | null][] = [];
+    const costAware = {
+      refuse: (question: PullQuestion) => {
+        told.push(['asked', question]);
+        return refuses;
+      },
+      started: (id: string, question: PullQuestion) => void told.push([`${id} started`, question]),
+      ended: (id: string, ms: number | null) => void told.push([`${id} ended`, ms]),
+    } as Partial<CostAwarePolicy> as CostAwarePolicy;
+    const side = new NixlSchedulerSide({
+      config: { ...connectorDefaults.nixl, bidirectional },
+      ...{ engineId: 'prefill-0', host: 'localhost', port: 5600, blockSize: 16, groups: FULL_GROUP },
+      ...{ clock, costAware },
+    });
+    return { side, told, clock, meta: () => side.buildConnectorMeta() };
+  }
+  const TABLE = [[11, 12, 13]];
+
+  it('asks costs of what D offers beyond the local hit, with how busy D is, and tells them that it began', () => {
+    const { side, told } = start();
+    const request = requestOf({ ...AT_P, remote_num_requests: 3 });
+    expect(side.getNumNewMatchedTokens(request, 16)).toEqual({ tokens: 24, noPull: null });
+    side.updateStateAfterAlloc(request, TABLE, 16, 24);
+    const question = { count: 24, localHitTokens: 16, promptTokens: 40, holderRequests: 3 };
+    expect(told).toEqual([
+      ['asked', question],
+      ['r started', question],
+    ]);
+    side.requestFinished({ ...request, status: 'finished_aborted' }, TABLE);
+    expect(told.at(-1)).toEqual(['r ended', null]);
+  });
+
+  it("asks nobody of P's blocks, and tells of no pull where nothing is pulled", () => {
+    const { side, told } = start();
+    side.getNumNewMatchedTokens(requestOf(AT_D), 0);
+    side.updateStateAfterAlloc(requestOf(AT_D), TABLE, 0, 40);
+    const covered = { ...requestOf(AT_P), requestId: 's' };
+    side.updateStateAfterAlloc(covered, TABLE, 32, 0);
+    expect(told).toEqual([]);
+  });
+
+  it.each([
+    [{}, { by: 'policy', reason: 'too dear' }],
+    [{ pull_policy: 'never' as const }, { by: 'request', reason: 'the request asks for computing it' }],
+    [{ remote_token_ids: tokens(20) }, { by: 'policy', reason: 'too dear (first differing token at 20)' }],
+  ])('says who decided against it: %j', (more, noPull) => {
+    const { side } = start({ refuses: 'too dear' });
+    expect(side.getNumNewMatchedTokens(requestOf({ ...AT_P, ...more }), 0)).toEqual({ tokens: 0, noPull });
+  });
+
+  it('takes no part where the parameters name no role, and leaves nothing', () => {
+    for (const params of [null, NOWHERE]) {
+      const { side, meta } = start();
+      const request = requestOf(params, 'finished_stopped');
+      side.onNewRequest(request);
+      expect(side.getNumNewMatchedTokens(request, 0)).toEqual({ tokens: 0, noPull: null });
+      side.updateStateAfterAlloc(request, TABLE, 0, 0);
+      expect(side.requestFinished(request, TABLE)).toStrictEqual({
+        delayFree: false,
+        kvTransferParams: null,
+      });
+      expect(side.metaDueMs()).toBeNull();
+      expect(meta().reqsToSend.size).toBe(0);
+    }
+  });
+
+  it('holds at P whether or not D gives back, at D only then', () => {
+    for (const bidirectional of [true, false]) {
+      for (const [params, role] of [
+        [AT_P, 'prefill'],
+        [AT_D, 'decode'],
+      ] as const) {
+        const { side, meta } = start({ bidirectional });
+        const request = requestOf(params, 'finished_length_capped');
+        side.updateStateAfterAlloc(request, TABLE, 0, 0);
+        const holds = role === 'prefill' || bidirectional;
+        expect(side.requestFinished(request, TABLE).delayFree).toBe(holds);
+        const { reqsInBatch, reqsToSend } = meta();
+        expect([reqsInBatch.has('r'), reqsToSend.get('r')?.direction]).toEqual(
+          holds ? [true, role] : [false, undefined],
+        );
+      }
+    }
+  });
+
+  it('keeps alive what it can still read: not where the holder is not named, nor where it has all', () => {
+    const beats = (params: Partial<KvTransferParams>, allocated: boolean) => {
+      const { side, clock, meta } = start();
+      const request = requestOf(params);
+      side.onNewRequest(request);
+      if (allocated) side.updateStateAfterAlloc(request, TABLE, 40, 0);
+      meta();
+      clock.advance(60_000);
+      return meta().heartbeats.length;
+    };
+    expect(beats(AT_D, false)).toBe(1);
+    expect(beats(AT_D, true)).toBe(0);
+    expect(beats({ ...AT_D, remote_host: null }, false)).toBe(0);
+    expect(beats(AT_P, false)).toBe(0);
+  });
+
+  it('announces a prompt that is read while it is computed from its coming to its end, and no other', () => {
+    for (const streamed of [true, false]) {
+      const { side, meta } = start();
+      const request = requestOf({ do_remote_decode: true, do_remote_prefill: false, streamed });
+      side.onNewRequest(request);
+      expect(meta().computed.get('r')?.numTokens).toBe(streamed ? 0 : undefined);
+      side.requestComputed({ ...request, numComputedTokens: 20 }, TABLE);
+      const told = streamed ? { numTokens: 20, blockIds: [[11, 12]] } : undefined;
+      const { computed } = meta();
+      if (told) expect(computed.get('r')).toMatchObject(told);
+      else expect(computed.size).toBe(0);
+      // Never scheduled.
+      const left = side.requestFinished({ ...request, status: 'finished_aborted' }, [[]]);
+      expect(left).toStrictEqual({ delayFree: false, kvTransferParams: null });
+      expect(meta().reqsNotProcessed.has('r')).toBe(streamed);
+    }
+  });
+
+  it('takes a streamed READ back only where one was begun', () => {
+    for (const [local, count] of [
+      [0, 40],
+      [40, 0],
+    ] as const) {
+      const { side, meta } = start();
+      const request = requestOf({ ...AT_D, streamed: true });
+      side.updateStateAfterAlloc(request, TABLE, local, count);
+      side.requestFinished({ ...request, status: 'finished_aborted' }, TABLE);
+      expect(meta().reqsToCancel.has('r')).toBe(count > 0);
+    }
+  });
+
+  it('leaves nothing of a request that ends before it computed anything', () => {
+    const { side, meta } = start();
+    const request = requestOf(AT_P, 'finished_stopped');
+    side.updateStateAfterAlloc(request, TABLE, 0, 0);
+    const left = side.requestFinished({ ...request, numComputedTokens: 0 }, TABLE);
+    expect(left).toStrictEqual({ delayFree: false, kvTransferParams: null });
+    expect(meta()).toMatchObject({ reqsToSend: new Map(), reqsNotProcessed: new Set(['r']) });
+  });
+});
+
+it('costs learn from pulls that ended well, and from no other', async () => {
+  const profile: CostProfile = costProfileSchema.parse({
+    ...{ kvferry_cost_profile: 1, kvferry: '0.1.0', date: '2026-01-01T00:00:00.000Z', model: 'nano' },
+    ...{ weight_dtype: 'f16', adapter: 'an adapter', link: null, block_size: 16, block_bytes: 120 },
+    ...{ layout: 'contiguous', recommended_threshold: null },
+    pull: { overhead_ms: 1, fixed_ms: 1, ms_per_byte: 0 },
+    prefill: { fixed_ms: 0, ms_per_token: 1, ms_per_token_context: 0 },
+    fit: {
+      ...{ samples: 9, rounds: 3, least_tokens: 16, most_tokens: 512, ttft_r2: 1, ttft_median_error: 0 },
+      ...{ transfer_r2: 1, transfer_median_error: 0 },
+    },
+  });
+  for (const [outcome, learned] of [
+    ['done', 1],
+    ['failed', 0],
+  ] as const) {
+    const { transport, ends, clock } = fakeTransport(new TestClock());
+    const transfers: string[] = [];
+    const { worker, costAware } = createNixlConnector(
+      { ...connectorDefaults.nixl, costProfile: profile },
+      {
+        ...{ engine: engineConfig(), transport, clock },
+        ...{ onPull() {}, onHoldDropped() {}, onChunk() {}, onStored() {} },
+        onTransfer: ({ requestId }) => void transfers.push(requestId),
+      },
+    );
+    costAware!.started('r', { count: 16, localHitTokens: 0, promptTokens: 40, holderRequests: null });
+    const recv: RecvRequest = {
+      remote: { ...PEER, requestId: 'r@d', claim: CLAIM, blocksExpiryTime: null },
+      ...{ pairs: [{ group: 0, remote: 1, local: 11 }], numTokens: 16 },
+    };
+    worker.startLoadKv(metadata({ reqsToRecv: new Map([['r', recv]]) }));
+    await settled();
+    ends[0]!(outcome);
+    await settled();
+    expect([costAware!.costs().observedPulls, transfers]).toEqual([learned, ['r']]);
+  }
+});
