@@ -154,6 +154,8 @@ export interface LabApi {
   moveClock(change: ClockChange): Promise<void>;
   /** As a driver's reset would: the device is gone, and with it every request. */
   loseDevice(): Promise<void>;
+  /** The device says that it has no memory left for what was asked of it. */
+  exhaustDevice(): Promise<void>;
 }
 
 /** What an engine's thread offers. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkCostProfile, costProfileSchema, parseCostProfile } from '../../src/config/cost-profile.ts';
 import { CostAwarePolicy } from '../../src/connector/policy/cost-aware.ts';
+import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { choosePolicy, type PullQuestion, thresholdPolicy } from '../../src/connector/policy/pull-policy.ts';
 import { RecursiveLeastSquares } from '../../src/connector/policy/recursive-least-squares.ts';
 import { ConfigError } from '../../src/errors.ts';
@@ -52,6 +53,13 @@ describe('the cost-aware policy', () => {
   it('counts whole blocks, a partly filled first one too', () => {
     // Tokens 24 to 40 lie in blocks 1 and 2.
     expect(policy().predict(ask(16, { localHitTokens: 24 })).pullMs).toBeCloseTo(40 + 3.2, 9);
+  });
+
+  it('counts of a window what the token after a pull sees, by what each group takes', () => {
+    const bytes = kvBytesOf(16, 1000, [{ kind: 'full' }, { kind: 'sliding', window: 32, filled: 0.5 }]);
+    // Token 160 sees 129 to 159, in blocks 8 and 9; token 161 of a longer sequence sees 130.
+    expect([bytes(0, 160), bytes(0, 160, 159), bytes(144, 16)]).toEqual([11_000, 11_000, 1500]);
+    expect(bytes(0, 160, 200)).toBe(10_000);
   });
 
   it('counts what it already reads over the same link', () => {

@@ -129,7 +129,7 @@ describe('ends', () => {
     }).catch((error) => expect(error).toBeInstanceOf(EngineDeadError)); // the closing check finds the engine dead
   });
 
-  it('a lost device rejects its requests with a typed error, and the engine can be built again', async () => {
+  it('a device that is lost, or out of memory, rejects its requests with a typed error, and the engine can be built again', async () => {
     await withCluster({}, async (cluster) => {
       const before = fingerprint(await converse(cluster, 'c', 2));
       const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
@@ -141,6 +141,20 @@ describe('ends', () => {
       await expect.poll(() => cluster.engine('decode').dead).toBe(true);
       expect(await cluster.revive()).toBe(1);
       expect(fingerprint(await converse(cluster, 'e', 2))).toEqual(before);
+
+      // The device itself lives on: its engine ends all the same.
+      const next = generate(cluster, { conversationId: 'f', promptTokenIds, sampling });
+      const out = expect(next).rejects.toThrow(
+        /decode-0\.2 was lost: the device reported an error: out of memory/,
+      );
+      await cluster.engine('decode').lab.exhaustDevice();
+      await out;
+      await expect.poll(() => cluster.engine('decode').dead).toBe(true);
+      // Who is not there gets a changed setting when it is built anew.
+      await cluster.configure({ mode: 'unidirectional' });
+      expect(await cluster.revive()).toBe(1);
+      expect(fingerprint(await converse(cluster, 'g', 2))).toEqual(before);
+      expect((await cluster.stats()).map(({ heldRequests }) => heldRequests)).toEqual([0, 0]);
     });
   });
 
