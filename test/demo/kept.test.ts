@@ -1,6 +1,6 @@
 /** What the page must not lose or misstate: the conversation's KV, the address, the reader's place, who computed. */
 import { readFile } from 'node:fs/promises';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import {
@@ -17,19 +17,27 @@ import {
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
 
-const open = async (hash: string): Promise<OpenedPage> => {
+const stayOpen = async (hash: string): Promise<OpenedPage> => {
   const opened = await openPage(browser(), `${served().url}${hash}&speed=live`);
   await untilReady(opened.page);
+  return opened;
+};
+
+/** Closed with its test, since every page that is open computes and draws beside the next. */
+const open = async (hash: string): Promise<OpenedPage> => {
+  const opened = await stayOpen(hash);
+  onTestFinished(() => opened.page.close());
   return opened;
 };
 
 describe('a conversation', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
-    opened = await open('#turns=0');
+    opened = await stayOpen('#turns=0');
     await ask(opened.page, 'My name is Ada.');
     await ask(opened.page, 'Tell me a story about Gus and a bear.');
   }, 120_000);
+  afterAll(() => opened.page.close());
 
   test('has its KV after a race: the next question pulls', async () => {
     const { page } = opened;
