@@ -12,6 +12,8 @@ describe('holds', () => {
     const talk = (options: object) =>
       withCluster({ ...options, maxNumSeqs: 2 }, async (cluster) => {
         const seen: string[] = [];
+        const told: string[] = [];
+        cluster.onWaiting((_, reason) => told.push(reason));
         const histories = new Map<string, number[]>();
         for (let turn = 0; turn < 3; turn++) {
           for (const id of ['a', 'b', 'c']) {
@@ -29,10 +31,19 @@ describe('holds', () => {
             seen.push(...fingerprint([answer]));
           }
         }
-        return seen;
+        const dropped = (await cluster.stats()).reduce(
+          (sum, { transfers }) => sum + transfers!.holdsDropped.decode,
+          0,
+        );
+        return { seen, dropped, told: told.filter((reason) => reason.includes('the oldest gave way')) };
       });
     const roomy = await talk({ mode: 'monolithic' });
-    expect(await talk(small)).toEqual(roomy);
+    expect(roomy).toMatchObject({ dropped: 0, told: [] });
+    const { seen, dropped, told } = await talk(small);
+    expect(seen).toEqual(roomy.seen);
+    // Said once, however often it happens.
+    expect(dropped).toBeGreaterThan(1);
+    expect(told).toEqual([expect.stringMatching(/^decode-0: .*--d-blocks gives it more$/)]);
   });
 
   it('many conversations at once through small pools all end, with the tokens of one engine alone', async () => {
