@@ -1,9 +1,12 @@
 /** A MultiConnector of connectors that say what the test says, as one: who is waited for, and what is counted. */
 import { describe, expect, it } from 'vitest';
+import type { Composition } from '../../src/config/kv-connectors.ts';
 import { STORE_ADDRESS } from '../../src/config/kv-transfer.ts';
 import { createMultiConnector } from '../../src/connector/multi/connector.ts';
 import { SecondHops } from '../../src/connector/multi/second-hops.ts';
 import { MultiWorkerSide } from '../../src/connector/multi/worker-side.ts';
+import type { CostAwarePolicy } from '../../src/connector/policy/cost-aware.ts';
+import type { SourceCostsDeps } from '../../src/connector/policy/source-costs.ts';
 import { type ConnectorDeps, type EngineConnector, noTransfers } from '../../src/connector/types.ts';
 import type { ExternalMatch } from '../../src/engine/kv-connector.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
@@ -106,7 +109,13 @@ describe('as one connector', () => {
     return { ...zero, savedBytes: 0, loadMs: 0, saveMs: 0, savingBlockMs: 0, unanswered: 0, twoHopBytes };
   }
 
-  function make(parts: readonly Partial<EngineConnector>[]) {
+  function make(
+    parts: readonly Partial<EngineConnector>[],
+    {
+      composition = 'compose',
+      load = null,
+    }: { composition?: Composition; load?: SourceCostsDeps['load'] | null } = {},
+  ) {
     const clock = new TestClock();
     const { transport } = makeEngine('engine', { clock });
     const made: ConnectorDeps[] = [];
@@ -121,7 +130,7 @@ describe('as one connector', () => {
       ...{ onPull() {}, onHoldDropped() {}, onChunk() {}, onStored() {} },
       onTransfer: ({ requestId }) => void told.push(requestId),
     };
-    return { connector: createMultiConnector('compose', makers, deps), made, told, transport };
+    return { connector: createMultiConnector(composition, makers, deps, load), made, told, transport };
   }
 
   it('has what each has: holds, a store, and the sum of what they counted', () => {
@@ -144,6 +153,32 @@ describe('as one connector', () => {
     const without = make([{}]).connector;
     expect(without).not.toHaveProperty('holds');
     expect(without).not.toHaveProperty('store');
+  });
+
+  it('learns what loads cost from those that ended well, where costs are known at all', () => {
+    const predict: CostAwarePolicy['predict'] = ({ count }) => ({ pullMs: 1e9, recomputeMs: count });
+    const costAware = { predict } as CostAwarePolicy;
+    const loaded = (outcome: 'done' | 'failed', known: boolean) => {
+      const [peer, ofStore] = [new FakeConnector('peer'), new FakeConnector('store')];
+      ofStore.upTo = 64;
+      const { connector, made } = make(
+        [
+          { scheduler: peer.scheduler, costAware: known ? costAware : null },
+          { scheduler: ofStore.scheduler, store },
+        ],
+        { composition: 'cost-aware', load: { fixed_ms: 30, ms_per_byte: 0, samples: 9 } },
+      );
+      const tokens = () => connector.scheduler.getNumNewMatchedTokens(requestOf(), 0)!.tokens;
+      expect(tokens()).toBe(64);
+      for (let i = 0; i < 60; i++) {
+        made[1]!.onTransfer({
+          ...{ requestId: 'r', remote: STORE_ADDRESS, numTokens: 64, startedMs: 0, checkedMs: 0, endedMs: 1 },
+          result: { ...emptyResult(outcome, '', 100), bytes: 100 },
+        });
+      }
+      return tokens();
+    };
+    expect([loaded('done', true), loaded('failed', true), loaded('done', false)]).toEqual([0, 64, 64]);
   });
 
   it('counts what comes by a second hop: what a pull brought that the store had, beside what the store counts', () => {
