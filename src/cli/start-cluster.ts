@@ -30,6 +30,9 @@ export async function startCluster(
   try {
     signal.throwIfAborted();
     progress.line(`ready in ${formatSeconds(cluster.info.startMs)}`);
+    cluster.onNotice((notice) => {
+      if (notice.kind === 'store') progress.line(notice.message);
+    });
     await apply(cluster, progress);
     return cluster;
   } catch (error) {

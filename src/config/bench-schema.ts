@@ -1,7 +1,7 @@
 /** The settings of a benchmark: what is served, by how many clients, how often, and against what. vLLM's names and meanings where it has them. */
 import { z } from 'zod';
 import { anyNumber, flag, listOf, oneOf, positive, text, time, wholeNumber } from './fields.ts';
-import { PATHS, USUAL_PATHS } from './paths.ts';
+import { PATH_MEANINGS, PATHS, USUAL_PATHS } from './paths.ts';
 
 export const EXPERIMENTS = ['no-prefix-caching', 'prefix-caching', 'eviction'] as const;
 export type ExperimentName = (typeof EXPERIMENTS)[number];
@@ -154,7 +154,7 @@ export const ways = {
     )
     .default(null)
     .meta({
-      description: `In place of modes: the ways that KV can take, at equal device memory, over each --link (a comma list; none is memory's speed): ${PATHS.join(', ')}. Without names ${USUAL_PATHS.length} of them.`,
+      description: `In place of modes: the ways that KV can take, at equal device memory, over each --link (a comma list; none is memory's speed): ${PATHS.map((name) => `${name} (${PATH_MEANINGS[name]})`).join(', ')}. Without names ${USUAL_PATHS.join(', ')}.`,
       value: 'NAMES',
       valueOptional: true,
     }),

@@ -26,6 +26,7 @@ import { explaining, routing } from './routing.ts';
 import { serving } from './serve-schema.ts';
 import { modelling, simulation } from './simulate-schema.ts';
 import { store } from './store-schema.ts';
+import { withoutPassword } from './store-url.ts';
 import { audit, calibration, costs, sweep } from './sweep-schema.ts';
 import { pacing, trace } from './trace-schema.ts';
 import { traceFile, tracing } from './tracing.ts';
@@ -272,13 +273,18 @@ const outputKeys = new Set([
 export const changesResults = (key: string): boolean => !outputKeys.has(key);
 
 /** Shown to nobody, in no report, log or message. */
-export const SECRET_KEYS: ReadonlySet<string> = new Set(['apiKey', 'adminKey'] satisfies RunKey[]);
+export const SECRET_KEYS: ReadonlySet<string> = new Set([
+  'apiKey',
+  'adminKey',
+  'storeUrl',
+] satisfies RunKey[]);
 
-/** The settings as a report shows them to others: without the server's keys, which a shared config file may hold. */
+/** The settings as a report shows them to others: without the server's keys and passwords, which a shared config file may hold. */
 export const reportedSettings = (config: RunConfig): RunConfig => ({
   ...config,
   apiKey: null,
   adminKey: null,
+  storeUrl: config.storeUrl && withoutPassword(config.storeUrl),
 });
 
 /** What a caller may give: any part of it. */

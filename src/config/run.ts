@@ -30,8 +30,8 @@ const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
 /** `--conversation shipped`, and what recall talks about when nothing else is asked for. */
 export const SHIPPED = 'shipped';
 
-/** Memory of a store that was only given a folder. */
-const BESIDE_A_FOLDER = 64 * 2 ** 20;
+/** Memory of a store that was only given what lies below it. */
+const UNLESS_GIVEN = 64 * 2 ** 20;
 
 const MADE_CONVERSATION_KEYS = [
   'turns',
@@ -81,10 +81,11 @@ export function parseRunConfig(
       if (!given(key)) Object.assign(config, { [key]: SHIPPED_SETTINGS[key] });
     }
   }
-  if (config.storeDir !== null) config.store ??= BESIDE_A_FOLDER;
+  if (config.storeDir !== null || config.storeUrl !== null) config.store ??= UNLESS_GIVEN;
   for (const key of ['storeDirSize', 'storeTtl', 'storeWrite'] as const) {
     const unusual = config[key] !== runConfigSchema.shape[key].parse(undefined);
-    if (given(key) && unusual && config.storeDir === null)
+    const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);
+    if (given(key) && unusual && below === null)
       throw new ConfigError(
         `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR`,
       );

@@ -4,6 +4,7 @@
  */
 import { ConfigError } from '../errors.ts';
 import type { RunConfigInput } from './run-schema.ts';
+import { withoutPassword, wrongInStoreUrl } from './store-url.ts';
 
 type Environment = (name: string) => string | null;
 
@@ -44,9 +45,10 @@ function aibrix(environment: Environment): RunConfigInput {
 function lmcache(environment: Environment): RunConfigInput {
   const read = (name: string): string | null => environment(`LMCACHE_${name}`);
   const remote = read('REMOTE_URL');
-  if (remote !== null) {
+  const wrong = remote === null ? null : wrongInStoreUrl(remote);
+  if (remote !== null && wrong !== null) {
     throw new ConfigError(
-      `LMCACHE_REMOTE_URL is ${remote}: there is no remote store here yet; leave it out, or use LMCACHE_LOCAL_DISK`,
+      `LMCACHE_REMOTE_URL is ${withoutPassword(remote)}, which ${wrong}: wanted redis://HOST:PORT; the other remote stores of LMCache's are not here`,
     );
   }
   const disk = read('LOCAL_DISK')?.replace(/^file:\/\//, '');
@@ -54,6 +56,7 @@ function lmcache(environment: Environment): RunConfigInput {
   return {
     store: bytesOf(read('MAX_LOCAL_CPU_SIZE'), 'LMCACHE_MAX_LOCAL_CPU_SIZE') ?? UNLESS_TOLD,
     storeEviction: 'lru',
+    ...(remote === null ? {} : { storeUrl: remote }),
     ...(disk ? { storeDir: disk } : {}),
     ...(disk && diskBytes !== null ? { storeDirSize: diskBytes } : {}),
     ...(/^true$/i.test(read('SAVE_DECODE_CACHE') ?? '') ? { offloadPromptOnly: false } : {}),

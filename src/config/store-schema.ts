@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { anyNumber, byteCount, flag, oneOf, text } from './fields.ts';
 import { EVICTIONS, INGESTIONS, type Ingestion, STORE_PLACES } from './store.ts';
+import { wrongInStoreUrl } from './store-url.ts';
 
 /** SGLang HiCache's write policies. */
 const HICACHE: Readonly<Record<string, Ingestion>> = {
@@ -9,6 +10,8 @@ const HICACHE: Readonly<Record<string, Ingestion>> = {
   write_through_selective: 'HOT',
   write_back: 'EVICTED',
 };
+
+const WANTED_URL = 'redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS';
 
 const bytes = () => byteCount('bytes, such as 64MiB, 1.5GB or a plain number of them');
 
@@ -33,14 +36,28 @@ export const store = {
       'A folder below the store, whose KV outlives the process: made where it is missing. With --store left out that is 64MiB.',
     value: 'DIR',
   }),
+  storeUrl: text(WANTED_URL)
+    .superRefine((url, context) => {
+      const wrong = wrongInStoreUrl(url);
+      if (wrong !== null) context.addIssue({ code: 'custom', message: `${WANTED_URL} (it ${wrong})` });
+    })
+    .nullable()
+    .default(null)
+    .meta({
+      description:
+        'A Redis or Valkey server below the store, for several machines: redis://HOST:6379. What is there any kvferry of the same model, layout and adapter loads. With --store left out that is 64MiB.',
+      value: 'URL',
+    }),
   storeDirSize: bytes()
     .default(2 ** 30)
     .meta({
-      description: 'Of the folder at most; what was not used longest goes.',
+      description:
+        "Of the folder at most; what was not used longest goes. A server's own limit is its maxmemory.",
       value: 'BYTES',
     }),
   storeTtl: anyNumber('a number of seconds above 0', { above: 0 }).nullable().default(null).meta({
-    description: 'How long a block in the folder is good, from its writing on. Left out: for good.',
+    description:
+      'How long a block in the folder or on the server is good, from its writing on. Left out: for good.',
     value: 'SECONDS',
   }),
   storeWrite: z
@@ -48,7 +65,7 @@ export const store = {
     .default('ALL')
     .meta({
       description:
-        "Which blocks the folder gets: ALL as they come, HOT those that are used again, EVICTED those that leave memory, and the rest at the end. AIBrix's names; SGLang's write_through, write_through_selective and write_back are the same.",
+        "Which blocks the folder and the server get: ALL as they come, HOT those that are used again, EVICTED those that leave memory, and the rest at the end. AIBrix's names; SGLang's write_through, write_through_selective and write_back are the same.",
       value: 'ALL|HOT|EVICTED',
     }),
   offloadPromptOnly: flag().default(true).meta({

@@ -8,7 +8,7 @@ export const EVICTIONS = ['s3fifo', 's3fifo-paper', 'lru', 'arc'] as const;
 export type EvictionName = (typeof EVICTIONS)[number];
 
 /**
- * Which blocks go on from memory to the folder: all as they come, those that are used again, or those that leave memory
+ * Which blocks go on from memory to what lies below it: all as they come, those that are used again, or those that leave memory
  * (and what is left at the end). AIBrix's names.
  */
 export const INGESTIONS = ['ALL', 'HOT', 'EVICTED'] as const;

@@ -22,7 +22,9 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
     case 'MultiConnector': {
       const { composition, names } = config.multi ?? { composition: 'first-hit', names: ['NixlConnector'] };
       const makers = names.map((name) => (its: ConnectorDeps) => createConnector({ ...config, name }, its));
-      return createMultiConnector(composition, makers, deps, config.nixl.costProfile?.store?.load ?? null);
+      const { store, link } = config.nixl.costProfile ?? {};
+      const known = store ? { load: store.load, linked: link !== null } : null;
+      return createMultiConnector(composition, makers, deps, known);
     }
     default:
       throw new ConfigError(

@@ -1,6 +1,12 @@
 /** A connector as its engine's thread has it: what the engine core needs, and what the thread asks and is told besides. */
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { ConnectorHolds, HeldBlocks, KvConnector, TransferOutcome } from '../engine/kv-connector.ts';
+import type {
+  ConnectorHolds,
+  ConnectorRequest,
+  HeldBlocks,
+  KvConnector,
+  TransferOutcome,
+} from '../engine/kv-connector.ts';
 import type { Clock } from '../engine/types.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { BlockPair, RemoteAddress, ServingTransport, TransferResult } from '../transport/types.ts';
@@ -14,6 +20,10 @@ export interface ConnectorDeps extends TransferEvents {
   clock: Clock;
   /** How tokens behind blocks are told; left out: by SHA-256. */
   claim?: ClaimPrefix;
+  /** Whoever asks it weighs its pulls against other sources: predicted costs alone refuse none. */
+  pullsAreWeighed?: boolean;
+  /** Milliseconds that having one of the request's blocks spares, about; null or absent: not known. */
+  worthOfBlockMs?: (request: ConnectorRequest) => number | null;
 }
 
 export interface EngineConnector extends KvConnector {

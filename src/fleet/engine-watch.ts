@@ -28,6 +28,8 @@ export type ClusterNotice =
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();
   readonly #leaving = new Set<string>();
+  /** What the store said while nobody listened, as it began. */
+  readonly #untold: ClusterNotice[] = [];
 
   watch(engine: ThreadEngine, replaces: string | null): void {
     const { engineId, role } = engine;
@@ -40,12 +42,14 @@ export class EngineWatch {
   }
 
   listen(listener: (notice: ClusterNotice) => void): () => void {
+    for (const notice of this.#untold) listener(notice);
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   tell(notice: ClusterNotice): void {
     if (notice.kind === 'leaving') this.#leaving.add(notice.engineId);
+    if (notice.kind === 'store' && this.#listeners.size === 0) this.#untold.push(notice);
     for (const listener of this.#listeners) listener(notice);
   }
 }

@@ -103,12 +103,13 @@ export function clusterOptions(
 const LMCACHE_CHUNK = 256;
 
 function storeOptions(config: RunConfig): StoreOptions | null {
-  const { store, storeEviction: eviction, storeDir, storeDirSize, storeTtl, storeWrite } = config;
+  const { store, storeEviction: eviction, storeDir, storeDirSize, storeUrl, storeTtl } = config;
   if (store === null) return null;
   const ttlMs = storeTtl === null ? null : storeTtl * 1000;
-  const folder =
-    storeDir === null ? null : { directory: storeDir, bytes: storeDirSize, ttlMs, ingestion: storeWrite };
-  return { bytes: store, eviction, remote: config.storePlace === 'remote', folder };
+  const below = { ttlMs, ingestion: config.storeWrite };
+  const folder = storeDir === null ? null : { directory: storeDir, bytes: storeDirSize, ...below };
+  const server = storeUrl === null ? null : { url: storeUrl, ...below };
+  return { bytes: store, eviction, remote: config.storePlace === 'remote', folder, server };
 }
 
 /** Above, what a kernel computes takes longer than waking the threads that share it. */

@@ -33,7 +33,6 @@ export function tellWaiting(
   notice: ClusterNotice,
   listener: (requestId: string, reason: string) => void,
 ): void {
-  if (notice.kind === 'store') listener('', notice.message);
   if (notice.kind !== 'engine') return;
   const { engineId, event } = notice;
   if (event.kind === 'waiting') listener(event.requestId, `${engineId}: ${event.reason}`);

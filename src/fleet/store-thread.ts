@@ -25,7 +25,9 @@ export class StoreThread {
   readonly #connected: ThreadEngine[] = [];
   /** The engines' own link lies before it. */
   readonly #remote: boolean;
-  readonly #listeners = new Set<(message: string) => void>();
+  #listener: ((message: string) => void) | null = null;
+  /** What was said before anyone listened. */
+  readonly #untold: string[] = [];
   readonly #followers = new Set<(batch: CacheEventBatch) => void>();
   #ended: string | null = null;
   #closing = false;
@@ -62,8 +64,9 @@ export class StoreThread {
     });
     const { bytes, eviction } = options;
     const folder = options.folder ? { ...options.folder, namespace } : null;
+    const server = options.server ? { ...options.server, namespace } : null;
     const start: StoreStart = {
-      ...{ identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, folder, checksum },
+      ...{ identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, folder, server, checksum },
     };
     try {
       await store.#ask((api) =>
@@ -89,9 +92,10 @@ export class StoreThread {
     return this.#ended;
   }
 
-  /** Told, in one line each, what is wrong with it; all goes on. */
+  /** Told, in one line each, what is wrong with it, from its start on; all goes on. For one listener. */
   onTrouble(listener: (message: string) => void): void {
-    this.#listeners.add(listener);
+    this.#listener = listener;
+    for (const message of this.#untold.splice(0)) listener(message);
   }
 
   /** Told what comes to its tiers and what leaves them; the first listener at once of what is there. */
@@ -151,7 +155,8 @@ export class StoreThread {
   }
 
   #tell(message: string): void {
-    for (const listener of this.#listeners) listener(message);
+    if (this.#listener) this.#listener(message);
+    else this.#untold.push(message);
   }
 
   /** null when its thread is gone, or goes before it answers: comlink alone would wait for ever. */

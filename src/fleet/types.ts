@@ -20,8 +20,8 @@ import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { DrainRule } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
-import type { StoreFolderStart } from '../store/folder-below.ts';
 import type { StoreStats } from '../store/host.ts';
+import type { StoreFolderStart, StoreServerStart } from '../store/lower-tiers.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -47,6 +47,8 @@ export interface StoreOptions {
   remote?: boolean;
   /** Below memory; null or absent: nothing. */
   folder?: Omit<StoreFolderStart, 'namespace'> | null;
+  /** Below both; null or absent: nothing. */
+  server?: Omit<StoreServerStart, 'namespace'> | null;
 }
 
 /** Tampers with what the named engine reads, to prove that wrong KV is noticed. */

@@ -4,6 +4,7 @@ import type { CostProfile } from '../config/cost-profile.ts';
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitNonNegative } from '../measure/least-squares.ts';
+import { median } from '../measure/statistics.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { pathChoice } from './multiturn/paths.ts';
 import { drawTokens, firstToken } from './sweep.ts';
@@ -65,11 +66,14 @@ export async function measureStoreCosts(cluster: Cluster, options: StoreCostOpti
   return { load, save, folder_read: fitted(samples.raise) };
 }
 
+/** Of repeats the median: one that a busy machine held up is not what a tier costs. */
 function fitted(samples: readonly Sample[]): StoreCosts['load'] | null {
   if (samples.length === 0) return null;
+  const sizes = [...new Set(samples.map(([bytes]) => bytes))];
+  const times = sizes.map((size) => samples.filter(([bytes]) => bytes === size).map(([, ms]) => ms));
   const { coefficients } = fitNonNegative(
-    samples.map(([bytes]) => [1, bytes]),
-    samples.map(([, ms]) => Math.max(1e-3, ms)),
+    sizes.map((bytes) => [1, bytes]),
+    times.map((ms) => Math.max(1e-3, median(ms))),
   );
   const [fixed, perByte] = coefficients as [number, number];
   return { fixed_ms: fixed, ms_per_byte: perByte, samples: samples.length };

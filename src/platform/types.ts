@@ -33,6 +33,22 @@ export interface StoreFolder {
   remove(name: string): Promise<void>;
 }
 
+/** A server of values by key, which others use too. Any call may reject, and may take for ever. */
+export interface KeyValueServer {
+  /** For messages: without a password. */
+  readonly location: string;
+  /** In the keys' order. */
+  has(keys: readonly string[]): Promise<boolean[]>;
+  /** null: there is none. */
+  get(key: string): Promise<Uint8Array | null>;
+  /** `ttlMs`: from now on; null: for good. Resolves to why the server would not have it; null: it has it. */
+  set(key: string, value: Uint8Array, ttlMs: number | null): Promise<string | null>;
+  /** No-op where there is none. */
+  remove(key: string): Promise<void>;
+  /** Gives the connection up: what is still asked rejects. The next call connects anew. */
+  drop(): void;
+}
+
 /** An engine's thread as seen from the thread that started it. */
 export interface EngineThread {
   /** Plain postMessage / addEventListener('message'), as a MessagePort has. */

@@ -4,12 +4,15 @@
  * kv_offload_tiering_* of its lower tiers (vllm/v1/kv_offload); no deprecated aliases.
  */
 import type { StoreStats } from '../store/host.ts';
+import type { LowerTierCounters } from '../store/lower-tiers.ts';
 import { FollowedCounts, type MetricKit } from './metric-kit.ts';
 
 const SIZE_BUCKETS = [1e6, 5e6, 10e6, 20e6, 40e6, 60e6, 80e6, 100e6, 150e6, 200e6];
 
 /** As vLLM calls a tier: its place below memory, and its kind. */
 const FOLDER = '1:fs';
+const SERVER = '2:redis';
+type Tier = typeof FOLDER | typeof SERVER;
 
 export function defineOffloadMetrics(kit: MetricKit) {
   return {
@@ -49,35 +52,50 @@ export class StoreMetrics {
     m.usage.set(stats ? stats.inUse / stats.slots : 0);
     m.blocks('cpu', stats?.blocks ?? 0);
     m.blocks(FOLDER, stats?.folder?.blocks ?? 0);
+    m.blocks(SERVER, stats?.server?.blocks ?? 0);
     if (!stats) return;
-    const { counters, folder, blockBytes } = stats;
+    const { counters, folder, server } = stats;
     this.#counts.follow('lookups', m.lookups, counters.lookups);
     this.#counts.follow('hits', m.hits, counters.hits);
     this.#counts.follow('misses', m.misses, counters.lookups - counters.hits);
     this.#counts.follow('evicted', m.evictions, counters.evicted);
     this.#counts.follow('refused', m.refused, counters.refused);
-    if (!folder) return;
-    const { read, written, readMs, writeMs, broken, leftOut } = folder.counters;
-    this.#counts.follow('read', m.readBytes, read * blockBytes);
-    this.#counts.follow('read time', m.readTime, readMs / 1000);
-    this.#counts.follow('written', m.writeBytes, written * blockBytes);
-    this.#counts.follow('write time', m.writeTime, writeMs / 1000);
-    this.#counts.follow('broken', m.promotionFailures, broken);
-    this.#counts.follow('left out', m.cascadeFailures, leftOut);
+    if (folder) this.#followTier(FOLDER, folder.counters, stats.blockBytes);
+    if (!server) return;
+    this.#followTier(SERVER, server.counters, stats.blockBytes);
+    this.#counts.follow('outages', m.outages, server.counters.outages);
+  }
+
+  #followTier(
+    tier: Tier,
+    { read, written, readMs, writeMs, broken, leftOut }: LowerTierCounters,
+    bytes: number,
+  ): void {
+    const m = this.#m;
+    const follow = (count: (tier: Tier, by: number) => void, name: string, value: number) =>
+      this.#counts.follow(`${tier} ${name}`, { inc: (by) => count(tier, by) }, value);
+    follow(m.readBytes, 'read', read * bytes);
+    follow(m.readTime, 'read time', readMs / 1000);
+    follow(m.writeBytes, 'written', written * bytes);
+    follow(m.writeTime, 'write time', writeMs / 1000);
+    follow(m.promotionFailures, 'broken', broken);
+    follow(m.cascadeFailures, 'left out', leftOut);
   }
 }
 
 function defineStoreMetrics(kit: MetricKit) {
-  const tiered = (name: string, what: string) => {
-    const count = kit.counters(`vllm:kv_offload_tiering_${name}_total`, what, 'tier', [FOLDER]);
-    return { inc: (by: number) => count(FOLDER, by) };
-  };
+  const tiered = (name: string, what: string) =>
+    kit.counters(`vllm:kv_offload_tiering_${name}_total`, what, 'tier', [FOLDER, SERVER]);
   return {
     usage: kit.gauge(
       'vllm:kv_offload_cpu_cache_usage_perc',
       "Share of the store's memory that is being read or written now. 1 means all of it.",
     ),
-    blocks: kit.gauges('kvferry:store_blocks', 'Blocks in the store, by tier.', 'tier', ['cpu', FOLDER]),
+    blocks: kit.gauges('kvferry:store_blocks', 'Blocks in the store, by tier.', 'tier', [
+      'cpu',
+      FOLDER,
+      SERVER,
+    ]),
     lookups: kit.counter('vllm:kv_offload_cpu_block_lookup_total', 'Blocks that the store was asked for.'),
     hits: kit.counter('vllm:kv_offload_cpu_block_hit_total', 'Blocks of these that were there.'),
     misses: kit.counter('vllm:kv_offload_cpu_block_miss_total', 'Blocks of these that were not.'),
@@ -88,6 +106,10 @@ function defineStoreMetrics(kit: MetricKit) {
     refused: kit.counter(
       'vllm:kv_offload_allocation_failure_total',
       'Blocks that were not taken in, because all that there is was in use.',
+    ),
+    outages: kit.counter(
+      'kvferry:store_server_outages_total',
+      'Times that the server below the store did not answer, and was let be for a while.',
     ),
     readBytes: tiered('read_bytes', 'Bytes read from below memory.'),
     readTime: tiered('read_time', 'Time of these reads, in seconds.'),

@@ -1,5 +1,5 @@
 /**
- * A block as a file, byte by byte: 96 bytes that say what it is, then its KV, group after group. What does not fit them is no
+ * A block as a file or a value, byte by byte: 96 bytes that say what it is, then its KV, group after group. What does not fit them is no
  * block: it is told apart before anything of it is used.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
@@ -20,6 +20,12 @@ export interface BlockName {
   namespace: string;
   hash: BlockHash;
 }
+
+const DIGITS = /^[0-9a-f]{64}$/;
+
+/** Whether it can be a part of a file's name or of a key. */
+export const isName = ({ namespace, hash }: BlockName): boolean =>
+  DIGITS.test(hash) && DIGITS.test(namespace);
 
 /**
  * Two engines' blocks of the same hash have the same bytes only where all of this is equal. 64 hex digits.

@@ -2,17 +2,18 @@
 import type { BlockHash } from '../engine/block-hash.ts';
 import { ConfigError } from '../errors.ts';
 import type { StoreFile, StoreFolder } from '../platform/types.ts';
-import { type BlockName, FORMAT_VERSION } from './block-file.ts';
+import { type BlockName, FORMAT_VERSION, isName } from './block-file.ts';
 
 /** Says that the folder is a store's, and of which format. */
 export const MARKER = 'kvferry-store.json';
 
 const BLOCK = /^blocks\/([0-9a-f]{64})\/[0-9a-f]{2}\/([0-9a-f]{64})\.kv$/;
-const HASH = /^[0-9a-f]{64}$/;
 
 /** null for a hash that is no name: it is then kept in memory only. */
-export const fileOf = ({ namespace, hash }: BlockName): string | null =>
-  HASH.test(hash) && HASH.test(namespace) ? `blocks/${namespace}/${hash.slice(0, 2)}/${hash}.kv` : null;
+export const fileOf = (name: BlockName): string | null => {
+  const { namespace, hash } = name;
+  return isName(name) ? `blocks/${namespace}/${hash.slice(0, 2)}/${hash}.kv` : null;
+};
 
 /** null for other files. */
 export function blockIn({ name }: Pick<StoreFile, 'name'>): { namespace: string; hash: BlockHash } | null {

@@ -9,12 +9,8 @@ import type { StoreFolder } from '../platform/types.ts';
 import { decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
-
-/** Blocks being written at once, and those that wait for it: more are left out. */
-const WRITERS = 4;
-const MOST_WAITING = 256;
-/** After a write that failed none is tried for so long. */
-const REST_MS = 10_000;
+import type { LowerTierCounters, Tier } from './lower-tiers.ts';
+import { WriteQueue } from './write-queue.ts';
 
 export interface FolderTierOptions {
   folder: StoreFolder;
@@ -32,35 +28,27 @@ export interface FolderTierOptions {
   onTrouble: (message: string) => void;
 }
 
-export interface TierCounters {
-  written: number;
-  read: number;
-  /** Milliseconds that reads and writes took, of those that ended well; those under way at once count each. */
-  readMs: number;
-  writeMs: number;
-  /** Files that were found broken, or not to be what they were called, and removed. */
-  broken: number;
+export interface FolderCounters extends LowerTierCounters {
+  /** Blocks whose time had come. */
   expired: number;
-  /** Blocks that were not written: the disk failed, or did not keep up. */
-  leftOut: number;
 }
 
-export class FolderTier {
-  readonly counters: TierCounters = {
+export class FolderTier implements Tier {
+  readonly counters: FolderCounters = {
     ...{ written: 0, read: 0, readMs: 0, writeMs: 0, broken: 0, expired: 0, leftOut: 0 },
   };
   readonly #options: FolderTierOptions;
   /** When each was written, on this machine's clock. */
   readonly #written = new Map<BlockHash, number>();
   readonly #order: Lru;
-  readonly #waiting = new Map<BlockHash, Uint8Array[]>();
-  readonly #writing = new Map<BlockHash, Promise<void>>();
+  readonly #queue: WriteQueue;
   readonly #told = new Set<string>();
-  #restUntilMs = 0;
 
   private constructor(options: FolderTierOptions, capacity: number) {
     this.#options = options;
     this.#order = new Lru({ capacity, onEvicted: (hash) => this.#remove(hash) });
+    const write = (hash: BlockHash, kv: readonly Uint8Array[]) => this.#write(hash, kv);
+    this.#queue = new WriteQueue({ write, clock: options.clock, counters: this.counters });
   }
 
   /** Throws ConfigError for a folder that is no store's, or of another format, and for a quota below one block. */
@@ -93,7 +81,6 @@ export class FolderTier {
     return tier;
   }
 
-  /** Blocks with a file. */
   hashes(): Iterable<BlockHash> {
     return this.#written.keys();
   }
@@ -106,14 +93,13 @@ export class FolderTier {
     return this.#order.size * (this.#options.blockBytes + HEAD_BYTES);
   }
 
-  /** More to write would be left out. */
   get isFull(): boolean {
-    return this.#waiting.size >= MOST_WAITING;
+    return this.#queue.isFull;
   }
 
   /** Whether it is there, or about to be; its time may have come. */
   has(hash: BlockHash): boolean {
-    if (this.#waiting.has(hash) || this.#writing.has(hash)) return true;
+    if (this.#queue.has(hash)) return true;
     const writtenMs = this.#written.get(hash);
     if (writtenMs === undefined) return false;
     const { ttlMs, clock } = this.#options;
@@ -123,14 +109,12 @@ export class FolderTier {
     return false;
   }
 
-  /** Into these, by group; false: it is not there, or was not what it should have been. Never rejects. */
+  async find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>> {
+    return new Set(hashes.filter((hash) => this.has(hash)));
+  }
+
   async read(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
-    const waiting = this.#waiting.get(hash);
-    if (waiting) {
-      for (const [group, part] of waiting.entries()) into[group]!.set(part);
-      return true;
-    }
-    await this.#writing.get(hash);
+    if (this.#queue.copy(hash, into)) return true;
     const { folder, namespace, blockBytes, clock } = this.#options;
     const begunMs = clock.now();
     const name = fileOf({ namespace, hash });
@@ -165,63 +149,33 @@ export class FolderTier {
     }
   }
 
-  /** Later; the parts are copied now. No-op for what is there. */
   write(hash: BlockHash, kv: readonly Uint8Array[]): void {
     if (this.has(hash) || fileOf({ namespace: this.#options.namespace, hash }) === null) return;
-    if (this.isFull || this.#options.clock.now() < this.#restUntilMs) {
-      this.counters.leftOut++;
-      return;
-    }
-    this.#waiting.set(
-      hash,
-      kv.map((part) => part.slice()),
-    );
-    this.#next();
+    this.#queue.add(hash, kv);
   }
 
-  /** Resolves when nothing waits to be written. */
   async flush(): Promise<void> {
-    while (this.#writing.size > 0) await Promise.all(this.#writing.values());
-  }
-
-  #next(): void {
-    if (this.#writing.size >= WRITERS) return;
-    const [first] = this.#waiting;
-    if (!first) return;
-    const [hash, kv] = first;
-    this.#waiting.delete(hash);
-    this.#writing.set(
-      hash,
-      this.#write(hash, kv).finally(() => {
-        this.#writing.delete(hash);
-        this.#next();
-      }),
-    );
+    await this.#queue.flush();
   }
 
   async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
     const { folder, namespace, clock } = this.#options;
-    const begunMs = clock.now();
+    // Room first: the folder never has more than it may.
+    this.#order.put(hash);
     try {
-      // Room first: the folder never has more than it may.
-      this.#order.put(hash);
       await folder.write(fileOf({ namespace, hash })!, encodeBlock({ namespace, hash }, kv));
-      if (this.#order.has(hash)) {
-        this.#written.set(hash, clock.now());
-        this.#options.onChange?.('stored', hash);
-      } else this.#remove(hash);
-      this.counters.written++;
-      this.counters.writeMs += clock.now() - begunMs;
     } catch (error) {
       this.#order.remove(hash);
-      this.counters.leftOut += 1 + this.#waiting.size;
-      this.#waiting.clear();
-      this.#restUntilMs = clock.now() + REST_MS;
       this.#tell(
         'write',
         `${folder.location} cannot be written to (${messageOf(error)}): what is there is still read, and nothing is added until that works again`,
       );
+      throw error;
     }
+    if (this.#order.has(hash)) {
+      this.#written.set(hash, clock.now());
+      this.#options.onChange?.('stored', hash);
+    } else this.#remove(hash);
   }
 
   #forget(hash: BlockHash): void {

@@ -3,15 +3,16 @@ import type { EvictionName } from '../config/store.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
-import type { StoreFolder } from '../platform/types.ts';
+import type { KeyValueServer, StoreFolder } from '../platform/types.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineIdentity, RemoteAddress } from '../transport/types.ts';
 import { ArenaMemory } from './arena.ts';
 import { BlockCatalog, type CatalogCounters } from './catalog.ts';
-import { FolderBelow, type StoreFolderStart } from './folder-below.ts';
-import type { TierCounters } from './folder-tier.ts';
+import { type FolderCounters, FolderTier } from './folder-tier.ts';
+import { LowerTiers, type StoreFolderStart, type StoreServerStart } from './lower-tiers.ts';
 import { StoreReport } from './report.ts';
+import { type ServerCounters, ServerTier } from './server-tier.ts';
 import { StoreService, type StoreServiceCounters } from './service.ts';
 
 export interface StoreStart {
@@ -20,8 +21,10 @@ export interface StoreStart {
   /** Of memory, for blocks. */
   bytes: number;
   eviction: EvictionName;
-  /** null: memory only. */
+  /** null: there is none. */
   folder: StoreFolderStart | null;
+  /** null or absent: there is none. */
+  server?: StoreServerStart | null;
   /** Compare a checksum of each chunk at both ends. */
   checksum: boolean;
 }
@@ -34,8 +37,10 @@ export interface StoreStats {
   /** Of all groups. */
   blockBytes: number;
   counters: CatalogCounters & StoreServiceCounters;
-  /** null: memory only. */
-  folder: { blocks: number; bytes: number; counters: TierCounters } | null;
+  /** null: there is none. */
+  folder: { blocks: number; bytes: number; counters: FolderCounters } | null;
+  /** `blocks`: those of which this store knows that they are there; `resting`: it is not asked now. null: there is none. */
+  server: { blocks: number; resting: boolean; counters: ServerCounters } | null;
 }
 
 /** Calls go over comlink. Every one may reject with a KvferryError. */
@@ -66,6 +71,8 @@ export interface StoreApi {
 export interface StoreHostDeps {
   clock: Clock;
   openFolder: (directory: string) => Promise<StoreFolder>;
+  /** Absent: there can be none here. */
+  openServer?: (url: string) => Promise<KeyValueServer>;
   /** Ends the thread; called once the answer to shutdown() had time to leave. */
   exit: () => void;
 }
@@ -77,7 +84,10 @@ interface Parts {
   transport: PeerTransport;
   catalog: BlockCatalog;
   service: StoreService;
-  lower: FolderBelow | null;
+  folder: FolderTier | null;
+  server: ServerTier | null;
+  /** Both of these; null: there is neither. */
+  lower: LowerTiers | null;
   report: StoreReport;
 }
 
@@ -91,37 +101,59 @@ function slotsIn(bytes: number, blockBytes: readonly number[]): number {
   );
 }
 
-export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi {
+export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps): StoreApi {
   let parts: Parts | null = null;
   const running = (): Parts => {
     if (!parts) throw new EngineDeadError('the store is not running: start it first');
     return parts;
   };
+  async function openTiers(
+    { identity, folder, server }: StoreStart,
+    onTrouble: (message: string) => void,
+    report: StoreReport,
+  ) {
+    const blockBytes = identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0);
+    const below = { blockBytes, clock, onTrouble };
+    const tiers: Pick<Parts, 'folder' | 'server'> = { folder: null, server: null };
+    if (folder) {
+      const { directory, bytes: quotaBytes, namespace, ttlMs } = folder;
+      const rest = { ...below, namespace, quotaBytes, ttlMs, onChange: report.changedIn('DISK') };
+      tiers.folder = await FolderTier.open({ folder: await openFolder(directory), ...rest });
+    }
+    if (server) {
+      if (!openServer) throw new ConfigError('a store here can have no server below it: leave it out');
+      const { url, namespace, ttlMs } = server;
+      const rest = { ...below, namespace, ttlMs, onChange: report.changedIn('REMOTE') };
+      tiers.server = await ServerTier.open({ server: await openServer(url), ...rest });
+    }
+    return tiers;
+  }
+
   return {
-    async start({ identity, bytes, eviction, folder, checksum }, onTrouble, onEvents) {
+    async start(start, onTrouble, onEvents) {
+      const { identity, bytes, eviction, checksum } = start;
       const slots = slotsIn(bytes, identity.blockBytes);
       const report = new StoreReport(identity.blockSize, (events) => onEvents(events, clock.now()));
       const memory = new ArenaMemory(slots, identity.blockBytes);
-      const lower =
-        folder &&
-        (await FolderBelow.open(folder, memory, {
-          folder: await openFolder(folder.directory),
-          clock,
-          onTrouble,
-          onChange: report.changedIn('DISK'),
-        }));
+      const { folder, server } = await openTiers(start, onTrouble, report);
+      const tiers = [
+        ...(folder ? [{ tier: folder, ingestion: start.folder!.ingestion }] : []),
+        ...(server ? [{ tier: server, ingestion: start.server!.ingestion }] : []),
+      ];
+      const lower = tiers.length > 0 ? new LowerTiers(tiers, memory, clock) : null;
       const transport = createTransport({ identity, memory, clock, checksum });
       const onChange = report.changedIn('CPU');
       const catalog = new BlockCatalog({ slots, eviction, onChange, ...lower?.listeners });
       const service = new StoreService({ transport, catalog, clock, lower });
-      parts = { transport, catalog, service, lower, report };
+      parts = { transport, catalog, service, folder, server, lower, report };
     },
 
     async reportEvents(wanted) {
-      const { catalog, lower, report } = running();
+      const { catalog, folder, server, report } = running();
       report.want(wanted, [
         ['CPU', [...catalog.ready()].map(([key]) => key)],
-        ['DISK', [...(lower?.hashes() ?? [])]],
+        ['DISK', [...(folder?.hashes() ?? [])]],
+        ['REMOTE', [...(server?.hashes() ?? [])]],
       ]);
     },
 
@@ -144,14 +176,19 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
     },
 
     async stats() {
-      const { transport, catalog, service, lower } = running();
+      const { transport, catalog, service, folder, server } = running();
       return {
         slots: catalog.slots,
         blocks: catalog.size,
         inUse: catalog.inUse,
         blockBytes: transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0),
         counters: { ...catalog.counters, ...service.counters },
-        folder: lower?.stats ?? null,
+        folder: folder && { blocks: folder.blocks, bytes: folder.bytes, counters: { ...folder.counters } },
+        server: server && {
+          blocks: server.blocks,
+          resting: server.isResting,
+          counters: { ...server.counters },
+        },
       };
     },
 
@@ -171,6 +208,7 @@ export function hostStore({ clock, openFolder, exit }: StoreHostDeps): StoreApi 
     async shutdown() {
       parts?.transport.close();
       if (parts?.lower) await parts.lower.end(parts.catalog);
+      parts?.server?.close();
       parts = null;
       exit();
     },

@@ -23,13 +23,19 @@ export interface StoreServiceDeps {
   lower?: LowerTier | null;
 }
 
-/** What lies below memory. Neither call rejects. */
+/** What lies below memory. No call rejects. */
 export interface LowerTier {
-  has(hash: BlockHash): boolean;
-  /** Into the block's slot; false: it did not come. */
-  load(hash: BlockHash, slot: number): Promise<boolean>;
+  /** What of the hashes is there, and worth its while where a block's worth in milliseconds is known. */
+  look(hashes: readonly BlockHash[], worthMs: number | null): Promise<Raising>;
   /** A block came from an engine. */
   stored(hash: BlockHash, slot: number): void;
+}
+
+/** Blocks that can be brought up, all of them begun at once. */
+export interface Raising {
+  has(hash: BlockHash): boolean;
+  /** Into the block's slot; false: it did not come. Never rejects. */
+  load(hash: BlockHash, slot: number): Promise<boolean>;
 }
 
 export interface StoreServiceCounters {
@@ -104,9 +110,11 @@ export class StoreService {
     }
   }
 
-  async #lookup(from: string, { leaseId, hashes, wait }: StoreLookup): Promise<void> {
+  async #lookup(from: string, { leaseId, hashes, wait, worthMs }: StoreLookup): Promise<void> {
     const begunMs = this.#clock.now();
-    const { kept, raised } = this.#lower ? await this.#raise(hashes, this.#lower) : { kept: [], raised: 0 };
+    const { kept, raised } = this.#lower
+      ? await this.#raise(hashes, this.#lower, worthMs ?? null)
+      : { kept: [], raised: 0 };
     const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
     if (wait) for (const hash of hashes) if (!(await this.#came(hash))) break;
     const found = hashes.slice(0, this.#catalog.lookup(hashes));
@@ -127,10 +135,13 @@ export class StoreService {
   async #raise(
     hashes: readonly BlockHash[],
     lower: LowerTier,
+    worthMs: number | null,
   ): Promise<{ kept: BlockHash[]; raised: number }> {
     const kept: BlockHash[] = [];
     let raised = 0;
     const raising: Promise<void>[] = [];
+    const absent = hashes.filter((hash) => this.#catalog.state(hash) === 'absent');
+    const below = await lower.look(absent, worthMs);
     for (const hash of hashes) {
       const state = this.#catalog.state(hash);
       if (state === 'ready') {
@@ -138,18 +149,18 @@ export class StoreService {
         kept.push(hash);
       } else if (state === 'coming') raising.push(this.#came(hash).then(() => {}));
       else {
-        const slot = lower.has(hash) ? this.#catalog.prepareStore(hash) : null;
+        const slot = below.has(hash) ? this.#catalog.prepareStore(hash) : null;
         if (slot === null) break;
         raised++;
-        raising.push(this.#load(hash, slot, lower, kept));
+        raising.push(this.#load(hash, slot, below, kept));
       }
     }
     await Promise.all(raising);
     return { kept, raised };
   }
 
-  async #load(hash: BlockHash, slot: number, lower: LowerTier, kept: BlockHash[]): Promise<void> {
-    const came = await lower.load(hash, slot);
+  async #load(hash: BlockHash, slot: number, below: Raising, kept: BlockHash[]): Promise<void> {
+    const came = await below.load(hash, slot);
     this.#catalog.completeStore(hash, came);
     if (came) this.#catalog.prepareLoad([hash]);
     if (came) kept.push(hash);

@@ -13,6 +13,8 @@ export interface StoreLookup {
   hashes: readonly BlockHash[];
   /** Blocks that the store is still reading count: the answer comes when it has them. */
   wait: boolean;
+  /** Milliseconds that having one of the blocks spares, about: below memory is left what takes longer. Left out: nothing is. */
+  worthMs?: number | null;
 }
 
 /** Store to engine: the answer. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { lengthTable } from '../../src/cli/multiturn/path-tables.ts';
+import { lengthTable, regretLine } from '../../src/cli/multiturn/path-tables.ts';
 import { plainStyle } from '../../src/cli/table.ts';
 import { benchReportSchema, type Experiment } from '../../src/measure/bench-report.ts';
 import { generator } from '../workload/generator.ts';
@@ -14,6 +14,15 @@ const spec = generator({
   output: 6,
 });
 const bench = (...options: string[]) => benchOf(spec)(['gen.json', ...options]);
+
+test.each([
+  [4, /both 50%. Of 4 requests alone: what else the machine did weighs more.$/],
+  [40, /both 50% \(40 requests\).$/],
+])('of %d requests, what a way lost, and whether that tells anything', (requests, wanted) => {
+  const regret = { pull: { regret_ms: 0, share: 0 }, both: { regret_ms: 9, share: 0.5 } };
+  const experiment = { regret, modes: {}, by_length: [{ requests }] } as unknown as Experiment;
+  expect(regretLine(experiment)).toMatch(wanted);
+});
 
 test('three lengths fit beside each other, whatever the times are', () => {
   const interval = (value: number) => ({ value, low: value * 0.93, high: value * 1.31 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { camel, fieldMeta, kebab, parseRunConfig, runKeys } from '../../src/config/run.ts';
+import { camel, fieldMeta, kebab, parseRunConfig, reportedSettings, runKeys } from '../../src/config/run.ts';
+import { redisUrl } from '../../src/config/store-url.ts';
 import { ConfigError } from '../../src/errors.ts';
 
 const message = (input: unknown): string => {
@@ -226,8 +227,23 @@ describe('connectors with a store in kvTransferConfig', () => {
     ],
     [{ kvTransferConfig: { kv_connector: 'MultiConnector' } }, /wanted a list, such as/],
     [{ store: '64MiX' }, /wanted bytes, such as 64MiB/],
+    [{ storeUrl: 'redis//cache' }, /'storeUrl' is not usable: wanted redis:.*\(it is no URL\)/],
+    [{ storeUrl: 'http://cache:6379' }, /\(it begins with http:/],
+    [{ storeUrl: 'redis://' }, /\(it names no host\)/],
+    [{ storeUrl: 'redis://cache/first' }, /\(it has \/first for a number of a database\)/],
+    [{ storeUrl: 'redis://cache?db=1' }, /\(it has \?db=1 at its end\)/],
+    [{ storeUrl: 'redis://u:%zz@cache' }, /\(it has a % that begins no escape\)/],
+    [{ storeUrl: 'redis://cache', storeDirSize: '1GB' }, /'storeDirSize' is about a folder/],
+    [{ storeTtl: 60 }, /'storeTtl' is about a folder/],
   ])('%j is refused', (settings, message) => {
     expect(() => parseRunConfig(settings)).toThrow(message);
+  });
+
+  test('a server below a store: it has memory, a time to live, and no password in reports', () => {
+    const config = parseRunConfig({ storeUrl: 'rediss://me:p@ss@cache:6380/2', storeTtl: 60 });
+    expect(config).toMatchObject({ store: 64 * 2 ** 20, storeUrl: 'rediss://me:p@ss@cache:6380/2' });
+    expect(reportedSettings(config).storeUrl).toBe('rediss://cache:6380/2');
+    expect(redisUrl('valkey://cache')).toBe('redis://cache');
   });
 
   test.each([

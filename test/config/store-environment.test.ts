@@ -5,11 +5,9 @@ import { storeFromEnvironment } from '../../src/config/store-environment.ts';
 const config = (kv_connector: string, env: Record<string, string>) => {
   const kvTransferConfig = { kv_connector, kv_role: 'kv_both' };
   const told = storeFromEnvironment(kvTransferConfig, (name) => env[name] ?? null);
-  const { store, storeEviction, storeDir, storeTtl, storeWrite, offloadPromptOnly } = parseRunConfig({
-    ...told,
-    kvTransferConfig,
-  });
-  return { store, storeEviction, storeDir, storeTtl, storeWrite, offloadPromptOnly };
+  const { store, storeEviction, storeDir, storeUrl, storeTtl, storeWrite, offloadPromptOnly } =
+    parseRunConfig({ ...told, kvTransferConfig });
+  return { store, storeEviction, storeDir, storeUrl, storeTtl, storeWrite, offloadPromptOnly };
 };
 
 describe('settings from the environment', () => {
@@ -51,6 +49,11 @@ describe('settings from the environment', () => {
     });
   });
 
+  test("LMCache's remote store is a server below", () => {
+    const env = { LMCACHE_REMOTE_URL: 'redis://cache:6379' };
+    expect(config('LMCacheConnectorV1', env)).toMatchObject({ storeUrl: 'redis://cache:6379' });
+  });
+
   test('of connectors that are not asked for nothing is read', () => {
     expect(storeFromEnvironment({ kv_connector: 'NixlConnector' }, () => '1')).toEqual({});
   });
@@ -67,7 +70,11 @@ describe('settings from the environment', () => {
       { AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY: 'FIFO' },
       /wanted one of s3fifo/,
     ],
-    ['LMCacheConnectorV1', { LMCACHE_REMOTE_URL: 'redis://x' }, /no remote store here yet/],
+    [
+      'LMCacheConnectorV1',
+      { LMCACHE_REMOTE_URL: 'lm://user:secret@x:65432' },
+      /is lm:\/\/x:65432, which begins with lm:.* wanted redis:/,
+    ],
   ])('%s with %j is refused', (name, env, message) => {
     expect(() => config(name, env)).toThrow(message);
   });

@@ -4,6 +4,7 @@ import type { Composition } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { MultiSchedulerSide } from '../../src/connector/multi/scheduler-side.ts';
 import { SecondHops } from '../../src/connector/multi/second-hops.ts';
+import type { PullQuestion } from '../../src/connector/policy/pull-policy.ts';
 import { SourceCosts } from '../../src/connector/policy/source-costs.ts';
 import { InternalError } from '../../src/errors.ts';
 import { FakeConnector, requestOf } from './fake-connector.ts';
@@ -119,23 +120,30 @@ describe('compose', () => {
 });
 
 describe('cost-aware', () => {
-  // A token takes 1 ms to compute, a load 10 ms, a pull so much, more for each token and each request at the holder.
-  const costsOf = (pullMs: number, perToken = 0) =>
-    new SourceCosts({
-      load: { fixed_ms: 10, ms_per_byte: 0, samples: 9 },
-      pulls: {
-        predict: ({ count, holderRequests }) => ({
-          pullMs: pullMs + perToken * count + 50 * (holderRequests ?? 0),
-          recomputeMs: count,
-        }),
-      },
-      ...{ blockSize: 16, blockBytes: 1 },
+  // A token takes 1 ms to compute, a load 10 ms and 1 a block, a pull so much, more for each token and each request at the holder.
+  const costsOf = (pullMs: number, perToken = 0) => {
+    const partsOf = ({ count, holderRequests }: PullQuestion) => ({
+      overheadMs: 0,
+      fixedMs: pullMs + 50 * (holderRequests ?? 0),
+      movingMs: perToken * count,
     });
+    return new SourceCosts({
+      load: { fixed_ms: 10, ms_per_byte: 1, samples: 9 },
+      pulls: {
+        partsOf,
+        predict(question) {
+          const { fixedMs, movingMs } = partsOf(question);
+          return { pullMs: fixedMs + movingMs, recomputeMs: question.count };
+        },
+      },
+      ...{ linked: false, blockSize: 16, blockBytes: 1 },
+    });
+  };
 
   it.each([
-    // 22 + 24 spared by both, 40 by the peer alone, 22 by the store alone.
+    // 90 - 41 spared by both, 40 by the peer alone, 20 by the store alone.
     [5, 0.5, 32, 90, null, { store: 'loads 32 from 0', peer: 'loads 58 from 32' }],
-    // 22 - 2 by both, 30 by the peer alone.
+    // 90 - 62 by both, 30 by the peer alone.
     [60, 0, 32, 90, null, { store: none(0), peer: 'loads 90 from 0' }],
     [100, 0, 32, 90, null, { store: 'loads 32 from 0', peer: none(0) }],
     [5, 0.5, 32, 90, { remote_num_requests: 2 }, { store: 'loads 32 from 0', peer: none(0) }],

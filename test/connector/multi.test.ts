@@ -149,6 +149,11 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
         { fromD: 0, fromStore: 32, computedTokens: 48 },
       ],
       [
+        "both at once over a link, though 17 tokens of D's alone are dearer to pull than to compute",
+        { ...priced(300, 250, 10, 20), link: { name: 'a link', bytes_per_second: 1e6, latency_ms: 1 } },
+        { fromD: 17, fromStore: 32, computedTokens: 31 },
+      ],
+      [
         'nothing, where computing is quickest',
         priced(50, 50, 0.1),
         { fromD: 0, fromStore: 0, computedTokens: 80 },

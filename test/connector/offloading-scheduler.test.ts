@@ -63,7 +63,7 @@ describe('what the store is asked', () => {
     side.onNewRequest(requestOf(40).request);
     expect(side.metaDueMs()).toBe(clock.now());
     expect(metadata().lookups).toEqual([
-      { requestId: 'r', leaseId: 'r/0', hashes: ['h0', 'h1'], wait: false },
+      { requestId: 'r', leaseId: 'r/0', hashes: ['h0', 'h1'], wait: false, worthMs: null },
     ]);
     expect(metadata().lookups).toEqual([]);
     expect(side.metaDueMs()).toBeNull();

@@ -43,3 +43,21 @@ test('one kind of observation over and over, then the others, are all learned', 
   expect(learned.predict([1, 2e6])).toBeCloseTo(7, 0);
   expect(learned.predict([1, 1e6])).toBeCloseTo(4, 0);
 });
+
+test.each([
+  ['far above', 300, 0.04, 10],
+  ['far below', 10, 0.01, 40],
+  ['about right', 6, 0.01, 10],
+])(
+  'of one size alone, told %s: what it predicts of it comes to what is observed, and stays',
+  (_, fixed, perByte, y) => {
+    const learned = new RecursiveLeastSquares([fixed, perByte], [0.5 * fixed + 1, 0.3 * perByte + 1e-9]);
+    const after: number[] = [];
+    for (let i = 0; i < 2000; i++) {
+      learned.observe([1, 400], y);
+      if (i >= 200) after.push(learned.predict([1, 400]));
+    }
+    expect(Math.min(...after)).toBeGreaterThan(0.9 * y);
+    expect(Math.max(...after)).toBeLessThan(1.1 * y);
+  },
+);

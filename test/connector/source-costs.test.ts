@@ -1,62 +1,130 @@
 /** Which sources are cheapest, by hand: a token takes 2 ms to compute, a pull 20 ms and 0.1 ms a token, a block to load 4 ms. */
 import { describe, expect, it } from 'vitest';
 import type { PullQuestion } from '../../src/connector/policy/pull-policy.ts';
-import { SourceCosts } from '../../src/connector/policy/source-costs.ts';
+import {
+  SourceCosts,
+  type SourceCostsDeps,
+  type SourcePlan,
+} from '../../src/connector/policy/source-costs.ts';
 
-const pulls = {
-  predict: ({ count }: PullQuestion) => ({ pullMs: 20 + 0.1 * count, recomputeMs: 2 * count }),
-};
+const costsOf = (fixedMs: number, msPerToken: number, computeMs = 2, overheadMs = 0) => ({
+  predict: ({ count }: PullQuestion) => ({
+    pullMs: overheadMs + fixedMs + msPerToken * count,
+    recomputeMs: computeMs * count,
+  }),
+  partsOf: ({ count }: PullQuestion) => ({ overheadMs, fixedMs, movingMs: msPerToken * count }),
+});
 const load = { fixed_ms: 6, ms_per_byte: 0.04, samples: 9 };
-const costs = () => new SourceCosts({ load, pulls, blockSize: 16, blockBytes: 100 });
+const costs = (changes: Partial<SourceCostsDeps> = {}) =>
+  new SourceCosts({
+    ...{ load, pulls: costsOf(20, 0.1), linked: false, blockSize: 16, blockBytes: 100 },
+    ...changes,
+  });
 const rest = { localHitTokens: 32, promptTokens: 500, holderRequests: null };
 
 describe('sources by cost', () => {
-  it('a load is a fixed time and one for each block', () => {
+  it('a load is a fixed time and one for each block, behind those under way', () => {
     expect(costs().loadMs(0)).toBe(0);
     expect(costs().loadMs(16)).toBeCloseTo(10, 9);
     expect(costs().loadMs(17)).toBeCloseTo(14, 9);
+    const busy = costs();
+    busy.started('a', 64);
+    expect(busy.loadMs(16)).toBeCloseTo(10 + 16, 9);
+    busy.ended('a', null);
+    expect(busy.loadMs(16)).toBeCloseTo(10, 9);
   });
 
-  it('a plan spares what it need not compute, less what it moves', () => {
+  it('a plan spares what it need not compute, less what it moves: bytes one after the other, waiting at once', () => {
     expect(costs().savingMs({ stored: 32, pulled: 0 }, rest)).toBeCloseTo(64 - 14, 9);
     expect(costs().savingMs({ stored: 0, pulled: 100 }, rest)).toBeCloseTo(200 - 30, 9);
-    expect(costs().savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(50 + 170, 9);
+    expect(costs().savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(264 - (20 + 8 + 10), 9);
   });
 
-  it("a pull's tokens stand behind those that are loaded, and a plan without either costs nothing", () => {
-    const asked: PullQuestion[] = [];
-    const watched = {
-      predict: (question: PullQuestion) => {
-        asked.push(question);
-        return pulls.predict(question);
-      },
-    };
-    const its = new SourceCosts({ load, pulls: watched, blockSize: 16, blockBytes: 100 });
-    its.savingMs({ stored: 32, pulled: 100 }, rest);
-    expect(asked).toEqual([
-      { ...rest, count: 32 },
-      { ...rest, count: 100, localHitTokens: 64 },
-    ]);
-    expect(its.savingMs({ stored: 0, pulled: 0 }, rest)).toBe(0);
+  it('over a modelled link both come at once, and the slower one counts', () => {
+    const linked = costs({ linked: true });
+    expect(linked.savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(264 - 30, 9);
+    expect(linked.savingMs({ stored: 160, pulled: 10 }, rest)).toBeCloseTo(340 - 46, 9);
   });
 
-  it('the plan that spares most is taken, none where each costs more, the first of equal ones', () => {
-    const both = { stored: 32, pulled: 100, name: 'both' };
-    const peer = { stored: 0, pulled: 132, name: 'peer' };
-    const short = { stored: 0, pulled: 8, name: 'short' };
-    // 264 - 33.2 = 230.8 for the peer alone, and 220 for both: the load is dearer than a longer pull.
-    expect(costs().choose([both, peer], rest)).toBe(peer);
-    expect(costs().choose([short], rest)).toBeNull();
-    expect(costs().choose([], rest)).toBeNull();
-    expect(costs().choose([{ ...both, name: 'first' }, both], rest)).toMatchObject({ name: 'first' });
+  it('what any transfer adds is there once, for a load as for a pull', () => {
+    const dear = costs({ pulls: costsOf(20, 0.1, 2, 7) });
+    expect(dear.savingMs({ stored: 32, pulled: 0 }, rest)).toBeCloseTo(64 - 14 - 7, 9);
+    expect(dear.savingMs({ stored: 0, pulled: 100 }, rest)).toBeCloseTo(200 - 30 - 7, 9);
+    expect(dear.savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(264 - 38 - 7, 9);
+  });
+
+  /** 96 tokens in the store, and 32 more at the peer, which has those before too. */
+  const PLANS = {
+    both: { stored: 96, pulled: 32 },
+    store: { stored: 96, pulled: 0 },
+    peer: { stored: 0, pulled: 128 },
+  };
+  it.each([
+    // Of 128 tokens: both 20 + 24 + 3.2, the store 30 and 64 to compute, the peer 32.8, computing 256.
+    ['peer', 'quick to all of it', {}],
+    // Both max(30, 23.2), the peer 32.8: what comes at once costs as the slower.
+    ['both', 'one link each', { linked: true }],
+    // A byte moved by the peer is dear: both 20 + 24 + 96, the store 94, the peer 404, computing 256.
+    ['store', 'a slow peer', { pulls: costsOf(20, 3) }],
+    // The peer is far away: both 200 + 24 + 3.2, the store 30 + 64, the peer 212.8, computing 256.
+    ['store', 'a far peer', { pulls: costsOf(200, 0.1) }],
+    // Both 60 + 24 + 3.2, the store 84 + 64, the peer 32.8.
+    ['peer', 'a far store', { load: { ...load, fixed_ms: 60 } }],
+    // Computing takes 12.8.
+    [null, 'quick to compute', { pulls: costsOf(20, 0.1, 0.1) }],
+    // Both are far, and together no farther than one: 100 over a link; each alone 100 and more to compute.
+    [
+      'both',
+      'far, and far at once',
+      { linked: true, load: { ...load, fixed_ms: 70 }, pulls: costsOf(90, 0.2) },
+    ],
+  ] as const)('takes %s: %s', (wanted, _, changes) => {
+    const plans = Object.entries(PLANS).map(([name, plan]) => ({ name, ...plan }));
+    expect(costs(changes).choose(plans, rest).plan?.name ?? null).toBe(wanted);
+  });
+
+  it('no plan, none that spares anything, and the first of equal ones', () => {
+    expect(costs().choose([], rest).plan).toBeNull();
+    expect(costs().choose([{ stored: 0, pulled: 8 }], rest).plan).toBeNull();
+    const equal = { stored: 32, pulled: 100 };
+    expect(costs().choose([{ ...equal, name: 'first' }, equal], rest).plan).toMatchObject({ name: 'first' });
   });
 
   it('learns from loads: what was dear and comes quickly is taken again', () => {
     const plan = { stored: 16, pulled: 0 };
-    const dear = new SourceCosts({ load: { ...load, fixed_ms: 40 }, pulls, blockSize: 16, blockBytes: 100 });
-    expect(dear.choose([plan], rest)).toBeNull();
-    for (let i = 0; i < 30; i++) dear.loaded(100 * (1 + (i % 4)), 2 + (i % 4));
-    expect(dear.choose([plan], rest)).toBe(plan);
-    expect(costs().choose([plan], rest)).toBe(plan);
+    const dear = costs({ load: { ...load, fixed_ms: 40 } });
+    expect(dear.choose([plan], rest).plan).toBeNull();
+    for (let i = 0; i < 30; i++) {
+      dear.started(`${i}`, 16 * (1 + (i % 4)));
+      dear.ended(`${i}`, 2 + (i % 4));
+    }
+    expect(dear.choose([plan], rest).plan).toBe(plan);
+  });
+
+  it('what looked dear in a busy hour is asked again within a share of what is served, and is taken from then on', () => {
+    // 10 ms when asked; it was measured as 300.
+    const wrong = costs({ load: { ...load, fixed_ms: 300 } });
+    const plan: SourcePlan = { stored: 64, pulled: 0 };
+    let lost = 0;
+    let served = 0;
+    const taken: boolean[] = [];
+    for (let i = 0; i < 400; i++) {
+      const chosen = wrong.choose([plan], rest);
+      chosen.settle();
+      taken.push(chosen.plan !== null);
+      served += 2 * (rest.promptTokens - rest.localHitTokens);
+      if (!chosen.plan) continue;
+      lost += Math.max(0, -wrong.savingMs(plan, rest));
+      wrong.started(`${i}`, 64);
+      wrong.ended(`${i}`, 10);
+    }
+    expect(taken.indexOf(true)).toBeGreaterThanOrEqual(10);
+    expect(taken.slice(-300)).not.toContain(false);
+    expect(lost).toBeLessThan(0.05 * served);
+  });
+
+  it('a choice that is only looked at, again and again, counts once', () => {
+    const wrong = costs({ load: { ...load, fixed_ms: 300 } });
+    for (let i = 0; i < 1000; i++) expect(wrong.choose([{ stored: 64, pulled: 0 }], rest).plan).toBeNull();
   });
 });

@@ -8,6 +8,7 @@ import type { Medium } from '../../src/engine/cache-event.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
+import { REDIS, RedisServer, WITHOUT_REDIS } from '../store/redis-server.ts';
 import { converse, fingerprint, testOptions, withCluster } from './cluster-fixture.ts';
 
 const store = { bytes: 2 ** 20, eviction: 's3fifo' } as const;
@@ -35,7 +36,9 @@ const WAYS: Record<string, Partial<ClusterOptions>> = {
 
 /** Block hashes that are in a medium by the store's events; `wrong`: what came though it was there, or went though it was not. */
 function follow(cluster: EngineCluster) {
-  const there: Record<Medium, Set<string>> = { GPU: new Set(), CPU: new Set(), DISK: new Set() };
+  const there: Record<Medium, Set<string>> = {
+    ...{ GPU: new Set(), CPU: new Set(), DISK: new Set(), REMOTE: new Set() },
+  };
   const wrong: string[] = [];
   // What is thrown here goes to the store's thread and not to the test.
   cluster.onStoreEvent(({ events }) => {
@@ -120,3 +123,37 @@ it('a conversation goes on from the folder after a restart: blocks are loaded, a
     await rm(path.dirname(directory), { recursive: true, force: true });
   }
 });
+
+it.skipIf(REDIS === null)(
+  `two machines share a server: the second loads what the first computed, and goes on when the server hangs${WITHOUT_REDIS}`,
+  async () => {
+    const redis = await RedisServer.start();
+    try {
+      const server = { url: redis.url, ttlMs: null, ingestion: 'ALL' as const };
+      const options = { ...WAYS['from the store and from each other'], store: { ...store, server } };
+      const first = await withCluster(options, (cluster) => converse(cluster, 'c', 2));
+      await withCluster(options, async (cluster) => {
+        const { there, wrong } = follow(cluster);
+        const second = await converse(cluster, 'c', 2);
+        expect(fingerprint(second)).toEqual(fingerprint(first));
+        // The first prompt's whole block.
+        expect(second[0]!.result.prompt.pulledTokens).toBe(16);
+        const stats = await cluster.storeStats();
+        expect(stats!.server!.counters).toMatchObject({ broken: 0, outages: 0 });
+        expect(stats!.server!.counters.read).toBeGreaterThan(0);
+        await expect.poll(() => there.REMOTE.size).toBe(stats!.server!.blocks);
+        expect(wrong).toEqual([]);
+        redis.hang();
+        const other = await converse(cluster, 'd', 2, { seed: 8 });
+        expect(other.map(({ tokens }) => tokens.length)).toEqual([12, 12]);
+        expect((await cluster.storeStats())!.server).toMatchObject({
+          resting: true,
+          counters: { outages: 1 },
+        });
+      });
+    } finally {
+      redis.goOn();
+      await redis.kill();
+    }
+  },
+);

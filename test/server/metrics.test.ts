@@ -403,9 +403,14 @@ describe('the metrics of a store', () => {
       ...{ blocks: 6, bytes: 700 },
       counters: { written: 3, read: 2, readMs: 50, writeMs: 20, broken: 1, expired: 0, leftOut: 4 },
     };
-    metrics.setStore({ slots: 8, blocks: 5, inUse: 2, blockBytes: 100, counters, folder });
+    const server = {
+      ...{ blocks: 9, resting: true },
+      counters: { written: 30, read: 20, readMs: 5, writeMs: 2, broken: 10, leftOut: 40, outages: 2 },
+    };
+    metrics.setStore({ slots: 8, blocks: 5, inUse: 2, blockBytes: 100, counters, folder, server });
     const families = await read(metrics);
     const tier = { tier: '1:fs' };
+    const below = { tier: '2:redis' };
     for (const [name, value, labels] of [
       ['vllm:kv_offload_cpu_cache_usage_perc', 0.25],
       ['vllm:kv_offload_cpu_block_lookup_total', 10],
@@ -418,6 +423,10 @@ describe('the metrics of a store', () => {
       ['vllm:kv_offload_tiering_write_bytes_total', 300, tier],
       ['vllm:kv_offload_tiering_promotion_job_failures_total', 1, tier],
       ['vllm:kv_offload_tiering_cascade_job_failures_total', 4, tier],
+      ['vllm:kv_offload_tiering_read_bytes_total', 2000, below],
+      ['vllm:kv_offload_tiering_cascade_job_failures_total', 40, below],
+      ['kvferry:store_blocks', 9, below],
+      ['kvferry:store_server_outages_total', 2],
     ] as const)
       expect([name, sampleOf(families, name, labels)]).toEqual([name, value]);
   });

@@ -29,7 +29,7 @@ const FOOTPRINTS = [0.01, 0.05, 0.2] as const;
 await runBench(async () => {
   const options = benchOptions(
     'bench:store',
-    "a store's eviction policies, its folder, loads and saves; hits on a trace",
+    "a store's eviction policies, its folder, loads and saves; hits on a trace (--model none: without engines)",
     { model: 'tiny', rounds: 7 },
     { 'trace FILE': "a trace to find hits on: JSON lines with hash_ids, as Mooncake's" },
   );

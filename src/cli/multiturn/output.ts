@@ -10,10 +10,10 @@ import { type Printer, printer } from '../table.ts';
 import {
   lengthTable,
   regretLine,
-  WAYS_LEGEND,
   wayBytesTable,
   wayMemoryTable,
   waySpeedTable,
+  waysLegend,
   waysOf,
   wayVerdicts,
 } from './path-tables.ts';
@@ -47,8 +47,8 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
 
   print(['']);
   say(LEGEND, c.dim);
-  if (Object.values(report.experiments).some((experiment) => waysOf(experiment).length > 0))
-    say(WAYS_LEGEND, c.dim);
+  const experiments = Object.values(report.experiments);
+  if (experiments.some((experiment) => waysOf(experiment).length > 0)) say(waysLegend(experiments), c.dim);
   if (target.kind === 'cluster') say(WHAT_DIFFERS, c.dim);
   const recorder = report.recorder_overhead_percent;
   if (recorder !== null)

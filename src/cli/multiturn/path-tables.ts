@@ -1,10 +1,11 @@
 /** The ways that KV can take side by side: how fast, what went where, what it took in memory, and which wins at which length. */
+import { PATH_MEANINGS } from '../../config/paths.ts';
 import { compared } from '../../measure/bench-paths.ts';
 import type { Interval } from '../../measure/bench-paths-schema.ts';
 import type { BenchMode, Experiment, Ratio } from '../../measure/bench-report.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
-import { formatMb, formatMs } from '../format.ts';
+import { formatMb, formatMs, plural } from '../format.ts';
 import { left, packed, renderTable, right, type TableStyle, under } from '../table.ts';
 import { ratio } from './tables.ts';
 
@@ -14,8 +15,15 @@ type Way = BenchMode & { path: NonNullable<BenchMode['path']> };
 export const waysOf = ({ modes }: Pick<Experiment, 'modes'>): Way[] =>
   Object.values(modes).filter((mode): mode is Way => mode.path !== undefined);
 
-export const WAYS_LEGEND =
-  'Ways: TTFT is that of turns 2 and later, times faster that against the first way. MB a round, by who read from whom; twice: by two hops in one turn where one would have done. MB of pools: the same for every way; blocks of ended requests that stay for a reader are taken from them (block·s: how many for how long, in a round).';
+/** What the ways in a report are, and the tables' figures. */
+export const waysLegend = (experiments: readonly Experiment[]): string => {
+  const names = new Set(experiments.flatMap((one) => waysOf(one).map(({ path }) => path.name)));
+  const meanings = Object.entries(PATH_MEANINGS).filter(([name]) => names.has(name));
+  return `Ways: ${meanings.map(([name, meaning]) => `${name}: ${meaning}`).join('; ')}. ${FIGURES}`;
+};
+
+const FIGURES =
+  'TTFT is that of turns 2 and later, times faster that against the first way. MB a round, by who read from whom; twice: by two hops in one turn where one would have done. MB of pools: the same for every way; blocks of ended requests that stay for a reader are taken from them (block·s: how many for how long, in a round).';
 
 /** null where it is not known. */
 const intervalOf = ({ ratio: value, low, high }: Ratio): Interval | null =>
@@ -130,13 +138,20 @@ export function lengthTable({ by_length = [], modes }: Experiment, style: TableS
   return renderTable(columns, rows, style);
 }
 
+/** Of fewer requests a regret tells what else the machine did: ways that did the same differ by it. */
+const TELLING_REQUESTS = 20;
+
 /** What each way lost against the best at each request. */
-export function regretLine({ regret = {}, modes }: Experiment): string | null {
+export function regretLine({ regret = {}, modes, by_length = [] }: Experiment): string | null {
   const parts = Object.entries(regret).map(
     ([key, { share }]) => `${modes[key]?.label ?? key} ${(100 * share).toFixed(0)}%`,
   );
   if (parts.length < 2) return null;
-  return `TTFT lost against the best way at each request, in hindsight: ${parts.join(', ')}.`;
+  const asked = by_length.reduce((sum, { requests }) => sum + requests, 0);
+  const lost = `TTFT lost against the best way at each request, in hindsight: ${parts.join(', ')}`;
+  return asked < TELLING_REQUESTS
+    ? `${lost}. Of ${plural(asked, 'request')} alone: what else the machine did weighs more.`
+    : `${lost} (${plural(asked, 'request')}).`;
 }
 
 /** Which way wins at which length and by how much, in one sentence; then each way that loses against the first. */

@@ -111,6 +111,7 @@ function checkPaths(config: RunConfig, numLinks: number): void {
     [routing.length > 1, '--routing names several policies: give one'],
     [handover !== 'pull', `--handover is ${handover}: a store hands over whole blocks; leave it out`],
     [config.storeDir !== null, '--store-dir keeps KV from one way to the next: leave it out'],
+    [config.storeUrl !== null, '--store-url keeps KV from one way to the next: leave it out'],
     [throughStore && config.store === null, '--store is null: give its bytes'],
     [pullPolicy === 'cost-aware' && !byCost, '--pull-policy is cost-aware: name that way in --paths'],
     [byCost && pullPolicy !== 'cost-aware', 'names cost-aware: leave --pull-policy out'],

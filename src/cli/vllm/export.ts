@@ -5,6 +5,7 @@ import {
   optionName,
   type RunConfig,
   type RunKey,
+  reportedSettings,
   runConfigSchema,
   runKeys,
 } from '../../config/run.ts';
@@ -121,9 +122,10 @@ function notExported(config: RunConfig): VllmExport['not_exported'] {
     const fallback: unknown = runConfigSchema.shape[key].parse(undefined);
     return key !== 'tokenCheck' && JSON.stringify(config[key]) !== JSON.stringify(fallback);
   });
+  const shown = reportedSettings(config);
   const found = changed.map((key) => ({
     option: optionName(key),
-    value: config[key] as unknown,
+    value: shown[key] as unknown,
     reason: REASONS[key] ?? NO_COUNTERPART,
   }));
   if (config.tokenCheck) {

@@ -3,7 +3,7 @@ import type { Composition } from '../../config/kv-connectors.ts';
 import { STORE_ADDRESS } from '../../config/kv-transfer.ts';
 import { SourceCosts, type SourceCostsDeps } from '../policy/source-costs.ts';
 import type { ConnectorDeps, EngineConnector, StoreCounters, TransferCounters } from '../types.ts';
-import { MultiSchedulerSide } from './scheduler-side.ts';
+import { MultiSchedulerSide, weighsCosts } from './scheduler-side.ts';
 import { SecondHops } from './second-hops.ts';
 import { MultiWorkerSide } from './worker-side.ts';
 
@@ -11,8 +11,8 @@ export function createMultiConnector(
   composition: Composition,
   makers: readonly ((deps: ConnectorDeps) => EngineConnector)[],
   deps: ConnectorDeps,
-  /** What loads from the store cost, where that is known. */
-  load: SourceCostsDeps['load'] | null = null,
+  /** What loads from the store cost, where that was measured. */
+  known: Pick<SourceCostsDeps, 'load' | 'linked'> | null = null,
 ): EngineConnector {
   const { blockBytes } = deps.transport.identity;
   const children: EngineConnector[] = [];
@@ -29,18 +29,21 @@ export function createMultiConnector(
     children.push(
       make({
         ...deps,
+        worthOfBlockMs: (request) =>
+          weighsCosts(composition, request) ? (costs?.worthOfBlockMs(request) ?? null) : null,
+        pullsAreWeighed: composition === 'cost-aware' && known !== null,
         onTransfer(info) {
-          const { outcome, bytes, wallMs } = info.result;
+          const { outcome, wallMs } = info.result;
           if (info.remote.engineId !== STORE_ADDRESS.engineId)
             secondHops.pulled(info.requestId, outcome === 'done');
-          else if (outcome === 'done') costs?.loaded(bytes, wallMs);
+          else costs?.ended(info.requestId, outcome === 'done' ? wallMs : null);
           deps.onTransfer(info);
         },
       }),
     );
   }
   const pulls = children.find(({ costAware }) => costAware)?.costAware ?? null;
-  costs = load && pulls && new SourceCosts({ load, pulls, ...sizes });
+  costs = known && pulls && new SourceCosts({ ...known, pulls, ...sizes });
   const store = children.findIndex((child) => child.store);
   const scheduler = new MultiSchedulerSide({
     children,

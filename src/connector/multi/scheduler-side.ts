@@ -17,6 +17,7 @@ import type {
 } from '../../engine/kv-connector.ts';
 import type { BlockIds, NoPull } from '../../engine/types.ts';
 import { invariant } from '../../errors.ts';
+import { byCost } from '../policy/pull-policy.ts';
 import type { SourceCosts } from '../policy/source-costs.ts';
 import type { SecondHops } from './second-hops.ts';
 
@@ -50,6 +51,8 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
   readonly #deps: MultiSchedulerDeps;
   /** As last answered. */
   readonly #shares = new Map<string, Share[]>();
+  /** How costs chose it, where they did: to be settled when the request goes on so. */
+  readonly #chosen = new Map<string, () => void>();
   #loads = new Map<string, number>();
   #sends = new Map<string, number>();
 
@@ -86,12 +89,16 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const { requestId } = request;
     const shares = numExternalTokens > 0 ? (this.#shares.get(requestId) ?? []) : [];
     this.#shares.delete(requestId);
+    this.#chosen.get(requestId)?.();
+    this.#chosen.delete(requestId);
     for (const [child, side] of this.#sides.entries()) {
       const share = shares.find((one) => one.child === child);
       if (share) side.updateStateAfterAlloc(request, blockIds, share.from, share.to - share.from);
       else side.updateStateAfterAlloc(request, blockIds, numLocalComputedTokens, 0);
     }
     if (shares.length > 1) this.#loads.set(requestId, shares.length);
+    const loaded = shares.find(({ child }) => child === this.#deps.store);
+    if (loaded) this.#deps.costs?.started(requestId, loaded.to - loaded.from);
     const pulled = shares.find(({ child }) => child !== this.#deps.store);
     if (pulled) this.#deps.secondHops.pulls(request, pulled.from);
   }
@@ -128,6 +135,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const { requestId } = request;
     const { secondHops } = this.#deps;
     this.#shares.delete(requestId);
+    this.#chosen.delete(requestId);
     const stored = secondHops.stored(requestId);
     const left = this.#sides.map((side) => side.requestFinished(request, blockIds));
     const delays = left.filter(({ delayFree }) => delayFree).length;
@@ -145,9 +153,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const { composition, store, costs } = this.#deps;
     if (store === null || composition === 'first-hit' || composition === 'max-hit')
       return this.#oneOf(request, from);
-    // D needs what P computed: there only the way is to be chosen, and one hop is the least.
-    const atDecode = request.kvTransferParams?.do_remote_prefill === true;
-    return composition === 'cost-aware' && costs && !atDecode
+    return costs && weighsCosts(composition, request)
       ? this.#cheapest(request, from, store, costs)
       : this.#compose(request, from, store);
   }
@@ -179,8 +185,9 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     }));
     const promptTokens = request.promptTokenIds.length;
     const holderRequests = request.kvTransferParams?.remote_num_requests ?? null;
-    const best = costs.choose(plans, { localHitTokens: from, promptTokens, holderRequests });
-    if (best) return { shares: best.shares, noPull: null };
+    const { plan, settle } = costs.choose(plans, { localHitTokens: from, promptTokens, holderRequests });
+    this.#chosen.set(request.requestId, settle);
+    if (plan) return { shares: plan.shares, noPull: null };
     if (shares.length === 0) return { shares, noPull };
     const offered = `${tokensIn(shares)} tokens of the store and of peers`;
     const refusal = { by: 'policy' as const, reason: `cost-aware: computing is quicker than ${offered}` };
@@ -217,6 +224,13 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     return { shares: [...fromStore, ...peer.shares], noPull: stored.noPull ?? peer.noPull };
   }
 }
+
+/** D needs what P computed: there only the way is to be chosen, and one hop is the least. */
+export const weighsCosts = (
+  composition: Composition,
+  { kvTransferParams: params }: Pick<ConnectorRequest, 'kvTransferParams'>,
+): boolean =>
+  composition === 'cost-aware' && byCost(params?.pull_policy) && params?.do_remote_prefill !== true;
 
 const tokensIn = (shares: readonly Share[]): number =>
   shares.reduce((sum, { from, to }) => sum + to - from, 0);

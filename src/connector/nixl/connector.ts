@@ -21,6 +21,7 @@ export function createNixlConnector(config: NixlConfig, deps: ConnectorDeps): En
     groups,
     clock,
     costAware,
+    pullsAreWeighed: deps.pullsAreWeighed ?? false,
     claim,
   });
   const workerSide = new NixlWorkerSide({

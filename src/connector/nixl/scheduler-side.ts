@@ -17,7 +17,7 @@ import { type BlockIds, type Clock, type NoPull, NULL_BLOCK } from '../../engine
 import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../transport/prefix-claim.ts';
 import type { HoldRef, ReadClaim } from '../../transport/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
-import { choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
+import { byCost, choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
 import type { ComputedBlocks, NixlMetadata, RecvRequest, SendRequest } from './metadata.ts';
 import {
@@ -46,6 +46,8 @@ export interface NixlSchedulerDeps {
   clock: Clock;
   /** Decides on D's blocks in place of the threshold; null or absent: the threshold does. */
   costAware?: CostAwarePolicy | null;
+  /** As ConnectorDeps has it. */
+  pullsAreWeighed?: boolean;
   claim?: ClaimPrefix | undefined;
 }
 
@@ -237,7 +239,8 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   }
 
   #refusal({ pull_policy }: KvTransferParams, question: PullQuestion): string | null {
-    const { config, costAware } = this.#deps;
+    const { config, costAware, pullsAreWeighed } = this.#deps;
+    if (pullsAreWeighed && costAware && byCost(pull_policy)) return null;
     return choosePolicy(pull_policy ?? null, config.recomputeThreshold, costAware ?? null).refuse(question);
   }
 

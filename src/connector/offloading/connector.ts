@@ -22,6 +22,7 @@ export function createOffloadingConnector(
   const scheduler = new OffloadingSchedulerSide({
     ...{ config, engineId, clock, answers },
     blockSize: cache.blockSize,
+    worthOfBlockMs: deps.worthOfBlockMs,
   });
   const worker = new OffloadingWorkerSide({ ...deps, transport, store: STORE_ADDRESS, clock, answers });
   const { counters, storeCounters } = worker;

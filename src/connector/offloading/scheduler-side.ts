@@ -21,6 +21,8 @@ export interface OffloadingSchedulerDeps {
   blockSize: number;
   clock: Clock;
   answers: StoreAnswers;
+  /** As ConnectorDeps has it. */
+  worthOfBlockMs?: ((request: ConnectorRequest) => number | null) | undefined;
 }
 
 interface Tracked {
@@ -221,7 +223,8 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
     this.#deps.answers.await(leaseId);
-    this.#lookups.push({ requestId, leaseId, hashes, wait: isStoreHandover(params) });
+    const worthMs = this.#deps.worthOfBlockMs?.(request) ?? null;
+    this.#lookups.push({ requestId, leaseId, hashes, wait: isStoreHandover(params), worthMs });
   }
 
   /** How many of the hashes, from the first on, are worth saving. */

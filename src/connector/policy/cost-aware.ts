@@ -85,6 +85,14 @@ export class CostAwarePolicy implements PullPolicy {
     };
   }
 
+  /** What a pull's time is made of, milliseconds: what waits, what moves bytes, and what any transfer adds around it. */
+  partsOf(question: PullQuestion): { overheadMs: number; fixedMs: number; movingMs: number } {
+    const [one, bytes, requests] = this.#features(question) as [number, number, number];
+    const fixedMs = this.#transfer.predict([one, 0, requests]);
+    const movingMs = this.#transfer.predict([0, bytes, 0]);
+    return { overheadMs: this.#deps.profile.pull.overhead_ms, fixedMs, movingMs };
+  }
+
   /** The pull begins. */
   started(requestId: string, question: PullQuestion): void {
     const features = this.#features(question);

@@ -26,6 +26,10 @@ export const thresholdPolicy = (threshold: number): PullPolicy => ({
 const alwaysPolicy: PullPolicy = { refuse: () => null };
 const neverPolicy: PullPolicy = { refuse: () => 'the request asks for computing it' };
 
+/** Nothing but predicted costs decides, where there are any. */
+export const byCost = (asked: PullPolicyName | null | undefined): boolean =>
+  (asked ?? 'cost-aware') === 'cost-aware';
+
 /** `asked`: what the request wants; without a word, costs decide where they are known, else the threshold. */
 export function choosePolicy(
   asked: PullPolicyName | null,

@@ -51,14 +51,35 @@ export class RecursiveLeastSquares {
     const variance = noise + uncertainty;
     const edge = EDGE * Math.sqrt(variance);
     const surprise = Math.max(-edge, Math.min(edge, y - expected));
-    for (const [i, value] of this.#coefficients.entries()) {
-      this.#coefficients[i] = Math.max(0, value + (spread[i]! / variance) * surprise);
-    }
+    for (const i of this.#coefficients.keys()) this.#coefficients[i]! += (spread[i]! / variance) * surprise;
     this.#observations++;
     for (const [i, row] of this.#covariance.entries()) {
       for (const j of row.keys()) row[j] = (row[j]! - (spread[i]! * spread[j]!) / variance) / FORGETTING;
     }
+    this.#keepPositive();
     this.#bound();
+  }
+
+  /**
+   * The most likely coefficients of which none is below 0: where one is set to 0, those that are believed to go with it move
+   * too. To cut it off alone would leave their share of the correction without its counterpart, and predictions would drift.
+   */
+  #keepPositive(): void {
+    let covariance = this.#covariance;
+    for (;;) {
+      const at = this.#coefficients.findIndex((value, i) => value < 0 && covariance[i]![i]! > 0);
+      if (at < 0) break;
+      const row = covariance[at]!;
+      const share = this.#coefficients[at]! / row[at]!;
+      for (const i of row.keys()) this.#coefficients[i]! -= share * row[i]!;
+      this.#coefficients[at] = 0;
+      // Those that are at 0 stay there.
+      covariance = covariance.map((other, i) =>
+        other.map((value, j) => value - (row[i]! * row[j]!) / row[at]!),
+      );
+      covariance[at] = row.map(() => 0);
+    }
+    for (const [i, value] of this.#coefficients.entries()) this.#coefficients[i] = Math.max(0, value);
   }
 
   /** Rows and columns are scaled, never single entries: it stays a covariance. */

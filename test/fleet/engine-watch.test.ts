@@ -1,0 +1,17 @@
+/** What is told of a cluster, and to whom. */
+import { expect, it } from 'vitest';
+import { EngineWatch } from '../../src/fleet/engine-watch.ts';
+
+it('what the store said as it began is told to whoever listens later; what came after, to those who listened', () => {
+  const watch = new EngineWatch();
+  const store = (message: string) => ({ kind: 'store', message }) as const;
+  const heard: string[][] = [[], []];
+  const listen = (who: number) =>
+    watch.listen((notice) => heard[who]!.push(notice.kind === 'store' ? notice.message : notice.kind));
+  watch.tell({ kind: 'alive', engineId: 'prefill-0', role: 'prefill', replaces: null });
+  watch.tell(store('early'));
+  listen(0);
+  watch.tell(store('late'));
+  listen(1);
+  expect(heard).toEqual([['early', 'late'], ['early']]);
+});

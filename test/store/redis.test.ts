@@ -1,0 +1,135 @@
+/** A store's server for real: a redis-server of the test's own, which is killed, started again, stopped in its tracks and full. */
+import { createClient } from '@redis/client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/platform/clock.ts';
+import { redisServer } from '../../src/platform/node/redis.ts';
+import { ServerTier, type ServerTierOptions } from '../../src/store/server-tier.ts';
+import { REDIS, RedisServer, WITHOUT_REDIS } from './redis-server.ts';
+
+const BLOCK = 4096;
+const hash = (n: number): string => n.toString(16).padStart(64, '0');
+const kv = (n: number): Uint8Array => new Uint8Array(BLOCK).map((_, i) => (n * 31 + i) % 251);
+
+/** The system's, but that a test need not wait where nothing happens. */
+let skippedMs = 0;
+const clock = { now: () => systemClock.now() + skippedMs, sleep: systemClock.sleep };
+
+const tiers: ServerTier[] = [];
+async function open(url: string, changes: Partial<ServerTierOptions> = {}) {
+  const troubles: string[] = [];
+  const tier = await ServerTier.open({
+    ...{ server: redisServer(url, 'redis'), namespace: hash(0xabc), blockBytes: BLOCK, ttlMs: null, clock },
+    onTrouble: (message) => troubles.push(message),
+    ...changes,
+  });
+  tiers.push(tier);
+  return { tier, troubles };
+}
+
+async function stored(tier: ServerTier, ...numbers: number[]): Promise<void> {
+  for (const n of numbers) tier.write(hash(n), [kv(n).subarray(0, 1024), kv(n).subarray(1024)]);
+  await tier.flush();
+}
+
+async function found(tier: ServerTier, ...numbers: number[]): Promise<(number | null)[]> {
+  const there = await tier.find(numbers.map(hash));
+  return Promise.all(
+    numbers.map(async (n) => {
+      const into = new Uint8Array(BLOCK);
+      const parts = [into.subarray(0, 1024), into.subarray(1024)];
+      const came = there.has(hash(n)) && (await tier.read(hash(n), parts));
+      // What takes long here would count as the server's silence.
+      if (came && Buffer.compare(into, kv(n)) !== 0) throw new Error(`block ${n} came as another`);
+      return came ? n : null;
+    }),
+  );
+}
+
+describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await RedisServer.start();
+  });
+  afterAll(async () => {
+    for (const tier of tiers) tier.close();
+    await redis?.kill();
+  });
+
+  it('gives again what it was given, to another store too, for as long as it was told', async () => {
+    const one = await open(redis.url, { ttlMs: 60_000 });
+    const numbers = Array.from({ length: 60 }, (_, n) => n);
+    await stored(one.tier, ...numbers);
+    const other = await open(`${redis.url}/0`);
+    expect([one.troubles, one.tier.counters]).toMatchObject([[], { written: 60, leftOut: 0, outages: 0 }]);
+    expect(await found(other.tier, ...numbers, 1000)).toEqual([...numbers, null]);
+    expect(await found((await open(`${redis.url}/1`)).tier, 1)).toEqual([null]);
+    expect([...one.troubles, ...other.troubles]).toEqual([]);
+    const client = await createClient({ url: redis.url }).connect();
+    const keys = await client.keys('*');
+    expect(keys).toHaveLength(60);
+    expect(await client.pTTL(keys[0]!)).toBeGreaterThan(30_000);
+    // Someone else's value in its place.
+    await client.set(keys[0]!, 'nothing of ours');
+    await client.close();
+    expect((await found(other.tier, ...numbers)).filter((n) => n === null)).toHaveLength(1);
+    expect(other.tier.counters).toMatchObject({ broken: 1, outages: 0 });
+  });
+
+  it('killed, all is a miss at once; started again, it serves again', async () => {
+    const { tier, troubles } = await open(redis.url);
+    await stored(tier, 1);
+    await redis.kill();
+    expect(await found(tier, 1)).toEqual([null]);
+    expect(troubles).toEqual([expect.stringContaining('redis does not serve')]);
+    await stored(tier, 2);
+    await redis.start();
+    skippedMs += 10_000;
+    expect(await found(tier, 1, 2)).toEqual([null, null]);
+    await stored(tier, 3);
+    expect(await found(tier, 3)).toEqual([3]);
+    expect(troubles.slice(1)).toEqual(['redis answers again']);
+  });
+
+  it('hanging, it costs a second once; going on, it serves again', async () => {
+    const { tier, troubles } = await open(redis.url);
+    await stored(tier, 5);
+    redis.hang();
+    try {
+      expect(await found(tier, 5)).toEqual([null]);
+      expect(await found(tier, 5)).toEqual([null]);
+      expect(tier.counters.outages).toBe(1);
+      skippedMs += 10_000;
+      // Also where the connection is a new one.
+      expect(await found(tier, 5)).toEqual([null]);
+      expect(tier.counters.outages).toBe(2);
+      expect(troubles).toEqual([expect.stringContaining('no answer within 1 s')]);
+      const late = await open(redis.url);
+      expect(late.troubles).toHaveLength(1);
+    } finally {
+      redis.goOn();
+    }
+    skippedMs += 10_000;
+    expect(await found(tier, 5)).toEqual([5]);
+  });
+
+  it('full, it takes no more and gives what it has; its password counts, and so does its name', async () => {
+    const other = await RedisServer.start('--requirepass', 'right');
+    try {
+      const url = other.url.replace('//', '//:right@');
+      const { tier, troubles } = await open(url);
+      await stored(tier, 1);
+      const client = await createClient({ url }).connect();
+      await client.configSet('maxmemory', '1');
+      await stored(tier, 2);
+      expect(await found(tier, 1, 2)).toEqual([1, null]);
+      expect(troubles).toEqual([expect.stringMatching(/redis does not take blocks \(OOM/)]);
+      await client.close();
+      await expect(open(other.url)).rejects.toThrow(/redis refuses the connection: NOAUTH/);
+      await expect(open(url.replace('right', 'wrong'))).rejects.toThrow(/WRONGPASS/);
+      await expect(open(`${url}/99`)).rejects.toThrow(/refuses the connection: ERR.*DB index/);
+    } finally {
+      await other.kill();
+    }
+    await expect(open('redis://no.such.host.invalid')).rejects.toThrow(/there is no host/);
+  });
+});

@@ -1,0 +1,199 @@
+/** 10,000 turns at a store with all of its tiers, some of which fail now and then: each keeps within what it was given. */
+import { expect, it } from 'vitest';
+import type { BlockHash } from '../../src/engine/block-hash.ts';
+import type { KeyValueServer, StoreFile, StoreFolder } from '../../src/platform/types.ts';
+import { ArenaMemory } from '../../src/store/arena.ts';
+import { HEAD_BYTES } from '../../src/store/block-file.ts';
+import { BlockCatalog } from '../../src/store/catalog.ts';
+import { FolderTier } from '../../src/store/folder-tier.ts';
+import { LowerTiers } from '../../src/store/lower-tiers.ts';
+import { ServerTier } from '../../src/store/server-tier.ts';
+import { StoreService } from '../../src/store/service.ts';
+import { emptyResult } from '../../src/transport/transfer.ts';
+import type { PeerNotification, ServingTransport, TransportHandlers } from '../../src/transport/types.ts';
+import { Random } from '../../src/workload/random.ts';
+import { TestClock } from '../clock.ts';
+
+const TURNS = 10_000;
+const AT_ONCE = 4;
+const GROUPS = [40, 24];
+const BLOCK = 64;
+const SLOTS = 24;
+const QUOTA = 40 * (BLOCK + HEAD_BYTES);
+const CONVERSATIONS = 30;
+const MOST_BLOCKS = 10;
+
+const random = new Random(1);
+const below = (n: number): number => Math.floor(random.float() * n);
+const fails = (share: number): boolean => random.float() < share;
+const hashOf = (conversation: number, life: number, block: number): BlockHash =>
+  (1 + block + 100 * (conversation + 100 * life)).toString(16).padStart(64, '0');
+const contentOf = (hash: BlockHash, group: number): number => (Number(`0x${hash}`) * 7 + group) % 251;
+
+/** A folder in memory that sometimes fails. */
+const files = new Map<string, Uint8Array>();
+const folder: StoreFolder = {
+  location: 'memory',
+  list: async () =>
+    [...files].map(([name, { length: bytes }]): StoreFile => ({ name, bytes, modifiedMs: 0 })),
+  read: async (name) => files.get(name) ?? null,
+  async write(name, bytes) {
+    await null;
+    if (fails(0.001)) throw new Error('the disk is full');
+    files.set(name, bytes.slice());
+  },
+  remove: async (name) => void files.delete(name),
+};
+
+/** A server that drops what it likes, and sometimes the connection. */
+const values = new Map<string, Uint8Array>();
+const answer = async <T>(value: T): Promise<T> => {
+  await null;
+  if (fails(0.0005)) throw new Error('the connection was reset');
+  return value;
+};
+const server: KeyValueServer = {
+  location: 'map',
+  has: (keys) => answer(keys.map((key) => values.has(key))),
+  get: (key) => answer(values.get(key) ?? null),
+  async set(key, value) {
+    values.set(key, value.slice());
+    if (values.size > 200) values.delete(values.keys().next().value!);
+    return answer(fails(0.001) ? 'OOM' : null);
+  },
+  remove: (key) => answer(void values.delete(key)),
+  drop() {},
+};
+
+/** The store's end: what it says, and what it reads of engines. */
+class FakeTransport {
+  readonly identity = {
+    ...{ engineId: 'store', host: '', port: 0, compatibilityHash: '', blockSize: 16, blockBytes: GROUPS },
+  };
+  handlers: Partial<TransportHandlers> = {};
+  readonly #memory: ArenaMemory;
+  readonly #answers = new Map<string, (said: PeerNotification) => void>();
+  readonly offered = new Map<string, readonly BlockHash[]>();
+
+  constructor(memory: ArenaMemory) {
+    this.#memory = memory;
+  }
+
+  setHandlers(handlers: Partial<TransportHandlers>): void {
+    this.handlers = handlers;
+  }
+
+  /** Resolves to what the store says to it. */
+  ask(id: string, engineId: string, question: PeerNotification): Promise<PeerNotification> {
+    const said = new Promise<PeerNotification>((resolve) => this.#answers.set(id, resolve));
+    this.handlers.onNotification!(engineId, question);
+    return said;
+  }
+
+  notify(_: unknown, said: PeerNotification): void {
+    const id = said.kind === 'store_found' ? said.leaseId : said.kind === 'store_taken' ? said.offerId : '';
+    this.#answers.get(id)?.(said);
+    this.#answers.delete(id);
+  }
+
+  async read({ remoteRequestId, pairs }: Parameters<ServingTransport['read']>[0]) {
+    await null;
+    const hashes = this.offered.get(remoteRequestId)!;
+    const broken = fails(0.02);
+    for (const { group, remote, local } of broken ? pairs.slice(1) : pairs)
+      this.#memory.block(group, local).fill(contentOf(hashes[remote]!, group));
+    return emptyResult(broken ? 'failed' : 'done', '', 0);
+  }
+}
+
+it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and no block is ever another`, async () => {
+  const clock = new TestClock();
+  const memory = new ArenaMemory(SLOTS, GROUPS);
+  const rest = { namespace: 'a'.repeat(64), blockBytes: BLOCK, ttlMs: null, clock, onTrouble() {} };
+  const folderTier = await FolderTier.open({ folder, quotaBytes: QUOTA, ...rest });
+  const serverTier = await ServerTier.open({ server, ...rest });
+  const lower = new LowerTiers(
+    [
+      { tier: folderTier, ingestion: 'ALL' },
+      { tier: serverTier, ingestion: 'EVICTED' },
+    ],
+    memory,
+    clock,
+  );
+  const catalog = new BlockCatalog({ slots: SLOTS, eviction: 's3fifo', ...lower.listeners });
+  const transport = new FakeTransport(memory);
+  const service = new StoreService({
+    transport: transport as unknown as ServingTransport,
+    ...{ catalog, clock, lower },
+  });
+  const engines = ['prefill-0', 'decode-0'].map((engineId) => ({ engineId, host: '', port: 0 }));
+  for (const engine of engines) service.addEngine(engine);
+  const lengths = Array.from({ length: CONVERSATIONS }, () => ({ life: 0, blocks: 0 }));
+  const wrong: BlockHash[] = [];
+  const count = { loaded: 0, saved: 0, most: 0, files: 0 };
+
+  async function turn(number: number): Promise<void> {
+    const conversation = below(CONVERSATIONS);
+    const of = lengths[conversation]!;
+    if (of.blocks >= MOST_BLOCKS) Object.assign(of, { life: of.life + 1, blocks: 0 });
+    of.blocks += 1 + below(3);
+    const { life, blocks } = of;
+    const hashes = Array.from({ length: blocks }, (_, block) => hashOf(conversation, life, block));
+    const engine = engines[number % 2]!;
+    const leaseId = `lease ${number}`;
+    const lookup = { kind: 'store_lookup', leaseId, hashes, wait: false } as const;
+    const found = await transport.ask(leaseId, engine.engineId, lookup);
+    const ids = found.kind === 'store_found' ? found.blockIds : [];
+    if (ids.length > 0) {
+      const asked = ids.flatMap((blockId) => GROUPS.map((_, group) => ({ group, blockId })));
+      const claim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
+      if (fails(0.1)) transport.handlers.onNotification!(engine.engineId, { kind: 'store_release', leaseId });
+      else if (fails(0.01)) {
+        transport.handlers.onPeerGone!(engine.engineId);
+        service.addEngine(engine);
+      } else {
+        const gate = transport.handlers.gate!(leaseId, asked, claim, engine.engineId);
+        // Its engine may have gone as another turn of it began.
+        if (gate.allow) {
+          for (const { group, blockId } of asked) {
+            const hash = hashes[ids.indexOf(blockId)]!;
+            const bytes = memory.block(group, blockId);
+            if (bytes.some((byte) => byte !== contentOf(hash, group))) wrong.push(hash);
+          }
+          await null;
+          gate.finished();
+          count.loaded += ids.length;
+        }
+      }
+    }
+    const offerId = `offer ${number}`;
+    const saved = hashes.slice(ids.length);
+    transport.offered.set(offerId, saved);
+    const offer = { kind: 'store_offer', offerId, hashes: saved } as const;
+    const taken = await transport.ask(offerId, engine.engineId, offer);
+    transport.offered.delete(offerId);
+    count.saved += taken.kind === 'store_taken' ? taken.blocks : 0;
+    count.most = Math.max(count.most, catalog.size);
+    count.files = Math.max(count.files, folderTier.bytes);
+  }
+
+  for (let first = 0; first < TURNS; first += AT_ONCE) {
+    await Promise.all(Array.from({ length: AT_ONCE }, (_, i) => turn(first + i)));
+    clock.advance(50);
+    if (first % 500 === 0) catalog.checkIntegrity();
+  }
+  await lower.end(catalog);
+  catalog.checkIntegrity();
+  expect(wrong).toEqual([]);
+  expect([service.leases, catalog.inUse, count.most]).toEqual([0, 0, SLOTS]);
+  const held = [...files].filter(([name]) => name.endsWith('.kv'));
+  expect(held.reduce((sum, [, { length }]) => sum + length, 0)).toBeLessThanOrEqual(QUOTA);
+  expect(count.files).toBe(QUOTA);
+  expect(held.length).toBe(folderTier.blocks);
+  // All of it was in use, failures too.
+  expect(Math.min(count.loaded, count.saved)).toBeGreaterThan(TURNS / 2);
+  expect(folderTier.counters.read).toBeGreaterThan(100);
+  expect(serverTier.counters.read).toBeGreaterThan(100);
+  expect(Math.min(serverTier.counters.outages, folderTier.counters.leftOut)).toBeGreaterThan(0);
+  expect(folderTier.counters.broken + serverTier.counters.broken).toBe(0);
+});
