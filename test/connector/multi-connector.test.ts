@@ -1,7 +1,7 @@
 /** A MultiConnector of connectors that say what the test says, as one: who is waited for, and what is counted. */
 import { describe, expect, it } from 'vitest';
+import { STORE_ADDRESS } from '../../src/config/connectors.ts';
 import type { Composition } from '../../src/config/kv-connectors.ts';
-import { STORE_ADDRESS } from '../../src/config/kv-transfer.ts';
 import { createMultiConnector } from '../../src/connector/multi/connector.ts';
 import { SecondHops } from '../../src/connector/multi/second-hops.ts';
 import { MultiWorkerSide } from '../../src/connector/multi/worker-side.ts';

@@ -1,10 +1,7 @@
 /** The offloading connector's scheduler side: what the store is asked, what is loaded, offered and left, decision by decision. */
 import { describe, expect, it } from 'vitest';
-import {
-  type KvTransferParams,
-  OFFLOADING_DEFAULTS,
-  type OffloadingConfig,
-} from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
+import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { StoreAnswers } from '../../src/connector/offloading/answers.ts';
 import { ReuseTracker } from '../../src/connector/offloading/reuse-tracker.ts';
 import { OffloadingSchedulerSide } from '../../src/connector/offloading/scheduler-side.ts';

@@ -1,6 +1,6 @@
 /** The offloading connector's worker side against a store that says what the test says: counts, deadlines, and who is released. */
 import { describe, expect, it } from 'vitest';
-import { STORE_ADDRESS } from '../../src/config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../../src/config/connectors.ts';
 import { StoreAnswers } from '../../src/connector/offloading/answers.ts';
 import type { OffloadingMetadata } from '../../src/connector/offloading/metadata.ts';
 import { OffloadingWorkerSide } from '../../src/connector/offloading/worker-side.ts';
@@ -16,6 +16,12 @@ import type {
 import { settled, TestClock } from '../clock.ts';
 
 const NO_CLAIM = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
+
+/** Both blocks of an offer, read into blocks 70 and 71 of the store. */
+const BOTH = [
+  [0, 70],
+  [1, 71],
+] as const;
 
 /** Two groups: a block is 100 + 20 bytes. */
 function start({ told = true } = {}) {
@@ -173,12 +179,19 @@ describe('an offer', () => {
     tell({ finished: new Map([['a', 5]]) });
     expect(worker.getFinished().finishedSending).toEqual([]);
     clock.advance(10);
-    hear({ kind: 'store_taken', offerId: offerIds()[0]!, blocks: 2 });
+    hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH });
     expect(worker.getFinished().finishedSending).toEqual(['a']);
     expect(worker.storeCounters).toMatchObject({
       ...{ offeredBlocks: 2, savedBlocks: 2, savedBytes: 240, saveMs: 10, savingBlockMs: 50 },
     });
-    expect(stored).toEqual([{ what: 'save', requestId: 'a', startedMs, endedMs: startedMs + 10, blocks: 2 }]);
+    const pairs = [
+      { group: 0, remote: 70, local: 1 },
+      { group: 0, remote: 71, local: 2 },
+      { group: 1, remote: 70, local: 3 },
+      { group: 1, remote: 71, local: 4 },
+    ];
+    const info = { what: 'save', requestId: 'a', startedMs, endedMs: startedMs + 10, blocks: 2, pairs };
+    expect(stored).toEqual([info]);
     expect(worker.getFinished().finishedSending).toEqual([]);
   });
 
@@ -186,8 +199,8 @@ describe('an offer', () => {
     const { clock, stored, worker, hear, save, offerIds } = start();
     save('a');
     clock.advance(10);
-    hear({ kind: 'store_taken', offerId: 'another', blocks: 0 });
-    hear({ kind: 'store_taken', offerId: offerIds()[0]!, blocks: 0 });
+    hear({ kind: 'store_taken', offerId: 'another', taken: [] });
+    hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: [] });
     expect(stored).toEqual([]);
     expect(worker.storeCounters).toMatchObject({ savedBlocks: 0, saveMs: 0 });
   });
@@ -200,9 +213,9 @@ describe('an offer', () => {
     const [first, second] = offerIds();
     expect(new Set(offerIds()).size).toBe(3);
     tell({ finished: new Map([['a', 2]]) });
-    hear({ kind: 'store_taken', offerId: first!, blocks: 2 });
+    hear({ kind: 'store_taken', offerId: first!, taken: BOTH });
     expect(worker.getFinished().finishedSending).toEqual([]);
-    hear({ kind: 'store_taken', offerId: second!, blocks: 2 });
+    hear({ kind: 'store_taken', offerId: second!, taken: BOTH });
     expect(worker.getFinished().finishedSending).toEqual(['a']);
   });
 
@@ -310,6 +323,6 @@ it('goes on where nobody is told of anything', () => {
   ask('a/0');
   found('a/0', [1]);
   save('a');
-  hear({ kind: 'store_taken', offerId: offerIds()[0]!, blocks: 2 });
+  hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH });
   expect(worker.getFinished().changed).toBe(true);
 });
